@@ -133,7 +133,7 @@ def ngram(language: NGram, strings: np.ndarray) -> np.ndarray:
 
 
 def interval(language: Interval, strings: np.ndarray) -> np.ndarray:
-    """Component b-1 of the token at a is component a of the token at b, for a < b in one interval; places from 1."""
+    """Component b-1 of the token at a is component a of the token at b, for a < b in one interval; positions from 1."""
     valid = np.ones(len(strings), bool)
     for first, second in combinations(range(strings.shape[1]), 2):
         if first // language.width == second // language.width:

@@ -1,7 +1,7 @@
 """Golden digests: what the front door gives, small and everywhere, so that a change of structure can show it kept it.
 
 `python -m tests.golden --write` records golden.json; tests/samplers/test_golden.py compares. A deliberate difference is
-recorded anew, in the commit that makes it. Samplers are those of the file and of the registry; `--write "NAME(..)"`
+recorded again, in the commit that makes it. Samplers are those of the file and of the registry; `--write "NAME(..)"`
 adds one with options. A refusal is recorded as refused. Numbers are kept as a few weighted sums, so that the last bit
 of a float is free.
 """

@@ -178,7 +178,7 @@ def test_windows(size):
 
 
 def test_parallel_errors_are_counted():
-    """In one round every position is a fair coin: SER = 1 - 20/64."""
+    """In one step every position is a fair coin: SER = 1 - 20/64."""
     made = generate(LANGUAGE, steps=1, length=LENGTH, rows=4000, seed=3)
     found = score(made, LANGUAGE)
     assert found.ser.value == pytest.approx(1 - 20 / 64, abs=0.04)  # 5.4 standard deviations

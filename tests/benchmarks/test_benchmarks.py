@@ -72,7 +72,7 @@ def test_peers_compute_the_likelihood(name):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_peers_make_the_same_rows(peer_name, threads):
-    """By recomputing every changed row in every round, with our rounds and our luck."""
+    """By recomputing every changed row in every step, with our steps and our randomness."""
     language = languages.load("paper-hmm")
     made = generate(language, rows=7, length=12, steps=8, seed=generation.SEED)
     peer = peers.PEERS[peer_name](peers.tables(language))

@@ -17,7 +17,7 @@ SETTING = ("--language", "paper-2gram", "--steps", 4)
 
 @pytest.fixture
 def samples(tmp_path):
-    """Made in half of the rounds."""
+    """Made in half of the steps."""
     tokens = generate(LANGUAGE, steps=2, length=12, rows=600, seed=5).tokens
     write_tokens(tmp_path / "samples.npy", tokens)
     return tokens
@@ -46,7 +46,7 @@ def test_the_table_says_it_in_words(run, samples):
 
 @pytest.fixture
 def rounding(tmp_path):
-    """Dream's counts under the name of even ones, and the rounds that the oracle has seen."""
+    """Dream's counts under the name of even ones, and the steps that the oracle has seen."""
     made = generate(LANGUAGE, sampler="dream(alg=entropy)", steps=4, length=12, rows=200, seed=5)
     write_tokens(tmp_path / "samples.npy", made.tokens)
     write_tokens(tmp_path / "order.npy", made.order)
@@ -105,4 +105,4 @@ def test_too_few_rows(run, tmp_path):
     write_tokens(tmp_path / "few.npy", LANGUAGE.sample(20, 12))
     ran = run("audit", "few.npy", *SETTING)
     assert (ran.code, ran.out) == (2, "")
-    assert "20 rows are too few" in ran.err
+    assert "rows is 20, too few" in ran.err

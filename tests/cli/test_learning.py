@@ -87,4 +87,4 @@ def test_plan_of_a_network(run, trained):
     assert "Train the network longer" in run(*plan, 0.01, "--metric", "ter").err
     assert "Measure it with `unmask model learning`" in run(*plan, 0.01).err
     assert "expected an MDM" in run("plan", "--model", trained("ar"), "--metric", "ter", "--target", 0.5).err
-    assert "unmask plan needs --language, a known language" in run("plan", "--target", 0.5).err
+    assert "unmask plan needs one of --language (a known language)" in run("plan", "--target", 0.5).err

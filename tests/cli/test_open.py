@@ -327,7 +327,7 @@ def test_chat_answers_each_line(place, monkeypatch, name):
 
 
 def test_an_answer_is_seen_while_it_is_written(place):
-    """After each round what stands there: hidden places get fewer, and what has been shown stays until the end."""
+    """After each step what stands there: hidden positions get fewer, and what has been shown stays until the end."""
     seen = []
     talk = Conversation(model(), length=6, sampler="left-to-right")
     talk.say("hi", seen.append)

@@ -56,7 +56,7 @@ def test_items_accumulate(run, few):
     assert run("paper", "report", "--records", "o/paper.json", "--markdown", "r.md").out.endswith("r.md\n")
     text = Path("r.md").read_text()
     assert "**2 claims: 1 agree, 0 differ, 1 not tested.**" in text
-    assert "*agrees*: Half is wrong. The paper's figure: 1/2." in text
+    assert "*agrees*. Paper: Half is wrong. The paper's value: 1/2." in text
 
 
 WRONG = [

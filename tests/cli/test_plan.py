@@ -49,7 +49,7 @@ def test_the_advice_comes_first(run):
 def test_what_is_missing_is_named_at_once(run):
     ran = run("plan")
     assert ran.code == 2
-    assert "needs --target, the largest acceptable error; and --language, a known language or --model" in ran.err
+    assert "needs --target (the largest acceptable error) and one of --language (a known language), --model" in ran.err
     assert ran.err.endswith("For example: unmask plan --language paper-2gram --target 10%\n")
 
 

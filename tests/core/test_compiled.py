@@ -27,7 +27,7 @@ def sources(tmp_path):
 
 @pytest.fixture
 def asked(sources, monkeypatch):
-    """`answer` of who begins anew in this process: with no module, and nothing known of any file."""
+    """`answer` of who begins again in this process: with no module, and nothing known of any file."""
     monkeypatch.syspath_prepend(sources)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setattr(compiled, "PACKAGE", sources)

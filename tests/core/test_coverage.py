@@ -76,7 +76,7 @@ def covered(samples: torch.Tensor, truth: float, ends: tuple[float, float] = (0.
 @pytest.mark.parametrize("prompts", [10, 20, 100])
 @pytest.mark.parametrize("ser", [0.02, 0.3])
 def test_ser_by_prompts(prompts, ser):
-    """Eight rows of a prompt share how hard it is: the share of a prompt is a beta law of mean SER."""
+    """Eight rows of a prompt share how hard it is: the share of a prompt is a beta distribution of mean SER."""
     rng = np.random.default_rng(prompts)
     hard = rng.beta(0.5 * ser, 0.5 * (1 - ser), (200, prompts, 1))
     wrong = torch.from_numpy(rng.random((200, prompts, 8)) < hard)

@@ -1,4 +1,4 @@
-"""The wall for data: whatever a file holds, it is what its schema says, or one line that names the place."""
+"""The wall for data: whatever a file holds, it is what its schema says, or one line that names the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences on disk: what is written is read back, and what is not sequences is refused with its place."""
+"""Sequences on disk: what is written is read back, and what is not sequences is refused with its position."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_ter_of_varying_lengths_is_refused():
 
 
 def test_the_verdict_goes_with_the_clock():
-    """theory.md 9: AR at 3.3 ms a token, a round at 9.4 ms: break-even at 0.35 L evaluations."""
+    """theory.md 9: AR at 3.3 ms a token, a step at 9.4 ms: break-even at 0.35 L model calls."""
     slow = plan(Interval(5), 510, "ser", 0.5, times=(3.3, 9.4))
     assert slow.time_break_even == pytest.approx(3.3 * 510 / 9.4)
     assert "AR is the better choice" in slow.text

@@ -39,7 +39,7 @@ class Network(Denoiser, torch.nn.Module):
 
 
 def look(canvas, rows=None):
-    """What is said of every hidden place, dense (K, V), and where (K)."""
+    """What is said of every hidden position, dense (K, V), and where (K)."""
     hidden = canvas.hidden if rows is None else canvas.hidden & rows.unsqueeze(1)
     places = hidden.nonzero(as_tuple=True)
     return canvas.at(*places).dense(), places
@@ -66,7 +66,7 @@ def test_a_network_with_the_same_weights_makes_the_same_sequences(sampler):
 
 
 def test_evaluations_are_the_valid_steps():
-    """A round that reveals nothing costs nothing: E[valid] = sum_k 1 - (1 - delta_k)^L, per row, whatever the batch."""
+    """A step that reveals nothing costs nothing: E[valid] = sum_k 1 - (1 - delta_k)^L, per row, whatever the batch."""
     language, length, steps, rows = Interval(2), 12, 20, 4000
     made = generate(language, steps=steps, length=length, rows=rows)
     distinct = torch.tensor([len(set(order)) for order in made.order.tolist()])
@@ -114,7 +114,7 @@ def test_a_denoiser_that_knows_the_time_is_asked_every_round(sampler):
 @pytest.mark.parametrize("name", ["2-gram, pruned", "3-gram, pruned", "interval 3", "brackets, 2 kinds"])
 @pytest.mark.parametrize("sampler", ["ancestral", "low-confidence"])
 def test_impossible_is_the_first_evaluation_of_a_context_without_mass(name, sampler):
-    """Replayed from the tokens and the order: q(x_R) = 0 for what earlier rounds had revealed."""
+    """Replayed from the tokens and the order: q(x_R) = 0 for what earlier steps had revealed."""
     language, length = tiny_languages()[name]
     every, q = sequences(language.vocabulary, length), distribution(language, length)
     made = generate(language, sampler=sampler, steps=3, length=length, rows=1500)
@@ -133,7 +133,7 @@ def test_impossible_is_the_first_evaluation_of_a_context_without_mass(name, samp
 
 @pytest.mark.parametrize("name", tiny_languages())
 def test_a_canvas_agrees_with_the_posterior_from_scratch(name):
-    """After random reveals and hides, impossible contexts included, `at` is the stateless answer, of any places."""
+    """After random reveals and hides, impossible contexts included, `at` is the stateless answer, of any positions."""
     language, length = tiny_languages()[name]
     v, rows = language.vocabulary, 40
     chance = np.random.default_rng(1)
@@ -233,7 +233,7 @@ def test_perturbed_canvases_and_readers_agree_with_its_posterior():
 
 
 def test_a_network_that_fails_is_named():
-    """NaN, or no mass at all, stops at its place instead of writing some token."""
+    """NaN, or no mass at all, stops at its position instead of writing some token."""
 
     class Broken(Network):
         def posterior(self, tokens, positions=None, time=None):
@@ -244,7 +244,7 @@ def test_a_network_that_fails_is_named():
 
 
 def test_schedules_are_read_by_every_planned_sampler():
-    """All mass on one round is one evaluation a row."""
+    """All mass on one step is one evaluation a row."""
     made = generate(Interval(2), schedule=[0.0, 1.0, 0.0], length=6, rows=5)
     assert made.model_calls.tolist() == [1] * 5
     assert bool((made.order == 2).all())

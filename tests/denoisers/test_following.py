@@ -1,4 +1,4 @@
-"""A row filled in one call is what `at`, `draw` and `reveal` make of it round by round, bit for bit."""
+"""A row filled in one call is what `at`, `draw` and `reveal` make of it step by step, bit for bit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def both_ways(monkeypatch, source, **options):
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("sampler", SAMPLED)
 def test_presets(monkeypatch, name, sampler):
-    """In 12 rounds most rows of 60 run into impossible contexts."""
+    """In 12 steps most rows of 60 run into impossible contexts."""
     source = load(name)
     made = both_ways(monkeypatch, source, sampler=sampler, steps=12, length=60, rows=40, seed=3)
     if sampler == "ancestral" and name != "paper-hmm":
@@ -86,7 +86,7 @@ def test_eight_rows_abreast(monkeypatch, seed):
 
 
 def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
-    """An earlier look is not counted again, an earlier contradiction is not forgotten, and luck goes on."""
+    """An earlier look is not counted again, an earlier contradiction is not forgotten, and randomness goes on."""
     source = load("paper-2gram")
     ends = []
     for patched in (False, True):

@@ -274,7 +274,7 @@ def test_what_is_rare_beside_a_likely_symbol_is_drawn():
 
 @pytest.mark.parametrize(("symbols", "kind"), a_third([5, 257, 1500], KINDS))
 def test_draws_follow_the_law(symbols, kind):
-    """Of one place asked 12000 times; mutant: uniforms that are squared."""
+    """Of one position asked 12000 times; mutant: uniforms that are squared."""
     logits, table = made(kind, symbols)
     which = torch.full((12_000,), 3)
     u = uniform(5, Stream.TOKEN, torch.arange(len(which)), torch.tensor(0))
@@ -318,7 +318,7 @@ def test_probabilities_are_probabilities(symbols, places, seed, sparse):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("symbols", SIZES)
 def test_how_far_one_is_from_another(symbols, kind):
-    """sum p log(p / q) of logits, and of the likeliest symbols, as of their tables; several symbols of a place."""
+    """sum p log(p / q) of logits, and of the likeliest symbols, as of their tables; several symbols of a position."""
     (logits, table), (other, of_other) = made(kind, symbols), made(kind, symbols, seed=1)
     which, theirs = torch.tensor([6, 1, 1, 3]), torch.tensor([0, 2, 5, 3])
     for one, two, p, q in (
@@ -346,7 +346,7 @@ def test_logits_are_held_against_logits_alone():
 
 
 def test_a_head_is_applied_to_what_is_asked_for():
-    """Once to all places where its answers may be kept; never to more than one piece at once."""
+    """Once to all positions where its answers may be kept; never to more than one piece at once."""
     seen = []
 
     def head(states):

@@ -30,14 +30,14 @@ Q = brute.distribution(FULL, LENGTH)
 
 
 def conditional(row, place, shown, temperature):
-    """q(. | what of a row stands at the places shown)^(1/T), normalised."""
+    """q(. | what of a row stands at the positions shown)^(1/T), normalised."""
     fits = (STRINGS[:, shown] == row[shown]).all(1)
     mass = np.array([Q[fits & (STRINGS[:, place] == symbol)].sum() for symbol in range(3)]) ** (1 / temperature)
     return mass / mass.sum()
 
 
 def law_of_order(order, temperature):
-    """(V^L) p(x | order), order being the round of each place."""
+    """(V^L) p(x | order), order being the step of each position."""
     p = np.ones(len(STRINGS))
     for number, row in enumerate(STRINGS):
         for place in range(LENGTH):

@@ -33,7 +33,7 @@ def model(request, tmp_path_factory):
 
 
 def enumerated(model, row):
-    """E over m uniform in 1..L and over all sets of m places of the mean of -log p over them."""
+    """E over m uniform in 1..L and over all sets of m positions of the mean of -log p over them."""
     plain, length, total = Plain(model), len(row), 0.0
     for size in range(1, length + 1):
         of_size = []

@@ -33,7 +33,7 @@ def row(language):
 
 
 class Parity(Denoiser):
-    """Of the rows whose sum is even: the last hidden place is known, and nothing of any other."""
+    """Of the rows whose sum is even: the last hidden position is known, and nothing of any other."""
 
     vocabulary = 2
 
@@ -50,7 +50,7 @@ class Parity(Denoiser):
 
 
 def test_of_an_exact_language_all_of_them_are_its_own(language, row):
-    """log q(y | c) = log q(c y) - log q(c): the chain rule, and the mean over all sets of places."""
+    """log q(y | c) = log q(c y) - log q(c): the chain rule, and the mean over all sets of positions."""
     exact = float(language.log_prob(row[None])[0] - language.log_prob(row[None, :FIRST])[0])
     assert chain(Ideal(language), row, FIRST).nats == pytest.approx(exact, abs=1e-9)
     whole = bound(Ideal(language), row, FIRST, every(SIZE))

@@ -113,7 +113,7 @@ CHAIN = random_ngram(2, 3, **brute.SHARP, seed=2)
 
 @st.composite
 def walks(draw):
-    """Any trace of five places over three symbols: hidden again, written over, and of any probabilities."""
+    """Any trace of five positions over three symbols: hidden again, written over, and of any probabilities."""
     stands: set[int] = set()
     given = draw(st.sampled_from([[], [(0, int(CHAIN.sample(1, 5)[0, 0]))]]))
     fixed = {position for position, _ in given}

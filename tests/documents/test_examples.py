@@ -43,7 +43,7 @@ def test_a_sampler_conforms_and_stands_on_the_board(capsys):
 
 
 def test_rounds_of_a_trained_network_are_planned(capsys):
-    """It has learned little: what it lacks is more than any number of rounds mends."""
+    """It has learned little: what it lacks is more than any number of steps mends."""
     ideal = example("plan_a_trained_model").main()
     assert [verdict.chosen.steps for verdict in ideal] == [1, 2, 1]
     assert "no number of steps reaches 8" in capsys.readouterr().out

@@ -89,7 +89,7 @@ def test_probability_is_that_of_the_tokens_when_they_were_revealed():
 
 
 def test_structured_orders_escape_the_linear_bound():
-    """theory.md 6, 7.6: five strided rounds are exact on the interval language at any length, random ones never."""
+    """theory.md 6, 7.6: five strided steps are exact on the interval language at any length, random ones never."""
     source = load("interval-5")
     strided = generate(source, sampler="strided", steps=5, length=510, rows=200)
     assert bool(source.supports(strided.tokens).all())

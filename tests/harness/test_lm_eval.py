@@ -72,7 +72,7 @@ def alone(model, row, number, stop=None, **options):
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_answers_are_our_own_token_for_token(model, batch):
-    """Documents in batches, by length; their own luck is that of their number."""
+    """Documents in batches, by length; their own randomness is that of their number."""
     causal = model.card.causal
     sampler = "autoregressive" if causal else "llada(block_length=4, temperature=1.0)"
     harness = UnmaskLM(model, batch_size=batch, sampler=sampler, steps=6, temperature=1.0, seed=3)

@@ -43,7 +43,7 @@ def edited(name: str, change: Callable[[Any], Any]) -> Make:
 
 
 def setting(*keys: Any, to: Any) -> Callable[[Any], None]:
-    """Another value at a place."""
+    """Another value at a position."""
 
     def change(content: Any) -> None:
         for key in keys[:-1]:
@@ -63,7 +63,7 @@ def without(*keys: Any) -> Callable[[Any], None]:
 
 
 def in_place(name: str, make: Callable[[Path], Any]) -> Make:
-    """The file of that name in a directory made anew."""
+    """The file of that name in a directory made again."""
 
     def replace(path: Path) -> None:
         place = path / name

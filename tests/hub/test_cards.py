@@ -163,7 +163,7 @@ def test_each_family_is_loaded_probed_and_writes(tmp_path, family):
 
 @pytest.mark.parametrize("family", [family for family in WRITTEN if family not in ("lfm2",)])
 def test_weights_that_see_less_than_their_card_says_are_refused(tmp_path, family):
-    """Causal weights under its card: what is said of an early place does not move with a later one."""
+    """Causal weights under its card: what is said of an early position does not move with a later one."""
     fields = written(tmp_path, family)
     model = load(tmp_path, card(family, **fields))
     states = model.body.states

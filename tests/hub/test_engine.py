@@ -116,7 +116,7 @@ def test_what_is_banned_is_never_written(directory):
 
 
 def test_blocks_that_are_settled_are_computed_once(directory):
-    """Four blocks of 4 in 4 rounds each: a forward looks at one block, and at the last one once more beside it."""
+    """Four blocks of 4 in 4 steps each: a forward looks at one block, and at the last one once more beside it."""
     model = load(directory, card("qwen2", block=4))
     made = generate(model, sampler="blocks(block_length=4)", steps=16, length=16, rows=3, seed=1)
     assert made.spent.forwards == 16
@@ -126,7 +126,7 @@ def test_blocks_that_are_settled_are_computed_once(directory):
 
 
 def test_blocks_of_samplers_are_those_of_the_model(directory):
-    """A prompt leaves a part of one, a gap may leave nothing; one round each. Of other lengths they are the row's."""
+    """A prompt leaves a part of one, a gap may leave nothing; one step each. Of other lengths they are the row's."""
     row = [1, 2, 3, 4, 5, 6, V, V, 3, 4, 5, 6, V, V, 7, V, V]
     by_grid = [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 2, 2, 0, 2, 3]
     by_count = [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 2, 2]

@@ -110,7 +110,7 @@ def test_each_type_number_by_number(tmp_path, number):
 
 
 def paired(weight, heads):
-    """Rows as llama.cpp has them: place 2 i of a head holds i, place 2 i + 1 holds i + D / 2."""
+    """Rows as llama.cpp has them: position 2 i of a head holds i, position 2 i + 1 holds i + D / 2."""
     width = weight.shape[0] // heads
     out = torch.empty_like(weight)
     for head in range(heads):

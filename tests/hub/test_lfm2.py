@@ -58,7 +58,7 @@ def tensors(prefix="lfm2."):
 
 
 def plain(weights, row):
-    """Place by place, what stands outside a row being zero."""
+    """Position by position, what stands outside a row being zero."""
     own = {name.partition(".")[2]: value for name, value in weights.items()}
     x = own["embed_tokens.weight"][row]
     table = angles(len(row), WIDTH, 1e6)
@@ -100,13 +100,13 @@ def test_it_says_what_its_definition_says(tmp_path, prefix):
 
 
 def test_a_row_does_not_know_what_stands_behind_it(tmp_path):
-    """Not even its last place, whose neighbour is padding."""
+    """Not even its last position, whose neighbour is padding."""
     write(tmp_path, CONFIG, tensors())
     agree(load(tmp_path, card("lfm2")))
 
 
 def test_a_convolution_looks_to_both_sides(tmp_path):
-    """Of layers that are all convolutions, what is said of a place moves with both neighbours."""
+    """Of layers that are all convolutions, what is said of a position moves with both neighbours."""
     weights = tensors()
     for n in (1, 3):
         weights |= {

@@ -77,7 +77,7 @@ def test_it_says_what_the_class_says(directory):
 
 
 def test_rows_of_their_own_length_share_a_batch(directory):
-    """The shortest ends further from the longest than a window is wide: places of padding see nobody at all."""
+    """The shortest ends further from the longest than a window is wide: positions of padding see nobody at all."""
     agree(read(directory))
 
 

@@ -114,7 +114,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
 
 
 def test_speculation_with_an_ar_model_of_the_same_tokens(tmp_path):
-    """Its law is the AR model's: the first token of many rows."""
+    """Its distribution is the AR model's: the first token of many rows."""
     from tests.hub.small import CONFIGS, card, load, published
 
     draft = published(tmp_path / "draft", "qwen2", CONFIGS["qwen2"] | {"vocab_size": V})

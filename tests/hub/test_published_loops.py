@@ -22,7 +22,7 @@ def model(request, tmp_path_factory):
 
 @torch.no_grad()
 def columns(model, row):
-    """(L, V): what each column says of the place behind it. It sees its block, and the blocks before."""
+    """(L, V): what each column says of the position behind it. It sees its block, and the blocks before."""
     place = torch.arange(len(row)) // BLOCK
     seen = place.unsqueeze(1) >= place
     logits = model.body.logits(model.body.states(torch.tensor([row]), None, seen, None))[0]

@@ -71,7 +71,7 @@ def test_engine_is_the_posterior_in_every_context():
 
 @pytest.mark.parametrize("place", range(LENGTH))
 def test_a_row_that_no_sequence_reads_has_no_say(place):
-    """The law of LOST does not depend on what its table says behind token 1, nor do answers."""
+    """The distribution of LOST does not depend on what its table says behind token 1, nor do answers."""
     context = torch.full((1, LENGTH), 3)
     context[0, place] = 1
     other = NGram(2, LOST.initial, [[0.9, 0, 0.1], [1, 0, 0], [0, 0, 1]])

@@ -1,4 +1,4 @@
-"""Tiny parameters over thousands of positions: what is possible never becomes impossible, nor the other way round."""
+"""Tiny parameters over thousands of positions: what is possible never becomes impossible, nor the other way step."""
 
 from __future__ import annotations
 

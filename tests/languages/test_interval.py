@@ -38,7 +38,7 @@ def test_closed_form_is_the_machine(width, length):
 
 @pytest.mark.parametrize(("width", "length"), [case for case in LENGTHS if case[1] >= case[0] - 1])
 def test_closed_form_is_the_ngram_that_says_where_it_stands(width, length):
-    """Symbol a V + v is v at place a; any other place is impossible."""
+    """Symbol a V + v is v at position a; any other position is impossible."""
     language, ngram = Interval(width), Interval(width).as_ngram()
     v, place = language.vocabulary, torch.arange(length) % width
 

@@ -1,4 +1,4 @@
-"""Files and arguments: round trips, and an error that names the place for everything that is wrong."""
+"""Files and arguments: round trips, and an error that names the position for everything that is wrong."""
 
 from __future__ import annotations
 

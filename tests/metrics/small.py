@@ -74,20 +74,20 @@ def by_rank(costs):
 
 
 def paid(costs, orders):
-    """What each order (B, L) pays in all: at j the cost of x_j given the positions of earlier rounds."""
+    """What each order (B, L) pays in all: at j the cost of x_j given the positions of earlier steps."""
     length = costs.shape[1]
     earlier = (orders[:, None, :] < orders[:, :, None]) @ 2 ** np.arange(length)
     return costs[earlier, np.arange(length)].sum(1)
 
 
 def average_over_labels(costs, delta):
-    """E_tau over all N^L assignments of independent rounds."""
+    """E_tau over all N^L assignments of independent steps."""
     labels = sequences(len(delta), costs.shape[1])
     return float(delta.numpy()[labels].prod(1) @ paid(costs, labels))
 
 
 def average_over_assignments(costs, counts):
-    """The mean over all assignments that give counts[k] positions to round k."""
+    """The mean over all assignments that give counts[k] positions to step k."""
     base = [k for k, count in enumerate(counts) for _ in range(count)]
     return float(paid(costs, np.array(sorted(set(permutations(base))))).mean())
 
@@ -102,7 +102,7 @@ def sizes(language, length):
 
 
 def windows(language, length, size):
-    """The law of windows by summation over all strings and places."""
+    """The distribution of windows by summation over all strings and positions."""
     strings, q = sequences(language.vocabulary, length), distribution(language, length)
     digits = language.vocabulary ** np.arange(size - 1, -1, -1)
     codes = np.stack([strings[:, j : j + size] @ digits for j in range(length - size + 1)])

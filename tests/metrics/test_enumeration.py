@@ -1,4 +1,4 @@
-"""The output law of ancestral sampling and the exact TER, against their definitions."""
+"""The output distribution of ancestral sampling and the exact TER, against their definitions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_one_round_is_the_product_of_the_marginals(name, wrong):
 
 @pytest.mark.parametrize("name", ["2-gram, pruned", "hmm, sparse", "3-gram, short"])
 def test_many_rounds_leave_what_collisions_do(name):
-    """|p - q| <= P(two positions share a round) <= L(L-1)/(2N) in total variation; for one position p = q."""
+    """|p - q| <= P(two positions share a step) <= L(L-1)/(2N) in total variation; for one position p = q."""
     language, length = SMALL[name][0], min(SMALL[name][1], 3)
     p = output_distribution(Ideal(language), length, deltas("linear", 3000)).numpy()
     assert np.abs(p - distribution(language, length)).sum() / 2 <= math.comb(length, 2) / 3000 + 1e-9

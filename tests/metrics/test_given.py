@@ -1,4 +1,4 @@
-"""Conditional yardsticks against enumeration, and intervals over prompts.
+"""Conditional metrics against enumeration, and intervals over prompts.
 
 Statistical tests have fixed seeds; chi-squares and bounds of five standard errors raise a false alarm in 10^6.
 """
@@ -44,7 +44,7 @@ def conditional(pattern):
 
 
 def by_labels(pattern, delta):
-    """p(x | c) of every x: a sum over all rounds that the hidden positions may have; and E_x[-log p_tau(x | c)]."""
+    """p(x | c) of every x: a sum over all steps that the hidden positions may have; and E_x[-log p_tau(x | c)]."""
     hidden = [j for j in range(LENGTH) if pattern[j] == V]
     agrees = conditional(pattern) > 0
     agrees = ((torch.tensor(pattern) == V) | (torch.tensor(pattern) == EVERY)).all(1).double()

@@ -26,7 +26,7 @@ UNEVEN = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.2, 0.0, 0.8], None)]
 
 
 def pairs(order, width):
-    """How many pairs of one interval share a round, by looking at every pair; 0 stands for a given position."""
+    """How many pairs of one interval share a step, by looking at every pair; 0 stands for a given position."""
     couples = itertools.combinations(range(len(order)), 2)
     return sum(order[a] == order[b] > 0 and a // width == b // width for a, b in couples)
 

@@ -105,7 +105,7 @@ def test_pairs_say_nothing_where_the_tokens_chose_or_the_denoiser_erred(source, 
 
 
 def test_given_positions_do_not_count_as_pairs():
-    """With a whole interval given and one position a round for the rest, every row is valid."""
+    """With a whole interval given and one position a step for the rest, every row is valid."""
     language = Interval(3)
     pattern = torch.cat([language.sample(1, 3)[0], torch.full((3,), 4)])
     ours = score(generate(language, sampler="left-to-right", steps=3, length=6, rows=50, given=pattern), language)

@@ -86,7 +86,7 @@ def test_own_samples_come_closer_with_the_root_of_their_number():
 
 
 def test_own_samples_are_at_the_floor_and_biased_ones_above():
-    """In one round neighbours are drawn independently, which a law of pairs sees at once."""
+    """In one step neighbours are drawn independently, which a distribution of pairs sees at once."""
     own = bigrams(LANGUAGE.sample(2000, 32, seed=5), LANGUAGE)
     assert own.total_variation_floor / 3 < own.total_variation.value < own.total_variation_floor * 3
     assert own.entropy_bits == pytest.approx(own.entropy_bits_of_language, abs=0.02)

@@ -93,7 +93,7 @@ def order_distribution(made, orders):
 
 
 def labels(steps):
-    """Every assignment of rounds, equally likely."""
+    """Every assignment of steps, equally likely."""
     return [(steps**-L, order) for order in itertools.product(range(steps), repeat=L)]
 
 

@@ -115,7 +115,7 @@ def test_every_sampler_runs_and_what_is_counted_is_evaluated(sampler):
 
 @pytest.mark.parametrize("given", [torch.tensor([V, 0, V, V, 1, V, 2, 2, V, V, V, V]), None])
 def test_sharpened_networks_fill_too(given):
-    """Greedy and one position a round: what is most likely at each, given the rest."""
+    """Greedy and one position a step: what is most likely at each, given the rest."""
     made = trunk(length=LONG)
     drawn = generate(
         Network(made), sampler="left-to-right", steps=LONG, length=LONG, rows=1, temperature=0.0, given=given

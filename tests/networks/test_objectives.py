@@ -61,7 +61,7 @@ def losses(made, hidden, time=0.0):
 
 
 def nelbo_of_steps(made, delta):
-    """E_tau[-log p_tau(x)] over every assignment of rounds, x by x: the definition."""
+    """E_tau[-log p_tau(x)] over every assignment of steps, x by x: the definition."""
     total = np.zeros(len(EVERY))
     for tau in itertools.product(range(len(delta)), repeat=L):
         chance = float(np.prod([delta[k] for k in tau]))
@@ -72,7 +72,7 @@ def nelbo_of_steps(made, delta):
 
 
 def nelbo_of_orders(made):
-    """The mean over all orders of one position at a time: the definition at infinitely many rounds."""
+    """The mean over all orders of one position at a time: the definition at infinitely many steps."""
     total = np.zeros(len(EVERY))
     orders = list(itertools.permutations(range(L)))
     for order in orders:
@@ -177,7 +177,7 @@ def drawn(rows, batch=1, delta=None, seed=5):
 
 
 def strings(masks, delta=None):
-    """Rows of what is hidden, as 0 and 1, after the round where there is one: what p_value counts."""
+    """Rows of what is hidden, as 0 and 1, after the step where there is one: what p_value counts."""
     ranks = masks.order.argsort(1)
     hidden = (ranks < masks.counts.unsqueeze(1)).long()
     if delta is None:
@@ -219,7 +219,7 @@ def test_times_have_their_law():
 
 
 def test_every_batch_sees_every_part():
-    """Of 3 L rows, three have each number hidden; of 6 rows in 3 equal rounds, two are in each."""
+    """Of 3 L rows, three have each number hidden; of 6 rows in 3 equal steps, two are in each."""
     for seed in range(5):
         counts = drawn(3 * L, 3 * L, seed=seed).counts
         assert counts.sort().values.tolist() == sorted([*range(1, L + 1)] * 3)

@@ -80,7 +80,7 @@ def test_an_order_in_one_call_is_the_same_round_by_round(monkeypatch, sampler, d
 
 
 def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
-    """An earlier look is not evaluated again, and luck goes on."""
+    """An earlier look is not evaluated again, and randomness goes on."""
     made, ends = trunk(length=LONG), []
     for patched in (False, True):
         with monkeypatch.context() as patch:
@@ -117,7 +117,7 @@ class Waits(TorchDispatchMode):
 
 @pytest.mark.parametrize("reader", ["order", "causal"])
 def test_the_host_waits_for_nothing_on_the_way(monkeypatch, pair, reader):
-    """However many rounds or tokens there are."""
+    """However many steps or tokens there are."""
     for room in (filling, causal):  # as on a device
         monkeypatch.setattr(room, "categorical", lambda weights, u: chance._first_above(weights, u, True)[0])
     mdm, ar = trunk(length=LONG), trunk("ar", length=LONG)
@@ -145,7 +145,7 @@ def test_the_host_waits_for_nothing_on_the_way(monkeypatch, pair, reader):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_plain_loop_that_recomputes_everything_writes_the_same(seed):
-    """Every position of every row in every round, in float32: a draw may differ 1e-5 from a boundary; none does."""
+    """Every position of every row in every step, in float32: a draw may differ 1e-5 from a boundary; none does."""
     made = trunk(length=LONG, dtype=torch.float32, layers=3, seed=seed)
     ours = generate(Network(made), rows=100, length=LONG, steps=10, seed=seed)
     rng, tokens, near = Randomness(seed, torch.arange(100)), torch.full((100, LONG), V), 0
@@ -169,14 +169,14 @@ class Stale(FollowingEngine):
 
 
 def keep_first(evaluator, steps, tokens, below):
-    """A mutant: every round looks at what the first one saw."""
+    """A mutant: every step looks at what the first one saw."""
     seen, evaluator = below, type(evaluator)(evaluator.trunk)
     evaluator.below = lambda tokens: seen[: len(tokens)]
     return fill(evaluator, steps, tokens, below)
 
 
 def in_place_of_order(evaluator, steps, tokens, below):
-    """A mutant: rows are taken for those of another number of rounds."""
+    """A mutant: rows are taken for those of another number of steps."""
     each = [one._replace(places=one.places.flip(0)) for one in steps.each]
     return fill(evaluator, steps._replace(each=each), tokens, below)
 
@@ -246,7 +246,7 @@ def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch
 @pytest.mark.filterwarnings("ignore")  # of torch's own
 @pytest.mark.parametrize("sampler", ["ancestral", "low-confidence", "autoregressive", "speculative"])
 def test_compiled_networks_write_the_same(monkeypatch, sampler):
-    """Padded shapes change no token, and are few: whatever the number of rounds and rows in them."""
+    """Padded shapes change no token, and are few: whatever the number of steps and rows in them."""
     seen = []
 
     def backend(graph, inputs):

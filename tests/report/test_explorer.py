@@ -146,7 +146,7 @@ def test_the_headline_is_the_cheapest_sampler_and_names_the_chosen_one():
     assert said.sentence.endswith("The chosen sampler, ancestral, needs 32 steps.")
     assert said.numbers[0] == (
         "strided, 4 steps",
-        "smallest measured; SER 0.25% [0.00633%, 1.38%]: the whole interval meets the target",
+        "the cheapest measured setting; SER 0.25% [0.00633%, 1.38%]: the whole interval meets the target",
     )
     oracle = verdict(results, state | {"sampler": "clairvoyant"}).sentence
     assert "is strided, 4 steps." in oracle
@@ -410,7 +410,7 @@ def test_it_prints(page, open_page):
 
 
 def test_calls_of_an_ar_model_are_no_evaluations_of_the_masked_one():
-    """36.5 evaluations and 36.5 tokens of AR for 128: an evaluation may last (128 - 36.5) / 36.5 tokens of AR."""
+    """36.5 model calls and 36.5 tokens of AR for 128: an evaluation may last (128 - 36.5) / 36.5 tokens of AR."""
     estimate = finite(exactly(0.0).to_dict()) | {"model_calls": 73.0, "key": "k"}
     about = {"language": "paper-2gram", "length": 128, "seed": 0}
     who = about | {"job": "samples", "sampler": "speculative", "steps": 1}

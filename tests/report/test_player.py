@@ -31,7 +31,7 @@ NASTY = [
 
 @pytest.fixture(scope="module")
 def runs():
-    """Parallel and one after another, with the same luck."""
+    """Parallel and one after another, with the same randomness."""
     asked = {"length": LENGTH, "rows": ROWS, "seed": 0}
     made = generate(LANGUAGE, steps=STEPS, **asked), generate(LANGUAGE, sampler="autoregressive", **asked)
     return [Run(name, one.trace(), LANGUAGE) for name, one in zip(("parallel", "AR"), made, strict=True)]

@@ -1,4 +1,4 @@
-"""Results of any store: what it holds as points, pooled over luck alone, and what is not there, said."""
+"""Results of any store: what it holds as points, pooled over randomness alone, and what is not there, said."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_training_is_its_journal(tmp_path):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda path: None, "there is no directory .*nowhere; name that of a sweep"),
+        (lambda path: None, "there is no directory .*nowhere. Pass the directory of a sweep"),
         (lambda path: path.mkdir(), "contains no results; expected sweep.sqlite, records.jsonl, training.json, "),
         (lambda path: (path.mkdir(), (path / "sweep.sqlite").write_bytes(b"no")), "sweep.sqlite"),
         (lambda path: (path.mkdir(), (path / "records.jsonl").write_text("{")), r"records.jsonl, line 1"),

@@ -45,7 +45,7 @@ class Computing(Denoiser):
 
 
 class Hollow(Computing):
-    """The same, which may be asked about revealed places too: what is said of one is given all the others."""
+    """The same, which may be asked about revealed positions too: what is said of one is given all the others."""
 
     def engine(self, tokens, given=None, valid=None):
         return super().engine(tokens, given, valid) if valid is not None else HollowCounting(tokens, self)
@@ -67,7 +67,7 @@ class Counting(Engine):
 
 
 class HollowCounting(Counting):
-    """Each place by a context of its own, which hides it; but one evaluation for all that stands as it does."""
+    """Each position by a context of its own, which hides it; but one evaluation for all that stands as it does."""
 
     hollow = True
 
@@ -92,7 +92,7 @@ class HollowCounting(Counting):
 
 
 def counts(source=Asked, **options):
-    """A line for every registered sampler: its evaluations a row, the rows computed, the forwards."""
+    """A line for every registered sampler: its model calls a row, the rows computed, the forwards."""
     lines = [f"{'sampler':<42}{'model_calls':>12}{'rows':>8}{'forwards':>10}"]
     for name in SAMPLED:
         made = generate(source(), sampler=name, **options)

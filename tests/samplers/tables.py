@@ -36,7 +36,7 @@ class Quarters(Denoiser):
         return out.gather(1, places.unsqueeze(-1).expand(-1, -1, self.vocabulary))
 
     def one_by_one(self, order):
-        """The law of revealing in this order, a dict of sequences."""
+        """The distribution of revealing in this order, a dict of sequences."""
         distribution = {}
         for x in itertools.product(range(self.vocabulary), repeat=self.length):
             context = torch.full((1, self.length), self.vocabulary)

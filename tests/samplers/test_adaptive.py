@@ -1,4 +1,4 @@
-"""The output law of samplers that look before they choose, by enumerating what they can meet; and wrong ones.
+"""The output distribution of samplers that look before they choose, by enumerating what they can meet; and wrong ones.
 
 The same alarm as in test_distributions.py: 1e-6 a test, fixed seeds, and a row where the law is zero fails at once.
 """
@@ -35,7 +35,7 @@ def as_array(states, vocabulary, length):
 
 
 def adaptive_law(name, sets, steps=None):
-    """sets(marginals of the hidden, round) -> [(probability, positions)]: what a round reveals, tokens drawn after."""
+    """sets(marginals of the hidden, step) -> [(probability, positions)]: what a step reveals, tokens drawn after."""
     denoiser, length = denoiser_of(name)
     v = denoiser.vocabulary
     states, turn = {(v,) * length: 1.0}, 0
@@ -57,7 +57,7 @@ def adaptive_law(name, sets, steps=None):
 
 
 def ranked(score, cut):
-    """Sets of a sampler that reveals the first cut(marginals in order, round) by score, ties in any order."""
+    """Sets of a sampler that reveals the first cut(marginals in order, step) by score, ties in any order."""
 
     def sets(hidden, turn):
         found = defaultdict(float)
@@ -289,7 +289,7 @@ def test_remdm_follows_its_law(name, strategy):
 
 
 def test_the_published_loop_is_another_law():
-    """Followed, and not that of the paper's formulas, which it nears as rounds grow shorter."""
+    """Followed, and not that of the paper's formulas, which it nears as steps grow shorter."""
     apart = []
     for steps in (4, 8, 16):
         ours, theirs = (remdm_law("2-gram", "loop", [1 / steps] * steps, o) for o in (OWN, PUBLISHED))
@@ -317,7 +317,7 @@ class Kept(ReMDM):
 
 
 def farthest_share(maker, strategy, alpha, rows=4000):
-    """By how many sigma the share of hidden positions before a round is off 1 - alpha, at most."""
+    """By how many sigma the share of hidden positions before a step is off 1 - alpha, at most."""
     shares: list[float] = []
 
     class Shares(maker):
@@ -335,7 +335,7 @@ def farthest_share(maker, strategy, alpha, rows=4000):
 
 @pytest.mark.parametrize("strategy", ["cap", "rescale", "switch", "loop"])
 def test_remdm_keeps_the_marginals(strategy, monkeypatch):
-    """Before each round a position is hidden with probability 1 - alpha, whatever was hidden again."""
+    """Before each step a position is hidden with probability 1 - alpha, whatever was hidden again."""
     monkeypatch.setattr(Ideal, "rows_at_once", lambda denoiser, length: 4096)
     alpha = [0.0, *schedules.deltas("cosine", 8).cumsum(0).tolist()][:8]
     if strategy == "loop":
@@ -395,7 +395,7 @@ def test_restarts_follow_their_law(name, most):
 
 
 def test_restarts_with_the_same_order_are_caught(monkeypatch):
-    """Mutant: an attempt that draws its order from the same luck as the one before."""
+    """Mutant: an attempt that draws its order from the same randomness as the one before."""
     p = order_distribution("3-gram", labels([0.5, 0.5], 4))
     valid = distribution(*CASES["3-gram"]) > 0
     expected = np.where(valid, p, 0) / p[valid].sum()
@@ -415,7 +415,7 @@ def same_tokens(first, second, **options):
 
 
 def test_known_names_are_what_they_are_made_of():
-    """But for Dream's counts, which test_repair.py holds against its own loop: in one round all are the same."""
+    """But for Dream's counts, which test_repair.py holds against its own loop: in one step all are the same."""
     greedy = "low-confidence(temperature=0, ties=topk)"
     assert same_tokens("llada(block_length=8)", f"blocks(block_length=8, inner='{greedy}')")
     pairs = {

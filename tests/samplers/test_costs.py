@@ -1,4 +1,4 @@
-"""What samplers cost and are told: evaluations counted where they happen, hitting times, and the published specimen."""
+"""What samplers cost and are told: model calls counted where they happen, hitting times, and the published specimen."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_certain_positions_come_together_under_eb():
 
 
 def test_the_clairvoyant_needs_as_many_rounds_as_an_interval_has_places():
-    """Exact on the interval language at any length in 5 rounds; above ln 2 nothing holds it back."""
+    """Exact on the interval language at any length in 5 steps; above ln 2 nothing holds it back."""
     source = load("interval-5")
     made = generate(source, sampler="clairvoyant", length=510, rows=30)
     assert made.model_calls.tolist() == [5] * 30
@@ -210,7 +210,7 @@ def test_sharpened_marginals(temperature, top_p, top_k):
 
 @pytest.mark.parametrize("sampler", ["left-to-right", "autoregressive", "speculative(draft_length=2)", "first-hitting"])
 def test_every_sampler_sees_the_same_temperature(sampler):
-    """One law for the canvas, the causal reader and what is drawn; not that of the language."""
+    """One distribution for the canvas, the causal reader and what is drawn; not that of the language."""
     language, length = CASES["2-gram"]
     shaped = Sharpened(Ideal(language), 0.6, 0.9, 2)
     CASES["sharp"] = (shaped, length)

@@ -74,7 +74,7 @@ def test_one_engine_that_hides_its_work_is_seen(monkeypatch):
 
 
 def test_the_table_of_counts():
-    """Every sampler on 20 rows of 16 positions in 8 rounds: printed, and held where theory says it."""
+    """Every sampler on 20 rows of 16 positions in 8 steps: printed, and held where theory says it."""
     table = counts(rows=20, length=16, steps=8)
     print(table)
     lines = {line[:42].strip(): line[42:].split() for line in table.splitlines()[1:]}
@@ -86,7 +86,7 @@ def test_the_table_of_counts():
 
 
 class Half(Denoiser):
-    """What is said of a hidden place: its neighbour's token half of the time."""
+    """What is said of a hidden position: its neighbour's token half of the time."""
 
     vocabulary = 3
 
@@ -155,7 +155,7 @@ def test_guidance_costs_two_evaluations_an_answer(sampler):
 
 @pytest.mark.parametrize("scale", [0.0, 0.5, 2.0])
 def test_guidance_is_by_what_was_given(scale):
-    """p(v | x)^(1+w) / p(v | x without the prompt)^w at every hidden place, in every context; what is written counts
+    """p(v | x)^(1+w) / p(v | x without the prompt)^w at every hidden position, in every context; what is written counts
     on both sides. Mutant: the prompt hidden nowhere."""
     language = LANGUAGE
     given = torch.full((6, 6), language.vocabulary)

@@ -63,7 +63,7 @@ def fits(name):
 
 
 def order_distribution(name, orders):
-    """sum over (probability, order) of the product over rounds, and over each round, of p(x_j | earlier rounds)."""
+    """sum over (probability, order) of the product over steps, and over each step, of p(x_j | earlier steps)."""
     denoiser, length = denoiser_of(name)
     total = np.zeros(denoiser.vocabulary**length)
     for probability, order in orders:
@@ -77,20 +77,20 @@ def order_distribution(name, orders):
 
 
 def labels(delta, length):
-    """Every assignment of rounds with its probability under i.i.d. labels."""
+    """Every assignment of steps with its probability under i.i.d. labels."""
     steps = range(len(delta))
     return [(math.prod(delta[k] for k in order), order) for order in itertools.product(steps, repeat=length)]
 
 
 def fixed(counts):
-    """Every assignment that gives counts[k] positions to round k, equally likely."""
+    """Every assignment that gives counts[k] positions to step k, equally likely."""
     base = [k for k, count in enumerate(counts) for _ in range(count)]
     orders = set(itertools.permutations(base))
     return [(1 / len(orders), order) for order in orders]
 
 
 def order_of(sampler, steps, length):
-    """The law of the order of each planned sampler, by its definition."""
+    """The distribution of the order of each planned sampler, by its definition."""
     delta = schedules.deltas("linear", steps)
     counts = [length // steps + (k < length % steps) for k in range(steps)]
     match sampler:
@@ -178,7 +178,7 @@ def test_enumerated_law_is_the_sum_over_all_labels(name, schedule):
 
 @pytest.mark.parametrize("name", ["2-gram", "3-gram", "interval", "hmm", "final"])
 def test_many_rounds_are_the_language_itself(name):
-    """At N = 10^6 two of 4 positions share a round with probability 6e-6: far below what the test can see."""
+    """At N = 10^6 two of 4 positions share a step with probability 6e-6: far below what the test can see."""
     language, length = CASES[name]
     q = distribution(language, length)
     for sampler in ("ancestral", "left-to-right", "fixed-size"):
@@ -196,7 +196,7 @@ def test_autoregressive_and_speculative_follow_the_causal_law(name, sampler):
 
 
 def low_confidence_law(name, steps, temperature=1.0):
-    """Every round: all joint draws of the hidden positions, then every way to break the ties of the best counts."""
+    """Every step: all joint draws of the hidden positions, then every way to break the ties of the best counts."""
     denoiser, length = denoiser_of(name)
     v = denoiser.vocabulary
     states = {(v,) * length: 1.0}
@@ -238,7 +238,7 @@ def test_low_confidence_is_not_the_language_even_one_at_a_time():
 
 
 def test_conditional_generation_is_the_conditional_language():
-    """Prompt, infilling and suffix at one position a round: q(. | given), and what was given stays."""
+    """Prompt, infilling and suffix at one position a step: q(. | given), and what was given stays."""
     language, length = CASES["2-gram"]
     v = language.vocabulary
     q, every = distribution(language, length), sequences(v, length)
@@ -256,7 +256,7 @@ def test_conditional_generation_is_the_conditional_language():
 
 
 class SameStepSeen(Sampler):
-    """Mutant: positions of one round see each other."""
+    """Mutant: positions of one step see each other."""
 
     def run(self, session: Session) -> None:
         order = Ancestral().order(session.delta, session.given == session.denoiser.vocabulary, session.rng)
@@ -271,7 +271,7 @@ class SameStepSeen(Sampler):
 
 
 class FinalArgmax(Sampler):
-    """Mutant: what is left in the last round is filled by argmax (MDLM's noise removal)."""
+    """Mutant: what is left in the last step is filled by argmax (MDLM's noise removal)."""
 
     def run(self, session: Session) -> None:
         order = Ancestral().order(session.delta, session.given == session.denoiser.vocabulary, session.rng)
@@ -283,7 +283,7 @@ class FinalArgmax(Sampler):
 
 
 class ReusedUniform(LowConfidence):
-    """Mutant: LLaDA's rule, but every round draws a position from the same uniform."""
+    """Mutant: LLaDA's rule, but every step draws a position from the same uniform."""
 
     def choose(self, view: View) -> Choice:
         view.canvas.visits.zero_()
@@ -302,7 +302,7 @@ class FlattenedTopK(LowConfidence):
 
 
 class WrongRate(Sampler):
-    """Mutant: reveals with probability delta_k instead of rho_k at each round, and the rest at the end."""
+    """Mutant: reveals with probability delta_k instead of rho_k at each step, and the rest at the end."""
 
     def order(self, delta, hidden, rng):
         chances = torch.stack([rng.grid(Stream.ORDER, hidden.shape[1], k) for k in range(len(delta))], -1)
@@ -347,7 +347,7 @@ def test_reused_uniform_is_caught():
 
 
 def test_batch_flattened_top_k_is_caught():
-    """By its law; and by the plain fact that a row reveals exactly what its own schedule gives it."""
+    """By its distribution; and by the plain fact that a row reveals exactly what its own schedule gives it."""
     p = low_confidence_law("2-gram", 4)
     assert passes("2-gram", p, sampler=LowConfidence(), steps=4)
     language, length = CASES["2-gram"]

@@ -1,4 +1,4 @@
-"""The same bits as recorded: tokens, orders, evaluations of every sampler, and what languages and yardsticks say."""
+"""The same bits as recorded: tokens, orders, model calls of every sampler, and what languages and metrics say."""
 
 from __future__ import annotations
 

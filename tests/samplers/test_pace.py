@@ -34,7 +34,7 @@ LENGTH, ROWS, EXACT = 14, 3, 1e-9
 
 @dataclass
 class Step:
-    """What a plain rule sees: one row, one round."""
+    """What a plain rule sees: one row, one step."""
 
     denoiser: Denoiser
     row: int
@@ -260,7 +260,7 @@ RULES = {
 
 
 def reference(denoiser, name, row, blocks=1, steps=6, **o):
-    """(tokens, evaluations) of one row, in so many equal blocks."""
+    """(tokens, model calls) of one row, in so many equal blocks."""
     mask, context, visits, looks = denoiser.vocabulary, [denoiser.vocabulary] * LENGTH, [0] * LENGTH, 0
     pace, size, turn = SAMPLERS.make(written(name, o)).pace, LENGTH // blocks, 0
     for number in range(blocks):
@@ -438,7 +438,7 @@ def test_tokens_that_disturb_nothing_are_the_languages():
 
 
 def test_little_is_compared_with_what_was_said_before(monkeypatch):
-    """KLASS compares those places alone that may yet end a run; all of them are the same sampler."""
+    """KLASS compares those positions alone that may yet end a run; all of them are the same sampler."""
     counts = []
     ask = Table.divergence
     monkeypatch.setattr(Table, "divergence", lambda one, other: counts.append(len(one)) or ask(one, other))

@@ -27,7 +27,7 @@ def row_alike(made, row, alone):
 
 
 def test_blocks_of_ragged_prompts_cost_one_forward_a_round():
-    """Prompts of 0 to 14 of 16, blocks of 4 and 8 rounds: a row's k-th block is its own, and 8 forwards serve all."""
+    """Prompts of 0 to 14 of 16, blocks of 4 and 8 steps: a row's k-th block is its own, and 8 forwards serve all."""
     given = LANGUAGE.sample(6, 16, seed=3)
     given[torch.arange(16) >= torch.tensor([0, 3, 5, 8, 11, 14]).unsqueeze(1)] = V
     options = {"sampler": "blocks(block_length=4, inner=low-confidence)", "steps": 8, "seed": 6}

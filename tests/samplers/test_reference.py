@@ -1,4 +1,4 @@
-"""Adaptive samplers, token for token, against one row at a time in plain Python with the same luck.
+"""Adaptive samplers, token for token, against one row at a time in plain Python with the same randomness.
 
 The reference knows no batch, no canvas and no messages: contexts are evaluated from scratch, scores are compared in
 lists, tokens are drawn by walking along a cumulative sum.
@@ -177,8 +177,8 @@ PUBLISHED = OWN | {"published": True}
 @pytest.mark.parametrize("steps", [5, 14, 30])
 @pytest.mark.parametrize("temperature", [0.0, 0.4])
 def test_greddy_is_the_loop_of_smdm_for_one_row(steps, temperature):
-    """Its rule: times from 1 to 1e-5 evenly; of M hidden places round k writes int(M (1 - s / t)) of the highest
-    probability at T = 1, drawn at T, and the last round all. A call is counted where something is written."""
+    """Its rule: times from 1 to 1e-5 evenly; of M hidden positions step k writes int(M (1 - s / t)) of the highest
+    probability at T = 1, drawn at T, and the last step all. A call is counted where something is written."""
     sampler = f"dream(alg=greddy, eps=1e-5, temperature={temperature}, ties=position)"
     made = generate(SOURCES["leak"], sampler=sampler, steps=steps, length=LENGTH, rows=ROWS, seed=SEED)
     times = torch.linspace(1, 1e-5, steps + 1)
@@ -199,7 +199,7 @@ def test_greddy_is_the_loop_of_smdm_for_one_row(steps, temperature):
 
 
 def remdm_rates(strategy, k, delta, o):
-    """(probability to be hidden again, to be revealed) in round k = 0.., from theory.md 10; for conf sigma_max."""
+    """(probability to be hidden again, to be revealed) in step k = 0.., from theory.md 10; for conf sigma_max."""
     steps = len(delta)
     t, s = 1 - k / steps, 1 - (k + 1) / steps
     before, after = sum(delta[:k]), sum(delta[: k + 1])
@@ -294,7 +294,7 @@ def test_a_nucleus_drops_what_crosses_it(most):
 @pytest.mark.parametrize("source", ["hmm", "leak"])
 @pytest.mark.parametrize("most", [0.9, 0.5])
 def test_blocks_draw_from_the_published_nucleus(source, most):
-    """Blocks of 4, one token a round in the order that was drawn: each token, and its probability, from the nucleus."""
+    """Blocks of 4, one token a step in the order that was drawn: each token, and its probability, from the nucleus."""
     sampler = f"blocks(block_length=4, inner=first-hitting, nucleus={most})"
     made = generate(SOURCES[source], sampler=sampler, length=12, rows=20, seed=SEED)
     plain = Ideal(SOURCES[source]) if isinstance(SOURCES[source], Language) else SOURCES[source]

@@ -1,6 +1,6 @@
 """Rules that take back, and the one that asks an AR model how far to go: token for token, against plain Python.
 
-As in test_reference: one row at a time, every context evaluated from scratch, the same luck.
+As in test_reference: one row at a time, every context evaluated from scratch, the same randomness.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Row:
         return surest_first(self.number, self.turn, scores, ties)
 
     def round(self, temperature=1.0):
-        """(tokens drawn at every hidden place, the probability of each)."""
+        """(tokens drawn at every hidden position, the probability of each)."""
         self.turn += 1
         p = self.said()
         tokens = {j: self.drawn(j, p[j], temperature) for j in self.hidden}
@@ -287,7 +287,7 @@ def test_a_sweep_of_one_place_by_chance_keeps_the_law(monkeypatch):
 
 
 def p_of_particles(**options):
-    """How well six particles in two sweeps follow the law of the language."""
+    """How well six particles in two sweeps follow the distribution of the language."""
     source = random_ngram(2, 3, threshold=0.15, seed=2)
     distribution = source.log_prob(torch.cartesian_prod(*[torch.arange(3)] * 4)).exp()
     sampler = ParticleGibbs(particles=6, sweeps=2, **options)
@@ -297,7 +297,7 @@ def p_of_particles(**options):
 
 
 def test_particles_come_to_the_law_of_the_language(monkeypatch):
-    """Two rounds, which alone are far from it. Mutants: what was paid is not subtracted; weights of nothing."""
+    """Two steps, which alone are far from it. Mutants: what was paid is not subtracted; weights of nothing."""
     assert p_of_particles() > 1e-6
     weights = ParticleGibbs._weights
     monkeypatch.setattr(ParticleGibbs, "_weights", lambda self, now, before, paid: weights(self, now, before, 0 * paid))
@@ -306,7 +306,7 @@ def test_particles_come_to_the_law_of_the_language(monkeypatch):
 
 
 def test_particles_follow_a_reward():
-    """Towards p(x) exp(r(x)), of one round of independent tokens: r counts the tokens 0."""
+    """Towards p(x) exp(r(x)), of one step of independent tokens: r counts the tokens 0."""
     source = random_ngram(2, 3, threshold=0.15, seed=2)
     p = Ideal(source).posterior(source.blank(1, 4))[0]
     bent = torch.where(torch.arange(3) == 0, p * math.e, p)
@@ -327,7 +327,7 @@ def test_particles_follow_a_reward():
 
 
 def test_agreement_is_that_of_gumbel_noise():
-    """The same noise on both laws, 200,000 times, by the token that the first has drawn."""
+    """The same noise on both distributions, 200,000 times, by the token that the first has drawn."""
     d, t = torch.tensor([0.5, 0.3, 0.2, 0.0]), torch.tensor([0.1, 0.2, 0.3, 0.4])
     gumbel = -(-torch.rand((200_000, 4), generator=torch.Generator().manual_seed(1)).double().log()).log()
     first, second = ((distribution.double().log() + gumbel).argmax(1) for distribution in (d, t))
@@ -360,7 +360,7 @@ def test_lossless_is_a_law(sampler):
 
 
 class Off(Denoiser):
-    """Sure of something else about a place as soon as the one before it is known: drafts are mostly refused."""
+    """Sure of something else about a position as soon as the one before it is known: drafts are mostly refused."""
 
     vocabulary = 6
     DRAFTED, READ = torch.tensor([[5, 5, 5, 75, 5, 5], [50, 18, 5, 20, 4, 3]], dtype=torch.float64) / 100
@@ -394,7 +394,7 @@ def test_a_block_that_forgets_what_it_owes_is_seen(monkeypatch, forgets):
 
 
 class Flat(Denoiser):
-    """The same of every place, whatever stands elsewhere; another one reads."""
+    """The same of every position, whatever stands elsewhere; another one reads."""
 
     vocabulary = 2
 
@@ -430,7 +430,7 @@ def test_blocks_keep_no_fewer_drafts():
 
 
 def prompted(language, rows, length, shown):
-    """(rows, length): as many tokens given in each row, at places of its own."""
+    """(rows, length): as many tokens given in each row, at positions of its own."""
     drawn = language.sample(rows, length, seed=4)
     place = torch.arange(length) + 3 * torch.arange(rows).unsqueeze(1)
     return torch.where(5 * place % length < shown, drawn, language.vocabulary)
@@ -481,7 +481,7 @@ def test_scores_in_bfloat16_are_those_of_the_loop(alg):
 
 
 def test_dream_rounds_down():
-    """As many rounds as places: nothing in the first, two in the last; at half as many three in the last."""
+    """As many steps as positions: nothing in the first, two in the last; at half as many three in the last."""
     for steps, last in ((16, 2), (8, 3), (4, 5)):
         made = generate(SOURCES["hmm"], sampler="dream(alg=entropy)", steps=steps, length=16, rows=3)
         counts = torch.bincount(made.order[0], minlength=steps + 1)[1:]

@@ -33,7 +33,7 @@ CAUSAL = {
 
 
 def counted(sampler, denoiser, cells, order):
-    """The output law over all combinations, and the session."""
+    """The output distribution over all combinations, and the session."""
     placed = {(stream, order[index], visit): count for (stream, index, visit), count in cells.items()}
     rng = Counted(placed, denoiser.length, order)
     blank = torch.full((rng.rows, denoiser.length), denoiser.vocabulary)

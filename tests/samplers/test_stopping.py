@@ -105,7 +105,7 @@ def test_a_budget_ends_a_row_whatever_is_hidden():
 
 
 class Halfway(Sampler):
-    """Left to right, and rows of even numbers are done after three rounds."""
+    """Left to right, and rows of even numbers are done after three steps."""
 
     def choose(self, view):
         place = torch.where(view.hidden, view.hidden.cumsum(1), 99)
@@ -197,7 +197,7 @@ REVISING = {"gibbs", "remdm", "verify-and-restart", "informed-corrector", "p2", 
 
 @pytest.mark.parametrize("name", [*SAMPLERS.makers, "blocks(block_length=4, inner=remdm)"])
 def test_who_takes_something_back_says_so(name):
-    """What has been decided stays as it is, whoever looks on after each round; unless the sampler revises."""
+    """What has been decided stays as it is, whoever looks on after each step; unless the sampler revises."""
     sampler, before, changed = SAMPLERS.make(name), [], []
 
     def see(progress):

@@ -22,7 +22,7 @@ def first(view, number=1):
 
 
 class Counts(Sampler):
-    """Counts the rounds of each row in its memory, and writes down what it finds there."""
+    """Counts the steps of each row in its memory, and writes down what it finds there."""
 
     pace = "free"
 

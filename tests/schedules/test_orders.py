@@ -1,4 +1,4 @@
-"""Orders: which round reveals each position, by properties over all canvases and by brute force."""
+"""Orders: which step reveals each position, by properties over all canvases and by brute force."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def canvases(draw, rows=4, length=12):
 
 @st.composite
 def labels(draw):
-    """Rounds (B, L), 0 where given; far apart, so that most rounds are empty."""
+    """Rounds (B, L), 0 where given; far apart, so that most steps are empty."""
     width = draw(st.integers(1, 8))
     row = st.lists(st.sampled_from([0, 1, 2, 3, 7, 1000, 10**6]), min_size=width, max_size=width)
     return torch.tensor(draw(st.lists(row, min_size=1, max_size=4)))
@@ -116,14 +116,14 @@ def test_independent_labels_follow_delta(shares):
 
 
 def test_the_largest_uniform_falls_into_a_round_that_reveals():
-    """Ten tenths add up to less than 1 - 2^-53; what lies above them must not fall into an empty round."""
+    """Ten tenths add up to less than 1 - 2^-53; what lies above them must not fall into an empty step."""
     delta = deltas([0.1] * 10 + [0.0])
     largest = SimpleNamespace(grid=lambda stream, length: torch.full((1, length), 1 - 2**-53, dtype=torch.float64))
     assert orders.independent(delta, torch.ones(1, 2, dtype=torch.bool), largest).tolist() == [[10, 10]]
 
 
 def test_a_wrong_rate_is_caught():
-    """Mutant: each round reveals with probability delta_k, not delta_k / (1 - p_k), and the last one the rest."""
+    """Mutant: each step reveals with probability delta_k, not delta_k / (1 - p_k), and the last one the rest."""
     delta, lucky = deltas([0.2, 0.3, 0.5]), rng(100_000)
     chances = torch.stack([lucky.grid(Stream.ORDER, 3, k) for k in range(3)], -1)
     revealed = chances < delta
@@ -144,9 +144,9 @@ def test_shuffled_rounds_are_uniform_over_all_equal_size_assignments(counts):
 @EXAMPLES
 @given(st.integers(1, 70), canvases(length=40))
 def test_dyadic_rounds_are_separated_by_earlier_ones(steps, hidden):
-    """Between two positions of a round after the first one is revealed already: what makes it exact on chains.
+    """Between two positions of a step after the first one is revealed already: what makes it exact on chains.
 
-    Those of the first round are 2^(N-1) apart.
+    Those of the first step are 2^(N-1) apart.
     """
     order = orders.dyadic(steps, hidden)
     for row in order.tolist():
@@ -160,9 +160,9 @@ def test_dyadic_rounds_are_separated_by_earlier_ones(steps, hidden):
 @EXAMPLES
 @given(st.integers(1, 70), st.integers(1, 5), canvases(length=40))
 def test_block_strided_rounds_are_separated_by_blocks(steps, size, hidden):
-    """Between two positions of a round lies a whole block that is revealed already: what makes it exact on n-grams.
+    """Between two positions of a step lies a whole block that is revealed already: what makes it exact on n-grams.
 
-    Those of the first blocks are K = size 2^(N/size - 1) apart; blocks are cut short where there are fewer rounds.
+    Those of the first blocks are K = size 2^(N/size - 1) apart; blocks are cut short where there are fewer steps.
     """
     order = orders.block_strided(steps, size, torch.ones_like(hidden))
     assert torch.equal(orders.block_strided(steps, size, hidden), torch.where(hidden, order, 0))
@@ -197,7 +197,7 @@ def test_dilated_rounds_halve_the_distance(base, hidden):
 @EXAMPLES
 @given(canvases(), st.integers(0, 2**63 - 1))
 def test_one_by_one_is_the_limit_of_independent_rounds(hidden, seed):
-    """With 10^12 rounds positions meet in the order of their hitting times."""
+    """With 10^12 steps positions meet in the order of their hitting times."""
     lucky = rng(len(hidden), seed)
     order = orders.one_by_one(hidden, lucky)
     u = lucky.grid(Stream.ORDER, hidden.shape[1])
@@ -253,7 +253,7 @@ def test_coarsening_by_a_whole_factor_is_the_same_schedule(schedule, steps, fact
 
 
 def turns(order):
-    """The same as `steps` by brute force: of each row the first non-empty round, then of each row the second, ..."""
+    """The same as `steps` by brute force: of each row the first non-empty step, then of each row the second, ..."""
     rows = [sorted(set(row) - {0}) for row in order.tolist()]
     return [
         [

@@ -97,7 +97,7 @@ def test_geometric_has_its_ratio(ratio, steps):
 @EXAMPLES
 @given(explicit)
 def test_the_notation_of_the_paper(delta):
-    """p_k is what earlier rounds revealed, alpha the same on its grid, rho_k = delta_k / (1 - p_k)."""
+    """p_k is what earlier steps revealed, alpha the same on its grid, rho_k = delta_k / (1 - p_k)."""
     made = Schedule(delta)
     expected = [min(math.fsum(delta[:k].tolist()), 1) for k in range(len(delta) + 1)]
     assert made.p.tolist() == pytest.approx(expected[:-1], abs=1e-14)
@@ -160,7 +160,7 @@ def steps_of_theorem_4_2(eps, order):
 @pytest.mark.parametrize("eps", [0.5, 0.3, 0.1, 0.05])
 @pytest.mark.parametrize("order", [2, 3, 4])
 def test_theorem_4_2_spends_eps_first(eps, order):
-    """At N = 1 + ceil((1-eps)(n-1)/eps^n): a first round of at most eps, then equal ones of at most eps^n/(n-1)."""
+    """At N = 1 + ceil((1-eps)(n-1)/eps^n): a first step of at most eps, then equal ones of at most eps^n/(n-1)."""
     steps = steps_of_theorem_4_2(eps, order)
     delta = deltas(f"theorem-4.2(order={order})", steps)
     assert eps * 0.95 < float(delta[0]) <= eps * (1 + 1e-12)
@@ -177,7 +177,7 @@ def test_theorem_4_2_takes_the_smallest_eps(steps, order):
 
 @pytest.mark.parametrize(("order", "steps"), [(2, 63), (3, 764), (4, 11976)])
 def test_the_proportional_schedule_needs_as_few_rounds_as_theory_says(order, steps):
-    """eps = 0.05 is reached with these N of theory.md 4 and not with one round less: 381, 15201, 456001 otherwise."""
+    """eps = 0.05 is reached with these N of theory.md 4 and not with one step less: 381, 15201, 456001 otherwise."""
     name = f"theorem-4.2-proportional(order={order})"
     assert float(deltas(name, steps)[0]) <= 0.05 < float(deltas(name, steps - 1)[0])
 

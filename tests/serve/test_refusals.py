@@ -121,7 +121,7 @@ def test_a_token_is_asked_for(models):
 
 
 def test_a_queue_that_is_full(endpoint, client):
-    """Six rows may wait; nobody loses a place by it."""
+    """Six rows may wait; nobody loses a position by it."""
     endpoint.batches.close()
     endpoint.batches._closed = False  # nobody works
     task_rows = []

@@ -74,7 +74,7 @@ def test_the_client_of_openai(models):
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_away_frees_its_place(models, monkeypatch, stream):
-    """Its row ends with the round under way, and one that waited is not begun: rounds pass only when this test lets
+    """Its row ends with the step under way, and one that waited is not begun: steps pass only when this test lets
     them."""
     turns, looked, steps = threading.Semaphore(0), threading.Semaphore(0), []
     usual = Watch.ended

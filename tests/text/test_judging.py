@@ -1,4 +1,4 @@
-"""The n-gram is a law, by enumeration, and prefers the text; words that the text does not have are counted."""
+"""The n-gram is a distribution, by enumeration, and prefers the text; words that the text does not have are counted."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Case:
         return {"2-gram": 2, "3-gram": 3}.get(self.kind, 0)
 
     def cost(self, order: torch.Tensor) -> float:
-        """KL(q || p_order) = sum_j H(X_j | X of earlier rounds) - H, by the sums over all sequences."""
+        """KL(q || p_order) = sum_j H(X_j | X of earlier steps) - H, by the sums over all sequences."""
         paid = 0.0
         for j, mine in enumerate(order.tolist()):
             earlier = sum(1 << i for i, other in enumerate(order.tolist()) if other < mine)
@@ -39,7 +39,7 @@ class Case:
 
 
 def schedule(generator: np.random.Generator) -> torch.Tensor:
-    """1 to 8 rounds, flat or peaked, some of them empty."""
+    """1 to 8 steps, flat or peaked, some of them empty."""
     shares = generator.dirichlet(np.full(generator.integers(1, 9), generator.choice([0.2, 1.0, 10.0])))
     shares[shares < 1e-3] = 0.0
     return deltas((shares / shares.sum()).tolist())

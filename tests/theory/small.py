@@ -49,7 +49,7 @@ def posteriors(name):
 
 
 def by_order(name, order):
-    """(V^L) p_order(x) of the strings that q finds possible, 0 for others; order[j] is the round of j."""
+    """(V^L) p_order(x) of the strings that q finds possible, 0 for others; order[j] is the step of j."""
     language, length = TINY[name]
     p = (distribution(language, length) > 0).astype(float)
     for j in range(length):

@@ -118,7 +118,7 @@ def test_intervals_are_cut_evenly(length):
 
 
 def test_what_is_given_is_left_alone_and_counts():
-    """Of a row whose place 3 is given the best order is that of two gaps: by every order of the rest."""
+    """Of a row whose position 3 is given the best order is that of two gaps: by every order of the rest."""
     chain, hidden = first_order(STICKY), torch.ones((2, 6), dtype=torch.bool)
     hidden[1, 2] = False
     found = STICKY.best_order(hidden, 2)

@@ -157,7 +157,7 @@ def test_speculation_is_of_chains():
 
 @pytest.mark.parametrize("ser", [0.1, 0.5, 0.9])
 def test_the_crossover_law_is_the_limit(ser):
-    """Of the interval language, whose SER is known for any L and N: evaluations until it is at most this, over L."""
+    """Of the interval language, whose SER is known for any L and N: model calls until it is at most this, over L."""
     interval, length = load("interval-5"), 51_000
     form = interval.closed_form
     constant = error_curve(interval, 510).constant.value / 510
@@ -220,7 +220,7 @@ def test_how_much_an_order_is_worth():
 
 
 def test_chance_may_help_the_divergence():
-    """Two fair places that always agree, in one round of two: no; but of three, some mixture beats every order."""
+    """Two fair positions that always agree, in one step of two: no; but of three, some mixture beats every order."""
     ratios = [
         every_order(random_hmm(3, 2, 2.0, 0.15, seed=seed), 4, deltas("linear", 2)).mixture_ratio for seed in range(40)
     ]

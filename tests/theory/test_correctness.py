@@ -133,7 +133,7 @@ def test_linear_rounds_are_the_least_that_the_bound_allows(ser):
 def test_the_middle_step_of_c5_is_false():
     """Counterexample: l = 5, delta = (.2, .8). sum_k delta_k (1-delta_k)^4 = .0832 exceeds (1 - 1/2)^4 = .0625.
 
-    What the lemma says is true: 5 positions are never in 2 different rounds.
+    What the lemma says is true: 5 positions are never in 2 different steps.
     """
     delta = deltas([0.2, 0.8])
     middle = float((delta * (1 - delta) ** 4).sum())
@@ -147,7 +147,7 @@ def test_the_middle_step_of_c5_is_false():
 @EXAMPLES
 @given(schedules, st.integers(2, 8))
 def test_c5_by_maclaurin(delta, width):
-    """P(distinct) <= prod_{k<l} (1 - k/N) <= (1 - 1/N)^(l-1): equal rounds collide least."""
+    """P(distinct) <= prod_{k<l} (1 - k/N) <= (1 - 1/N)^(l-1): equal steps collide least."""
     equal = all_distinct(width, deltas("linear", len(delta))).value
     assert all_distinct(width, delta).value <= equal + 1e-12
     assert lemma_c5(width, delta).allows(equal)
@@ -165,7 +165,7 @@ def test_c6_lies_below_the_exact_ser(width, steps):
 @pytest.mark.parametrize("epsilon", [1e-3, 1 / 128, 0.05])
 @pytest.mark.parametrize("kind", ["leak", "tilt"])
 def test_c6_with_a_learning_error(kind, epsilon):
-    """p_e = 1/2 - eps against the whole output law of a denoiser that errs by eps in every context."""
+    """p_e = 1/2 - eps against the whole output distribution of a denoiser that errs by eps in every context."""
     language = Interval(2)
     for delta in (deltas("linear", 1), deltas("linear", 4), deltas([0.2, 0.8])):
         ser = truth(language, 4, delta, Perturbed(language, kind, epsilon))
@@ -174,7 +174,7 @@ def test_c6_with_a_learning_error(kind, epsilon):
 
 
 def test_theorem_4_4_in_numbers():
-    """theory.md 6: 293 / 275 / 289 rounds at L = 510, 5 / 4 / 4 at L = 10, for p_e = 1/2, 15/32, 63/128."""
+    """theory.md 6: 293 / 275 / 289 steps at L = 510, 5 / 4 / 4 at L = 10, for p_e = 1/2, 15/32, 63/128."""
     chances = [error_chance(0), error_chance(1 / 128, coarse=True), error_chance(1 / 128)]
     assert chances == [1 / 2, 15 / 32, 63 / 128]
     assert [theorem_4_4(510, wrong=p).value for p in chances] == [293, 275, 289]
@@ -187,7 +187,7 @@ def test_theorem_4_4_in_numbers():
 
 
 def test_theorem_4_4_is_below_what_is_needed():
-    """Exactly 737 rounds at L = 510; the bound has 293."""
+    """Exactly 737 steps at L = 510; the bound has 293."""
     assert theorem_4_4(510).allows(737)
     assert metrics.ser(Interval(5), 510, "linear", 293).value > 0.5
 
@@ -255,7 +255,7 @@ def test_statements_know_what_they_allow():
 
 
 def test_a_collision_bound_of_one_pair_is_caught():
-    """Mutant: C(L,2) replaced by L/2 fails already for one round."""
+    """Mutant: C(L,2) replaced by L/2 fails already for one step."""
     delta = deltas("linear", 10)
     truth = 1 - all_distinct(4, delta).value
     assert lemma_c1(4, delta).allows(truth)

@@ -41,7 +41,7 @@ def test_the_interval_language():
 @pytest.mark.parametrize("width", [2, 3])
 @pytest.mark.parametrize(("schedule", "steps"), [("linear", 2), ("cosine", 5)])
 def test_the_closed_form_and_partitions_agree(width, schedule, steps):
-    """An HMM with the law of the interval language takes the other way to each number."""
+    """An HMM with the distribution of the interval language takes the other way to each number."""
     delta, length = deltas(schedule, steps), 5 if width == 2 else 4
     ours, theirs = exact(Interval(width), length, delta), exact(Interval(width).as_hmm(), length, delta)
     for name in NUMBERS:

@@ -46,7 +46,7 @@ def test_the_universal_bound_on_300_random_languages():
 
 
 def test_the_universal_bound_is_within_two_of_the_truth_where_the_curve_is_a_line():
-    """Interval, equal rounds: E KL is exactly half of the bound; so no better constant than 1/2 could hold."""
+    """Interval, equal steps: E KL is exactly half of the bound; so no better constant than 1/2 could hold."""
     curve = fluency.known.curve(Interval(3), 12)
     for steps in (1, 2, 50):
         delta = deltas("linear", steps)

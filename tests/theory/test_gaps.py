@@ -61,7 +61,7 @@ def test_one_pass_answers_for_every_length():
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_every_order(name):
-    """P(valid | order) is the mass that the order leaves to possible strings, for all orders of up to three rounds."""
+    """P(valid | order) is the mass that the order leaves to possible strings, for all orders of up to three steps."""
     language, length = CHAINS[name]
     every = 1 + sequences(3, length)
     chosen = every if len(every) <= 250 else every[:: len(every) // 250]
@@ -81,7 +81,7 @@ def test_the_two_recursions_agree(steps):
 
 
 def test_the_interval_language_of_width_2():
-    """A closed form on the other side, at any length and for many rounds."""
+    """A closed form on the other side, at any length and for many steps."""
     language = Interval(2)
     chain, delta = first_order(language.as_ngram()), deltas("cosine", 40)
     mass, _ = valid_mass(chain, 24, delta)

@@ -1,4 +1,4 @@
-"""The interval language: curves, divergences for any schedule, least numbers of rounds, and a million of both."""
+"""The interval language: curves, divergences for any schedule, least numbers of steps, and a million of both."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_least_is_least(schedule, target):
 
 
 def test_a_target_that_no_number_reaches():
-    """The last rounds of a geometric schedule stay large, however many there are."""
+    """The last steps of a geometric schedule stay large, however many there are."""
     with pytest.raises(UnmaskError, match=r"no number of steps up to 1,024 reaches 0\.003; 1,024 steps reach 0\.0294"):
         least(lambda n: Interval(3).closed_form.ser(12, deltas("geometric(ratio=1.01)", n)), 0.003, most=1024)
 

@@ -16,7 +16,7 @@ AWAY = NGram(3, [0.5, 0.25, 0.25, 0], [[1, 0], [0, 1], [0, 1], [0, 1]])
 
 
 def test_the_least_ser_is_the_least_of_a_grid():
-    """fewest-pairs is not: of this 3-gram in two rounds linear and optimal have less."""
+    """fewest-pairs is not: of this 3-gram in two steps linear and optimal have less."""
     every, fit = partitions(AWAY, 4), Fit(AWAY, 4)
     found = {name: every.ser(deltas(name, 2, fit)) for name in ("linear", "optimal", "fewest-pairs", "optimal-ser")}
     rounded = {name: round(ser, 5) for name, ser in found.items()}

@@ -24,7 +24,7 @@ CASES = {"2-gram": SMALL["2-gram, pruned"], "3-gram": SMALL["3-gram, pruned"], "
 
 
 def truths(language, length, delta):
-    """By ordered set partitions, and by listing the rounds of all positions."""
+    """By ordered set partitions, and by listing the steps of all positions."""
     every = partitions(language, length)
     places = torch.cartesian_prod(*[torch.arange(len(delta))] * length).view(-1, length)
     mass = delta[places].prod(1)

@@ -119,7 +119,7 @@ shares = st.lists(st.floats(0.01, 1), min_size=1, max_size=8)
 @EXAMPLES
 @given(st.sampled_from(sorted(FIXED)), shares, st.floats(0, 1), st.integers(0, 7))
 def test_refining_a_schedule_lowers_the_divergence(name, rates, part, at):
-    """Splitting one round in two never pays more; and E KL <= max delta (h(0) - h(1)) for every schedule."""
+    """Splitting one step in two never pays more; and E KL <= max delta (h(0) - h(1)) for every schedule."""
     delta = torch.tensor(rates, dtype=torch.float64) / sum(rates)
     k = at % len(delta)
     finer = torch.cat([delta[:k], delta[k] * torch.tensor([part, 1 - part], dtype=torch.float64), delta[k + 1 :]])
@@ -203,7 +203,7 @@ def test_the_bounds_hold_where_lengths_vary(name):
 
 @pytest.mark.parametrize("kind", ["leak", "tilt"])
 def test_the_bounds_hold_for_a_wrong_denoiser(kind):
-    """Its error does not vanish with many rounds, and neither may the bound: KL(q || p) counts it."""
+    """Its error does not vanish with many steps, and neither may the bound: KL(q || p) counts it."""
     language, length = SMALL["2-gram, pruned"][0], 4
     denoiser = Perturbed(language, kind, 0.3)
     measured = information_curve(language, length, rows=ROWS, denoiser=denoiser)

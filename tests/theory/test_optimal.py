@@ -28,7 +28,7 @@ USUAL = ("linear", "cosine", "cosine-squared", "polynomial(power=0.5)", "geometr
 
 
 def compositions(length, steps):
-    """All ways to give `length` positions to at most `steps` rounds."""
+    """All ways to give `length` positions to at most `steps` steps."""
     for cuts in itertools.combinations_with_replacement(range(length + 1), steps - 1):
         yield np.diff([0, *cuts, length])
 
@@ -48,7 +48,7 @@ def test_fixed_sizes_are_the_best_of_all(f, steps):
 @EXAMPLES
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8).map(np.array), st.integers(1, 5))
 def test_the_fewest_errors_of_fixed_sizes_are_the_best_of_all(g, steps):
-    """sum C(s, 2) g, with the mean of g over the round where it rises in it; g may rise and fall."""
+    """sum C(s, 2) g, with the mean of g over the step where it rises in it; g may rise and fall."""
     curve, length = ErrorCurve(g, "by hand"), len(g) + 1
 
     def errors(counts):
@@ -62,7 +62,7 @@ def test_the_fewest_errors_of_fixed_sizes_are_the_best_of_all(g, steps):
 
 
 def test_the_sizes_of_theory_md_8():
-    """A chain of 14 positions in 4 rounds: 3, 3, 4, 4 or the like: the largest where the curve is flat."""
+    """A chain of 14 positions in 4 steps: 3, 3, 4, 4 or the like: the largest where the curve is flat."""
     curve = known.curve(random_ngram(2, 4, seed=1), 14)
     counts = sizes(optimal.for_divergence(curve, 4, fixed_size=True), 14).tolist()
     assert sum(counts) == 14
@@ -95,7 +95,7 @@ def errors_of(curve, p):
 @EXAMPLES
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8).map(np.array), st.integers(2, 3))
 def test_independent_rounds_have_as_few_errors_as_the_best_on_a_grid(g, steps):
-    """Exhaustive over 21 places; e may rise and fall. Integrals are those of e, within 1e-3 of them."""
+    """Exhaustive over 21 positions; e may rise and fall. Integrals are those of e, within 1e-3 of them."""
     curve, grid = ErrorCurve(g, "by hand"), np.linspace(0, 1, 21)
     ways = (grid[[0, *inner, 20]] for inner in itertools.combinations_with_replacement(range(21), steps - 1))
     best = min(errors_of(curve, p) for p in ways)
@@ -104,7 +104,7 @@ def test_independent_rounds_have_as_few_errors_as_the_best_on_a_grid(g, steps):
 
 
 def test_a_pair_that_only_a_third_one_rules_out_is_seen():
-    """e(0) = 0 does not make one round of everything free: as in 4-grams, whose pairs are all possible at first."""
+    """e(0) = 0 does not make one step of everything free: as in 4-grams, whose pairs are all possible at first."""
     curve = ErrorCurve(np.linspace(0, 1, 39), "by hand")
     for fixed_size in (False, True):
         delta = optimal.for_errors(curve, 8, fixed_size=fixed_size)
@@ -178,7 +178,7 @@ def test_many_rounds_have_the_density_of_theory(steps):
 
 
 def test_step_sizes_follow_the_rule():
-    """delta_k is proportional to e(p_k)^(-1/2) where there are many rounds."""
+    """delta_k is proportional to e(p_k)^(-1/2) where there are many steps."""
     curve = ErrorCurve(np.linspace(1.0, 0.1, 30), "by hand")
     delta = optimal.for_errors(curve, 400).numpy()
     p = np.cumsum(delta) - delta / 2
@@ -199,7 +199,7 @@ def test_where_nothing_can_go_wrong_rounds_are_equal(steps, fixed_size):
 
 
 def test_what_can_be_gained():
-    """A chain that rarely moves, L = 256: where neighbours agree, the first rounds should reveal little."""
+    """A chain that rarely moves, L = 256: where neighbours agree, the first steps should reveal little."""
     curve = known.curve(STICKY, 256)
     for steps, linear, best in ((8, 28.91, 10.65), (32, 5.929, 2.393), (128, 1.375, 0.5829)):
         assert curve.divergence(deltas("linear", steps)).value == pytest.approx(linear, rel=1e-3)
@@ -219,7 +219,7 @@ def test_the_optimum_is_stationary():
 
 
 def test_plateaus_need_the_grid(monkeypatch):
-    """Where a curve falls in two leaps, or errors live in two places, the density leads into the wrong valley."""
+    """Where a curve falls in two leaps, or errors live in two positions, the density leads into the wrong valley."""
     f = np.concatenate([np.full(3, 1.9), np.full(151, 0.5), np.zeros(24)])
     curve = InformationCurve(f, "two leaps")
     g = np.concatenate([np.full(20, 0.2), np.full(60, 2.0), np.zeros(50), np.ones(33)])
@@ -261,7 +261,7 @@ def test_the_geometric_schedules_keep_their_promise(rising):
 
 
 def test_a_geometric_schedule_pays_off_where_dtc_is_small():
-    """One fair token, repeated: h falls to zero at once, TC = (L-1) log 2 and DTC = log 2. O(log L) rounds suffice."""
+    """One fair token, repeated: h falls to zero at once, TC = (L-1) log 2 and DTC = log 2. O(log L) steps suffice."""
     length = 1000
     f = np.zeros(length)
     f[0] = math.log(2)

@@ -77,7 +77,7 @@ def test_full_support_makes_no_errors():
 
 @pytest.mark.parametrize("name", ["hmm, sparse", "3-gram, pruned", "interval 3", "brackets, 2 kinds"])
 def test_the_divergence_of_orders(name):
-    """The mean over given orders, here all of them: of two rounds, drawn again and again."""
+    """The mean over given orders, here all of them: of two steps, drawn again and again."""
     language, length = SMALL[name]
     every = np.array([order for order in 1 + sequences(2, length) if 1 in order])
     expected = paid(conditional_entropies(name), every) - entropy(distribution(language, length))
@@ -91,7 +91,7 @@ def test_the_divergence_of_orders(name):
 
 
 def test_the_divergence_of_structured_orders():
-    """7.6: a dyadic order of 4 rounds pays a fraction of what random rounds pay; exact on the other side."""
+    """7.6: a dyadic order of 4 steps pays a fraction of what random steps pay; exact on the other side."""
     language = random_ngram(2, 4, **SHARP, seed=4)
     rows, hidden = 200, torch.ones((200, 64), dtype=torch.bool)
     found = []

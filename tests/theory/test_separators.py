@@ -81,7 +81,7 @@ def test_the_excess_of_an_order_is_the_sum_over_its_rounds(order, n):
 @EXAMPLES
 @given(schedules, st.integers(1, 5), st.integers(2, 4))
 def test_the_expectation_is_exact(delta, length, n):
-    """Over all N^L assignments of rounds, round by round."""
+    """Over all N^L assignments of steps, step by step."""
     delta = deltas((delta[:3] / delta[:3].sum()).tolist()) if float(delta[:3].sum()) > 0.1 else deltas("linear", 3)
     expected = torch.zeros(len(delta), dtype=torch.float64)
     for labels in itertools.product(range(1, len(delta) + 1), repeat=length):
@@ -96,7 +96,7 @@ def test_the_expectation_is_exact(delta, length, n):
 @EXAMPLES
 @given(schedules, st.integers(1, 200), st.integers(2, 6))
 def test_the_bounds_on_the_expectation(delta, length, n):
-    """E <= L delta F_inf <= L delta min(1, (n-1) delta / p^(n-1)), round by round and in sum."""
+    """E <= L delta F_inf <= L delta min(1, (n-1) delta / p^(n-1)), step by step and in sum."""
     exactly = expected_excess(n, length, delta)
     between = length * delta * limit(n, delta)
     assert bool((exactly <= between + 1e-9).all())

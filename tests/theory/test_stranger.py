@@ -104,7 +104,7 @@ def test_what_only_enumeration_says_names_what_there_is_instead():
 
 
 class TwinsForm(ClosedForm):
-    """Each pair is lost in the rounds that it shares: with chance s = sum_k delta_k^2, and then a half is valid."""
+    """Each pair is lost in the steps that it shares: with chance s = sum_k delta_k^2, and then a half is valid."""
 
     method = "closed form of twins"
 

@@ -215,7 +215,7 @@ def ranks(
                 [r.sampler, f"{r.first[0]:.3f}", f"{r.second[0]:.3f}", f"{r.first_rank:g}", f"{r.second_rank:g}"]
                 for r in ranking.standings
             ]
-            title = f"{ranking.language}, {ranking.length} tokens: the first board and another"
+            title = f"{ranking.language}, {ranking.length} tokens: ranks on the first board and on another"
             show_grid(title, ["sampler", "AUP", "other AUP", "rank", "other rank"], rows)
         for ranking in rankings:
             say(ranking.sentence())

@@ -52,7 +52,7 @@ class Option:
     @property
     def title(self) -> str:
         """The option in errors: `--rows`."""
-        return self.metavar if self.positional else self.flag
+        return self.flag if not self.positional else self.name.upper() if self.choices else self.metavar
 
     @property
     def hint(self) -> str:

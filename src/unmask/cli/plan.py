@@ -9,10 +9,10 @@ from unmask.cli.options import Count, File, Model, Named, Number, Portion, Switc
 
 Results = Annotated[tuple[Path, ...], "RECORDS"]
 SUBJECTS = (
-    "--language, a known language",
-    "--model, a network's directory",
-    "--results, records of `unmask eval`",
-    "--model with --prompts or --texts, an open model",
+    "--language (a known language)",
+    "--model (a network's directory)",
+    "--results (records of `unmask eval`)",
+    "--model with --prompts or --texts (an open model)",
 )
 MEANS = {"ser": "SER", "ter": "excess of TER", "kl": "nats"}
 OF_RECORDS = ("task", "budget_ms")
@@ -118,11 +118,11 @@ def command(
         )
     given: dict[str, Any] = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
     given |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms, "task": task, "budget_ms": budget_ms}
-    missing = [] if target is not None else ["--target, the largest acceptable error"]
+    missing = [] if target is not None else ["--target (the largest acceptable error)"]
     if language is None and model is None and not results:
-        missing.append(" or ".join(SUBJECTS))
+        missing.append(f"one of {', '.join(SUBJECTS)}")
     if missing or target is None:
-        problem = f"unmask plan needs {'; and '.join(missing)}"
+        problem = f"unmask plan needs {' and '.join(missing)}"
         raise UnmaskError(f"{problem}. For example: unmask plan --language paper-2gram --target 10%")
     for name in OF_LANGUAGES if results else OF_RECORDS:
         if given[name] is not None:

@@ -57,6 +57,8 @@ def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
     import difflib  # here, because most runs need no suggestion
 
     names = sorted(set(known))
-    near = difflib.get_close_matches(name[:SHOWN].lower(), names, n=3, cutoff=0.5)
+    bare = {one.lstrip("-"): one for one in names}  # dashes of options make all of them alike
+    close = difflib.get_close_matches(name[:SHOWN].lower().lstrip("-"), list(bare), n=3, cutoff=0.6)
+    near = [bare[one] for one in close]
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listed(names)}"
     return UnmaskError(f"unknown {noun} {shown(name)}; {hint}")

@@ -145,6 +145,11 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
         raise UnmaskError(f"{problem}; expected a model with a mask token")
     if not fitting:
         kind = shown(config.get("model_type"))
+        from unmask.networks.model.checkpoints import MODEL_TYPE
+
+        if config.get("model_type") == MODEL_TYPE:
+            problem = f"{directory} is a network of `unmask train`; expected an open model"
+            raise UnmaskError(f"{problem}. Use `unmask generate --model {directory}` or `unmask model learning`")
         remedy = "See `unmask list models`, or pass your own card: --card FILE.json"
         raise UnmaskError(f"{directory} contains a model of type {kind}, which fits no card. {remedy}")
     label = directory.resolve().name.lower()

@@ -39,19 +39,19 @@ def paper_4gram(seed: int = 0, pruned: bool = True) -> Language:
 
 @PRESETS.register("paper-hmm")
 def paper_hmm(seed: int = 0, pruned: bool = True) -> Language:
-    """Table 1 as printed: S 32, V 8; accepts nearly every string: fluency only, see sparse-hmm for SER"""
+    """random HMM with 32 states over 8 symbols (paper, Table 1); nearly every string is possible: for fluency only"""
     return random_hmm(threshold=0.003 * pruned, seed=seed)
 
 
 @PRESETS.register("sparse-hmm")
 def standard_sparse_hmm(seed: int = 0, pruned: bool = True) -> Language:
-    """S 32, V 8, four successors per state, symbol s mod 8: the HMM for SER"""
+    """random HMM with 32 states over 8 symbols and four successors per state; has impossible strings, for SER"""
     return sparse_hmm(successors=4 if pruned else None, seed=seed)
 
 
 @PRESETS.register("interval-5")
 def interval_5() -> Language:
-    """Theorem 4.4 with l = 5: V 16, exact in closed form"""
+    """16 symbols; each two positions of a block of 5 share a bit (proof of Theorem 4.4, l = 5); exact formulas"""
     return Interval(5)
 
 

@@ -183,7 +183,8 @@ def place(directory: Path) -> Path:
         if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER, THEORY)):
             return candidate
     if not directory.exists():
-        raise UnmaskError(f"there is no directory {cut(str(directory))}; name that of a sweep or of a page")
+        problem = f"there is no directory {cut(str(directory))}"
+        raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page, an evaluation or a training")
     names = f"{FILE}, {RECORDS}, {ACCOUNT}, {FRONTIER} or {THEORY}"
     expected = f"expected {names} in it, or in its directory {STORE}. Measure with `unmask sweep run RECIPE`"
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
@@ -211,11 +212,18 @@ def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
     groups = summary.groups(records.read(directory))
     ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
     measured, missing = [], []
+    varied = summary.varied([group for group in groups if not group.causal])
+    several = sum(group.causal for group in groups) > len(ar)  # AR settings of one task
     for label, group in zip(summary.labels(groups), groups, strict=True):
         settings, cost = group.settings, group.cost()
-        about = dict.fromkeys(WHO) | {name: settings.get(name) for name in ("model", "sampler", "length")}
-        about |= {"of": settings["task"], "kind": "ar" if group.causal else "mdm", "setting": label}
-        about |= {} if group.causal else {name: settings.get(name) for name in ("schedule", "steps")}
+        about = dict.fromkeys(WHO) | {name: settings.get(name) for name in ("sampler", "length")}
+        about |= {"of": settings["task"], "kind": "ar" if group.causal else "mdm"}
+        if group.causal:
+            about["setting"] = label if several else None
+        else:
+            own = [f"{name}={settings[name]}" for name in varied if name not in (*WHO, "task")]
+            about |= {name: settings.get(name) for name in ("model", "schedule", "steps")}
+            about["setting"] = ", ".join(own) or None
         base = ar.get(settings["task"])
         calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
         spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}

@@ -26,6 +26,7 @@ from unmask.report.view import View, saved
 
 NUMBERS = "data"  # the name of the data files
 MOST_NAMES = 3  # languages in the title
+LONGEST = 32  # characters of a directory in a table
 OVERVIEW = 2  # figures side by side in overview.svg
 
 
@@ -140,7 +141,8 @@ def networks(results: Results, out: Path | None) -> str:
         last = one.journal[-1]
         over = "-" if not one.entropy else f"{100 * (last.validation / one.entropy - 1):+.2f}%"
         path = os.path.relpath(one.place, out) if out is not None else str(one.place)
-        link = f'<a href="{frame.attribute(path)}/README.md"><code>{text(path)}</code></a>'
+        short = path if len(path) <= LONGEST else f"..{path[-LONGEST:]}"
+        link = f'<a href="{frame.attribute(path)}/README.md"><code>{text(short)}</code></a>'
         cells = (f"{last.validation:.4f}", over, f"{one.steps}", f"{last.seconds:.0f} s", link)
         rows.append(f"<tr><th>{text(one.name)}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     if not rows:

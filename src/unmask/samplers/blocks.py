@@ -67,7 +67,7 @@ class Blocks(Sampler):
     def run(self, session: Session) -> None:
         if self.nucleus < 1:
             if session.uses("canvas"):
-                raise UnmaskError("nucleus changes the denoiser in use; expected blocks without another sampler around")
+                raise UnmaskError("blocks with a nucleus cannot be inside another sampler. Set its nucleus instead")
             session.denoiser = Nucleus(session.denoiser, self.nucleus)
         inner = inner_of(self) if self.first is None else FirstAlone(inner_of(self), self.first)
         fill_blocks(inner, session, self.numbered(session.hidden, session.denoiser.grid))

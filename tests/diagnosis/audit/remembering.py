@@ -10,7 +10,7 @@ BENCHES: dict = {}
 
 
 class Remembering(bench.Bench):
-    """What is made for it is kept for all its copies, by whether rounds are compared, which each copy says anew."""
+    """What is made for it is kept for all its copies, by whether steps are compared, which each copy says again."""
 
     def __init__(self, *setting):
         super().__init__(*setting)

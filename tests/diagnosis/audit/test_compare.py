@@ -1,4 +1,4 @@
-"""The noise of the audit, against laws that are known; fixed seeds, 1e-6 a test unless said."""
+"""The noise of the audit, against distributions that are known; fixed seeds, 1e-6 a test unless said."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unmask.diagnosis.audit.statistics import Noise, Statistics
 
 
 def test_distances_of_equal_laws_are_chi_square():
-    """150 sets of 300 rows beside many of one law: the p-values are uniform (Kolmogorov-Smirnov at 1e-4)."""
+    """150 sets of 300 rows beside many of one distribution: the p-values are uniform (Kolmogorov-Smirnov at 1e-4)."""
     language = languages.load("paper-2gram")
     tokens = generate(language, steps=8, length=16, rows=150 * 300 + 30_000, seed=1).tokens
     statistics = Statistics(language, tokens[:30_000], 300)

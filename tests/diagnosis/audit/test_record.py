@@ -120,7 +120,7 @@ def test_what_was_said_is_the_posterior_of_each_context():
 
 
 def test_a_loop_that_leaves_out_calls_is_not_accused_of_it():
-    """One row at a time, with a cache: a round in which nothing is revealed asks nothing."""
+    """One row at a time, with a cache: a step in which nothing is revealed asks nothing."""
 
     class Caching:
         def __init__(self, model):

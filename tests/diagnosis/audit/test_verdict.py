@@ -108,7 +108,7 @@ def test_the_rounds_are_counted(sampler, bug, steps):
 
 
 def test_what_cannot_be_seen_is_said():
-    """V = 8 and few rounds: float32 has nothing to lose there (theory.md 10), and the audit says so."""
+    """V = 8 and few steps: float32 has nothing to lose there (theory.md 10), and the audit says so."""
     found = audited("ancestral", "float32 noise")
     assert found.verdict == "no difference found"
     assert "precision (noise in float32, mask and tokens in one race)" in found.unseen
@@ -142,14 +142,14 @@ def test_an_unknown_fault_is_not_given_a_known_name():
 
 
 def test_rows_that_repeat_are_found():
-    """A generator that is seeded anew for every batch: each batch is the first one again."""
+    """A generator that is seeded again for every batch: each batch is the first one again."""
     found = audit(run("ancestral", 7, 200).repeat(10, 1), LANGUAGE, steps=STEPS)
     assert (found.verdict, found.fault) == ("differs", "reused noise")
     assert found.detail == "in several rows: 1800 of 2000 repeat an earlier one"
 
 
 def test_scores_that_are_ordered_by_topk_are_no_fault():
-    """On a language where scores are equal, torch.topk chooses among them by their places."""
+    """On a language where scores are equal, torch.topk chooses among them by their positions."""
     torch.manual_seed(5)
     model = oracle("interval-5")
     made = torch.cat([llada(model, BATCH, 20, 4) for _ in range(HALF // BATCH)])
@@ -171,7 +171,7 @@ def test_ties_are_a_suspect_inside_blocks_too():
 
 @pytest.mark.parametrize(("bug", "verdict"), [("", "no difference found"), ("evenly", "differs")])
 def test_dreams_own_loop_has_dreams_counts(bug, verdict):
-    """Unmodified it follows `dream`; a loop that shares out its places evenly does not."""
+    """Unmodified it follows `dream`; a loop that shares out its positions evenly does not."""
     torch.manual_seed(3)
     made = torch.cat([dream(oracle(LANGUAGE), BATCH, 16, 8, bug=bug) for _ in range(HALF // BATCH)])
     assert audit(made, LANGUAGE, sampler="dream(alg=entropy)", steps=8).verdict == verdict
@@ -296,7 +296,7 @@ def test_the_calls_of_a_right_loop_are_enough(seed):
 @pytest.mark.parametrize(
     ("tokens", "options", "words"),
     [
-        (torch.zeros(199, 8, dtype=torch.int64), {}, "199 rows are too few"),
+        (torch.zeros(199, 8, dtype=torch.int64), {}, "rows is 199, too few"),
         (torch.full((200, 8), 8), {}, "never revealed"),
         (torch.full((200, 8), 9), {}, "token 9 is not in 0..7"),
         (torch.zeros(200, 8), {}, "expected integers"),

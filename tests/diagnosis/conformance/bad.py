@@ -81,7 +81,7 @@ class LoopsHiding(Sampler):
 
 
 class LoopsFree(Sampler):
-    """Takes back in each round what it revealed in the round before."""
+    """Takes back in each step what it revealed in the step before."""
 
     pace = "free"
 
@@ -164,7 +164,7 @@ class BatchFlattened(LowConfidence):
 
 
 class ByPlaceInBatch(Sampler):
-    """Luck keyed by the place in the batch, not by the number of the row."""
+    """Luck keyed by the position in the batch, not by the number of the row."""
 
     def order(self, delta, hidden, rng):
         priority = uniform(rng.seed, Stream.ORDER, torch.arange(len(hidden))[:, None], torch.arange(hidden.shape[1]))
@@ -199,7 +199,7 @@ class Rowless(Ending):
 
 
 class Remembers(Sampler):
-    """Numbers its calls, and draws other luck in each."""
+    """Numbers its calls, and draws other randomness in each."""
 
     calls = 0
 
@@ -210,7 +210,7 @@ class Remembers(Sampler):
 
 
 class ReusesUniforms(LowConfidence):
-    """Every round draws a position from the same uniform."""
+    """Every step draws a position from the same uniform."""
 
     def choose(self, view):
         view.canvas.visits.zero_()
@@ -236,13 +236,13 @@ class OwnReader(Ending):
 
 
 class ChoosesAfterDrawing(LowConfidence):
-    """Claims the law of choose-then-draw, but which position stays depends on what was drawn there."""
+    """Claims the distribution of choose-then-draw, but which position stays depends on what was drawn there."""
 
     distribution = "order"
 
 
 class FinalArgmax(Ending):
-    """What is left in the last round is filled by argmax."""
+    """What is left in the last step is filled by argmax."""
 
     distribution = "order"
 
@@ -252,7 +252,7 @@ class FinalArgmax(Ending):
 
 
 class SameStepSeen(Ending):
-    """Positions of one round see each other."""
+    """Positions of one step see each other."""
 
     distribution = "order"
 
@@ -269,7 +269,7 @@ class SameStepSeen(Ending):
 
 
 class Warm(Autoregressive):
-    """Autoregression at a temperature, which claims the law of the reader."""
+    """Autoregression at a temperature, which claims the distribution of the reader."""
 
     distribution = "causal"
 
@@ -285,7 +285,7 @@ class Warm(Autoregressive):
 
 
 class Cool(Sampler):
-    """Places by chance, tokens at a temperature of 0.9: the law of an order, nearly."""
+    """Places by chance, tokens at a temperature of 0.9: the distribution of an order, nearly."""
 
     distribution = "order"
 
@@ -312,7 +312,7 @@ class Trimmed(Cool):
 
 
 class NotTheLanguage(Ancestral):
-    """Claims to be exact in any number of rounds."""
+    """Claims to be exact in any number of steps."""
 
     distribution = "language"
 
@@ -385,7 +385,7 @@ class ByPosition(Sampler):
 
 
 class Hesitates(Sampler):
-    """A sound rule with a memory: the surest position, of those that were less sure a round ago first."""
+    """A sound rule with a memory: the surest position, of those that were less sure a step ago first."""
 
     def choose(self, view):
         before = view.memory.get("sure", torch.zeros_like(view.confidence))

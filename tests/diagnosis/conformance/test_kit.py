@@ -1,6 +1,6 @@
 """The kit passes the samplers of the house, and finds each planted defect by the check that is about it.
 
-Its tests of laws have fixed seeds and a false-alarm rate of at most 1e-6 each.
+Its tests of distributions have fixed seeds and a false-alarm rate of at most 1e-6 each.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_an_option_that_changes_nothing_is_a_warning():
 
 
 def test_claims_are_made():
-    """What follows no law that is written down says nothing; all others say which."""
+    """What follows no distribution that is written down says nothing; all others say which."""
     silent = [name for name in SAMPLERS.makers if SAMPLERS.make(name).distribution is None]
     taking_back = ["gibbs", "informed-corrector", "p2", "particle-gibbs", "remdm", "saber", "token-editing", "wino"]
     expected = [
@@ -128,7 +128,7 @@ def test_a_rule_by_position_is_the_same_in_any_company():
 
 
 def test_a_law_may_be_a_function():
-    """Ancestral sampling follows the law that is enumerated elsewhere, and low confidence does not."""
+    """Ancestral sampling follows the distribution that is enumerated elsewhere, and low confidence does not."""
     report = conformance.check("ancestral", distribution=output_distribution, skip=all_but("distribution"))
     assert report["distribution"].outcome == "passed"
     with pytest.raises(AssertionError, match="sampler low-confidence does not conform: distribution"):
@@ -237,7 +237,7 @@ def test_false_alarms_are_as_rare_as_they_say(distribution):
 
 
 def test_groups_bet_together():
-    """A small departure in each of fifty laws, which none shows alone."""
+    """A small departure in each of fifty distributions, which none shows alone."""
     distribution = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).repeat(50)
     groups = torch.arange(50).repeat_interleave(3)
     counts = torch.tensor([132, 55, 13]).repeat(50)

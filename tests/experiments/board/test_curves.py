@@ -251,7 +251,7 @@ def test_mistakes_are_found_before_anything_is_measured(tmp_path, monkeypatch, f
 
 
 def test_dearer_cells_are_known_to_be():
-    """Relative to each other: what looks at every position in every round, more rows, more budgets."""
+    """Relative to each other: what looks at every position in every step, more rows, more budgets."""
     settings = Settings(("ancestral", "entropy", "as-published-mdlm"), ("interval-5",), seeds=1)
     planned, looking, published = (cell.cost for cell in cells_of(recipe(settings)))
     assert planned < looking < published

@@ -25,7 +25,7 @@ LENGTH = 5
 
 @dataclass(frozen=True)
 class Surest(Sampler):
-    """Choose by the largest probability, then draw there: adaptive, and still a law with a price."""
+    """Choose by the largest probability, then draw there: adaptive, and still a distribution with a price."""
 
     pace = "free"
     at_least: float = 0.6
@@ -72,7 +72,7 @@ class Sharp(Sampler):
 
 
 def prices(sampler, truth, steps=2, seed=0, language=LANGUAGE, row=0):
-    """log q - log p of every row of the truth, all of which meet the luck of one row."""
+    """log q - log p of every row of the truth, all of which meet the randomness of one row."""
     rng = Randomness(seed, torch.full((len(truth),), row))
     return divergence(sampler, Ideal(language), language, truth, deltas("linear", steps), rng)
 

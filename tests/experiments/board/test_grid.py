@@ -153,7 +153,7 @@ def test_accuracy_of_ar_is_zero(made):
 
 
 def test_headroom_is_above_the_best_choice(made):
-    """Of the chain the evaluations over those of the best; of nothing that is not known."""
+    """Of the chain the model calls over those of the best; of nothing that is not known."""
     target = 20 * math.log1p(made.settings.excess)
     seeds = range(made.settings.seed, made.settings.seed + made.settings.seeds)
     least = np.mean([of_choices(languages.load(f"paper-2gram(seed={seed})"), 20, 6) for seed in seeds], 0)

@@ -105,7 +105,7 @@ def test_areas_that_are_known():
 
 @pytest.mark.parametrize("before", [[], [1.0], [1.0, 1.5], [1.0, 1.2, 1.9]])
 def test_the_area_does_not_depend_on_what_else_was_measured(before):
-    """Right from 2 evaluations on, and wrong before; and right at L alone: whatever stands on the grid besides."""
+    """Right from 2 model calls on, and wrong before; and right at L alone: whatever stands on the grid besides."""
     curve = Curve([*(point(e, [[1, 1]], 128) for e in before), point(2.0, [[0, 0]], 128), point(64.0, [[0, 0]], 128)])
     assert curve.accuracy.value == pytest.approx(6 / 7)
     assert curve.accuracy_at_most >= curve.accuracy.value

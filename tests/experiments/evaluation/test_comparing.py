@@ -83,7 +83,7 @@ def test_the_interval_knows_that_the_number_of_items_that_differ_is_random(ahead
 
 
 def test_how_many_items_would_decide():
-    """At that many items such differences are seen four times in five, by the exact law of what differs."""
+    """At that many items such differences are seen four times in five, by the exact distribution of what differs."""
     found = compare(*pair(40, 12, 6, 42))
     assert found.verdict == "not distinguishable"
     n, b, c = found.enough, 0.12, 0.06

@@ -170,7 +170,7 @@ def test_the_second_driver_is_refused_and_a_killed_one_is_noticed(bench: Bench, 
     recipe = LONG | {"fixed": {"seconds": 0.1}}
     driver = bench.drive(recipe)
     until(lambda: len(bench.measured()) >= 3)
-    holds = rf"is being driven by process {driver.pid} on \S+ since \d+-\d+-\d+ \d+:\d+:\d+"
+    holds = rf"is in use by process {driver.pid} on \S+ since \d+-\d+-\d+ \d+:\d+:\d+"
     with pytest.raises(UnmaskError, match=holds):
         bench.sweep(recipe)
     state = status(bench.store)
@@ -195,7 +195,7 @@ def test_a_lock_without_a_readable_name_is_a_lock(bench: Bench):
         (bench.store / LOCK).write_bytes(content)
         with open(bench.store / LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            with pytest.raises(UnmaskError, match=r"is being driven by (another process|process 1)"):
+            with pytest.raises(UnmaskError, match=r"is in use by (another process|process 1)"):
                 bench.sweep({"jobs": [SQUARE], "grid": {"x": [2]}})
         assert status(bench.store)["driver"] is None
 

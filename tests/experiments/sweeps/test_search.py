@@ -1,4 +1,4 @@
-"""The searches for a number of rounds, against brute force and against what is known exactly."""
+"""The searches for a number of steps, against brute force and against what is known exactly."""
 
 from __future__ import annotations
 

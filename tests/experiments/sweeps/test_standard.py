@@ -116,7 +116,7 @@ CONTINUED = {"prompt_length": 2, "rows_per_prompt": 3}
 
 
 def test_prompts_are_scored_by_enumeration():
-    """SER = E_c[1 - p(L_q(c) | c)] and 2^E_c E[-log2 q(x | c) / |x|], from the law of every continuation."""
+    """SER = E_c[1 - p(L_q(c) | c)] and 2^E_c E[-log2 q(x | c) / |x|], from the distribution of every continuation."""
     language, length = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2), 4
     every, delta = metrics.sequences(3, length), deltas("linear", 1)
     own = language.log_prob(every).exp()

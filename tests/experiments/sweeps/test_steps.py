@@ -1,4 +1,4 @@
-"""The metrics that look for a number of rounds, and the curves of theory."""
+"""The metrics that look for a number of steps, and the curves of theory."""
 
 from __future__ import annotations
 

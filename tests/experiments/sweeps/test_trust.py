@@ -93,7 +93,7 @@ def test_a_program_may_name_what_it_likes(place):
 
 
 def test_nor_does_a_file_that_a_program_has_read_itself(place):
-    """What `unmask sweep run --dry-run` does: nothing runs, hence nothing is imported."""
+    """What `unmask sweep run --dry-run` does: nothing runs, so nothing is imported."""
     with imports(False), pytest.raises(UnmaskError, match="is named in a file"):
         check(cells_of(read_recipe(recipe(place, sampler="'stranger:Mine'"))))
     assert not (place / "was-imported").exists()

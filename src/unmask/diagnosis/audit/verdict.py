@@ -154,7 +154,7 @@ def audit(
     rows, length = tokens.shape
     language.check_length(length)
     if rows < MIN_ROWS:
-        raise UnmaskError(f"{rows} rows are too few; expected at least {MIN_ROWS} (2000 recommended)")
+        raise UnmaskError(f"rows is {rows}, too few for a test; expected at least {MIN_ROWS} (2000 recommended)")
     used = as_sampler(sampler)
     if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
         steps = 1  # not used

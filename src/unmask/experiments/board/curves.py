@@ -136,7 +136,7 @@ def _check_place(language: str, model: str, causal_model: str, digest: str, leng
     from unmask.networks.model.checkpoints import read_language
 
     if length < 2:
-        raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")
+        raise UnmaskError(f"length is {length}; expected at least 2 tokens")
     if language and model:
         raise UnmaskError("a model is measured on its training language; leave the language out")
     if causal_model and not model:

@@ -117,6 +117,6 @@ def _places(settings: Settings) -> dict[str, list[Any]]:
         language = load(varied(name, seed=settings.seed))
         for length in settings.lengths:
             if length < 2:
-                raise UnmaskError(f"length is {length}; the board compares sequences of at least 2 tokens")
+                raise UnmaskError(f"length is {length}; expected at least 2 tokens")
             places[name, language.nearest_lengths(length)[0]] = None
     return {"language": [name for name, _ in places], "length": [length for _, length in places]}

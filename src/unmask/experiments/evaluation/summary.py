@@ -139,11 +139,16 @@ def labels(settings: Sequence[Group]) -> list[str]:
     """Labels of groups: model, sampler, and the settings that differ."""
     if not settings:
         return []
-    names = [name for name in settings[0].settings if len({str(group.settings.get(name)) for group in settings}) > 1]
-    shown = ["model", "sampler", *(name for name in names if name not in ("model", "sampler"))]
+    shown = ["model", "sampler", *(name for name in varied(settings) if name not in ("model", "sampler"))]
     return [
         ", ".join(_label(name, group.settings[name]) for name in shown if _applies(group, name)) for group in settings
     ]
+
+
+def varied(settings: Sequence[Group]) -> list[str]:
+    """The names of the settings that differ between groups."""
+    names = settings[0].settings if settings else ()
+    return [name for name in names if len({str(group.settings.get(name)) for group in settings}) > 1]
 
 
 def _applies(group: Group, name: str) -> bool:

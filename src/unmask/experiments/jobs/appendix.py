@@ -208,7 +208,7 @@ def collision(cases: int, random: np.random.Generator) -> Iterator[Case]:
 
 
 def _walk(denoiser: Denoiser, length: int, order: Sequence[int]) -> np.ndarray:
-    """(V^L) p_order(x) with one position a step."""
+    """(V^L) p_order(x) with one position per step."""
     every = sequences(denoiser.vocabulary, length)
     distribution = torch.ones(len(every), dtype=torch.float64)
     shown = torch.zeros(length, dtype=torch.bool)
@@ -223,7 +223,7 @@ def _walk(denoiser: Denoiser, length: int, order: Sequence[int]) -> np.ndarray:
 
 @checks("c2")
 def step_by_step(cases: int, random: np.random.Generator) -> Iterator[Case]:
-    """P(valid) >= exp(-L eps) with one position a step and errors of eps nats in each context."""
+    """P(valid) >= exp(-L eps) with one position per step and errors of eps nats in each context."""
     for _ in range(max(cases // 10, 1)):
         language, eps = small(random), 10 ** random.uniform(-4, -0.5)
         valid = language.log_prob(sequences(3, 4)).isfinite().numpy()

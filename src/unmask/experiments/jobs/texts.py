@@ -1,6 +1,6 @@
 """The jobs of networks that learn a text: its true distribution is unknown, so scoring models judge the samples.
 
-    text_training   an MDM or an AR model learns a text: nats a token and bits a character on held-out text
+    text_training   an MDM or an AR model learns a text: nats per token and bits per character on held-out text
     written         samples of the networks, scored by the judges of diagnosis/texts.py; the AR network is one of them
     original        windows of the text, scored by the same judges, each on windows it was not trained on
     text_clock      seconds of a batch: an MDM with N steps, or an AR model with its cache

@@ -170,9 +170,9 @@ CLAIMS = {
     ),
     "assumption": claim(
         "Assumption 4.1, Theorem 4.4",
-        "A well-trained MDM has a small error in every context; Theorem 4.4 assumes less than 1/128 nats a token.",
+        "A well-trained MDM has a small error in every context; Theorem 4.4 assumes less than 1/128 nats per token.",
         "unmask paper run figure-1",
-        shown("mean learning error of the MDM in nats a token", _nats, kind="mdm", **TRAINING),
+        shown("mean learning error of the MDM in nats per token", _nats, kind="mdm", **TRAINING),
         test=lambda nats: nats <= 1 / 128,
         agrees="The mean over contexts is well below it. The assumption is about every context, which a mean cannot "
         "show; `unmask model learning` examines contexts.",

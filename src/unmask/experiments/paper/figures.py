@@ -112,8 +112,8 @@ STRATEGIES = {
         shown("SER of the 2-gram, N = 64, {sampler}", "ser", language="paper-2gram", **RULED),
         shown("SER of the HMM, N = 64, {sampler}", "ser", language="sparse-hmm", **RULED),
         test=lambda chain, hmm: (chain >= 0.05, hmm >= 0.05),
-        agrees="Each of these rules often errs at 8 tokens a step, with an ideal denoiser.",
-        differs="Some of these rules rarely err at 8 tokens a step, with an ideal denoiser. Which positions share a "
+        agrees="Each of these rules often errs at 8 tokens per step, with an ideal denoiser.",
+        differs="Some of these rules rarely err at 8 tokens per step, with an ideal denoiser. Which positions share a "
         "step matters more than how many.",
     ),
     "none": claim(
@@ -131,12 +131,12 @@ STRATEGIES = {
     ),
     "adaptive": claim(
         "Section 1",
-        "To avoid errors an MDM must sample only a few tokens a step.",
+        "To avoid errors an MDM must sample only a few tokens per step.",
         "unmask generate --language paper-2gram --sampler 'entropy-bounded(gamma=0.1)' --rows 400 --out rows.npy",
         shown("SER, entropy-bounded, gamma = 0.1", "ser", **BOUNDED),
         shown("its model calls for 512 tokens", "model_calls", **BOUNDED),
         test=lambda ser, model_calls: (model_calls.value > 512 / 2, ser <= 0.2),
-        agrees="A rule that bounds the error of each step reveals fewer than two tokens a step.",
+        agrees="A rule that bounds the error of each step reveals fewer than two tokens per step.",
     ),
 }
 
@@ -178,7 +178,7 @@ CACHE = {
         "Appendix D, case 2",
         "With many steps only the valid ones cost time; their number grows with N and is at most N.",
         CACHED.format(2048),
-        shown("model calls a sequence at N = 2048, L = 512, sampled", "model_calls", **ANCESTRAL, steps=2048),
+        shown("model calls per sequence at N = 2048, L = 512, sampled", "model_calls", **ANCESTRAL, steps=2048),
         shown("the same by sum_k 1 - (1 - delta_k)^L, N = {steps}", "valid_steps", steps=MANY, **VALID),
         test=_beyond_length,
         differs="The number grows as described, but each valid step reveals a position. So the maximum is min(N, L), "

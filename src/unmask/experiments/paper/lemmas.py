@@ -74,7 +74,7 @@ LEMMAS = {  # where, the claim, the cases, the command
     ),
     "c2": (
         "Lemma C.2",
-        "With one position a step, a sequence is valid with probability at least exp(-L eps).",
+        "With one position per step, a sequence is valid with probability at least exp(-L eps).",
         "denoisers that err by eps in every context, random orders; by enumeration",
         SHOW.format("lemma-c2"),
     ),

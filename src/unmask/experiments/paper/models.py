@@ -165,7 +165,7 @@ RIGHT = {
         agrees="Steps from L to 4 L gain less than a quarter of the gain from L/4 to L.",
         differs="In random order, steps beyond the length still help: at N = L only 1 - 1/e of the steps reveal "
         "anything, and many of those reveal two tokens or more. The paper's curve is more likely flat because of "
-        "decoding by confidence with a fixed number of tokens a step, or because of the model's limits.",
+        "decoding by confidence with a fixed number of tokens per step, or because of the model's limits.",
     ),
     "order": claim(
         "Section 6, in miniature",

@@ -48,8 +48,8 @@ FLUENCY = {
         "For an n-gram some schedule of O((n-1)/eps^n) steps has log TER(p) <= log TER(q) + eps_learning + 4 eps "
         "log|V|.",
         f"unmask theory show 'theorem-4.2(eps={EPS})' --language paper-3gram --steps {STEPS[3]}",
-        shown("excess of log TER in nats a token, n = 2, N = {steps}", NATS, length=512, **_by_proof(2)),
-        shown("excess of log TER in nats a token, n = 3, N = {steps}", NATS, length=512, **_by_proof(3)),
+        shown("excess of log TER in nats per token, n = 2, N = {steps}", NATS, length=512, **_by_proof(2)),
+        shown("excess of log TER in nats per token, n = 3, N = {steps}", NATS, length=512, **_by_proof(3)),
         shown("bound, {language}", _bound, length=512, language=["paper-2gram", "paper-3gram"]),
         test=lambda two, three, bound: (two <= bound["paper-2gram"], three <= bound["paper-3gram"]),
         agrees="With the ideal denoiser and the proof's schedule of 1 + (1 - eps)(n - 1)/eps^n steps, the excess is a "
@@ -70,10 +70,10 @@ FLUENCY = {
         "Theorem 4.2",
         "The number of steps grows with the order of the language, as (n-1)/eps^n.",
         "unmask theory show universal 'theorem-4.2(eps=0.25)' --language paper-3gram --steps 4",
-        shown("excess of log TER in nats a token, {language}, {steps} equal steps", NATS, **EQUAL_STEPS),
+        shown("excess of log TER in nats per token, {language}, {steps} equal steps", NATS, **EQUAL_STEPS),
         test=lambda nats: nats >= 4 * EPS * math.log(8),
         differs=f"The upper bound holds but is far from tight: {EQUAL} equal steps give the same guarantee for both "
-        "orders. For a language of any order, the excess a token is at most max_k delta_k (TC + DTC) / L <= eps "
+        "orders. For a language of any order, the excess per token is at most max_k delta_k (TC + DTC) / L <= eps "
         "log|V|.",
     ),
 }

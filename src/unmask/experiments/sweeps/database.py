@@ -152,7 +152,7 @@ def hold(directory: Path) -> Iterator[str]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             help = "wait for it, or stop it there with Ctrl-C"
-            raise UnmaskError(f"{cut(str(directory))} is being driven by {_words(_read(handle))}; {help}") from None
+            raise UnmaskError(f"{cut(str(directory))} is in use by {_words(_read(handle))}; {help}") from None
         before = _read(handle)
         os.ftruncate(handle, 0)
         with suppress(OSError):  # on a full disk the lock has no name

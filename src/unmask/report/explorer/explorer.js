@@ -344,8 +344,9 @@
   }
 
   function grid(metric) {
-    const here = rows(metric.measures, ["of", "model", "sampler"]), several = new Set(here.map((p) => p.model)).size > 1;
-    const order = [...new Set(here.map((p) => p.sampler))], column = (p) => (several ? `${p.of}, ${p.model}` : p.of);
+    const here = rows(metric.measures, ["of", "model", "sampler"]), models = new Set(here.map((p) => p.model));
+    const several = [...models].filter((model) => model !== null).length > 1;
+    const order = [...new Set(here.map((p) => p.sampler))], column = (p) => (several && p.model ? `${p.of}, ${p.model}` : p.of);
     const columns = new Set(), lines = new Map();
     for (const p of [...here].sort((a, b) => !isMDM(a) - !isMDM(b) || order.indexOf(a.sampler) - order.indexOf(b.sampler)
       || (a.steps || 0) - (b.steps || 0) || (a.model_calls || 0) - (b.model_calls || 0))) {

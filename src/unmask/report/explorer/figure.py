@@ -90,7 +90,7 @@ def names(chart: alt.Chart, colour: Any) -> alt.Chart:
         .transform_calculate(bare="datum.value - datum.rank * gap")
         .transform_window(top="max(bare)", sort=[alt.SortField("value")], frame=[None, 0])
         .transform_calculate(beside="datum.top + datum.rank * gap")
-        .mark_text(align="left", dx=8, dy=-7, fontSize=12, baseline="middle")
+        .mark_text(align="left", dx=8, dy=-9, fontSize=12, baseline="middle")
         .encode(y=alt.Y("beside:Q"), text="series:N", color=colour, opacity=emphasis())
     )
 

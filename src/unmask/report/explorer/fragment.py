@@ -139,15 +139,16 @@ class Explorer:
         if self.metrics:
             headline, controls, numbers = verdict_html(self.verdict), self._controls() + POINT, self._numbers()
         above = self._figures("Main figures", self.figures[:ABOVE])
-        below = self._figures("More figures", self.figures[ABOVE:])
+        below = self._figures("More figures", self.figures[ABOVE:], once=CAPTION in above)
         first = [controls, above, headline] if self.cards else [headline, controls, above]
         body = "\n".join(part for part in [*first, watch(self.results, self.state), below, numbers] if part)
         return {"explorer": f'<section class="explorer">{body}</section>', "data": self._data()}
 
-    def _figures(self, title: str, figures: Sequence[Figure]) -> str:
+    def _figures(self, title: str, figures: Sequence[Figure], once: bool = False) -> str:
+        """A group of figures with its heading; once: the caption of curves is above already."""
         if not figures:
             return ""
-        caption = CAPTION * any(figure.prepare == "curves" for figure in figures)
+        caption = CAPTION * (not once and any(figure.prepare == "curves" for figure in figures))
         return "\n".join([f'<h2>{title}</h2>\n{caption}<div class="figures">', *map(self._figure, figures), "</div>"])
 
     def _figure(self, figure: Figure) -> str:
@@ -240,7 +241,7 @@ def table(results: Results, state: State, metric: Metric) -> str:
 def grid(results: Results, state: State, metric: Metric) -> tuple[list[str], dict[tuple[str, str], dict[str, Point]]]:
     """(columns, points by row and column): languages and denoisers across; samplers and settings down, AR last."""
     here = rows(results.points, state, metric.measures, ("of", "model", "sampler"))
-    several = len({point["model"] for point in here}) > 1
+    several = len({point["model"] for point in here} - {None}) > 1
     lines: dict[tuple[str, str], dict[str, Point]] = {}
     order = {name: number for number, name in enumerate(dict.fromkeys(point["sampler"] for point in here))}
     columns = {point["number"]: _column(point, several) for point in here}
@@ -253,7 +254,7 @@ def grid(results: Results, state: State, metric: Metric) -> tuple[list[str], dic
 
 
 def _column(point: Point, several: bool) -> str:
-    return f"{point['of']}, {point['model']}" if several else str(point["of"])
+    return f"{point['of']}, {point['model']}" if several and point["model"] else str(point["of"])
 
 
 def _cell(point: Point | None, metric: Metric) -> str:

@@ -76,8 +76,8 @@ FIGURES = [
         options={"by": "sampler"},
         title="Quality against cost, by sampler",
         under="further left: cheaper; grey band: Pareto front, where no sampler is both better and cheaper",
-        caption="Each line is one sampler at all of its measured settings. Diamond and dotted line: AR, which makes no "
-        "sampling error; points to the right of the line cost more than AR. Grey lines: references.",
+        caption="Each line is one sampler at all of its measured settings. Dotted line: the cost of AR, which makes "
+        "no sampling error; points to its right cost more. Diamond: AR where measured. Grey lines: references.",
         draw=front,
         needs=partial(_compares, least=2),
         wide=True,

@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 
 from unmask.diagnosis.frontier import LANGUAGE
-from unmask.report.explorer.figure import HEIGHT, PALETTE, ROWS, WIDTH, Figure, Row, parameters, tooltip
+from unmask.report.explorer.figure import FEW, HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
 from unmask.report.frame import INK
 from unmask.report.results import Results
 
@@ -41,7 +41,7 @@ def draw(results: Results, across: str) -> Any:
     x = alt.X("place:Q", title=AXES[across], axis=alt.Axis(grid=False, tickCount=6)).scale(zero=False, padding=24)
     y = alt.Y("value:Q", title="log of generative perplexity, nats per token").scale(zero=False)
     names = list(dict.fromkeys(point["sampler"] for point in results.frontier))
-    looks = [INK if name == LANGUAGE else PALETTE[n % len(PALETTE)] for n, name in enumerate(names)]
+    looks = [INK if name == LANGUAGE else FEW[n % len(FEW)] for n, name in enumerate(names)]
     scale = alt.Scale(domain=names, range=looks)
     colour = alt.Color("series:N", legend=None, scale=scale)
     base = alt.Chart(ROWS)
@@ -54,8 +54,11 @@ def draw(results: Results, across: str) -> Any:
         shape=alt.condition("datum.own", alt.value("diamond"), alt.value("circle")),
         fill=alt.condition("datum.sure", alt.Fill("series:N", scale=scale, legend=None), alt.value("white")),
     )
-    name = base.transform_filter("datum.end").mark_text(align="left", dx=9, dy=-6, fontSize=12)
-    layers = [path, points, name.encode(x=x, y=y, text="series:N", color=colour)]
+    ends = base.transform_filter("datum.end").transform_window(rank="row_number()", sort=[alt.SortField("value")])
+    layers: list[Any] = [path, points]
+    for odd, align, dx in ((0, "right", -9), (1, "left", 9)):  # neighbouring names are on different sides of points
+        name = ends.transform_filter(f"datum.rank % 2 == {odd}").mark_text(align=align, dx=dx, dy=-7, fontSize=12)
+        layers.append(name.encode(x=x, y=y, text="series:N", color=colour))
     if across == "entropy":
         line = base.mark_line(color=INK, strokeDash=[6, 4], opacity=0.6, strokeWidth=1)
         layers.insert(0, line.encode(x=x, y=alt.Y("place:Q")))

@@ -26,7 +26,7 @@ def losses(results: Results) -> list[Row]:
             shown = f"{entry.validation:.4f} nats per token{above}"
             about |= {"place": entry.step, "value": over, "low": None, "high": None, "shown": shown}
             about |= {"setting": f"step {entry.step}", "cost": f"{entry.seconds:.0f} s", "sample": ""}
-            rows.append(about | {"end": entry is training.journal[-1] and not results.points})
+            rows.append(about | {"end": entry is training.journal[-1]})
     return rows
 
 
@@ -37,7 +37,7 @@ def draw_losses(results: Results) -> Any:
     y = alt.Y("value:Q", title=title, axis=alt.Axis(format="~%" if relative else "~g", tickCount=6))
     y = y.scale(type="symlog", constant=0.01) if relative else y.scale(zero=False)
     kinds = {training.kind for training in results.trainings}
-    legend = alt.Legend(title=None, orient="top-right", symbolType="stroke") if len(kinds) > 1 else None
+    legend = alt.Legend(title=None, orient="top", symbolType="stroke") if len(kinds) > 1 else None
     dash = alt.StrokeDash("what:N", legend=legend)
     own = [training.of for training in results.trainings]
     alone = alt.Color("series:N", legend=None).scale(domain=own, range=[FEW[i % len(FEW)] for i in range(len(own))])
@@ -45,8 +45,11 @@ def draw_losses(results: Results) -> Any:
     base = alt.Chart(ROWS).encode(x=x, y=y, color=colour, opacity=emphasis())
     line = base.mark_line(strokeWidth=2).encode(strokeDash=dash, detail="series:N")
     points = base.mark_point(filled=True, size=25).encode(tooltip=tooltip(TOOLTIP))
-    name = base.transform_filter("datum.end").mark_text(align="right", dy=-12, fontSize=12).encode(text="series:N")
-    drawn = alt.layer(line, points, name)
+    layers = [line, points]
+    if not results.points:  # otherwise a colour is a language, which other figures name
+        name = base.transform_filter("datum.end").mark_text(align="right", dy=-12, fontSize=12)
+        layers.append(name.encode(text="series:N"))
+    drawn = alt.layer(*layers)
     return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
 
@@ -81,7 +84,7 @@ def draw_learning(results: Results) -> Any:
     points = base.mark_point(filled=True, size=60, cursor="pointer").encode(x=x, y=y, tooltip=tooltip())
     same = alt.Chart(ROWS).transform_aggregate(all="count()").mark_rule(color=INK, opacity=0.5, strokeDash=[2, 3])
     same = same.encode(x=alt.datum(0), y=alt.datum(0), x2=alt.datum(1), y2=alt.datum(1))
-    name = base.transform_filter("datum.end").mark_text(align="left", dx=9, dy=9, fontSize=12)
+    name = base.transform_filter("datum.end").mark_text(align="left", dx=9, dy=16, fontSize=12)
     drawn = alt.layer(same, line, spread, points, name.encode(x=x, y=y, text="series:N"))
     return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
