@@ -11,6 +11,7 @@ import pytest
 
 from tests.needs import needs
 from unmask.cli import main as cli
+from unmask.cli.options import Answer
 from unmask.core.errors import UnmaskError
 
 
@@ -53,6 +54,22 @@ def run(*arguments: str) -> int:
         return cli.main(list(arguments))
     except SystemExit as stop:
         return stop.code
+
+
+def test_an_answer_is_printed_as_text_or_as_json_before_its_failure(calls, capsys, monkeypatch):
+    def command(rows: int = 1, /) -> Answer:
+        """Count."""
+        return Answer({"rows": rows}, [("sequences", f"{rows} of 8")], "" if rows else "there are none")
+
+    monkeypatch.setattr(sys.modules["fake_command"], "command", command)
+    assert (run("fake", "3"), capsys.readouterr()) == (0, ("sequences  3 of 8\n", ""))
+    assert (run("fake", "3", "--json"), capsys.readouterr()) == (0, ('{"rows": 3}\n', ""))
+    assert (run("fake", "0", "--json"), capsys.readouterr()) == (
+        2,
+        ('{"rows": 0}\n', "unmask: error: there are none\n"),
+    )
+    assert run("fake", "--help") == 0
+    assert "--json      Print one JSON object" in capsys.readouterr().out
 
 
 def test_a_command_gets_its_arguments(calls):

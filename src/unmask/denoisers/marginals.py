@@ -141,7 +141,7 @@ class Table(Marginals):
 
     @property
     def margin(self) -> Tensor:
-        if self.vocabulary == 1:
+        if self.probabilities.shape[1] == 1:
             return self.confidence
         first, second = self.probabilities.topk(2, dim=-1).values.double().unbind(-1)
         return first - second
@@ -152,13 +152,13 @@ class Table(Marginals):
 
     @property
     def best(self) -> Tensor:
-        return self._rounded.argmax(-1)
+        return self._first
 
     def of(self, tokens: Tensor) -> Tensor:
         return self.probabilities.gather(1, columns(tokens)).view_as(tokens).double()
 
     def divergence(self, other: Marginals) -> Tensor:
-        p, q = self.probabilities.double(), other.dense().double()
+        p, q = self.probabilities.double(), self._same(other).double()
         return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1).clamp(min=0)
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Table:
@@ -166,16 +166,16 @@ class Table(Marginals):
         if (temperature, top_p, top_k) == (1, 1, None):
             return self
         if temperature == 0:
-            return self._with(torch.zeros_like(p).scatter_(1, self.best.unsqueeze(1), 1.0))
+            return self._with(torch.zeros_like(p).scatter_(1, self._first.unsqueeze(1), 1.0))
         table = self._with(p if temperature == 1 else torch.softmax(p.log() / temperature, -1))
         if top_p < 1:
             by_mass = table._descending()
             before = table.probabilities.gather(1, by_mass).cumsum(1).roll(1, 1)
             before[:, 0] = 0
             table = table._without(by_mass, (before > 0) & (before >= top_p - self.resolution))
-        if top_k is not None and top_k < self.vocabulary:
+        if top_k is not None and top_k < p.shape[1]:
             by_mass = table._descending()
-            table = table._without(by_mass, (torch.arange(self.vocabulary) >= top_k).expand(p.shape))
+            table = table._without(by_mass, (torch.arange(p.shape[1]) >= top_k).expand(p.shape))
         return self._with(table.probabilities / table.probabilities.sum(1, keepdim=True))
 
     def beyond(self, other: Marginals, factor: Tensor | None = None) -> Table:
@@ -187,11 +187,11 @@ class Table(Marginals):
 
     def _above(self, other: Marginals, factor: Tensor | None) -> Tensor:
         scaled = self.probabilities if factor is None else factor.unsqueeze(1) * self.probabilities
-        return (scaled - other.dense()).clamp(min=0)
+        return (scaled - self._same(other)).clamp(min=0)
 
     def guided(self, other: Marginals, scale: float) -> Table:
         floor = torch.finfo(self.probabilities.dtype).tiny
-        log = self.probabilities.log() * (1 + scale) - scale * other.dense().clamp(min=floor).log()
+        log = self.probabilities.log() * (1 + scale) - scale * self._same(other).clamp(min=floor).log()
         return self._with(torch.softmax(log, -1))
 
     def dense(self) -> Tensor:
@@ -199,6 +199,15 @@ class Table(Marginals):
 
     def draw(self, u: Tensor) -> Tensor:
         return categorical(self.probabilities, u)
+
+    def _same(self, other: Marginals) -> Tensor:
+        """(K, V): the probabilities of the same symbols under another prediction."""
+        return other.dense()
+
+    @property
+    def _first(self) -> Tensor:
+        """(K): the column of the most likely symbol, the first of equal ones."""
+        return self._rounded.argmax(-1)
 
     @property
     def _rounded(self) -> Tensor:
@@ -368,70 +377,41 @@ def _logits(other: Marginals) -> Logits:
     return other
 
 
-class Few(Marginals):
+class Few(Table):
     """Probabilities (K, M) of M symbols (K, M) each, zero for all other symbols; on the host."""
 
     def __init__(self, symbols: Tensor, probabilities: Tensor, source: Marginals) -> None:
         self.symbols, order = symbols.sort(1)
-        self.table = Table(probabilities.gather(1, order), source.resolution)
-        self.vocabulary, self.resolution = source.vocabulary, source.resolution
-
-    def __len__(self) -> int:
-        return len(self.symbols)
+        super().__init__(probabilities.gather(1, order), source.resolution)
+        self.vocabulary = source.vocabulary
 
     def __getitem__(self, entries: Tensor) -> Few:
-        return Few(self.symbols[entries], self.table.probabilities[entries], self)
-
-    @property
-    def confidence(self) -> Tensor:
-        return self.table.confidence
-
-    @property
-    def margin(self) -> Tensor:
-        return self.table.margin
-
-    @property
-    def entropy(self) -> Tensor:
-        return self.table.entropy
+        return Few(self.symbols[entries], self.probabilities[entries], self)
 
     @property
     def best(self) -> Tensor:
-        return self._named(self.table.best)
+        return self._named(self._first)
 
     def of(self, tokens: Tensor) -> Tensor:
         matches = self.symbols.unsqueeze(1) == columns(tokens).unsqueeze(2)
-        return torch.where(matches, self.table.probabilities.unsqueeze(1), 0.0).sum(2).view_as(tokens)
-
-    def divergence(self, other: Marginals) -> Tensor:
-        return self.table.divergence(Table(other.of(self.symbols)))
-
-    def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Few:
-        return Few(self.symbols, self.table.sharpened(temperature, top_p, top_k).probabilities, self)
-
-    def beyond(self, other: Marginals, factor: Tensor | None = None) -> Few:
-        """See `Marginals.beyond`; only these symbols can have an excess."""
-        excess = self._above(other, torch.ones(len(self)) if factor is None else factor)
-        return Few(self.symbols, excess / excess.sum(1, keepdim=True), self)
-
-    def excess(self, other: Marginals, factor: Tensor) -> Tensor:
-        return self._above(other, factor).sum(1)
-
-    def _above(self, other: Marginals, factor: Tensor) -> Tensor:
-        return (factor.unsqueeze(1) * self.table.probabilities - other.of(self.symbols)).clamp(min=0)
-
-    def guided(self, other: Marginals, scale: float) -> Few:
-        log = self.table.probabilities.log() * (1 + scale) - scale * other.of(self.symbols).clamp(min=1e-300).log()
-        return Few(self.symbols, torch.softmax(log, -1), self)
+        return torch.where(matches, self.probabilities.unsqueeze(1), 0.0).sum(2).view_as(tokens)
 
     def dense(self) -> Tensor:
         out = torch.zeros((len(self), self.vocabulary), dtype=torch.float64)
-        return out.scatter_add_(1, self.symbols, self.table.probabilities)
+        return out.scatter_add_(1, self.symbols, self.probabilities)
 
     def draw(self, u: Tensor) -> Tensor:
-        return self._named(self.table.draw(u))
+        return self._named(super().draw(u))
+
+    def _same(self, other: Marginals) -> Tensor:
+        """See Table; only these symbols can have a probability, or an excess."""
+        return other.of(self.symbols)
 
     def _named(self, columns: Tensor) -> Tensor:
         return self.symbols.gather(1, columns.unsqueeze(1)).squeeze(1)
+
+    def _with(self, probabilities: Tensor) -> Few:
+        return Few(self.symbols, probabilities, self)
 
 
 def as_marginals(values: Tensor | Marginals) -> Marginals:

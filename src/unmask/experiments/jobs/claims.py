@@ -1,5 +1,7 @@
-"""Further jobs for the claims of the paper: statements of the theory, facts about languages, and costs.
+"""Further jobs for the claims of the paper: lemmas, statements of the theory, facts about languages, and costs.
 
+lemma          many small cases of a lemma, by enumeration or in closed form (appendix.py): cases, violations, and
+               tightest, the truth closest to its bound, as a fraction of it
 statement      a statement of the theory for a case, by name: each of its quantities is a measure
 valid_steps    mean number of valid steps out of N, for rows with a common cache, and their FLOPs
 support        the fraction of uniformly random sequences that are possible
@@ -13,13 +15,53 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, unknown
 from unmask.experiments.jobs.catalogue import JOBS, Job, Record
 from unmask.experiments.jobs.sources import PROMPT_SEEDS, Continued, Drawn, Sampled, Stepped, record
 
+if TYPE_CHECKING:
+    from unmask.theory.statements import Statement as Bound
+
+SLACK = 1e-9  # allowed rounding error of a bound
+LEAST = 1e-6  # smaller bounds are rounding errors
 MOST_LISTED = 6  # positions of enumerated sequences
 ITEMS_OF = {"gsm8k": 1319, "mbpp": 500, "humaneval": 164, "math500": 500}  # of each benchmark
+
+
+@JOBS.register("lemma")
+@dataclass(frozen=True, kw_only=True)
+class Lemma(Job):
+    """Check a lemma on random small cases: number of cases, violations, and tightness."""
+
+    lemma: str
+    cases: int = 200
+    seed: int = 0
+
+    def check(self) -> None:
+        from unmask.experiments.jobs.appendix import CHECKS
+
+        if self.lemma not in CHECKS:
+            raise unknown("lemma", self.lemma, CHECKS)
+
+    def measure(self) -> list[Record]:
+        import numpy as np
+
+        from unmask.core.estimates import exactly
+        from unmask.experiments.jobs.appendix import CHECKS
+
+        every = list(CHECKS[self.lemma](self.cases, np.random.default_rng(self.seed)))
+        violations = sum(not bound.allows(truth, SLACK) for truth, bound in every)
+        tightest = max([0.0, *(_fraction(truth, bound) for truth, bound in every)])
+        counted = {"cases": float(len(every)), "violations": float(violations), "tightest": tightest}
+        return [record(name, exactly(value, "exact: counted"), None) for name, value in counted.items()]
+
+
+def _fraction(truth: float, bound: Bound) -> float:
+    """truth / bound for an upper bound, bound / truth for a lower one; 1 is equality."""
+    small, large = (truth, bound.value) if bound.kind != "lower" else (bound.value, truth)
+    return small / large if large > LEAST and math.isfinite(large) else 0.0
 
 
 @JOBS.register("statement")

@@ -1,4 +1,4 @@
-"""Every lemma, example and note of the appendix, compared with many small cases (measures/appendix.py)."""
+"""Every lemma, example and note of the appendix, compared with many small cases (jobs/appendix.py)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
     seeds: 3                                    sampling seeds 0, 1, 2; or a list
     parts: [{grid: ...}, {zip: ...}]            several grids, each with these keys; the keys above are common to all
 
-grid, zip and fixed take the parameters of the jobs (measures/). A key `X.option` is an option of the spec X. With
+grid, zip and fixed take the parameters of the jobs (jobs/). A key `X.option` is an option of the spec X. With
 `grid: {language.seed: [0, 1]}, seeds: 3`, two languages are sampled with three seeds each. With `zip: {language.seed:
 [0, 1, 2], seed: [0, 1, 2]}`, three languages are sampled, each with its own seed. A language that is not random ignores
 such a key, and an option in the spec itself wins. Quote a name with a comma inside, such as
