@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -128,9 +130,25 @@ def needed_by(item: pytest.Item) -> list[str]:
     return [name for mark in item.iter_markers("needs") for name in mark.args]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    seed()
     if not item.config.option.unmet:
         require(*needed_by(item))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    seed()
+
+
+def seed() -> None:
+    """What draws from a generator of the whole process draws the same, whatever ran before in this process."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""What takes seconds where it is not the point of a test: processes of a sweep's own, and pictures."""
+"""What takes seconds where it is not the point of a test: processes of a sweep, pictures and long validations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from unmask.experiments.sweeps import pools
+from unmask.networks.training import loop
 from unmask.report import frame
 
 
@@ -38,4 +39,12 @@ def undrawn() -> Iterator[None]:
         patch.setattr(frame, "svg", json.dumps)
         patch.setattr(frame, "beside", lambda name, *_: {f"{name}.svg": b"", f"{name}.png": b""})
         patch.setattr(frame, "vl_convert", without)
+        yield
+
+
+@contextmanager
+def held_out_in_part() -> Iterator[None]:
+    """Each validation reads 64 sequences, not 2048, where no test asks for the learning error of a network."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "HELD_OUT", 64)
         yield

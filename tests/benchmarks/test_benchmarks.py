@@ -11,7 +11,7 @@ import torch
 from benchmarks import causal, generation, networks, pages, passes, peers, scaling, sweeps, training, vocabulary
 from benchmarks.timing import Report, Work, agree
 from tests.needs import needs
-from tests.sparing import in_this_process
+from tests.sparing import held_out_in_part, in_this_process
 from unmask import generate, languages
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those that the peers raise when they are imported
@@ -36,7 +36,7 @@ def test_runs_and_reports(part, report, capsys, monkeypatch):
     monkeypatch.setattr(peers, "PEERS", {"torch": peers.Torch})
     monkeypatch.setattr(peers, "find_spec", lambda name: object() if name == "torch" else None)
     monkeypatch.setattr(pages, "find_spec", lambda name: None)  # the browser of a process is that of its tests
-    with in_this_process():
+    with in_this_process(), held_out_in_part():
         part.measure(report)
     report.show()
     result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=pytest.fail)

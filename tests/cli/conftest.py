@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.sparing import held_out_in_part
 from unmask.cli.main import main
 from unmask.core import progress
 
@@ -18,6 +19,12 @@ class Ran(NamedTuple):
     def result(self) -> dict[str, Any]:
         """The JSON object on the last line of stdout; the JSON of a program that knows no NaN."""
         return json.loads(self.out.splitlines()[-1], parse_constant=pytest.fail)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sparing():
+    with held_out_in_part():
+        yield
 
 
 @pytest.fixture

@@ -12,8 +12,15 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.needs import program, require
+from tests.sparing import held_out_in_part
 
 Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sparing() -> Iterator[None]:
+    with held_out_in_part():
+        yield
 
 
 @pytest.fixture(scope="session")

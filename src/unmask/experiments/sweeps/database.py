@@ -110,7 +110,9 @@ def explained(directory: Path, error: sqlite3.Error | UnicodeDecodeError) -> Unm
 
 
 def _opened(path: Path, mode: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", BUSY, isolation_level=None, uri=True)
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", timeout=BUSY, isolation_level=None, uri=True
+    )
     connection.execute("pragma trusted_schema = off")
     return connection
 
