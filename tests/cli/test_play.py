@@ -53,6 +53,19 @@ def test_a_trace_of_the_rows_that_are_shown_plays_again(run, tmp_path):
     assert alone == told
 
 
+def test_the_order_is_told_with_a_warning_where_it_is_left_to_right(run, tmp_path):
+    """By its profile in JSON and on the page; a parallel rule that takes the first of equal scores is warned of."""
+    words = ("play", "--language", "interval-5", "--length", 24, "--steps", 24, "--rows", 3)
+    ran = run(*words, "--sampler", "entropy(ties=position)", "--json")
+    (order,) = (about["order"] for about in ran.result.values() if isinstance(about, dict))
+    assert (order["tau"], order["tokens_per_step"]) == (1, 1)
+    page = (tmp_path / "play.html").read_text()
+    assert order["warning"] in page
+    assert "warning" in run(*words, "--sampler", "entropy(ties=position)").out
+    assert "warning" not in run(*words, "--sampler", "left-to-right").out
+    assert "tau with left to right" in (tmp_path / "play.html").read_text()
+
+
 def test_a_row_that_is_repaired_says_so(run):
     lines = run("play", "--language", "interval-5", "--length", 40, "--sampler", "gibbs", "--rows", 1).out
     assert "(repaired later, " in " ".join(lines.split())

@@ -116,6 +116,7 @@ def _generated(
     from unmask import generate
     from unmask.core import arguments
     from unmask.diagnosis.difference.replay import check
+    from unmask.generation.trace import LONGEST
     from unmask.samplers.stopping import AtToken
 
     check(trace, denoiser)
@@ -123,7 +124,7 @@ def _generated(
     longest = max(row.length for row in trace.rows)
     given = []
     for row in trace.rows:
-        size = row.length if length is None else arguments.whole("length", length, longest)
+        size = row.length if length is None else arguments.whole("length", length, longest, LONGEST)
         tokens = dict(row.given)
         given.append([tokens.get(at, trace.vocabulary) for at in range(size)])
     options: dict[str, Any] = asdict(sampling) | {"steps": last if sampling.steps is None else sampling.steps}

@@ -164,8 +164,8 @@ def early_commit(seen: Evidence) -> Cause | None:
         late.add(left[needed - 1].number - row.split.step)
         extra += len(most) - min(len(a), len(b))
         complete &= needed == len(left)
-    if len(early) != 1:
-        return None
+    if len(early) != 1 or not (complete or extra >= 2 or len(seen.differing) >= 2):
+        return None  # a single position can agree by accident
     (name,), number = early, f"{min(late)} to {max(late)}" if len(late) > 1 else str(max(late))
     part = "all that is left" if complete else "the positions of the next steps, too,"
     text = f"in the first step that differs {name} reveals {part} {number} step{'' if number == '1' else 's'} early:"
@@ -255,6 +255,8 @@ def rounding(seen: Evidence) -> Cause | None:
     if dtype is None:
         return None
     if dtype != "float32":
+        if all((trace.source or {}).get("dtype") == "float32" for trace in (seen.a, seen.b)):
+            return None
         up = sum(pair.q > pair.p for pair in seen.doubts) / len(seen.doubts)
         if len(seen.doubts) < max(FEW, MOST * len(seen.open_pairs)) or not BOTH <= up <= 1 - BOTH:
             return None
