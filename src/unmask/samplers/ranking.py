@@ -63,8 +63,11 @@ def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
 class DrawsAfter(Sampler):
     """Samplers that choose positions by marginals, then draw tokens; at temperature 1 the claim is "order"."""
 
-    chooses_before_drawing = True
     temperature: float
+
+    @property
+    def chooses_before_drawing(self) -> bool:
+        return True
 
     @property
     def distribution(self) -> Distribution | None:
