@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.run import Loading
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
@@ -39,6 +41,20 @@ def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
     from unmask.networks import read_network
 
     return read_network(path, **options)
+
+
+def load_model(model: str, how: Loading, causal_model: str | None = None, batch: int | None = None) -> Any:
+    """Load the model of a command: an open one, or the network of a directory."""
+    if is_open(model):
+        from unmask.hub import load_model
+
+        return load_model(model, **asdict(how), batch=batch, causal_model=causal_model)
+    if replace(how, device="auto") != Loading():
+        problem = "--card, --dtype, --quantize and --cache are for open models only"
+        raise UnmaskError(f"{problem}; this is a network of `unmask train`. Leave them out")
+    from unmask.networks import read_network
+
+    return read_network(model, causal_model, how.device, batch)
 
 
 def is_open(model: str | Path) -> bool:

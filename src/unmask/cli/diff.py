@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,7 +90,7 @@ def _denoiser(language: str | None, model: str | None, causal_model: str | None,
     from unmask import languages
     from unmask.core.errors import UnmaskError
     from unmask.ideal import as_denoiser
-    from unmask.loading import is_open
+    from unmask.loading import load_model
 
     if language is not None and model is not None:
         raise UnmaskError("--language and --model exclude each other. Leave one of them out")
@@ -98,15 +98,7 @@ def _denoiser(language: str | None, model: str | None, causal_model: str | None,
         if loading != Loading() or causal_model is not None:
             raise UnmaskError("an option of the model is set, but no model. Add --model")
         return None if language is None else as_denoiser(languages.load(language))
-    if is_open(model):
-        from unmask.hub import load_model
-
-        return load_model(model, **asdict(loading), causal_model=causal_model)
-    from unmask.networks import read_network
-
-    if replace(loading, device="auto") != Loading():
-        raise UnmaskError("--card, --dtype, --quantize and --cache are for open models only. Leave them out")
-    return as_denoiser(read_network(model, causal_model, loading.device))
+    return as_denoiser(load_model(model, loading, causal_model))
 
 
 def _generated(

@@ -11,9 +11,6 @@ from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
     from unmask.cli.prompts import OpenPrompts, Start
-    from unmask.hub import OpenModel
-    from unmask.languages import Language
-    from unmask.networks import Network
 
 Calls = Annotated[str | None, "N"]
 ROWS, LENGTH = 500, 64  # defaults
@@ -68,9 +65,9 @@ def command(
         batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
         verbose: Print all numbers: by step, by tokens per step, by distance.
     """
-    from unmask import UnmaskError, gap, generate
+    from unmask import UnmaskError, gap, generate, languages
     from unmask.cli.prompts import OpenPrompts
-    from unmask.loading import is_open
+    from unmask.loading import is_open, load_model
 
     if (model is None) == (language is None):
         raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
@@ -79,7 +76,7 @@ def command(
         how["calls"] = int(calls) if calls.isdecimal() and len(calls) < 10 else calls
     opened = model is not None and is_open(model)
     prompts = OpenPrompts.of(prompting) if opened and trace is None else None
-    source = _source(language, model, opened, loading, batch)
+    source = languages.load(str(language)) if model is None else load_model(model, loading, batch=batch)
     if trace is not None:
         own = sampling.sampler == Sampling().sampler
         result = gap(source, trace, sampler=None if own else sampling.sampler, temperature=sampling.temperature, **how)
@@ -88,23 +85,6 @@ def command(
         begin: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
         result = gap(source, generate(source, **asdict(sampling), **begin, seed=seed, trace=True), **how)
     return Answer(result.to_dict(), None if verbose else result.table())
-
-
-def _source(
-    language: str | None, model: str | None, opened: bool, loading: Loading, batch: int | None
-) -> Language | Network | OpenModel:
-    """Return the language or the model."""
-    if model is None:
-        from unmask import languages
-
-        return languages.load(str(language))
-    if opened:
-        from unmask.hub import load_model
-
-        return load_model(model, **asdict(loading), batch=batch)
-    from unmask.networks import read_network
-
-    return read_network(model, None, loading.device, batch)
 
 
 def _start(

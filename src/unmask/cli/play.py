@@ -147,8 +147,7 @@ def _recorded(
     from unmask.cli.prompts import OpenPrompts, Prompting, Prompts
     from unmask.core.errors import UnmaskError
     from unmask.ideal import as_denoiser
-    from unmask.loading import is_open
-    from unmask.networks import read_network
+    from unmask.loading import is_open, load_model
     from unmask.networks.model.checkpoints import read_tokenizer
 
     source: Any = known
@@ -162,15 +161,11 @@ def _recorded(
     elif model is None:
         raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
     elif is_open(model):
-        from unmask.hub import load_model
-
         prompts = OpenPrompts.of(Prompting(prompt=prompt))
-        source = load_model(model, **asdict(loading), causal_model=causal_model)
+        source = load_model(model, loading, causal_model)
         start, tokenizer = prompts.start(source, rows, length, 1), source.tokenizer
-    elif loading.card is not None:
-        raise UnmaskError("--card is for open models only; this is a network of `unmask train`. Leave --card out")
     else:
-        source, tokenizer = read_network(model, causal_model, loading.device), read_tokenizer(model)
+        source, tokenizer = load_model(model, loading, causal_model), read_tokenizer(model)
         start = Prompts(None, prompt, tokenizer, None, 1).start(source, ROWS if rows is None else rows, length, 0, 0)
     known = as_denoiser(source).language if known is None else known
     names = None if known is None else known.names
