@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ def check_calls(calls: object) -> Estimator | int | None:
     if calls is None:
         return None
     if isinstance(calls, str):
-        return arguments.word("calls", calls, get_args(Estimator))  # type: ignore[no-any-return]
+        return cast(Estimator, arguments.word("calls", calls, get_args(Estimator)))
     return arguments.whole("calls", calls)
 
 
