@@ -80,7 +80,6 @@ def event_file(path, vocabulary, token, probability):
         (["--language", "paper-2gram", "--trace", "high.json"], "token is 8; expected 0 to 7"),
         (["--language", "paper-2gram", "--trace", "cold.json"], "differ by a factor of"),
         (["--language", "paper-2gram", "--trace", "none.json"], "none.json"),
-        (["--language", "interval-5", "--trace", "odd.json"], "length"),
         (["--language", "paper-2gram", "--calls", "many"], "'many'"),
         (["--language", "paper-2gram", "--calls", "0"], "calls is 0"),
         (["--language", "paper-2gram", "--sampler", "autoregressive", *SMALL], "uses an AR model"),
@@ -91,7 +90,6 @@ def test_what_cannot_be_measured_is_said_in_one_line(run, tmp_path, words, said)
     event_file(tmp_path / "other.json", 9, 1, 0.5)
     event_file(tmp_path / "high.json", 8, 8, 0.5)
     event_file(tmp_path / "cold.json", 8, 1, 1.0)
-    event_file(tmp_path / "odd.json", 16, 1, 0.05)
     ran = run("gap", *words)
     assert ran.code == 2
     assert said in ran.err
