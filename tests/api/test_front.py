@@ -25,6 +25,7 @@ WANTED |= {
     "generate",
     "score",
     "sweep",
+    "gap",
     "audit",
     "oracle",
     "prompts",

@@ -152,6 +152,7 @@ TAKE_LANGUAGES = {
     "score": lambda x: unmask.score(TOKENS, x),
     "generate": make,
     "audit": lambda x: unmask.audit(TOKENS, x, steps=2),
+    "gap": lambda x: unmask.gap(x, "ancestral", length=8, rows=3, steps=2),
     "plan": lambda x: unmask.plan(x, 8, "ser", 0.1),
     "train": lambda x: unmask.train(x, SHAPE, networks.training.recipe.recipe("quick", "mdm"), "nowhere"),
     "check": unmask.check,
@@ -322,6 +323,13 @@ OTHERS = {
         lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, calls="x"),
         lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2.5),
         lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, sampler=None),
+    ],
+    "gap": [
+        lambda: unmask.gap(L, "nope"),
+        lambda: unmask.gap(L, None),
+        lambda: unmask.gap(L, "ancestral", length=8, rows=3, steps=2, calls=0),
+        lambda: unmask.gap(L, "ancestral", length=8, rows=3, steps=2, seed=-1),
+        lambda: unmask.gap(L, "ancestral", length=8, rows=3, steps=2, temperature="x"),
     ],
     "oracle": [
         lambda: unmask.oracle(None),

@@ -62,6 +62,7 @@ train --language paper-2gram --model ar --steps 2 --hidden 16 --heads 2 --layers
 generate --model net --out written.npy --rows 5 --steps 4
 generate --model net --causal-model ar --sampler speculative --out spoken.npy --rows 5 --steps 4
 model learning net --rows 10 --contexts 5 --steps 2
+gap --language interval-5 --length 8 --rows 5 --steps 4
 audit samples.npy --language interval-5 --steps 4
 theory exact --language interval-5 --length 8 --steps 4
 theory exact --language paper-2gram --length 8 --steps 4

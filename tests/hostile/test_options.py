@@ -46,6 +46,7 @@ BASE = {
     "eval export": "store --format lm-eval --out f",
     "board frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
     "model judge": "text",
+    "gap": "--language interval-5 --length 8 --rows 5 --steps 4",
     "audit": "samples.npy --language interval-5 --steps 4",
     "diff": "t.json --language interval-5 --steps 2",
     "theory exact": "--language interval-5 --length 8 --steps 2",

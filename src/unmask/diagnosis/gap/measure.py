@@ -35,7 +35,7 @@ from unmask.samplers.contract import CANVAS, as_sampler
 from unmask.samplers.low_confidence import LowConfidence
 
 Written = Generation | Trace | File | str | Sampler
-ORDER_PART = 4  # one in this many model calls measures the order gap, by default
+ORDER_PART = 2  # one in this many model calls measures the order gap, by default
 OTHER = 0.2  # nats: recorded probabilities of the same model differ by less, in the median step
 
 
@@ -163,7 +163,7 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
     units: Estimator | int = spent // setting.denoiser.calls
     if calls is not None:
         units = calls if isinstance(calls, str) else calls * len(path.given) // setting.denoiser.calls
-    rows, most, order_rows = _budget(path, units, 3 if claim == "corrected" else 2)
+    rows, most, order_rows, swapped = _budget(path, units, 3 if claim == "corrected" else 2)
     local = torch.full((len(path.given),), -1)
     local[rows] = torch.arange(len(rows))
     size = path.size.double()
@@ -190,7 +190,7 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
     if claim == "corrected":
         nats += corrections(reader, steps, _blocks(setting, path))
     impossible = _impossible(setting.denoiser, path)[rows]
-    order, swaps = _order_gap(reader, order_rows, rng)
+    order, swaps = _order_gap(reader, order_rows, swapped, rng)
     own_row = local[path.row[every.step]]
     return Gap(
         claim=claim,
@@ -230,25 +230,30 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
     )
 
 
-def _budget(path: Path, units: Estimator | int, each: int) -> tuple[Tensor, int, Tensor]:
-    """Rows to measure, the largest number of steps of each, and rows that measure the order gap.
+def _budget(path: Path, units: Estimator | int, each: int) -> tuple[Tensor, int, Tensor, int]:
+    """Rows to measure, and the largest number of steps of each; both again for the order gap.
 
     units: contexts in all. each: contexts of a step."""
     count = len(path.given)
     if isinstance(units, str):
-        return torch.arange(count), int(path.steps.max()), torch.arange(count)
-    order_rows = evenly(count, units // (ORDER_PART * orders.CALLS))
-    left = units - orders.CALLS * len(order_rows)
+        every = torch.arange(count)
+        return every, int(path.steps.max()), every, 1
+    pairs = units // (ORDER_PART * orders.CALLS)
+    order_rows = evenly(count, pairs)
+    swapped = pairs // max(len(order_rows), 1)
+    left = units - orders.CALLS * swapped * len(order_rows)
     rows = evenly(count, max(left // each, 1))
-    return rows, max(left // (each * len(rows)), 1), order_rows
+    return rows, max(left // (each * len(rows)), 1), order_rows, swapped
 
 
-def _order_gap(reader: Reader, rows: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """(B''): the log ratio of left-to-right to right-to-left of these rows; and circ (C) of the swaps."""
+def _order_gap(reader: Reader, rows: Tensor, most: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(B''): the log ratio of left-to-right to right-to-left of these rows; and circ (C) of the swaps.
+
+    most: steps of a row, with one swap each."""
     path, local = reader.path, torch.full((len(reader.path.given),), -1)
     local[rows] = torch.arange(len(rows))
     weight = (path.size * (path.size - 1)).masked_fill(local[path.row] < 0, 0)
-    steps, probability = chosen(weight, path.row, 1, rng)
+    steps, probability = chosen(weight, path.row, most, rng)
     first, second = orders.pairs(path.size[steps], rng)
     circ = orders.circulation(reader, steps, path.first[steps] + first, path.first[steps] + second)
     swaps = path.size[steps] * (path.size[steps] - 1) / 2

@@ -237,7 +237,7 @@ class Gap(Shown):
             costs = f"parallel decoding costs possible sequences {loss}"
         if total.low <= 0 <= total.high:
             return f"{costs}: not distinguishable from 0"
-        return f"{costs}: they come {ratio.value:.3g} times as often as one token at a time (geometric mean)"
+        return f"{costs}: the sequences come {ratio.value:.3g} times as often as one token at a time (geometric mean)"
 
     def table(self) -> list[Row]:
         """Lines for a reader."""

@@ -1,0 +1,96 @@
+"""unmask gap: of a language, a network, an open model and a trace; refusals in one line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import unmask
+from unmask.networks.model.checkpoints import save
+from unmask.networks.model.trunk import Trunk
+
+SMALL = ["--length", 12, "--rows", 30, "--steps", 4]
+
+
+def test_a_language_prints_the_verdict_and_json_has_all_numbers(run):
+    ran = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL)
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("verdict")
+    assert any(line.startswith("order gap, nats per sequence") for line in lines)
+    result = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL, "--json").result
+    assert result["claim"] == "divergence"
+    assert result["model_calls"] <= result["model_calls_of_generation"]
+    assert result["nats_per_sequence"]["low"] <= result["nats_per_sequence"]["value"]
+    assert result["nats_per_sequence"]["n"] == 30
+    assert {"by_step", "by_size", "by_distance", "flips", "drift", "circulation", "ratio_per_sequence"} <= set(result)
+    everything = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL, "--verbose").out
+    assert len(everything) > len(ran.out)
+
+
+@pytest.mark.parametrize("calls", ["one", "pair", "chain", "6"])
+def test_the_number_of_model_calls_is_the_users(run, calls):
+    result = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL, "--calls", calls, "--json").result
+    expected = {"one": "one", "pair": "pair", "chain": "chain", "6": "one"}
+    assert result["estimator"] == expected[calls]
+    assert (result["rejected"] is not None) == (calls == "chain")
+    if calls == "6":
+        assert result["model_calls"] <= 6 * 30
+
+
+def test_a_trace_is_measured(run):
+    made = run("play", "--language", "sparse-hmm(pruned=False)", *SMALL, "--sampler", "entropy", "--out", "x.json")
+    assert made.code == 0
+    trace = ["gap", "--language", "sparse-hmm(pruned=False)", "--trace", "x.json", "--calls", "one", "--json"]
+    assert run(*trace).result["claim"] == "divergence"
+    assert run(*trace, "--sampler", "low-confidence").result["claim"] == "corrected"
+    assert run(*trace, "--temperature", 0).code == 2
+
+
+def test_greedy_decoding_counts_flips(run):
+    ran = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL, "--temperature", 0)
+    assert "flips per sequence" in ran.out
+    assert "regret" in ran.out
+
+
+def test_a_network_of_ours(run, tmp_path):
+    network = Trunk(unmask.networks.preset("quick", "mdm", 8, length=12))
+    save(network, tmp_path / "net")
+    result = run("gap", "--model", "net", "--rows", 25, "--steps", 3, "--sampler", "low-confidence", "--json").result
+    assert result["claim"] == "corrected"
+    assert result["drift"]["value"] == pytest.approx(0, abs=1e-4)
+    save(Trunk(unmask.networks.preset("quick", "ar", 8, length=12)), tmp_path / "ar")
+    refused = run("gap", "--model", "ar", "--rows", 25, "--steps", 3)
+    assert refused.code == 2
+    assert "AR model" in refused.err
+
+
+def event_file(path, vocabulary, token, probability):
+    rows = [{"length": 2, "events": [[1, 0, token, probability], [1, 1, token, probability]]}] * 3
+    path.write_text(json.dumps({"format": "unmask-trace", "version": 1, "vocabulary": vocabulary, "rows": rows}))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "expected either --language for an exact denoiser, or --model"),
+        (["--language", "paper-2gram", "--model", "net"], "expected either --language"),
+        (["--language", "paper-2gram", "--trace", "other.json"], "the rows have 9 symbols"),
+        (["--language", "paper-2gram", "--trace", "high.json"], "token is 8; expected 0 to 7"),
+        (["--language", "paper-2gram", "--trace", "cold.json"], "differ by a factor of"),
+        (["--language", "paper-2gram", "--trace", "none.json"], "none.json"),
+        (["--language", "paper-2gram", "--calls", "many"], "'many'"),
+        (["--language", "paper-2gram", "--calls", "0"], "calls is 0"),
+        (["--language", "paper-2gram", "--sampler", "autoregressive", *SMALL], "uses an AR model"),
+        (["--language", "paper-2gram", "--prompt", "x"], "--prompt needs --model"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_one_line(run, tmp_path, words, said):
+    event_file(tmp_path / "other.json", 9, 1, 0.5)
+    event_file(tmp_path / "high.json", 8, 8, 0.5)
+    event_file(tmp_path / "cold.json", 8, 1, 1.0)
+    ran = run("gap", *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
