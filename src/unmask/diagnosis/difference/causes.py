@@ -215,7 +215,8 @@ def _from_the_start(row: Compared) -> bool:
 
 def cache(seen: Evidence) -> Cause | None:
     """The first step of each block is equal, and the later steps, which read the cache, differ."""
-    fresh, stale = [], []
+    fresh: list[Pair] = []
+    stale: list[Pair] = []
     blocks = 0
     for row in seen.rows:
         starts = _block_starts(row)

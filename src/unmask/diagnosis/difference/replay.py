@@ -112,7 +112,7 @@ def _marginals(denoiser: Denoiser, drawn: Sequence[Drawn]) -> Iterator[tuple[Mar
     at = 0
     while at < len(drawn):
         size = len(drawn[at].given)
-        group = []
+        group: list[Drawn] = []
         while at < len(drawn) and len(drawn[at].given) == size and len(group) < AT_ONCE:
             group.append(drawn[at])
             at += 1
