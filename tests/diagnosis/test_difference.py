@@ -223,6 +223,14 @@ def test_temperature(sampler):
     assert (known["a"], known["b"]) == (pytest.approx(1, abs=1e-3), pytest.approx(0.9, abs=1e-3))
 
 
+def test_temperature_of_a_model_needs_its_weights(model):
+    """With 40 symbols and few tokens the traces allow too many temperatures; with the weights each is fitted."""
+    warm, cold = (ours(model, sampler="low-confidence", temperature=t) for t in (1, 0.9))
+    assert named(warm, cold) is None
+    known = difference(warm, cold, model)
+    assert known.cause.numbers == {"a": pytest.approx(1, abs=1e-3), "b": pytest.approx(0.9, abs=1e-3)}
+
+
 def test_end_handling():
     """A row that stops at its first end, and one that goes on; cut there, or filled with the end."""
     asked = {"sampler": "left-to-right", "length": 24, "steps": 24, "rows": 12, "seed": 1}

@@ -43,9 +43,9 @@ def command(
             --sampler "llada(block_length=32)"
         unmask diff a.json --language paper-2gram --sampler entropy --seed 1
 
-    A trace is a file of `unmask play --out x.json` or of your own loop
-    (docs/player.md). Without B, our sampler generates the second trace from the
-    given tokens of A, on the same weights.
+    A trace is a file of `unmask play`, with x.json as its output, or of your own
+    loop (docs/player.md). Without B, our sampler generates the second trace from
+    the given tokens of A, on the same weights.
 
     The verdict names a cause only if the traces show it for every row: rounding, a
     tie, temperature, padding, a cache, an early commit, step numbers, one choice

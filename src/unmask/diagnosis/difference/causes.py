@@ -92,29 +92,28 @@ def end_handling(seen: Evidence) -> Cause | None:
     """One trace writes a single token behind each end, or nothing; all differences are behind an end."""
     if not seen.splits:
         return None
-    for name, trace in (("A", seen.a), ("B", seen.b)):
-        for end in sorted(seen.ends or {token for row in trace.rows for token in row.final.values()}):
-            firsts = [_first(row, end) for row in trace.rows]
+    for name, trace, other in (("A", seen.a, "B"), ("B", seen.b, "A")):
+        written = [_written(row) for row in trace.rows]
+        common = set.intersection(*(set(written[split.row].values()) for split in seen.splits))
+        for end in sorted(common & set(seen.ends) if seen.ends else common):
+            firsts = [min((at for at, token in row.items() if token == end), default=None) for row in written]
             behind = [
-                row.final.get(at)
-                for row, compared, first in zip(trace.rows, seen.rows, firsts, strict=True)
+                row.get(at)
+                for row, both, first in zip(written, seen.rows, firsts, strict=True)
                 if first is not None
-                for at in range(first + 1, max(compared.a.length, compared.b.length))
+                for at in range(first + 1, max(both.a.length, both.b.length))
             ]
-            one_token = len({token for token in behind if token is not None}) <= 1 and len(behind) >= TAIL
+            one_token = len(set(behind) - {None}) <= 1 and len(behind) >= TAIL
             if one_token and all(_same_before(row, firsts[row.number]) for row in seen.rows):
-                other = "B" if name == "A" else "A"
-                text = (
-                    f"all differences are behind token {end}, the end of a row. {name} writes one token there, or none"
-                )
-                return Cause("end handling", f"{text}; {other} writes others, or in other steps", {"end": end})
+                text = f"all differences are behind token {end}, the end of a row. {name} has one token there, or none"
+                return Cause("end handling", f"{text}; {other} has others, or in other steps", {"end": end})
     return None
 
 
-def _first(row: Row, end: int) -> int | None:
-    """The first written position of the end."""
+def _written(row: Row) -> dict[int, int]:
+    """Position: token, of the tokens that were not given."""
     given = {at for at, _ in row.given}
-    return min((at for at, token in row.final.items() if token == end and at not in given), default=None)
+    return {at: token for at, token in row.final.items() if at not in given}
 
 
 def _same_before(row: Compared, end: int | None) -> bool:
@@ -135,11 +134,9 @@ def step_numbers(seen: Evidence) -> Cause | None:
     if shift == 0 or any(_moved(row.a, shift) != _moved(row.b, 0) for row in seen.rows):
         return None
     later, earlier = ("B", "A") if shift > 0 else ("A", "B")
-    steps = "one step" if abs(shift) == 1 else f"{abs(shift)} steps"
+    name = "off by one step" if abs(shift) == 1 else "shifted steps"
     text = f"step k of {earlier} is step k + {abs(shift)} of {later}, with the same positions and tokens"
-    return Cause(
-        "off by one step" if abs(shift) == 1 else "shifted steps", f"{later} is {steps} late: {text}", {"shift": shift}
-    )
+    return Cause(name, text, {"shift": shift})
 
 
 def _moved(row: Row, shift: int) -> list[tuple[Any, ...]]:

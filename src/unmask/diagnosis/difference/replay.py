@@ -15,9 +15,11 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Marginals, as_marginals
 from unmask.diagnosis.difference.causes import Cause, Evidence
+from unmask.diagnosis.difference.rows import Split
 from unmask.generation.trace import Row, Step, Trace
 
 FITTED = 200  # tokens of a trace for the fit of its temperature
@@ -36,6 +38,8 @@ class Cost:
 
     @property
     def text(self) -> str:
+        if not math.isfinite(self.nats_per_row):
+            return "not finite: the model gives some of these tokens probability 0"
         other = "less" if self.nats_per_row >= 0 else "more"
         text = f"the model gives the tokens of B {abs(self.nats_per_row):.4g} nats per row {other} than those of A"
         return f"{text} (from the first difference on; A is preferred in {self.preferred} of {self.rows} rows)"
@@ -55,16 +59,20 @@ def cost_of(seen: Evidence, denoiser: Denoiser) -> Cost:
     """The cost of the difference under this model."""
     check(seen.a, denoiser)
     losses = []
-    for split in seen.splits:
-        sums = []
-        for trace in (seen.a, seen.b):
-            row = trace.rows[split.row]
-            steps = [step for step in row.steps() if step.number >= split.step]
-            drawn = [_drawn(split.row, row, step, trace.vocabulary) for step in steps]
-            sums.append(sum(float(p.log().sum()) for p in probabilities(denoiser, drawn)))
-        losses.append(sums[0] - sums[1])
+    with progress.track("replaying", len(seen.splits)) as advance:
+        for split in seen.splits:
+            ours, theirs = (_log_probability(denoiser, trace, split) for trace in (seen.a, seen.b))
+            losses.append(ours - theirs)
+            advance(1)
     mean = sum(losses) / len(losses) if all(map(math.isfinite, losses)) else math.nan
     return Cost(mean, sum(loss > 0 for loss in losses), len(losses))
+
+
+def _log_probability(denoiser: Denoiser, trace: Trace, split: Split) -> float:
+    """The sum of log p along a row, from its split on."""
+    row = trace.rows[split.row]
+    drawn = [_drawn(split.row, row, step, trace.vocabulary) for step in row.steps() if step.number >= split.step]
+    return sum(float(p.log().sum()) for p in probabilities(denoiser, drawn))
 
 
 def refitted(seen: Evidence, denoiser: Denoiser) -> Cause | None:
@@ -79,14 +87,12 @@ def refitted(seen: Evidence, denoiser: Denoiser) -> Cause | None:
 
 def temperature_of(trace: Trace, denoiser: Denoiser) -> float | None:
     """The temperature at which the model gives the recorded probabilities; None if there is none."""
-    drawn = [
-        _drawn(number, row, step, trace.vocabulary) for number, row in enumerate(trace.rows) for step in row.steps()
-    ]
-    few, number = [], 0
-    for one in drawn:
-        if number < FITTED:
-            few.append(one)
-            number += len(one.positions)
+    few: list[Drawn] = []
+    steps = ((number, row, step) for number, row in enumerate(trace.rows) for step in row.steps())
+    for number, row, step in steps:
+        few.append(_drawn(number, row, step, trace.vocabulary))
+        if sum(len(one.positions) for one in few) >= FITTED:
+            break
     marginals = list(_marginals(denoiser, few))
     recorded = torch.tensor([p for one in few for p in one.recorded], dtype=torch.float64).log()
 
