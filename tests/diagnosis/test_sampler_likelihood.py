@@ -252,19 +252,15 @@ def test_impossible_texts():
     assert bool((some.upper[impossible] == torch.inf).all()), "no draw is no proof"
 
 
-def test_an_ideal_denoiser_one_by_one_is_the_language(noisy):
+def test_an_ideal_denoiser_one_by_one_is_the_language():
     language = languages.load("paper-2gram")
     rows = language.sample(3, 12, seed=1)
     exact = language.log_prob(rows)
     for sampler in ("entropy" + POSITION, "left-to-right", "best-order"):
-        assert torch.allclose(likelihood(language_denoiser(language), sampler, rows, "duel", steps=12).lower, exact)
-    found = likelihood(language_denoiser(language), "first-hitting", rows, "bracket", draws=3)
+        assert torch.allclose(likelihood(Ideal(language), sampler, rows, "duel", steps=12).lower, exact)
+    found = likelihood(Ideal(language), "first-hitting", rows, "bracket", draws=3)
     assert torch.allclose(found.lower, exact)
     assert torch.allclose(found.upper, exact)
-
-
-def language_denoiser(language):
-    return Ideal(language)
 
 
 @pytest.mark.parametrize(
@@ -300,6 +296,8 @@ def test_refused_texts(noisy):
             likelihood(noisy, "left-to-right", texts, "duel")
     with pytest.raises(UnmaskError, match="continue them"):
         likelihood(noisy, "left-to-right", EVERY[:1], "duel", given=torch.tensor([1, 3, 3, 3]))
+    with pytest.raises(UnmaskError, match="given as a whole"):
+        likelihood(noisy, "low-confidence" + POSITION, EVERY[:1], "drawn", given=EVERY[0])
     language = languages.load("paper-2gram")
     with pytest.raises(UnmaskError, match="expected at most 12"):
         likelihood(Ideal(language), "low-confidence" + POSITION, language.sample(1, 13), "drawn")

@@ -49,7 +49,7 @@ class Blocks(Sampler):
 
     @property
     def chooses_before_drawing(self) -> bool:
-        return inner_of(self).chooses_before_drawing
+        return self.first is None and inner_of(self).chooses_before_drawing
 
     @property
     def distribution(self) -> Distribution | None:
