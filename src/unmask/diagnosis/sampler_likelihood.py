@@ -18,7 +18,6 @@ A text is read by the loop that writes: draws return its tokens. So scores, ties
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -34,6 +33,7 @@ from unmask.core.threads import over_blocks
 from unmask.denoisers import Canvas, Denoiser, Marginals
 from unmask.denoisers.denoiser import checked
 from unmask.diagnosis import drawn as closed
+from unmask.diagnosis.reveal import batched
 from unmask.generation.making import fit_of, reshaped
 from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler, Session, fill
@@ -248,7 +248,7 @@ def _paths(
     at_once = min(denoiser.rows_at_once(len(text)) or AT_ONCE, MOST_NUMBERS // (len(places) * denoiser.vocabulary))
     for count in counts:
         after: dict[frozenset[int], float] = {}
-        for some in _parts(list(mass), max(at_once, 1)):
+        for some in batched(mass, max(at_once, 1)):
             tokens = context.repeat(len(some), 1)
             for state, revealed in enumerate(some):
                 at = places[sorted(revealed)]
@@ -265,10 +265,6 @@ def _paths(
         mass = after
     (total,) = mass.values()
     return total, contexts
-
-
-def _parts(states: list[frozenset[int]], size: int) -> Iterator[list[frozenset[int]]]:
-    return (states[first : first + size] for first in range(0, len(states), size))
 
 
 def _draws(
