@@ -97,6 +97,14 @@ def test_the_likelihood_of_a_sampler(run, masked):
     assert 5 <= bracket["model_calls"] <= 5 * 4
 
 
+def test_a_wide_bracket_is_noted(run, masked, monkeypatch):
+    asked = (*masked, "--likelihood", "bracket", "--sampler", "ancestral", "--steps", 2, "--draws", 2)
+    monkeypatch.setattr("unmask.cli.judge.WIDE", -1.0)
+    assert "nats per token wide. Pass more --draws" in run(*asked).err
+    monkeypatch.setattr("unmask.cli.judge.WIDE", 1e9)
+    assert run(*asked).err == ""
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

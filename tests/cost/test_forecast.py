@@ -18,7 +18,11 @@ from unmask.diagnosis.sampler_likelihood import likelihood
 from unmask.hub import load_model
 from unmask.hub.prompted import Query
 from unmask.ideal import Ideal
-from unmask.languages import Brackets, Interval, ModularSum
+from unmask.languages import Brackets, Interval, ModularSum, random_ngram
+from unmask.networks import Network, load
+from unmask.networks.model.shape import Shape
+from unmask.networks.training.loop import train
+from unmask.networks.training.recipe import Recipe
 
 TEXTS = [f"the cat {n} sat on the mat and the dog did not, {n * n} times" for n in range(12)]
 
@@ -141,6 +145,23 @@ def test_it_predicts_the_loss_of_random_orders(model):
     measured = one.elbo - few.elbo
     error = math.hypot(float(measured.std()) / len(tokens) ** 0.5, (found.high - found.low) / 4)
     assert abs(found.value - float(measured.mean())) < 5 * error
+
+
+def test_a_trained_network(tmp_path):
+    """Predicted on some rows of its language, measured on others with the sampler itself: within 5 standard errors."""
+    language = random_ngram(2, 4, temperature=2.0, seed=1)
+    shape, recipe = Shape("mdm", 4, 8, hidden=16, layers=1, heads=2), Recipe(steps=150, batch=64, rate=0.02)
+    train(language, shape, recipe, tmp_path / "net")
+    network = Network(load(tmp_path / "net", "cpu"))
+    curve = loss_curve(network, language.sample(400, 8, seed=1), 8, 1, monotone=False)
+    rows = language.sample(400, 8, seed=2)
+    one = likelihood(network, "first-hitting", rows, draws=8, seed=1).elbo
+    for steps in (1, 2, 4):
+        predicted = curve.divergence([1 / steps] * steps, fixed_size=True)
+        measured = one - likelihood(network, "fixed-size", rows, steps=steps, draws=8, seed=2).elbo
+        error = math.hypot(float(measured.std()) / 20, (predicted.high - predicted.low) / 4)
+        assert abs(predicted.value - float(measured.mean())) < 5 * error
+        assert steps > 1 or predicted.low > 0, "there is something to predict"
 
 
 def test_refusals(model, tmp_path):

@@ -33,6 +33,7 @@ from unmask.core.threads import over_blocks
 from unmask.denoisers import Canvas, Denoiser, Marginals
 from unmask.denoisers.denoiser import checked
 from unmask.diagnosis import drawn as closed
+from unmask.diagnosis.reveal import batched
 from unmask.generation.making import fit_of, reshaped
 from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler, Session, fill
@@ -127,7 +128,7 @@ def checked_sampler(sampler: str | Sampler, kind: str) -> Sampler:
     if used.revises:
         raise UnmaskError(f"sampler {used.spec} re-masks tokens, so its texts have many paths; {expected}")
     if not used.chooses_before_drawing and (rule is None or getattr(used, "first", None) is not None):
-        raise UnmaskError(f"sampler {used.spec} chooses positions by drawn tokens, without a closed form; {expected}")
+        raise UnmaskError(f"sampler {used.spec} writes tokens by a rule without a closed form; {expected}")
     if kind == "duel" and not used.chooses_before_drawing:
         problem = f"sampler {used.spec} chooses positions by drawn tokens, so DUEL is not its likelihood"
         raise UnmaskError(f"{problem}; expected a sampler that chooses first. Use the likelihood drawn or bracket")
@@ -161,6 +162,8 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
         problem = f"row {row} of the texts has token {int(texts[wrong][0])}"
         raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
     start = torch.full_like(texts, denoiser.vocabulary) if given is None else given.expand(texts.shape)
+    if bool((start != denoiser.vocabulary).all(1).any()):
+        raise UnmaskError("a text is given as a whole; expected at least one position that the sampler writes")
     if bool(((start != denoiser.vocabulary) & (start != texts)).any()):
         raise UnmaskError("the texts differ from the given tokens; expected texts that continue them")
     return texts, start
@@ -242,24 +245,23 @@ def _paths(
 ) -> tuple[float, int]:
     """(log of the sum over all paths through a block, number of contexts); counts: positions that each step reveals."""
     mass, contexts = {frozenset[int](): 0.0}, 0
+    at_once = min(denoiser.rows_at_once(len(text)) or AT_ONCE, MOST_NUMBERS // (len(places) * denoiser.vocabulary))
     for count in counts:
-        shown = list(mass)
-        tokens = context.repeat(len(shown), 1)
-        for state, revealed in enumerate(shown):
-            at = places[sorted(revealed)]
-            tokens[state, at] = text[at]
-        hidden = tokens[:, places] == denoiser.vocabulary
-        rows, which = hidden.nonzero(as_tuple=True)
-        marginals = Canvas(denoiser, tokens, Randomness(0, torch.arange(len(tokens)))).at(rows, places[which])
-        contexts += len(shown)
         after: dict[frozenset[int], float] = {}
-        for state, revealed in enumerate(shown):
-            mine = rows == state
-            left = which[mine]
-            step = _draws(rule, marginals[mine], text[places[left]][None], places[left].double()[None])
-            for members, nats in closed.subsets(step, 0, count):
-                joined = revealed | set(left[members].tolist())
-                after[joined] = float(np.logaddexp(after.get(joined, -math.inf), mass[revealed] + nats))
+        for some in batched(mass, max(at_once, 1)):
+            tokens = context.repeat(len(some), 1)
+            for state, revealed in enumerate(some):
+                at = places[sorted(revealed)]
+                tokens[state, at] = text[at]
+            rows, which = (tokens[:, places] == denoiser.vocabulary).nonzero(as_tuple=True)
+            marginals = Canvas(denoiser, tokens, Randomness(0, torch.arange(len(tokens)))).at(rows, places[which])
+            for state, revealed in enumerate(some):
+                left = which[rows == state]
+                step = _draws(rule, marginals[rows == state], text[places[left]][None], places[left].double()[None])
+                for members, nats in closed.subsets(step, 0, count):
+                    joined = revealed | set(left[members].tolist())
+                    after[joined] = float(np.logaddexp(after.get(joined, -math.inf), mass[revealed] + nats))
+        contexts += len(mass)
         mass = after
     (total,) = mass.values()
     return total, contexts
