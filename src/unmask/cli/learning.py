@@ -38,8 +38,8 @@ def command(
     The learning error at a hidden position is KL(exact || network) in nats. A table
     shows its mean with an interval, its 99th percentile and its maximum, for
     several fractions of hidden positions. One table is for contexts from the
-    language, one for contexts that the sampler visits. The theory's epsilon bounds the maximum over
-    all contexts; a mean is not such a bound.
+    language, one for contexts that the sampler visits. The theory's epsilon bounds
+    the maximum over all contexts; a mean is not such a bound.
 
     SER and TER at each number of steps have two parts: the sampling error, which
     the exact denoiser has too, and the learning error. An AR model needs one step
