@@ -51,10 +51,10 @@ def messages(records: Sequence[Record], length: int) -> list[Sentence]:
     """The SER from the fewest to the most steps, and the tightest upper bounds with the most steps."""
     fewest, most = (end(record["steps"] for record in records) for end in (min, max))
     known = {(r["quantity"], r["kind"], r["steps"]): r["value"] for r in records if r["kind"] in ("exact", "measured")}
-    sentences = []
+    sentences: list[Sentence] = []
     for kind, about in (("exact", "Exact values"), ("measured", "Measured values")):
-        ends = [known.get(("ser", kind, steps)) for steps in (fewest, most)]
-        if None not in ends and not sentences:
+        ends = [known[key] for steps in (fewest, most) if (key := ("ser", kind, steps)) in known]
+        if len(ends) == 2 and not sentences:
             number = f"SER {100 * ends[0]:.3g}% \u2192 {100 * ends[1]:.3g}%"
             sentences.append(Sentence(number, f"{about} with {fewest} and with {most} steps, at {length} tokens."))
     for quantity, less, text in (("ser", 0.0, "SER <="), ("ter_ratio", 1.0, "TER <= the language's own +")):
