@@ -83,7 +83,7 @@ def test_a_broken_package_is_told_and_breaks_no_other(door):
     about = SAMPLERS.about()
     assert about["fine"] == "Works."
     assert about["strided"] == SAMPLERS.about()["strided"]
-    assert "unknown name in module 'fine': 'Gone'; did you mean Fine?" in about["gone"]
+    assert "unknown name in module 'fine': 'Gone'; known: Fine" in about["gone"]
     assert "broken: there is no module 'nowhere' for sampler 'none'; install its package" in about["none"]
     assert "SyntaxError" in about["syntax"]
     assert about["text"].startswith("broken: ")

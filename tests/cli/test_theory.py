@@ -114,6 +114,9 @@ def test_figures_are_files(run, tmp_path):
     assert "AR tokens" in (tmp_path / "chain/theory-crossover.svg").read_text()
     page = (tmp_path / "chain/index.html").read_text()
     assert all(f'id="{name}"' in page for name in ("theory-ser", "theory-orders", "schedule", "schedule-optimal"))
+    records = json.loads((tmp_path / "chain/theory.json").read_text())["records"]
+    least = min(r["value"] for r in records if (r["quantity"], r["kind"]) == ("ser", "upper"))
+    assert f"SER &lt;= {100 * least:.2g}%" in page
     assert run("report", "chain", "--out", "again").code == 0
     assert 'id="theory-ser"' in (tmp_path / "again/index.html").read_text()
 

@@ -209,7 +209,7 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
         (
             Interval(3),
             [(1, 0, 1, 0.25), (1, 1, 0, 0.25)],
-            TOGETHER + "they share a bit: b at 1 sets it to 1, a at 2 to 0",
+            TOGETHER + "both encode one bit: b at 1 sets it to 1, a at 2 to 0",
         ),
     ],
     ids=["neighbours", "apart", "alone", "interval"],

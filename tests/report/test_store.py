@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,10 @@ from unmask.core.files import finite, origin
 from unmask.experiments.jobs.catalogue import find
 from unmask.experiments.sweeps.cells import Cell
 from unmask.experiments.sweeps.store import Store
-from unmask.report.results import points, read
+from unmask.report.explorer.fragment import Explorer, grid
+from unmask.report.explorer.metrics import METRICS
+from unmask.report.results import Results, Training, points, read
+from unmask.report.whole import trained
 from unmask.tasks.sample import lines
 
 SAMPLES = find("samples").parameters
@@ -149,6 +153,29 @@ def test_an_evaluation_is_a_point_a_setting(tmp_path):
     assert (found["mdm"]["of"], found["mdm"]["model"], found["mdm"]["steps"]) == ("gsm8k", "m", 8)
     assert (found["mdm"]["flops"], found["ar"]["flops"]) == (4.0, 1.0)
     assert found["mdm"]["model_calls"] == 8
+    assert (found["mdm"]["setting"], found["ar"]["setting"], found["ar"]["model"]) == (None, None, None)
+
+
+def test_all_settings_of_an_evaluation_and_ar_are_in_one_view(tmp_path):
+    """Steps and samplers have controls of their own; AR has no setting that hides it."""
+    samples = many([True] * 4, sampler="autoregressive", steps=None, model="a")
+    for sampler in ("llada", "ancestral"):
+        samples += many([True, False, True, True], sampler=sampler) + many([True] * 4, sampler=sampler, steps=4)
+    (tmp_path / "records.jsonl").write_bytes(lines(samples))
+    explorer = Explorer(read([tmp_path]))
+    _, table = grid(explorer.results, explorer.state, METRICS["accuracy"])
+    settings = {("AR", "")} | {(name, f"{n} steps") for name in ("llada", "ancestral") for n in (4, 8)}
+    assert set(table) == settings
+    assert all(len(cells) == 1 for cells in table.values())
+
+
+def test_the_message_of_a_training_is_its_last_loss():
+    entry = SimpleNamespace(validation=1.65, seconds=7.0)
+    own = [Training("a", "mdm", [entry], 1.5, steps=9), Training("b", "", [entry], None), Training("c", "", [], None)]
+    first, second = trained(Results([], trainings=own))
+    assert first.number == "a, MDM: 10% above the entropy"
+    assert "after 9 training steps (7 s)" in first.text
+    assert second.number == "b: 1.65 nats per token"
 
 
 def test_a_training_is_its_journal(tmp_path):

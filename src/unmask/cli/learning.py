@@ -34,11 +34,11 @@ def command(
         unmask model learning mdm --steps 8 32 --rows 2000 --json
         unmask model learning ar --language paper-2gram
 
-    The learning error is KL(exact || network) in nats at each hidden position, by
-    the fraction of hidden positions: mean with an interval over sequences, 99th
-    percentile and maximum. One table is for contexts from the language, one for
-    contexts that the sampler visits. The theory's epsilon bounds the maximum over
-    all contexts; a mean is not such a bound.
+    The learning error at a hidden position is KL(exact || network) in nats. A table
+    shows its mean with an interval, its 99th percentile and its maximum, for
+    several fractions of hidden positions. One table is for contexts from the
+    language, one for contexts that the sampler visits. The theory's epsilon bounds
+    the maximum over all contexts; a mean is not such a bound.
 
     SER and TER at each number of steps have two parts: the sampling error, which
     the exact denoiser has too, and the learning error. An AR model needs one step

@@ -248,7 +248,7 @@ class _Case:
         a, b = first % width + 1, second % width + 1
         bits = shown[first] >> (b - 2) & 1, shown[second] >> (a - 1) & 1
         one, other = self._listed((first,)), self._listed((second,))
-        return f"they share a bit: {one} sets it to {bits[0]}, {other} to {bits[1]}"
+        return f"both encode one bit: {one} sets it to {bits[0]}, {other} to {bits[1]}"
 
     def _always(self, places: Sequence[int]) -> bool:
         """Whether these tokens are impossible at these distances, anywhere in a sequence of this length."""

@@ -151,7 +151,7 @@ def check(trace: Trace, where: str = "the trace") -> None:
         _refuse(where, "rows", f"{places:,} positions in all; expected at most {MOST_PLACES:,}. Use fewer rows.")
     for number, row in enumerate(trace.rows):
         if (looks := row.length * len({event[0] for event in row.events})) > MOST_LOOKS:
-            problem = f"{looks:,} steps times positions; expected at most {MOST_LOOKS:,}. Use its beginning."
+            problem = f"{looks:,} steps times positions; expected at most {MOST_LOOKS:,}. Shorten the row."
             _refuse(where, f"row {number}", problem)
         shown_now: set[int] = set()
         for at, (position, token) in enumerate(row.given):

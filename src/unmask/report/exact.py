@@ -53,9 +53,9 @@ def messages(records: Sequence[Record], length: int) -> list[Sentence]:
     known = {(r["quantity"], r["kind"], r["steps"]): r["value"] for r in records if r["kind"] in ("exact", "measured")}
     sentences: list[Sentence] = []
     for kind, about in (("exact", "Exact values"), ("measured", "Measured values")):
-        first, last = (known.get(("ser", kind, steps)) for steps in (fewest, most))
-        if first is not None and last is not None and not sentences:
-            number = f"SER {100 * first:.3g}% \u2192 {100 * last:.3g}%"
+        ends = [known[key] for steps in (fewest, most) if (key := ("ser", kind, steps)) in known]
+        if len(ends) == 2 and not sentences:
+            number = f"SER {100 * ends[0]:.3g}% \u2192 {100 * ends[1]:.3g}%"
             sentences.append(Sentence(number, f"{about} with {fewest} and with {most} steps, at {length} tokens."))
     for quantity, less, text in (("ser", 0.0, "SER <="), ("ter_ratio", 1.0, "TER <= the language's own +")):
         bounds = [r for r in records if (r["quantity"], r["kind"], r["steps"]) == (quantity, "upper", most)]

@@ -50,9 +50,9 @@ def test_this_process_alone_measures_the_same(bench: Bench, undisturbed):
     expected = undisturbed(recipe)
     bench.sweep(recipe, workers=None, engine="here")
     assert bench.records() == expected
-    with pytest.raises(UnmaskError, match="this process alone"):
+    with pytest.raises(UnmaskError, match="this process only"):
         bench.sweep(recipe, workers=2, engine="here")
-    with pytest.raises(UnmaskError, match="this process alone"):
+    with pytest.raises(UnmaskError, match="this process only"):
         bench.sweep(recipe, workers=None, engine="here", limit=3)
 
 

@@ -51,9 +51,9 @@ class How:
         if self.limit is not None:
             arguments.number("limit", self.limit, above=True, what=" of seconds")
         if self.engine != "ray" and self.address is not None:
-            raise UnmaskError("an address belongs to a Ray cluster; set engine ray, too")
+            raise UnmaskError("address is that of a Ray cluster. Pass engine ray, too")
         if self.engine == "here" and (self.limit is not None or (self.workers or 1) > 1):
-            raise UnmaskError("engine here is this process alone: it has no workers and no limit; leave them out")
+            raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
 
     def pool(self, directory: Path) -> Pool:
         from unmask.experiments.sweeps import pools  # here, since no other command needs pebble

@@ -56,9 +56,9 @@ def draw(results: Results, across: str) -> Any:
     )
     ends = base.transform_filter("datum.end").transform_window(rank="row_number()", sort=[alt.SortField("value")])
     layers: list[Any] = [path, points]
-    for odd in (False, True):  # neighbouring names are on different sides of points
-        name = ends.transform_filter(f"datum.rank % 2 == {int(odd)}")
-        name = name.mark_text(align="left" if odd else "right", dx=9 if odd else -9, dy=-7, fontSize=12)
+    left = ends.transform_filter("datum.rank % 2 == 0").mark_text(align="right", dx=-9, dy=-7, fontSize=12)
+    right = ends.transform_filter("datum.rank % 2 == 1").mark_text(align="left", dx=9, dy=-7, fontSize=12)
+    for name in (left, right):  # neighbouring names are on different sides of their points
         layers.append(name.encode(x=x, y=y, text="series:N", color=colour))
     if across == "entropy":
         line = base.mark_line(color=INK, strokeDash=[6, 4], opacity=0.6, strokeWidth=1)
