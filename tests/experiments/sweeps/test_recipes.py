@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.sparing import held_out_in_part
 from tests.tasks.data import data, needs_data
 from unmask import generate, languages
 from unmask.core.samples import read_tokens
@@ -58,6 +59,7 @@ def test_what_the_tables_of_models_would_measure(name, data):
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@held_out_in_part()
 def test_it_runs(path, tmp_path):
     cells = cells_of(read_recipe(path, TINY | SMALLER[path.stem]))
     for cell in cells:
