@@ -44,6 +44,7 @@ MADE = {
     "curve": lambda _: unmask.theory.sampled.information_curve(LANGUAGE, 20, rows=20),
     "audit": _audit,
     "learning": _learning,
+    "gap": lambda _: unmask.gap(LANGUAGE, "ancestral", steps=4, length=20, rows=50, calls="one"),
     "board": _board,
     "sweep": _sweep,
 }

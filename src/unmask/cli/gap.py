@@ -49,8 +49,8 @@ def command(
     The order gap is the model's own inconsistency: how much the order of the same
     tokens changes their probability. A gap below it does not show a loss.
 
-    A trace is a file of `unmask play --out x.json` or of another program
-    (docs/player.md). Model and temperature must be those that wrote it.
+    A trace is a file of `unmask play` or of another program (docs/player.md). Model
+    and temperature must be those that wrote it.
 
     Args:
         language: Preset with options, "sparse-hmm(seed=3)", or a language file; its exact denoiser is measured.

@@ -13,6 +13,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.cost.planner import Verdict
 from unmask.diagnosis.audit import Audit
+from unmask.diagnosis.gap import Gap
 from unmask.diagnosis.learning import Learning
 from unmask.experiments.board.run import Board
 from unmask.experiments.sweeps.run import Sweep
@@ -33,7 +34,7 @@ SMALLEST = 1e-12  # p-value drawn for smaller ones
 
 @singledispatch
 def plot(thing: Any) -> Any:
-    expected = "expected a generation, score, verdict, audit, learning error, information curve, board or sweep"
+    expected = "expected a generation, score, verdict, audit, gap, learning error, information curve, board or sweep"
     raise UnmaskError(f"a {type(thing).__name__} has no drawing; {expected}")
 
 
@@ -99,6 +100,13 @@ def _(audit: Audit) -> Any:
 
 
 @plot.register
+def _(gap: Gap) -> Any:
+    """Dependence of two tokens of a step, by their distance."""
+    pairs = {f"distance {part['distance']}": part["nats"] for part in gap.by_distance() if part["nats"] is not None}
+    return _intervals(pairs, "nats per pair of tokens in one step", None)
+
+
+@plot.register
 def _(learning: Learning) -> Any:
     """KL per hidden position, in nats, by the hidden fraction of the sequence."""
     means = {(low + 1) / BINS: learning.mean(low / BINS, (low + 1) / BINS) for low in range(BINS)}
@@ -136,10 +144,12 @@ def _intervals(estimates: dict[str, Estimate], title: str, ends: tuple[float, fl
     for name, one in estimates.items():
         low, high = (one.value, one.value) if one.open else (one.low, one.high)
         rows.append({"what": name, "value": one.value, "low": low, "high": high, "words": str(one)})
-    data = pd.DataFrame(rows)
+    data = pd.DataFrame(rows, columns=["what", "value", "low", "high", "words"])
     x = alt.X("value:Q", title=title)
     x = x if ends is None else x.scale(domain=list(ends))
     base = alt.Chart(data).encode(y=alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)))
     rule = base.mark_rule(color=COLOURS[0], strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
-    points = base.mark_point(filled=True, size=70, color=COLOURS[0], opacity=1).encode(x=x, tooltip=["what", "words"])
+    points = base.mark_point(filled=True, size=70, color=COLOURS[0], opacity=1).encode(
+        x=x, tooltip=["what:N", "words:N"]
+    )
     return alt.layer(rule, points).properties(width=WIDTH, height=ROW * max(len(data), 1))

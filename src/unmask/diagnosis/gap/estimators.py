@@ -82,6 +82,7 @@ class Readings:
     regret: Tensor  # max_v log c(v | x_R, x_A) - log c(x_i | x_R, x_A)
     recorded: Tensor  # log of the recorded probability - log c(x_i | x_R), the mean over all tokens of the step; at
     # temperature 0 the fraction of them that are not the most likely ones
+    apart: Tensor  # the mean of its absolute value
 
     @classmethod
     def joined(cls, parts: list[Readings]) -> Readings:
@@ -176,7 +177,8 @@ def _read(reader: Reader, some: Subsets) -> tuple[Readings, Triple, Triple]:
     regret = theirs.confidence.log() - theirs.of(tokens).log()
     lost = torch.where(dead[len(own) :] | dead[: len(own)][index], torch.inf, 0.0).double()
     follows = ends.index_add(0, subset[some.next[rest]], logs[some.next[rest]])
-    each = torch.zeros(len(own), dtype=torch.float64).index_add(0, whole[0], recorded) / size
+    none = torch.zeros(len(own), dtype=torch.float64)
+    each, apart = (none.index_add(0, whole[0], part) / size for part in (recorded, recorded.abs()))
     values = Readings(
         nats=average(nats) + lost,
         logs=average(logs) + lost,
@@ -184,10 +186,12 @@ def _read(reader: Reader, some: Subsets) -> tuple[Readings, Triple, Triple]:
         changed=torch.where(lost > 0, 1.0, average(changed).clamp(0, 1)),
         regret=average(regret.clamp(min=0)) + lost,
         recorded=each[index],
+        apart=apart[index],
     )
     other = theirs.best if reader.temperature == 0 else tokens
     flip = other != tokens
-    return values, _pairs(some, rest, ours, theirs, path), (subset[flip], entry[flip], other[flip])
+    pair, distance, nats_of = _pairs(some, rest, ours, theirs, path)
+    return values, (pair, distance, nats_of + lost[pair]), (subset[flip], entry[flip], other[flip])
 
 
 def _pairs(some: Subsets, rest: Tensor, ours: Marginals, theirs: Marginals, path: Path) -> Triple:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as File
 from typing import Any
 
@@ -47,6 +47,7 @@ class Setting:
     sampler: Sampler | None
     greedy: bool
     temperature: float  # of the sampler's own draws
+    whole: bool = True  # whether all drawn tokens are known, also those after the end of a row
 
     @property
     def claim(self) -> Claim:
@@ -57,7 +58,7 @@ class Setting:
             return "unknown"
         if sampler.chooses_before_drawing:
             return "path" if sampler.revises else "divergence"
-        return "corrected" if correctable(sampler) else "ratio"
+        return "corrected" if self.whole and correctable(sampler) else "ratio"
 
 
 def gap(
@@ -99,7 +100,9 @@ def gap(
     if isinstance(written, Generation):
         about = written.configuration
         used = sampler or ("fixed-size" if written.planned else about["sampler"])  # any order fixed in advance
-        path, setting = of_generation(written), _setting(base, about, as_sampler(used), temperature)
+        whole = all(reason == "filled" for reason in written.reasons)
+        path = of_generation(written)
+        setting = replace(_setting(base, about, as_sampler(used), temperature), whole=whole)
         spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
     else:
         path = of_trace(written)
@@ -263,9 +266,9 @@ def _order_gap(reader: Reader, rows: Tensor, most: int, rng: torch.Generator) ->
 
 def _check_recorded(readings: Readings, claim: Claim) -> None:
     """Raise an error if the recorded probabilities are those of another model."""
-    if claim == "ratio" or not len(readings.recorded):
+    if claim == "ratio" or not len(readings.apart):
         return
-    typical = float(readings.recorded.abs().median())
+    typical = float(readings.apart.median())
     if typical > OTHER:
         if claim == "greedy":
             problem = f"in the median step {typical:.0%} of the tokens are not this model's most likely ones"

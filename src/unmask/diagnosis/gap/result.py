@@ -184,7 +184,8 @@ class Gap(Shown):
         for low, high in _octaves(distance):
             inside = (low <= distance) & (distance <= high)
             total, pairs = (self._sum(row[inside], part[inside]) for part in (nats * weight, weight))
-            parts.append({"distance": _range(low, high), "nats": self._ratio(total, pairs), "pairs": int(inside.sum())})
+            nats_of = self._ratio(total, pairs, torch.ones_like(self.finite))
+            parts.append({"distance": _range(low, high), "nats": nats_of, "pairs": int(inside.sum())})
         return parts
 
     def accuracy(self, score: Tensor) -> Accuracy:
