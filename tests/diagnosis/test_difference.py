@@ -11,7 +11,7 @@ import torch
 from tests.hub.small import CONFIGS, MASK, V, card, load, published
 from unmask import UnmaskError, difference, generate, languages
 from unmask.generation.trace import Row, Trace, check, read
-from unmask.ideal import as_denoiser
+from unmask.ideal import Perturbed, as_denoiser
 
 ROWS, LENGTH, PROMPT, BLOCK, STEPS = 8, 32, 6, 8, 13
 LANGUAGE = languages.load("sparse-hmm")
@@ -210,25 +210,54 @@ def test_a_canvas_attends_to_padding(model):
     assert named(ragged, alone) in (None, "rounding")
 
 
-@pytest.mark.parametrize("sampler", ["ancestral", "low-confidence", "low-confidence(temperature=0)", "entropy"])
-def test_temperature(sampler):
-    asked = {"sampler": sampler, "length": 32, "rows": 8, "steps": 16}
-    warm, cold = (generate(LANGUAGE, **asked, temperature=t).trace() for t in (1, 0.9))
-    made = difference(warm, cold)
-    low, high = made.cause.numbers["ratio"]
-    assert (made.cause.name, made.cause.numbers["lower"]) == ("temperature", "B")
-    assert low - 1e-3 < 0.9 < high + 1e-3
-    assert difference(cold, warm).cause.numbers["lower"] == "A"
-    known = difference(warm, cold, as_denoiser(LANGUAGE)).cause.numbers
-    assert (known["a"], known["b"]) == (pytest.approx(1, abs=1e-3), pytest.approx(0.9, abs=1e-3))
+@pytest.mark.parametrize("temperature", [0.8, 0.9, 1.2])
+@pytest.mark.parametrize("sampler", ["ancestral", "entropy"])
+def test_temperature(sampler, temperature):
+    asked = {"sampler": sampler, "length": 40, "rows": 12, "steps": 20}
+    usual, other = (generate(LANGUAGE, **asked, temperature=t).trace() for t in (1, temperature))
+    colder = "B" if temperature < 1 else "A"
+    for first, second in ((usual, other), (other, usual)):
+        made = difference(first, second).cause
+        low, high = made.numbers["ratio"]
+        assert (made.name, made.numbers["lower"]) == (
+            "temperature",
+            colder if first is usual else {"A": "B", "B": "A"}[colder],
+        )
+        assert low - 1e-3 < min(temperature, 1 / temperature) < high + 1e-3
+    known = difference(usual, other, as_denoiser(LANGUAGE)).cause.numbers
+    assert (known["a"], known["b"]) == (pytest.approx(1, abs=1e-3), pytest.approx(temperature, abs=1e-3))
 
 
-def test_temperature_of_a_model_needs_its_weights(model):
-    """With 40 symbols and few tokens the traces allow too many temperatures; with the weights each is fitted."""
+def test_temperature_of_greedy_tokens_needs_the_weights(model):
+    """All are more likely than 1 / V, which other changes of a model can do too; the weights decide."""
     warm, cold = (ours(model, sampler="low-confidence", temperature=t) for t in (1, 0.9))
     assert named(warm, cold) is None
     known = difference(warm, cold, model)
     assert known.cause.numbers == {"a": pytest.approx(1, abs=1e-3), "b": pytest.approx(0.9, abs=1e-3)}
+    asked = {"sampler": "low-confidence(temperature=0)", "length": 32, "rows": 8, "steps": 16}
+    near = [generate(LANGUAGE, **asked, temperature=t).trace() for t in (1, 0.99)]
+    assert named(*near) is None
+    assert named(*near, denoiser=as_denoiser(LANGUAGE)) == "temperature"
+
+
+@pytest.mark.parametrize("temperature", [0.95, 1.05])
+def test_a_temperature_near_1_is_not_called_rounding(temperature):
+    for name in ("sparse-hmm", "paper-2gram"):
+        for sampler in ("ancestral", "low-confidence"):
+            asked = {"sampler": sampler, "length": 40, "rows": 6, "steps": 12}
+            usual, other = (generate(name, **asked, temperature=t).trace() for t in (1, temperature))
+            assert named(usual, other) in (None, "temperature")
+
+
+@pytest.mark.parametrize("kind", ["tilt", "leak"])
+def test_other_errors_of_a_model_are_no_temperature(kind):
+    for name in ("sparse-hmm", "paper-2gram"):
+        language = languages.load(name)
+        for sampler in ("low-confidence(temperature=0)", "ancestral"):
+            asked = {"sampler": sampler, "length": 40, "rows": 6, "steps": 12}
+            exact = generate(language, **asked).trace()
+            for epsilon in (0.003, 0.03):
+                assert named(exact, generate(Perturbed(language, kind, epsilon), **asked).trace()) is None
 
 
 def test_end_handling():

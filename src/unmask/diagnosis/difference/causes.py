@@ -24,7 +24,9 @@ BOTH = 0.1  # least fraction of rounding errors of either sign
 GREEDY = 30  # tokens; with fewer, traces are not known to be greedy
 TAIL = 3  # tokens behind ends; with fewer, an end is not recognized
 SLACK = 1e-4  # of a logit, in the test of a temperature
-WIDEST = 1.05  # ratio of the ends of an interval of temperatures; a wider one can hide another cause
+TIGHT = 0.3  # largest width of an interval of ratios, relative to the ratio, in logarithms
+SORTED = 0.75  # least fraction of differences that are ordered by probability, which rounding is not
+SIDE = 3  # least number of tokens on either side of 1 / V
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,21 @@ def end_handling(seen: Evidence) -> Cause | None:
                 row.get(at)
                 for row, both, first in zip(written, seen.rows, firsts, strict=True)
                 if first is not None
-                for at in range(first + 1, max(both.a.length, both.b.length))
+                for at in range(first + 1, _longer(both))
             ]
+            ended = [n for n, first in enumerate(firsts) if first is not None and first + 1 < _longer(seen.rows[n])]
+            changed = sum(not _same_before(seen.rows[n], None) for n in ended)
+            at_once = sum(firsts[n] == min(written[n]) for n in ended)  # rows of one token have no end
             one_token = len(set(behind) - {None}) <= 1 and len(behind) >= TAIL
-            if one_token and all(_same_before(row, firsts[row.number]) for row in seen.rows):
+            usual = changed >= len(ended) / 2 and at_once <= len(ended) / 2
+            if one_token and usual and all(_same_before(row, firsts[row.number]) for row in seen.rows):
                 text = f"all differences are behind token {end}, the end of a row. {name} has one token there, or none"
                 return Cause("end handling", f"{text}; {other} has others, or in other steps", {"end": end})
     return None
+
+
+def _longer(row: Compared) -> int:
+    return max(row.a.length, row.b.length)
 
 
 def _written(row: Row) -> dict[int, int]:
@@ -258,6 +268,8 @@ def rounding(seen: Evidence) -> Cause | None:
         up = sum(pair.q > pair.p for pair in seen.doubts) / len(seen.doubts)
         if len(seen.doubts) < max(FEW, MOST * len(seen.open_pairs)) or not BOTH <= up <= 1 - BOTH:
             return None
+        if _ordered(seen.doubts) >= SORTED:
+            return None  # as of a temperature near 1
     scale = max(max(_log_ratio(pair.p, pair.q) for pair in seen.doubts), 4 * EPSILON[dtype])
     near = [_near(split, 2 * scale) for split in seen.splits]
     flips = len(near) - sum(near)
@@ -270,6 +282,17 @@ def rounding(seen: Evidence) -> Cause | None:
     stated = seen.stated("dtype")
     text += "" if stated is None else f" (the traces state {stated[0]} and {stated[1]})"
     return Cause("rounding", text, {"dtype": dtype, "ulps": worst[dtype]})
+
+
+def _ordered(doubts: Sequence[Pair]) -> float:
+    """Largest fraction of pairs that agree with a threshold: likelier tokens go up and the others down, or vice versa.
+
+    Rounding has no such order, a temperature has."""
+    up = [pair.q > pair.p for pair in sorted(doubts, key=lambda pair: pair.p)]
+    right = [sum(up)]  # pairs that agree if all go up; then for thresholds behind each pair
+    for one in up:
+        right.append(right[-1] + (-1 if one else 1))
+    return max(max(right), len(up) - min(right)) / len(up)
 
 
 def _log_ratio(p: float, q: float) -> float:
@@ -285,11 +308,31 @@ def _near(split: Split, most: float) -> bool:
 
 
 def temperature(seen: Evidence) -> Cause | None:
-    """One ratio of temperatures explains all pairs of probabilities, and 1 does not.
+    """One ratio of temperatures explains all pairs of probabilities, in a narrow interval, and 1 does not.
 
-    With beta = T_A / T_B, q is p^beta, normalized. Given p and V, only the total of the other V - 1 tokens is unknown:
+    Tokens on both sides of 1 / V must be among them, which a temperature changes in opposite directions.
+    """
+    found = common_ratio(seen)
+    if found is None or math.log(found[1] / found[0]) > TIGHT * abs(math.log(found[0])):
+        return None
+    even = 1 / seen.a.vocabulary
+    if min(sum(pair.p > 1.1 * even for pair in seen.doubts), sum(pair.p < 0.9 * even for pair in seen.doubts)) < SIDE:
+        return None
+    cold, warm = ("B", "A") if found[0] > 1 else ("A", "B")
+    ends = [1 / found[1], 1 / found[0]] if found[0] > 1 else list(found)
+    low_end, high_end = (f"{end:.3g}" for end in ends)
+    size = low_end if low_end == high_end else f"{low_end} to {high_end}"
+    text = f"one ratio explains all {len(seen.pairs)} probabilities: {cold} has {size} times the temperature of {warm}"
+    return Cause("temperature", text, {"lower": cold, "ratio": ends})
 
-        beta l <= logit q <= beta l + (beta - 1) log(V - 1),    l = logit p,    the other way around for beta < 1
+
+def common_ratio(seen: Evidence) -> tuple[float, float] | None:
+    """The interval of beta = T_A / T_B that all pairs allow, if it does not include 1; q is p^beta, normalized.
+
+    Given p and V, only the total of the other V - 1 tokens is unknown. It is largest if one token has all of it, and
+    smallest if all are equal; with l = logit p,
+
+        beta l <= logit q <= beta l + (beta - 1) log(V - 1)    for beta >= 1, the other way around below
     """
     pairs = [pair for pair in seen.pairs if max(pair.p, pair.q) < 1 - 1e-5]  # nine digits are not enough above
     if sum(not is_rounding(pair) for pair in pairs) < FEW:
@@ -297,15 +340,9 @@ def temperature(seen: Evidence) -> Cause | None:
     spread = math.log(max(seen.a.vocabulary - 1, 1))
     for low, high in ((1.0, 50.0), (0.02, 1.0)):
         ranges = [_ratios(_logit(pair.p), _logit(pair.q), spread, low, high) for pair in pairs]
-        least = max((one[0] for one in ranges), default=low)
-        most = min((one[1] for one in ranges), default=high)
-        if least <= most <= WIDEST * least and (least > 1 or most < 1):
-            cold, warm = ("B", "A") if least > 1 else ("A", "B")
-            ends = (1 / most, 1 / least) if least > 1 else (least, most)
-            low_end, high_end = (f"{end:.3g}" for end in ends)
-            size = low_end if low_end == high_end else f"{low_end} to {high_end}"
-            text = f"one ratio explains all {len(pairs)} probabilities: {cold} has {size} times"
-            return Cause("temperature", f"{text} the temperature of {warm}", {"lower": cold, "ratio": list(ends)})
+        least, most = max(one[0] for one in ranges), min(one[1] for one in ranges)
+        if least <= most and not least <= 1 <= most:
+            return least, most
     return None
 
 
@@ -355,8 +392,8 @@ CAUSES: tuple[Callable[[Evidence], Cause | None], ...] = (
     flattened,
     padding,
     cache,
-    rounding,
     temperature,
+    rounding,
     tie,
 )
 
