@@ -111,7 +111,7 @@ def test_help_of_a_command(calls, capsys):
     [
         (["fakee"], "unmask: error: unknown command 'fakee'; did you mean fake?"),
         (["zzz"], "unknown command 'zzz'; known: audit, board, chat, "),
-        (["--hepl"], "unknown option '--hepl'; did you mean --help or -h?"),
+        (["--hepl"], "unknown option '--hepl'; did you mean --help?"),
     ],
 )
 def test_an_unknown_name_brings_the_nearest(calls, capsys, arguments, hint):
