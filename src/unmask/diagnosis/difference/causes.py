@@ -312,14 +312,14 @@ def temperature(seen: Evidence) -> Cause | None:
 
     Tokens on both sides of 1 / V must be among them, which a temperature changes in opposite directions.
     """
-    interval = common_ratio(seen)
-    if interval is None or math.log(interval[1] / interval[0]) > TIGHT * abs(math.log(interval[0])):
+    ratio = common_ratio(seen)
+    if ratio is None or math.log(ratio[1] / ratio[0]) > TIGHT * abs(math.log(ratio[0])):
         return None
     even = 1 / seen.a.vocabulary
     if min(sum(pair.p > 1.1 * even for pair in seen.doubts), sum(pair.p < 0.9 * even for pair in seen.doubts)) < SIDE:
         return None
-    cold, warm = ("B", "A") if interval[0] > 1 else ("A", "B")
-    ends = [1 / interval[1], 1 / interval[0]] if interval[0] > 1 else list(interval)
+    cold, warm = ("B", "A") if ratio[0] > 1 else ("A", "B")
+    ends = [1 / ratio[1], 1 / ratio[0]] if ratio[0] > 1 else list(ratio)
     low_end, high_end = (f"{end:.3g}" for end in ends)
     size = low_end if low_end == high_end else f"{low_end} to {high_end}"
     text = f"one ratio explains all {len(seen.pairs)} probabilities: {cold} has {size} times the temperature of {warm}"
