@@ -1,6 +1,18 @@
 """All benchmarks in one run: one table, the targets, and one JSON object as the last line."""
 
-from benchmarks import causal, generation, networks, open_models, pages, passes, scaling, sweeps, training, vocabulary
+from benchmarks import (
+    causal,
+    gap,
+    generation,
+    networks,
+    open_models,
+    pages,
+    passes,
+    scaling,
+    sweeps,
+    training,
+    vocabulary,
+)
 from benchmarks.timing import main
 
 if __name__ == "__main__":
@@ -11,6 +23,7 @@ if __name__ == "__main__":
         generation.measure,
         scaling.measure,
         networks.measure,
+        gap.measure,
         training.measure,
         sweeps.measure,
         vocabulary.measure,
