@@ -157,7 +157,7 @@ def test_a_cluster_that_does_not_answer(ray, bench: Bench):
         bench.sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, engine="ray", address="nowhere")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # Ray reads the token once in a process, so a process has one cluster
 def cluster(tmp_path_factory):
     """A cluster that runs already, as `ray start --head` makes one: of this machine alone, with a token of its own.
 
@@ -171,7 +171,7 @@ def cluster(tmp_path_factory):
     how = ["--num-cpus=2", f"--port={port}", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_AUTH_MODE", "token")  # read when Ray is imported: nothing here may do that earlier
+        patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
         with (where / "log").open("wb") as log:
             command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", *how]
