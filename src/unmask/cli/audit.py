@@ -28,8 +28,8 @@ def command(
     can be enumerated, and with many reference samples. If they differ, it names the
     closest known fault: temperature, miscounted steps, wrong reveal rate, greedy
     last step, precision, reused noise, batch-flattened choice. One in 10000 audits
-    of a correct loop raises a false alarm. The verdict and --verbose list the faults
-    that this number of sequences cannot show.
+    of a correct loop raises a false alarm. The verdict and --verbose list the
+    faults that this number of sequences cannot show.
 
     With --order, the record of the oracle is tested too. It shows more faults with
     200 sequences than the tokens alone with 2000.

@@ -38,8 +38,8 @@ def command(
     bound on its perplexity, from random masks: the standard error is that of the
     masks alone, the interval that of the texts.
 
-    With --likelihood duel, drawn or bracket, it is the likelihood of the text under a
-    sampler with its steps: how likely it writes exactly this text. See
+    With --likelihood duel, drawn or bracket, it is the likelihood of the text under
+    a sampler with its steps: how likely it writes exactly this text. See
     docs/metrics.md.
 
     Repetitive text also has a low perplexity. Compare its token entropy too, and

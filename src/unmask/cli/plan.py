@@ -49,7 +49,7 @@ def command(
             --ar-token-ms 3.3 --step-ms 9.4
         unmask plan --model mdm --metric ter --target 5%
         unmask plan --results eval --target 40% --budget-ms 500
-        unmask plan --model llada-8b-base --prompts prompts.jsonl --length 64 --target 0.5
+        unmask plan --model llada-8b-base --prompts prompts.jsonl --target 0.5
 
     --target is the error that may remain, as a percentage or a fraction:
 
@@ -63,9 +63,10 @@ def command(
     number. First-order chains need no samples. --model adds the learning error of a
     trained network, which no number of steps removes; its SER cannot be predicted.
 
-    For an open model (--model with --prompts or --texts), --target is nats per answer
-    that parallel decoding loses against one token per step. The output is the loss of
-    every number of steps in random order, from model calls on the texts alone.
+    For an open model (--model with --prompts or --texts), --target is nats per
+    answer that parallel decoding loses against one token per step. The output is
+    the loss of every number of steps in random order, from model calls on the texts
+    alone.
     Without --texts, the model first writes its own answers, one token per step.
     Samplers that choose by confidence lose more or less than this.
 
