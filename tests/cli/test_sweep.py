@@ -92,7 +92,7 @@ def test_compare(run, recipe):
     [
         (("run", "none.yaml"), "cannot read none.yaml"),
         (("run", "squares.yaml", "--set", "y=3", *TRUSTED), "unknown parameter: 'y'"),
-        (("run", "squares.yaml", "--address", "auto"), "set engine ray, too"),
+        (("run", "squares.yaml", "--address", "auto"), "Pass engine ray, too"),
         (("status", "nowhere"), "there is no sweep in nowhere"),
         (("resume", "nowhere"), "there is no sweep in nowhere"),
         (("export", "nowhere", "--out", "t.xls"), "expected .csv or .parquet, not '.xls'"),

@@ -276,7 +276,7 @@ def test_an_ideal_denoiser_one_by_one_is_the_language():
         ("remdm", "duel", "re-masks tokens"),
         ("punt", "bracket", "without a closed form"),
         ("autoregressive", "bracket", "reads an AR model"),
-        ("credit(temperature=0, ties='position')", "duel", "writes tokens that it did not draw"),
+        ("credit(temperature=0, ties='position')", "duel", "writes tokens by a rule without a closed form"),
         ("left-to-right", "elbo", "elbo"),
     ],
 )

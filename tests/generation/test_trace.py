@@ -99,7 +99,7 @@ def test_written_over_means_hidden_and_revealed(tmp_path):
     ("bound", "said"),
     [
         ("MOST_PLACES", "t.json, rows: 4 positions in all; expected at most 3. Use fewer rows"),
-        ("MOST_LOOKS", "t.json, row 0: 12 steps times positions; expected at most 3. Use its beginning"),
+        ("MOST_LOOKS", "t.json, row 0: 12 steps times positions; expected at most 3. Shorten the row"),
     ],
 )
 def test_a_file_that_would_take_too_long_is_refused(tmp_path, monkeypatch, bound, said):

@@ -127,9 +127,10 @@ def checked_sampler(sampler: str | Sampler, kind: str) -> Sampler:
         raise UnmaskError(f"sampler {used.spec} reads an AR model; {expected}")
     if used.revises:
         raise UnmaskError(f"sampler {used.spec} re-masks tokens, so its texts have many paths; {expected}")
-    if not used.chooses_before_drawing and (rule is None or getattr(used, "first", None) is not None):
+    chooses_first = used.chooses_before_drawing and rule is None
+    if not chooses_first and (rule is None or getattr(used, "first", None) is not None):
         raise UnmaskError(f"sampler {used.spec} writes tokens by a rule without a closed form; {expected}")
-    if kind == "duel" and not used.chooses_before_drawing:
+    if kind == "duel" and not chooses_first:
         problem = f"sampler {used.spec} chooses positions by drawn tokens, so DUEL is not its likelihood"
         raise UnmaskError(f"{problem}; expected a sampler that chooses first. Use the likelihood drawn or bracket")
     if kind == "drawn" and rule is None:
