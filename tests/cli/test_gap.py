@@ -46,6 +46,10 @@ def test_a_trace_is_measured(run):
     assert run(*trace).result["claim"] == "divergence"
     assert run(*trace, "--sampler", "low-confidence").result["claim"] == "corrected"
     assert run(*trace, "--temperature", 0).code == 2
+    for ignored in (("--top-p", 0.9), ("--steps", 8), ("--rows", 3), ("--rows-per-prompt", 2), ("--prompt", "a")):
+        refused = run(*trace, *ignored)
+        assert refused.code == 2
+        assert "only --sampler and --temperature apply" in refused.err
 
 
 def test_greedy_decoding_counts_flips(run):

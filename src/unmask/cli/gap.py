@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Count, File, Model, Named, Switch
@@ -79,6 +79,10 @@ def command(
     source = languages.load(str(language)) if model is None else load_model(model, loading, batch=batch)
     if trace is not None:
         own = sampling.sampler == Sampling().sampler
+        used = replace(Sampling(), sampler=sampling.sampler, temperature=sampling.temperature)
+        if sampling != used or prompting != Prompting() or (length, rows) != (None, None) or rows_per_prompt != 1:
+            problem = "--trace has its sequences, so only --sampler and --temperature apply of the sampling options"
+            raise UnmaskError(f"{problem}. Leave the others out")
         result = gap(source, trace, sampler=None if own else sampling.sampler, temperature=sampling.temperature, **how)
     else:
         start = _start(source, model, prompts, prompting, rows, length, rows_per_prompt, seed)
