@@ -14,9 +14,11 @@ from hypothesis import settings
 
 from tests.needs import ROOT, missing, require
 
-os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+os.environ |= dict.fromkeys(LIBRARIES, "1")
 """Calls of torch and numpy are so short here that their threads would only wait for each other, in a loop, and keep the
-cores from the other tests. Before anybody imports them; processes that tests start have the same."""
+cores from the other tests. numba counts too: once it starts its threads, torch has as many. Before anybody imports
+them; processes that tests start have the same."""
 
 os.environ.setdefault("UNMASK_THREADS", "1")
 """Threads over blocks so short would wait for each other's lock of the interpreter, at a sixth of what all tests take.
