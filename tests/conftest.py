@@ -5,7 +5,9 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -46,8 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def turn() -> int:
     """What rotates from commit to commit: UNMASK_TURN, or the number of commits before this one."""
-    if said := os.environ.get("UNMASK_TURN"):
-        return int(said)
+    said = os.environ.get("UNMASK_TURN")
+    return int(said) if said else commits()
+
+
+@cache
+def commits() -> int:
     try:
         ran = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     except OSError:
@@ -66,9 +72,20 @@ def part(said: str) -> tuple[int, int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests only when they are asked for, and then nothing else."""
-    long = sorted((item for item in items if item.get_closest_marker("long")), key=lambda item: item.nodeid)
-    wanted = [item for item in items if item not in set(long)]
+    """Long tests only when they are asked for, and then nothing else; of cases that rotate, a part in every run."""
+    ordered = sorted(items, key=lambda item: item.nodeid)
+    cases: Counter[str] = Counter()
+    long, now = [], []
+    for item in ordered:
+        rotates = item.get_closest_marker("rotates")
+        if rotates or item.get_closest_marker("long"):
+            long.append(item)
+        if rotates:
+            name = item.nodeid.partition("[")[0]
+            now += [item] if (cases[name] + turn()) % rotates.args[0] == 0 else []
+            cases[name] += 1
+    left_out = {*long} - {*now}
+    wanted = [item for item in items if item not in left_out]
     if config.option.long:
         number, many = part(config.option.long)
         wanted = long[number::many]

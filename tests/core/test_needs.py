@@ -76,6 +76,23 @@ def test_ten_parts_are_all_long_tests(pytester, monkeypatch):
     assert collected(pytester, "--long=29/30") == (set(), 0)
 
 
+def test_a_rotating_case_is_run_once_in_as_many_turns(pytester, monkeypatch):
+    """Here by three, and as a long test whatever the turn is."""
+    pytester.makeini("[pytest]\nmarkers =\n    rotates(parts): rotates\n    needs(name): needs\n")
+    pytester.makeconftest("from tests.conftest import *")
+    rotating = "@pytest.mark.rotates(3)\n@pytest.mark.parametrize('k', range(7))\ndef test_it(k):\n    pass\n"
+    pytester.makepyfile(test_it=f"import pytest\n\n{rotating}\n\ndef test_short():\n    pass\n")
+    seen, every = [], [f"test_it[{number}]" for number in range(7)]
+    for number in range(5, 8):
+        monkeypatch.setenv("UNMASK_TURN", str(number))
+        found, _ = collected(pytester)
+        assert "test_short" in found
+        assert 3 <= len(found) <= 4
+        seen += found - {"test_short"}
+        assert collected(pytester, "--long=0/1") == (set(every), 0)
+    assert sorted(seen) == every
+
+
 @pytest.mark.long
 def test_a_marked_test_fails_without_what_it_needs():
     """Each test that a marker skips here is run, and must fail: else the marker names a need that it does not have."""

@@ -49,6 +49,7 @@ ASKING = {"best-order", "clairvoyant", "particle-gibbs", "verify-and-restart"}  
 LOOKING_BACK = {"informed-corrector", "p2", "saber", "token-editing", "wino"}
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS.makers.keys() - ASKING))
 def test_a_network_with_the_same_weights_makes_the_same_sequences(sampler):
     """The samplers run unchanged on torch, and with the same luck write the same tokens as on the exact denoiser."""

@@ -76,6 +76,7 @@ def test_the_plain_denoiser_reads_each_row_by_itself(model):
     torch.testing.assert_close(plain.posterior(rows), alone, rtol=0, atol=1e-13)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(("model", "name"), PAIRS, indirect=["model"])
 def test_every_sampler_writes_what_it_writes_on_a_plain_denoiser(model, name):
     for given in (None, RAGGED):

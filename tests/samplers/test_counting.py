@@ -26,6 +26,7 @@ LENGTH, STEPS = 12, 6
 PREFIXES = ["autoregressive", "speculative", "apd"]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kind", [Asked, Computing])
 @pytest.mark.parametrize("name", SAMPLED)
 def test_what_is_spent_is_what_the_denoiser_counts(name, kind):

@@ -136,6 +136,7 @@ def passes(name, p, **options):
     return p_value(drawn(name, **options), sequences(denoiser.vocabulary, length), p) > ALARM
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("sampler", PLANNED)
 def test_planned_samplers_follow_their_law(name, sampler):
@@ -223,6 +224,7 @@ def low_confidence_law(name, steps, temperature=1.0):
     return np.array([states.get(tuple(x), 0.0) for x in sequences(v, length).tolist()])
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("name", ["2-gram", "interval", "final", "leak"])
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 0.0])
 def test_low_confidence_follows_its_law(name, temperature):

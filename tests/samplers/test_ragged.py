@@ -46,6 +46,7 @@ def lines():
     ]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kind", [lambda: Ideal(LANGUAGE), Asked], ids=["exact", "from scratch"])
 @pytest.mark.parametrize("name", [f"{name[:-1]}, batch=1)" if "batch" in name else name for name in SAMPLED])
 def test_rows_of_several_lengths_are_what_they_are_alone(name, kind, monkeypatch):

@@ -59,6 +59,7 @@ def test_one_pass_answers_for_every_length():
         assert (mass[length], log_mass[length]) == pytest.approx((alone[-1], log_alone[-1]), rel=1e-12)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", CHAINS)
 def test_every_order(name):
     """P(valid | order) is the mass that the order leaves to possible strings, for all orders of up to three steps."""

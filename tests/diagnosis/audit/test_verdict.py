@@ -53,12 +53,14 @@ def is_cleared(samples, sampler):
     assert (found.verdict, found.fault) == ("no difference found", None), found.sentence
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", LOOPS)
 @pytest.mark.parametrize("seed", [pytest.param(k, marks=pytest.mark.long if k > 5 else ()) for k in range(20)])
 def test_a_correct_loop_is_cleared(sampler, seed):
     is_cleared(batch(sampler, seed), sampler)
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("sampler", LOOPS)
 @pytest.mark.parametrize("first", range(0, 20, ROWS // BATCH))
 def test_a_correct_loop_is_cleared_in_many_rows(sampler, first):
@@ -79,6 +81,7 @@ PLANTED = {
 ELSEWHERE = {"ancestral": ["flattened top-k"], "low-confidence": ["delta instead of rho", "bfloat16 noise"]}
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize(
     ("sampler", "bug"), [(sampler, bug) for sampler in LOOPS for bug in PLANTED if bug not in ELSEWHERE[sampler]]
 )
@@ -89,6 +92,7 @@ def test_a_planted_fault_is_named(sampler, bug):
     assert PLANTED[bug] in found.sentence
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", LOOPS)
 @pytest.mark.parametrize("temperature", [0.5, 0.9, 1.1, 2.0])
 def test_a_temperature_is_measured(sampler, temperature):

@@ -34,6 +34,7 @@ def all_but(*names):
     return [name for name in CHECKS if name not in names]
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("name", SAMPLERS.makers)
 def test_our_samplers_conform(name):
     report = conformance.examine(name)
