@@ -5,6 +5,7 @@ from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.guided import Guided
 from unmask.denoisers.marginals import Logits, Marginals, Table, as_marginals
+from unmask.denoisers.noise import Noise
 from unmask.denoisers.reshaped import Reshaped
 from unmask.denoisers.sharpened import Nucleus, Sharpened
 from unmask.denoisers.stateless import PrefixCausal, StatelessEngine
@@ -18,6 +19,7 @@ __all__ = [
     "Guided",
     "Logits",
     "Marginals",
+    "Noise",
     "Nucleus",
     "PrefixCausal",
     "Reshaped",

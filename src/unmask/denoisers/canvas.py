@@ -67,6 +67,11 @@ class Canvas:
         return self._engine.spent + self._ahead
 
     @property
+    def hollow(self) -> bool:
+        """Whether the prediction for a position does not depend on its own token."""
+        return self._engine.hollow
+
+    @property
     def exhausted(self) -> bool:
         """Whether there were more forward passes than `patience`."""
         return self.patience is not None and self._forwards > self.patience

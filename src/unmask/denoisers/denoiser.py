@@ -14,6 +14,7 @@ from unmask.core.arguments import whole
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Causal, Engine
 from unmask.denoisers.marginals import Marginals, as_marginals
+from unmask.denoisers.noise import Noise
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, table_of
 from unmask.languages import Language
 
@@ -34,6 +35,7 @@ class Denoiser:
     """
 
     vocabulary: int  # V
+    noise: Noise = "mask"  # the noise that it removes (denoisers/noise.py); samplers of the other kind refuse it
     time_free: bool = True  # False: predictions depend on the time, so every step needs a model call
     calls: int = 1  # model calls of one prediction: 2 with guidance
     grid: int | None = None  # block size of a model that sees one block and those before it; samplers follow it

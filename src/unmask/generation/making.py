@@ -63,10 +63,10 @@ def generate(
     guidance: classifier-free guidance by the given tokens, applied first (Guided); doubles the model calls.
     trace: record also re-masked tokens, for `Generation.trace`; samplers that re-mask none need no trace.
     """
-    denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source)
+    used = as_sampler(sampler)
+    denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source, used.noise)
     denoiser = reshaped(denoiser, temperature, top_p, top_k, guidance)
     arguments.flag("trace", trace)
-    used = as_sampler(sampler)
     rule = stop_rule(stop, denoiser.vocabulary)
     rows, length, tokens, valid = start(denoiser, given, rows, length)
     if steps is None and isinstance(schedule, str):

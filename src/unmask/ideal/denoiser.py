@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,13 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
 from unmask.denoisers.contracts import Causal, Cost, Engine
-from unmask.denoisers.denoiser import Denoiser, checked
+from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
 from unmask.kernels import abreast, filling, messages, neighbours, paths
 from unmask.kernels.chain import Chain
 from unmask.kernels.lanes import LANES
 from unmask.kernels.machine import Floats, aligned
-from unmask.languages import Language, LanguageLike, load
+from unmask.languages import Language
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.languages.machine import MachineLanguage
 
@@ -74,11 +73,6 @@ class Ideal(Denoiser):
 
 
 LEAST_ROWS, MOST_ROWS = 8, 4096
-
-
-def as_denoiser(source: LanguageLike | Denoiser) -> Denoiser:
-    """The denoiser itself, or the ideal denoiser of a language or its spec."""
-    return Ideal(load(source)) if isinstance(source, Language | str | Path) else checked(source)
 
 
 LOCAL_BYTES = 64  # per position, if only tokens are stored

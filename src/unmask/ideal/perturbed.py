@@ -13,7 +13,7 @@ from unmask.core.chance import Stream, check_seed, uniform
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.marginals import Marginals
 from unmask.denoisers.reshaped import Reshaped
-from unmask.ideal.denoiser import as_denoiser
+from unmask.ideal.source import as_denoiser
 from unmask.languages import Language
 
 KINDS = ("leak", "tilt")

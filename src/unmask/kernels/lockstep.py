@@ -190,7 +190,7 @@ def _spread(values, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(_nrt=False)
-def _locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
+def locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
     """Set offsets (L*8): the starts of the emission columns of the tokens (B, L) of eight rows, from `first` on."""
     for r in range(LANES):
         b = min(first + r, tokens.shape[0] - 1)
@@ -204,8 +204,8 @@ def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def
     offsets, totals, here, there = scratch
     length = tokens.shape[1]
     for first in range(0, tokens.shape[0], LANES):
-        _locate(tokens, first, machine.initial.shape[0], offsets)
-        store(there, uint64(0), _filter(machine, length, offsets, totals, here, there))
+        locate(tokens, first, machine.initial.shape[0], offsets)
+        store(there, uint64(0), filter_eight(machine, length, offsets, totals, here, there))
         for b in range(first, min(first + LANES, tokens.shape[0])):
             log_mass = 0.0
             for j in range(length + 1):
@@ -214,7 +214,7 @@ def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def
 
 
 @kernel(_nrt=False)
-def _filter(machine, length, offsets, totals, here, there):  # type: ignore[no-untyped-def]
+def filter_eight(machine, length, offsets, totals, here, there):  # type: ignore[no-untyped-def]
     """Set totals ((L+1)*8): the factors by which each position, and the end, reduce the mass of all paths.
 
     Return a positive number in the lanes in which a mass fell below the floor.
@@ -247,9 +247,9 @@ def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no
         for b in rows:
             for j in positions[b]:
                 requested[j] |= tokens[b, j] == vocabulary
-        _locate(tokens, first, machine.initial.shape[0], offsets)
-        _fill_forward(machine, tokens.shape[1], offsets, forward, here, there)
-        _fill_distributions(
+        locate(tokens, first, machine.initial.shape[0], offsets)
+        fill_forward(machine, tokens.shape[1], offsets, forward, here, there)
+        fill_distributions(
             machine, requested, offsets, forward, distributions, backward, here, there, distribution, spare
         )
         for b in rows:
@@ -264,7 +264,7 @@ def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no
 
 
 @kernel(_nrt=False)
-def _fill_forward(machine, length, offsets, forward, here, there):  # type: ignore[no-untyped-def]
+def fill_forward(machine, length, offsets, forward, here, there):  # type: ignore[no-untyped-def]
     """forward (L*S*8): the forward messages of eight rows."""
     states, zero = machine.initial.shape[0], uint64(0)
     width = uint64(states * LANES)
@@ -276,7 +276,7 @@ def _fill_forward(machine, length, offsets, forward, here, there):  # type: igno
 
 
 @kernel(_nrt=False)
-def _fill_distributions(machine, requested, offsets, forward, out, backward, here, there, distribution, spare):  # type: ignore[no-untyped-def]
+def fill_distributions(machine, requested, offsets, forward, out, backward, here, there, distribution, spare):  # type: ignore[no-untyped-def]
     """Set `out` (L*V*8): the marginals of eight rows at the requested positions, during the backward pass."""
     states, zero = machine.initial.shape[0], uint64(0)
     width, j = uint64(states * LANES), uint64(requested.shape[0])

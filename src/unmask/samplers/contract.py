@@ -11,7 +11,7 @@ from torch import Tensor
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry
-from unmask.denoisers import Denoiser
+from unmask.denoisers import Denoiser, Noise
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
 
@@ -41,6 +41,10 @@ class Sampler:
     """How it follows the schedule. "counts": `choose` reveals view.count positions per step. `"steps"`: any number
     in a step, all by step N. "free": N is not used, each step reveals at least one position; an `order` that is free
     has at most one step per hidden position."""
+
+    noise: Noise = "mask"
+    """The noise that it removes. "uniform": an own loop, `run`, that starts from random tokens and replaces them
+    (samplers/uniform.py); only for denoisers of uniform noise."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.spec}>"

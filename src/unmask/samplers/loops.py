@@ -23,6 +23,7 @@ from unmask.schedules import orders
 
 def fill(sampler: Sampler, session: Session) -> None:
     """Let the sampler complete the session's rows."""
+    _check_noise(sampler, session)
     try:
         if sampler.implements("run"):
             sampler.run(session)
@@ -36,6 +37,14 @@ def fill(sampler: Sampler, session: Session) -> None:
         raise Breach(f"{session.name}, at {where} after step {int(session.order.max())}: {error}") from error
     session.check_stop()
     _check_finished(session)
+
+
+def _check_noise(sampler: Sampler, session: Session) -> None:
+    """Raise an error unless sampler and denoiser have the same kind of noise."""
+    if (noise := session.denoiser.noise) != sampler.noise:
+        problem = f"{session.name} removes {sampler.noise} noise, and {session.denoiser.name} removes {noise} noise"
+        other = "a sampler of masks, such as ancestral" if noise == "mask" else "uniform-ancestral"
+        raise UnmaskError(f"{problem}; expected the same. Use {other}, or another denoiser.")
 
 
 def _check_finished(session: Session) -> None:

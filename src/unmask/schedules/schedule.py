@@ -192,11 +192,32 @@ def polynomial(steps: int, power: float = 2.0) -> Tensor:
     return _from_alpha(lambda t: 1 - t**power, steps)
 
 
+@SCHEDULES.register("sqrt")
+def sqrt(steps: int) -> Tensor:
+    """alpha = sqrt(1 - t): small steps near the end."""
+    return _from_alpha(lambda t: (1 - t).sqrt(), steps)
+
+
+@SCHEDULES.register("beta")
+def beta(steps: int, a: float = 1.0, b: float = 1.0) -> Tensor:
+    """alpha = the (1 - t)-quantile of Beta(a, b): a above 1 and b below 1 make small steps near the end."""
+    from scipy.stats import beta as distribution
+
+    arguments.number("a", a, above=True)
+    arguments.number("b", b, above=True)
+    return _from_alpha(lambda t: torch.from_numpy(distribution.ppf((1 - t).numpy(), a, b)), steps)
+
+
 @SCHEDULES.register("geometric")
-def geometric(steps: int, ratio: float = 1.05) -> Tensor:
-    """delta_(k+1) = ratio delta_k."""
-    arguments.number("ratio", ratio, above=True)
-    return torch.softmax(torch.arange(steps, dtype=torch.float64) * math.log(ratio), 0)
+def geometric(steps: int, ratio: float = 1.05, last: float | None = None) -> Tensor:
+    """delta_(k+1) = ratio delta_k; with `last`, 1 - alpha falls geometrically from 1 to `last` before the last step."""
+    if last is None:
+        arguments.number("ratio", ratio, above=True)
+        return torch.softmax(torch.arange(steps, dtype=torch.float64) * math.log(ratio), 0)
+    if not 0 < arguments.number("last", last) < 1:
+        arguments.refuse("last", last, "a fraction between 0 and 1, the one left for the last step")
+    left = last ** (torch.arange(steps, dtype=torch.float64) / max(steps - 1, 1))
+    return left - torch.cat([left[1:], left.new_zeros(1)])
 
 
 @SCHEDULES.register("theorem-4.2")
