@@ -133,10 +133,11 @@ def _intervals(width, tokens, levels, out, mass):  # type: ignore[no-untyped-def
 
         w(C) = prod_{j in C} a_j prod_{j not in C} (1 - a_j) / V  times 2^-(bits of C),    r_i(v) ~ sum_{C in A(v)} w(C)
 
-    A(v) has the partners whose common bit agrees with v, so r_i is a sum over subsets for all v at once.
+    A(v) has the partners whose common bit agrees with v, so sums over all subsets give r_i for every v.
     """
     length, vocabulary = out.shape[1], out.shape[2]
-    weight, others = np.empty(vocabulary), np.empty(width, np.int64)
+    weight, sizes, others = np.empty(vocabulary), np.zeros(vocabulary, np.int64), np.empty(width, np.int64)
+    powers = 2.0 ** np.arange(2.0 - width, 2.0)  # of |C| + 2 - l
     for b in range(out.shape[0]):
         log_mass = 0.0
         for j in range(length):
@@ -146,44 +147,40 @@ def _intervals(width, tokens, levels, out, mass):  # type: ignore[no-untyped-def
                 if i != j:
                     others[count] = i - begin
                     count += 1
-            _subsets(width, tokens[b, begin:], levels[b, begin:], others[:count], weight)
+            _subsets(width, tokens[b, begin:], levels[b, begin:], others[:count], powers, sizes, weight)
             total, own, level = 0.0, j - begin, levels[b, j]
+            shared = 0  # the k-th other shares bit k of the token
+            for k in range(count):
+                shared |= bit_of(tokens[b, begin + others[k]], others[k], own) << k
             for v in range(vocabulary):
-                agreeing = 0
-                for k in range(count):
-                    agreeing |= _agree(tokens[b, begin + others[k]], others[k], v, own) << k
-                out[b, j, v] = weight[agreeing]
-                total += weight[agreeing]
+                out[b, j, v] = weight[~(v ^ shared) & ((1 << count) - 1)]
+                total += out[b, j, v]
             if own == 0:
                 seen = level * out[b, j, tokens[b, j] % vocabulary] + (1.0 - level) / vocabulary * total
                 log_mass += np.log(seen / vocabulary)
+            scale = 1.0 / total if total > 0.0 else 0.0
             for v in range(vocabulary):
-                out[b, j, v] = out[b, j, v] / total if total > 0.0 else 1.0 / vocabulary
+                out[b, j, v] = out[b, j, v] * scale if total > 0.0 else 1.0 / vocabulary
         if mass is not None:
             mass[b] = log_mass
 
 
 @kernel(_nrt=False)
-def _agree(token, place, other, partner):  # type: ignore[no-untyped-def]
-    return int(bit_of(token, place, partner) == bit_of(other, partner, place))
-
-
-@kernel
-def _subsets(width, tokens, levels, others, weight):  # type: ignore[no-untyped-def]
-    """Set weight(A) = sum over C in A of w(C) 2^|C|, for sets A of the others; V entries at most."""
+def _subsets(width, tokens, levels, others, powers, sizes, weight):  # type: ignore[no-untyped-def]
+    """Set weight(A) = sum over C in A of w(C) 2^|C|, for sets A of the others; sizes: |A|, scratch."""
     vocabulary = 1 << (width - 1)
-    sizes = np.zeros(vocabulary, np.int64)
     weight[0] = 1.0
     for k in range(len(others)):
         own = others[k]
         agreeing = 0
         for m in range(k):
-            agreeing |= _agree(tokens[others[m]], others[m], tokens[own], own) << m
+            same = bit_of(tokens[others[m]], others[m], own) == bit_of(tokens[own], own, others[m])
+            agreeing |= int(same) << m
         for c in range(1 << k):
             both = c | 1 << k
             sizes[both] = sizes[c] + 1
             fits = levels[own] if c & ~agreeing == 0 else 0.0
-            weight[both] = weight[c] * fits * 2.0 ** (sizes[c] + 2 - width)
+            weight[both] = weight[c] * fits * powers[sizes[c]]
             weight[c] *= (1.0 - levels[own]) / vocabulary
     for k in range(len(others)):
         for c in range(1 << len(others)):

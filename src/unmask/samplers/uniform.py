@@ -73,8 +73,8 @@ class UniformAncestral(Sampler):
         begin(session)
         for step, (before, after) in enumerate(pairwise(levels), 1):
             rows, positions = session.hidden.nonzero(as_tuple=True)
-            mu = reverse(predicted(session, rows, positions, before), session.tokens[rows, positions], before, after)
-            draw(session, rows, positions, mu, step)
+            alone = predicted(session, rows, positions, self.level(before, after))
+            draw(session, rows, positions, self.mu(alone, session.tokens[rows, positions], before, after), step)
             if after < 1:
                 self.between(session, after, step)
 
@@ -86,15 +86,20 @@ class UniformAncestral(Sampler):
         every = sequences(denoiser.vocabulary, length)
         p = torch.full((len(every),), 1 / len(every), dtype=torch.float64)
         for before, after in pairwise(self.levels(delta)):
-            mu = self.step(of_every(denoiser, every, before), every, before, after)
-            p = p @ transitions(mu, every)
+            alone = of_every(denoiser, every, self.level(before, after))
+            mu = self.mu(alone.flatten(0, 1), every.flatten(), before, after)
+            p = p @ transitions(mu.view_as(alone), every)
             if after < 1:
                 p = self.corrected(p, denoiser, every, after)
         return p
 
-    def step(self, alone: Tensor, every: Tensor, before: float, after: float) -> Tensor:
-        """(B, L, V): mu for r (B, L, V) of tokens (B, L)."""
-        return reverse(alone.flatten(0, 1), every.flatten(), before, after).view_as(alone)
+    def mu(self, alone: Tensor, tokens: Tensor, before: float, after: float) -> Tensor:
+        """(K, V): the probabilities of new tokens from r (K, V) and tokens (K)."""
+        return reverse(alone, tokens, before, after)
+
+    def level(self, before: float, after: float) -> float:
+        """The level of the predictions for a step between two levels."""
+        return before
 
     def corrected(self, p: Tensor, denoiser: Denoiser, every: Tensor, level: float) -> Tensor:
         return p

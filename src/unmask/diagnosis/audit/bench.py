@@ -14,11 +14,12 @@ from unmask.diagnosis.audit.specimens import Changed, Specimen, evaluates_everyw
 from unmask.diagnosis.audit.statistics import EXPECTED, Rows, Statistics
 from unmask.diagnosis.audit.suspects import Directions
 from unmask.generation import Generation, generate
-from unmask.ideal import Ideal
+from unmask.ideal import Ideal, as_denoiser
 from unmask.languages import Language
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES
 from unmask.samplers import Sampler
+from unmask.samplers.uniform import ENUMERABLE
 from unmask.schedules import ScheduleLike
 
 MIN_ROWS = 200
@@ -130,6 +131,8 @@ class Bench:
             return output_distribution(Ideal(self.language), length, self.delta)
         if self.sampler.distribution in ("causal", "language"):
             return self.language.log_prob(sequences(vocabulary, length)).exp()
+        if callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
+            return self.sampler.distribution(as_denoiser(self.language, self.sampler.noise), length, self.delta)
         return None
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
+from unmask.denoisers.noise import emitted, reverse
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceRandomness
 from unmask.samplers import Sampler, Session, fill
@@ -23,6 +24,7 @@ from unmask.samplers.blocks import Blocks
 from unmask.samplers.contract import inner_of
 from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.published.dream import Dreamed
+from unmask.samplers.uniform import UniformAncestral
 from unmask.schedules import sizes
 
 FAULTS = {
@@ -36,6 +38,8 @@ FAULTS = {
     "ties": "equal scores are ordered differently; networks rarely have equal scores",
     "uneven steps": "a step does not reveal the number of positions in the schedule",
     "repetition penalty": "a token is repeated too rarely, or too often",
+    "plug-in": "full posteriors, in place of leave-one-out ones, count each noisy token twice",
+    "early levels": "the denoiser is called with the level after each step, not before it",
     "remasking": "revealed tokens are hidden again or replaced",
 }
 BY_TIES = {
@@ -75,6 +79,9 @@ class Changed(Sampler):
     inner: Sampler
     change: Callable[[Session], None]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", self.inner.noise)
+
     def run(self, session: Session) -> None:
         self.change(session)
         fill(self.inner, session)
@@ -82,6 +89,12 @@ class Changed(Sampler):
 
 def specimens(sampler: Sampler, steps: int) -> Iterator[Specimen]:
     """Every ungraded fault that this sampler can have."""
+    if isinstance(sampler, UniformAncestral):
+        yield Specimen("plug-in", PlugIn(sampler.grid))
+        yield Specimen("early levels", EarlyLevels(sampler.grid))
+        yield Specimen("precision", Changed(sampler, _transform(bfloat16)), "logits in bfloat16")
+    if deciding(sampler).implements("run"):
+        return
     if steps > 1 and keeps_schedule(sampler):
         yield Specimen("wrong reveal rate", Changed(sampler, _by_delta))
         yield Specimen("greedy last step", Changed(sampler, _greedy_last(steps)), "argmax")
@@ -140,7 +153,7 @@ def _tied(sampler: Sampler, ties: str) -> Sampler:
 
 def keeps_schedule(sampler: Sampler) -> bool:
     """Whether the sampler uses the number of steps."""
-    return not sampler.implements("run") and sampler.pace != "free"
+    return sampler.noise == "uniform" or (not sampler.implements("run") and sampler.pace != "free")
 
 
 def evaluates_everywhere(sampler: Sampler) -> bool:
@@ -239,6 +252,23 @@ class PenalisedEngine(ReshapedEngine):
         same = (positions > 0).unsqueeze(1) & (torch.arange(marginals.shape[1]) == left.unsqueeze(1))
         marginals = torch.where(same, PENALTY * marginals, marginals)
         return marginals / marginals.sum(1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class PlugIn(UniformAncestral):
+    """The reverse step with q(x_i | y) in place of r."""
+
+    def mu(self, alone: Tensor, tokens: Tensor, before: float, after: float) -> Tensor:
+        full = emitted(alone, tokens, before)
+        return reverse(full / full.sum(1, keepdim=True), tokens, before, after)
+
+
+@dataclass(frozen=True)
+class EarlyLevels(UniformAncestral):
+    """Levels off by one: the reverse step from a_k to a_(k+1) uses r at a_(k+1), or just below 1."""
+
+    def level(self, before: float, after: float) -> float:
+        return min(after, (1 + before) / 2)
 
 
 @dataclass(frozen=True)

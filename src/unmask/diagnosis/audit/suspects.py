@@ -108,9 +108,8 @@ def plan_of(sampler: Sampler, steps: int, named: bool) -> Plan:
         close = {max(1, 3 * steps // 4), math.ceil(4 * steps / 3)} - {steps}
         further = {1, steps // 4, steps // 2, steps - 1, steps + 1, 2 * steps, 4 * steps} - {0, steps} - close
         grades.append(Grade("miscounted steps", steps, lambda n: stepped(sampler, n), tuple(close), tuple(further)))
-    kinds = [] if decides.implements("run") else specimens(sampler, steps)
     graded = [grade.make(value) for grade in grades for value in grade.near]
-    return Plan([Specimen("none", sampler), *kinds, *graded], grades)
+    return Plan([Specimen("none", sampler), *specimens(sampler, steps), *graded], grades)
 
 
 class Directions:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Stream, uniform
-from unmask.denoisers import Cost, Denoiser, Engine, Logits
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Cost, Denoiser, Engine, Logits, Noise
+from unmask.ideal import Perturbed, UniformIdeal, as_denoiser
 from unmask.languages import Brackets, Interval, Language, random_ngram, sparse_hmm
 
 
@@ -45,12 +45,15 @@ class Counting(Denoiser):
     ideal = True
     language: Language
 
-    def __init__(self, language: Language) -> None:
-        self.language, self.vocabulary = language, language.vocabulary
+    def __init__(self, language: Language, noise: Noise = "mask") -> None:
+        self.language, self.vocabulary, self.noise = language, language.vocabulary, noise
+        self.time_free = noise == "mask"
         self.counted = Cost()
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         self.counted = self.counted + Cost(1, len(tokens), tokens.numel())
+        if self.noise == "uniform":
+            return UniformIdeal(self.language).full().posterior(tokens, positions, time)
         return self.language.posterior(tokens, positions)
 
 
@@ -100,8 +103,8 @@ class WideEngine(Engine):
 
 
 @cache
-def cases() -> tuple[Case, ...]:
-    """Test cases; no sampler can refuse the first."""
+def cases(noise: Noise) -> tuple[Case, ...]:
+    """Test cases for samplers of this noise; none of them can refuse the first."""
     pairs = random_ngram(2, 4, threshold=0.1, seed=1)
     exact = {
         "a 2-gram": (pairs, 9),
@@ -113,22 +116,22 @@ def cases() -> tuple[Case, ...]:
         "one token of an HMM": (sparse_hmm(8, 4, 2, seed=1), 1),
     }
     return (
-        *(Case(name, language, Ideal(language), length) for name, (language, length) in exact.items()),
-        Case("a leaking 2-gram", pairs, Perturbed(pairs, "leak", 0.1), 6),
-        Case("a timed 2-gram", pairs, Timed(pairs), 9),
+        *(Case(name, language, as_denoiser(language, noise), length) for name, (language, length) in exact.items()),
+        Case("a leaking 2-gram", pairs, Perturbed(as_denoiser(pairs, noise), "leak", 0.1), 6),
+        Case("a timed 2-gram", pairs, Timed(pairs) if noise == "mask" else UniformIdeal(pairs).full(), 9),
     )
 
 
 @cache
-def tiny() -> dict[str, Case]:
+def tiny(noise: Noise) -> dict[str, Case]:
     """Cases whose sequences can all be enumerated."""
     pairs = random_ngram(2, 3, threshold=0.15, seed=2)
     hidden = sparse_hmm(6, 3, 2, seed=3)
     return {
-        "2-gram": Case("a tiny 2-gram", pairs, Ideal(pairs), 4),
-        "leak": Case("a tiny leaking 2-gram", pairs, Perturbed(pairs, "leak", 0.1), 4),
-        "hmm": Case("a tiny HMM", hidden, Ideal(hidden), 4),
-        "interval": Case("one interval", Interval(3), Ideal(Interval(3)), 4),
+        "2-gram": Case("a tiny 2-gram", pairs, as_denoiser(pairs, noise), 4),
+        "leak": Case("a tiny leaking 2-gram", pairs, Perturbed(as_denoiser(pairs, noise), "leak", 0.1), 4),
+        "hmm": Case("a tiny HMM", hidden, as_denoiser(hidden, noise), 4),
+        "interval": Case("one interval", Interval(3), as_denoiser(Interval(3), noise), 4),
     }
 
 
