@@ -20,6 +20,7 @@ from zlib import crc32
 import torch
 
 import unmask
+from unmask.ideal import as_denoiser
 from unmask.samplers import SAMPLERS
 from unmask.theory import sampled
 
@@ -127,9 +128,9 @@ def generated(
     **options: object,
 ) -> str:
     """The digests of PARTS, in their order."""
-    source = language(name)
+    source, removed = language(name), SAMPLERS.make(sampler).removes
     out = unmask.generate(
-        source if perturbed is None else unmask.ideal.Perturbed(source, *perturbed),
+        source if perturbed is None else unmask.ideal.Perturbed(as_denoiser(source, removed), *perturbed),
         sampler=sampler,
         schedule=schedule,
         steps=steps,

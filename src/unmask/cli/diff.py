@@ -70,7 +70,7 @@ def command(
     from unmask.generation import trace as traces
 
     ours = traces.read(a)
-    denoiser = _denoiser(language, model, causal_model, loading)
+    denoiser = _denoiser(language, model, causal_model, loading, sampling.sampler)
     if b is not None:
         if sampling != Sampling() or length is not None:
             option = "--length" if length is not None else "an option of the sampler"
@@ -81,23 +81,27 @@ def command(
     else:
         theirs = _generated(ours, denoiser, sampling, length, seed, ends)
     ours, theirs = (_chosen(trace, row) for trace in (ours, theirs))
-    result = difference(ours, theirs, denoiser, ends)
+    replayed = None if denoiser is not None and denoiser.removes == "uniform" else denoiser  # it needs no time
+    result = difference(ours, theirs, replayed, ends)
     return Answer(result.to_dict(), result.lines(), status=int(not result.equal))
 
 
-def _denoiser(language: str | None, model: str | None, causal_model: str | None, loading: Loading) -> Denoiser | None:
+def _denoiser(
+    language: str | None, model: str | None, causal_model: str | None, loading: Loading, sampler: str
+) -> Denoiser | None:
     """Return the denoiser of the traces, if it is given."""
     from unmask import languages
     from unmask.core.errors import UnmaskError
     from unmask.ideal import as_denoiser
     from unmask.loading import load_model
+    from unmask.samplers.contract import as_sampler
 
     if language is not None and model is not None:
         raise UnmaskError("--language and --model exclude each other. Leave one of them out")
     if model is None:
         if loading != Loading() or causal_model is not None:
             raise UnmaskError("an option of the model is set, but no model. Add --model")
-        return None if language is None else as_denoiser(languages.load(language))
+        return None if language is None else as_denoiser(languages.load(language), as_sampler(sampler).removes)
     return as_denoiser(load_model(model, loading, causal_model))
 
 

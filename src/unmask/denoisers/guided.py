@@ -27,7 +27,7 @@ class Guided(Denoiser):
         self.scale = scale
         self.vocabulary, self.language, self.grid = self.inner.vocabulary, self.inner.language, self.inner.grid
         self.time_free, self.concurrent = self.inner.time_free, self.inner.concurrent
-        self.noise = self.inner.noise
+        self.removes = self.inner.removes
         self.calls = self.inner.calls * (2 if scale else 1)
 
     @property

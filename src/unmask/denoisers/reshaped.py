@@ -21,7 +21,7 @@ class Reshaped(Denoiser, ABC):
     def __init__(self, inner: Denoiser) -> None:
         self.inner = checked(inner)
         self.vocabulary, self.language, self.grid = self.inner.vocabulary, self.inner.language, self.inner.grid
-        self.noise = self.inner.noise
+        self.removes = self.inner.removes
         self.time_free, self.calls, self.concurrent = self.inner.time_free, self.inner.calls, self.inner.concurrent
 
     @abstractmethod

@@ -64,7 +64,7 @@ def generate(
     trace: record also re-masked tokens, for `Generation.trace`; samplers that re-mask none need no trace.
     """
     used = as_sampler(sampler)
-    denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source, used.noise)
+    denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source, used.removes)
     denoiser = reshaped(denoiser, temperature, top_p, top_k, guidance)
     arguments.flag("trace", trace)
     rule = stop_rule(stop, denoiser.vocabulary)

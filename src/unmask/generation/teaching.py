@@ -117,6 +117,8 @@ def teach_sampler(
 
     Raises Unbounded where their sum does not bound p(x).
     """
+    if sampler.removes == "uniform":
+        raise Unbounded("it draws every token again in each step")
     lesson = Lesson(denoiser, given, rng, delta, truth)
     fill(sampler, lesson)
     if not torch.equal(lesson.tokens, truth) or not torch.equal(lesson.canvas.taught, given == denoiser.vocabulary):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +21,10 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.extras import needed
 from unmask.denoisers.marginals import as_marginals
+from unmask.denoisers.noise import Noise
 from unmask.ideal.denoiser import Ideal
 from unmask.ideal.record import Record
+from unmask.ideal.uniform import Level, UniformIdeal, kept_fraction
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import as_tokens
 
@@ -44,6 +46,7 @@ class Oracle(nn.Module, ABC):
     """
 
     start_id: int | None = None  # the id at the start of every row, if one is needed
+    cached: bool = True  # whether equal ids of a row have equal answers
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.language!r}: {self.calls} calls>"
@@ -88,8 +91,10 @@ class Oracle(nn.Module, ABC):
         ids = self._read(input_ids, attention_mask)
         stale = torch.ones(len(ids), dtype=torch.bool)
         if self._before is not None and self._answers is not None and self._before.shape == ids.shape:
-            stale = (self._before != ids).any(1)
+            if self.cached:
+                stale = (self._before != ids).any(1)
         else:
+            self._before = None
             self._answers = torch.empty((*ids.shape, self.language.vocabulary), dtype=torch.float64)
         if stale.any():
             self._answers[stale] = self._answer_padded(ids[stale])
@@ -174,6 +179,40 @@ class MaskedOracle(Oracle):
         answers[rows, : tokens.shape[1]] = self.language.posterior(tokens)
 
 
+class UniformOracle(Oracle):
+    """A model of uniform noise, without a mask: logits at each position of noisy tokens predict the token there.
+
+    level="given": the level a, from 0 (noise) to 1 (clean), is the second argument of a call, or `level=`. Otherwise
+    calls need no level (ideal/uniform.py), and other arguments for it are ignored.
+    """
+
+    def __init__(self, ideal: UniformIdeal, prompt_length: int, dtype: torch.dtype) -> None:
+        super().__init__(ideal.language, None, ideal.vocabulary, dtype)
+        self.ideal, self.prompt_length = ideal, arguments.whole("prompt_length", prompt_length, 0)
+        self.cached = ideal.level == "prior"
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Any = None, *_: Any, level: Tensor | float | None = None, **__: Any
+    ) -> Output:
+        if level is None and not (isinstance(attention_mask, Tensor) and attention_mask.shape == input_ids.shape):
+            level = attention_mask
+        rows = len(input_ids) if isinstance(input_ids, Tensor) else 0
+        self._level = self.ideal.levels(None if self.ideal.time_free else level, rows)
+        return super().forward(input_ids, attention_mask)
+
+    def _answer_padded(self, ids: Tensor) -> Tensor:
+        if self.ideal.level == "kept":
+            before = torch.full_like(ids, -1) if self._before is None else self._before
+            prompt = (ids >= 0).cumsum(1) <= self.prompt_length  # and padding before it
+            self._level = kept_fraction(ids, before, prompt | (ids < 0))
+        return super()._answer_padded(ids)
+
+    def _answer(self, ids: Tensor, answers: Tensor, rows: Tensor) -> None:
+        known = (torch.arange(ids.shape[1]) < self.prompt_length).expand(ids.shape)
+        level = None if self._level is None else self._level[rows]
+        answers[rows, : ids.shape[1]] = self.ideal.predict(ids, known, level)
+
+
 class CausalOracle(Oracle):
     """The autoregressive twin: logits[:, i] = log q(x_(i+1) | x_1..x_i). A row begins with the start id, which is V.
 
@@ -237,7 +276,11 @@ def oracle(
     shift: bool = False,
     causal: bool = False,
     length: int | None = None,
-) -> MaskedOracle | CausalOracle:
+    noise: Noise = "mask",
+    level: Level = "prior",
+    view: str = "full",
+    prompt_length: int = 0,
+) -> MaskedOracle | CausalOracle | UniformOracle:
     """Return the ideal denoiser of a language as a model with logits.
 
     language: a spec such as "sparse-hmm(seed=3)", a language file, or a language.
@@ -245,8 +288,23 @@ def oracle(
     dtype: the data type of the logits; open models use float32 or bfloat16.
     shift: Dream's convention: the logits at a position predict the next one.
     causal: the autoregressive twin; it needs `length` if the probabilities of the language depend on it.
+    noise: "mask", or "uniform" for loops of models that start from random tokens. These have three options:
+    level: how the oracle knows the level of the noise: "prior", "kept" or "given" (ideal.UniformIdeal).
+    view: "full", predictions given all tokens; or "loo", given all others.
+    prompt_length: number of tokens at the start of each row without noise.
     """
     language = load(language)
+    arguments.word("noise", noise, get_args(Noise))
+    if noise == "uniform":
+        if mask_id is not None or shift or causal or length is not None:
+            problem = "an oracle of uniform noise has no mask, shift, causal or length"
+            raise UnmaskError(f"{problem}; expected noise='mask' with these. Leave them out.")
+        arguments.word("view", view, ("full", "loo"))
+        ideal = UniformIdeal(language, level)
+        return UniformOracle(ideal.full() if view == "full" else ideal, prompt_length, dtype)
+    if (level, view, prompt_length) != ("prior", "full", 0):
+        problem = "level, view and prompt_length need noise='uniform'"
+        raise UnmaskError(f"{problem}; expected none of them for masks. Leave them out.")
     arguments.flag("shift", shift)
     if not arguments.flag("causal", causal):
         if length is not None:

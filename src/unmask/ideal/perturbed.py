@@ -1,4 +1,4 @@
-"""An ideal denoiser with a learning error of known size: KL(q || p_theta) = epsilon in every context."""
+"""An ideal denoiser with a learning error of known size: KL(q || p_theta) = epsilon in every context, or a mixture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unmask.denoisers.reshaped import Reshaped
 from unmask.ideal.source import as_denoiser
 from unmask.languages import Language
 
-KINDS = ("leak", "tilt")
+KINDS = ("leak", "tilt", "mix")
 NEAR = 1e-12  # relative step at which the iteration ends; the remaining error is of the order of its square
 
 
@@ -27,11 +27,17 @@ class Perturbed(Reshaped):
     likely possible token, which preserves the support; the divergence is then 0 if only one token is possible. Ties are
     broken by a random ranking of the tokens for each seed and position. Assumption 4.1 holds for epsilon with equality
     (theory.md 4).
+
+    `mix` has another meaning of epsilon: p = (1 - epsilon) q + epsilon / V. Under uniform noise a wrong token at level
+    a is repaired only while 1 - a is above epsilon.
     """
 
     def __init__(self, source: Language | Denoiser, kind: str, epsilon: float, seed: int = 0) -> None:
         arguments.word("kind of perturbation", kind, KINDS)
-        arguments.number("epsilon", epsilon, what=" in nats")
+        if kind == "mix":
+            arguments.number("epsilon", epsilon, most=1.0, what=", a weight")
+        else:
+            arguments.number("epsilon", epsilon, what=" in nats")
         check_seed(seed)
         super().__init__(as_denoiser(source))
         self.kind, self.epsilon, self.seed = kind, epsilon, seed
@@ -41,6 +47,8 @@ class Perturbed(Reshaped):
 
     def reshape(self, marginals: Marginals, positions: Tensor) -> Tensor:
         exact = marginals.dense()
+        if self.kind == "mix":
+            return (1 - self.epsilon) * exact + self.epsilon / self.vocabulary
         symbols = torch.arange(self.vocabulary)
         rank = uniform(self.seed, Stream.TIE, symbols, positions.unsqueeze(-1))
         score = torch.round(exact / 1e-9) + rank  # the rank decides between probabilities equal to 1e-9

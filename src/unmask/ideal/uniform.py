@@ -43,7 +43,7 @@ class UniformIdeal(Denoiser):
 
     concurrent = True
     ideal = True
-    noise: Noise = "uniform"
+    removes: Noise = "uniform"
     language: Language
 
     def __init__(self, language: Language, level: Level = "given") -> None:
@@ -85,6 +85,9 @@ class UniformIdeal(Denoiser):
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         raise UnmaskError(f"{self.name} cannot read from left to right; expected a masked one. Pass the language.")
+
+    def rows_at_once(self, length: int) -> int:
+        return Ideal(self.language).rows_at_once(length)
 
     def posterior(
         self,
@@ -140,10 +143,10 @@ class UniformIdeal(Denoiser):
 
     def _alone(self, tokens: Tensor, known: Tensor, level: Tensor, out: Tensor, mass: Tensor | None = None) -> None:
         """Set out (B, L, V) = r, and mass (B) = log q_a(y)."""
-        arrays = *(t.numpy() for t in (tokens, known, level, out)), None if mass is None else mass.numpy()
+        arrays: Any = *(t.numpy() for t in (tokens, known, level, out)), None if mass is None else mass.numpy()
         if isinstance(self.language, MachineLanguage):
             kernels.machine_rows(self.language.passes, *arrays)
-        else:
+        elif isinstance(self.language, Interval):
             kernels.interval_rows(self.language.width, *arrays)
 
     def _weighted(self, tokens: Tensor, known: Tensor) -> Tensor:
@@ -173,6 +176,11 @@ def seen(alone: Tensor, tokens: Tensor, known: Tensor, level: Tensor) -> tuple[T
     return torch.where(shown.unsqueeze(2), full, alone), torch.where(shown, mass, 1.0)
 
 
+def kept_fraction(tokens: Tensor, before: Tensor, known: Tensor) -> Tensor:
+    """(B): kept tokens / (1 + positions with noise), below 1 because a kept token may be wrong."""
+    return ((tokens == before) & ~known).sum(1).double() / (1 + (~known).sum(1))
+
+
 class UniformEngine(Engine):
     """Computes the messages of the asked rows anew in each step, since every token may have changed."""
 
@@ -191,8 +199,6 @@ class UniformEngine(Engine):
         tokens, known = self.tokens[which], self.known[which]
         level = self.denoiser.levels(None if time is None else time[which], len(which))
         if self.denoiser.level == "kept":
-            free = (~known).sum(1)
-            kept = ((tokens == self._before[which]) & ~known).sum(1)
-            level = kept.double() / (free + 1)  # below 1: what is kept may still be wrong
+            level = kept_fraction(tokens, self._before[which], known)
             self._before[which] = tokens
         return self.denoiser.predict(tokens, known, level)[index, positions]

@@ -49,9 +49,7 @@ def _levels(tokens: Ints, known: Flags, level: Floats, vocabulary: int) -> Float
     return np.where(tokens == vocabulary, 0.0, np.where(known, 1.0, level[:, None]))
 
 
-def _at_levels(
-    machine: Lockstep, tokens: Ints, known: Flags, level: Floats, vocabulary: int
-) -> tuple[Lockstep, Ints]:
+def _at_levels(machine: Lockstep, tokens: Ints, known: Flags, level: Floats, vocabulary: int) -> tuple[Lockstep, Ints]:
     """The machine with further columns for noisy tokens at each level, and the column (B, L) of each token."""
     exact = machine.columns.reshape(vocabulary + 1, -1)
     distinct, which = np.unique(level, return_inverse=True)
@@ -186,4 +184,3 @@ def _subsets(width, tokens, levels, others, powers, sizes, weight):  # type: ign
         for c in range(1 << len(others)):
             if c >> k & 1:
                 weight[c] += weight[c ^ 1 << k]
-

@@ -42,8 +42,8 @@ class Sampler:
     in a step, all by step N. "free": N is not used, each step reveals at least one position; an `order` that is free
     has at most one step per hidden position."""
 
-    noise: Noise = "mask"
-    """The noise that it removes. "uniform": an own loop, `run`, that starts from random tokens and replaces them
+    removes: Noise = "mask"
+    """The kind of noise. "uniform": an own loop, `run`, that starts from random tokens and replaces them
     (samplers/uniform.py); only for denoisers of uniform noise."""
 
     def __repr__(self) -> str:
@@ -144,6 +144,16 @@ def as_sampler(sampler: object) -> Sampler:
     check_kind(type(sampler), f"sampler {type(sampler).__name__}")
     assert isinstance(sampler, Sampler)
     return sampler
+
+
+def named_in_file(name: str | None) -> Sampler | None:
+    """The sampler that a file names; None if it is not one of this package. A file imports no module."""
+    if name is None or ":" in name:
+        return None
+    try:
+        return as_sampler(name)
+    except UnmaskError:
+        return None
 
 
 def check_inner(outer: Any) -> None:

@@ -41,8 +41,8 @@ def fill(sampler: Sampler, session: Session) -> None:
 
 def _check_noise(sampler: Sampler, session: Session) -> None:
     """Raise an error unless sampler and denoiser have the same kind of noise."""
-    if (noise := session.denoiser.noise) != sampler.noise:
-        problem = f"{session.name} removes {sampler.noise} noise, and {session.denoiser.name} removes {noise} noise"
+    if (noise := session.denoiser.removes) != sampler.removes:
+        problem = f"{session.name} removes {sampler.removes} noise, and {session.denoiser.name} removes {noise} noise"
         other = "a sampler of masks, such as ancestral" if noise == "mask" else "uniform-ancestral"
         raise UnmaskError(f"{problem}; expected the same. Use {other}, or another denoiser.")
 

@@ -35,7 +35,7 @@ from unmask.schedules import Schedule
 class Renoise(Sampler):
     """DiffusionGemma: keeps drawn tokens within an entropy budget, and gives all others new noise."""
 
-    noise = "uniform"
+    removes = "uniform"
     revises = True
     entropy_bound: float = 0.1
     t_max: float = 0.8

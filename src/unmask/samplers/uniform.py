@@ -51,13 +51,13 @@ class Even:
 class UniformAncestral(Sampler):
     """Uniform noise: draws all tokens again in every step, each from the exact reverse step."""
 
-    noise = "uniform"
+    removes = "uniform"
     revises = True
     grid: str | None = None
 
     def __post_init__(self) -> None:
         if self.grid is not None:
-            deltas(self.grid, 2)
+            deltas(arguments.of_kind("grid", self.grid, str, "the name of a schedule"), 2)
 
     @property
     def distribution(self) -> Distribution:

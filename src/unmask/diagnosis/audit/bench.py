@@ -132,7 +132,7 @@ class Bench:
         if self.sampler.distribution in ("causal", "language"):
             return self.language.log_prob(sequences(vocabulary, length)).exp()
         if callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
-            return self.sampler.distribution(as_denoiser(self.language, self.sampler.noise), length, self.delta)
+            return self.sampler.distribution(as_denoiser(self.language, self.sampler.removes), length, self.delta)
         return None
 
 

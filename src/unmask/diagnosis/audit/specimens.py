@@ -80,7 +80,7 @@ class Changed(Sampler):
     change: Callable[[Session], None]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", self.inner.noise)
+        object.__setattr__(self, "removes", self.inner.removes)
 
     def run(self, session: Session) -> None:
         self.change(session)
@@ -153,7 +153,7 @@ def _tied(sampler: Sampler, ties: str) -> Sampler:
 
 def keeps_schedule(sampler: Sampler) -> bool:
     """Whether the sampler uses the number of steps."""
-    return sampler.noise == "uniform" or (not sampler.implements("run") and sampler.pace != "free")
+    return sampler.removes == "uniform" or (not sampler.implements("run") and sampler.pace != "free")
 
 
 def evaluates_everywhere(sampler: Sampler) -> bool:

@@ -46,13 +46,13 @@ class Counting(Denoiser):
     language: Language
 
     def __init__(self, language: Language, noise: Noise = "mask") -> None:
-        self.language, self.vocabulary, self.noise = language, language.vocabulary, noise
+        self.language, self.vocabulary, self.removes = language, language.vocabulary, noise
         self.time_free = noise == "mask"
         self.counted = Cost()
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         self.counted = self.counted + Cost(1, len(tokens), tokens.numel())
-        if self.noise == "uniform":
+        if self.removes == "uniform":
             return UniformIdeal(self.language).full().posterior(tokens, positions, time)
         return self.language.posterior(tokens, positions)
 

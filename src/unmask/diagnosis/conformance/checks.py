@@ -33,7 +33,8 @@ def contract(exam: Exam) -> None:
     """Every sequence is filled according to the contract, which the session and the loops check."""
     for where, session in exam.blank:
         _check_record(where, session)
-    if any(cases(exam.sampler.noise)[0].name in refusal and f" in {3 * cases(exam.sampler.noise)[0].length} steps" in refusal for refusal in exam.refused):
+    case = cases(exam.sampler.removes)[0]
+    if any(case.name in refusal and f" in {3 * case.length} steps" in refusal for refusal in exam.refused):
         raise Failure(f"refuses {exam.refused[0]}")
 
 
@@ -61,9 +62,9 @@ def counting(exam: Exam) -> None:
             contexts = session.canvas.contexts
             least, most = turns + contexts, torch.where(incomplete, session.turns, 0) + contexts
         _check_rows(where, model_calls, least, most)
-    case = cases(exam.sampler.noise)[0]
+    case = cases(exam.sampler.removes)[0]
     for task, pattern in patterns(case):
-        counted = Counting(case.language, exam.sampler.noise)
+        counted = Counting(case.language, exam.sampler.removes)
         filled = exam.fill(replace(case, denoiser=counted), task, 4, pattern)
         if filled is not None:
             _check_spent(f"{task} of {case.name}", filled, counted.counted)
@@ -86,7 +87,7 @@ def vocabulary(exam: Exam) -> None:
         given = torch.full((2, 5), wide.vocabulary)
         given[1, :shown] = 7
         before = wide.counted
-        case = Case("a denoiser of 126,464 symbols", cases(exam.sampler.noise)[0].language, wide, 5)
+        case = Case("a denoiser of 126,464 symbols", cases(exam.sampler.removes)[0].language, wide, 5)
         session = exam.fill(case, task, 2, given)
         if session is not None:
             _check_record(f"{task} of {case.name}", session)
@@ -99,11 +100,11 @@ LENGTHS, GIVEN = (9, 1, 6, 9, 4, 7), (0, 0, 2, 5, 4, 3)  # lengths of the rows o
 
 def ragged(exam: Exam) -> None:
     """A row is the same alone and among rows of other lengths and prompts, for any padding."""
-    case = cases(exam.sampler.noise)[0]
+    case = cases(exam.sampler.removes)[0]
     places, sizes = torch.arange(max(LENGTHS)), torch.tensor(LENGTHS).unsqueeze(1)
     drawn = case.language.sample(len(LENGTHS), len(places), seed=7)
     given = torch.where(places < torch.tensor(GIVEN).unsqueeze(1), drawn, case.language.vocabulary)
-    for name, denoiser in (("", case.denoiser), (" from scratch", Counting(case.language, exam.sampler.noise))):
+    for name, denoiser in (("", case.denoiser), (" from scratch", Counting(case.language, exam.sampler.removes))):
         named = replace(case, denoiser=denoiser, name=case.name + name)
         first = None
         for junk in (0, case.language.vocabulary - 1):
@@ -140,7 +141,7 @@ def _difference(one: WatchedSession, other: WatchedSession, valid: Tensor) -> st
 
 def stopping(exam: Exam) -> None:
     """A row that has ended does not change, and other rows are the same as without a stop rule."""
-    case = cases(exam.sampler.noise)[0]
+    case = cases(exam.sampler.removes)[0]
     rule = AtToken(1, filler=2)
     blank = torch.full((12, case.length), case.language.vocabulary)
     for steps in (3, case.length):
@@ -166,7 +167,7 @@ def stopping(exam: Exam) -> None:
 def determinism(exam: Exam) -> None:
     """Equal seeds give equal results; both rows and seeds make a difference, or neither does."""
     rows = seeds = False
-    for case in cases(exam.sampler.noise):
+    for case in cases(exam.sampler.removes):
         first = exam.batch(case, SEED)
         again, other = (exam.make(case, steps=4, rows=ROWS, seed=seed) for seed in (SEED, SEED + 1))
         if first is None or again is None or other is None:
@@ -183,9 +184,10 @@ def determinism(exam: Exam) -> None:
 
 def batches(exam: Exam) -> None:
     """A row is the same in any batch, in any thread, for any prompts of other rows."""
-    for case in cases(exam.sampler.noise):
+    every = cases(exam.sampler.removes)
+    for case in every:
         for task, given in [("blank sequences", None), *patterns(case, ROWS)]:
-            if given is not None and case is not cases(exam.sampler.noise)[0]:
+            if given is not None and case is not every[0]:
                 continue
 
             def part(first: int, last: int, case: Case = case, task: str = task, given: Any = given) -> Any:
@@ -220,7 +222,7 @@ def distribution(exam: Exam) -> None:
         "language": ("2-gram", "hmm"),
     }
     for name in trials.get(exam.distribution if isinstance(exam.distribution, str) else "", ("2-gram", "leak")):
-        case = tiny(exam.sampler.noise)[name]
+        case = tiny(exam.sampler.removes)[name]
         for steps in (1, 2, case.length) if name == "2-gram" else (2,):
             generation = exam.make(case, steps=steps, rows=DRAWN, seed=8)
             if generation is None:

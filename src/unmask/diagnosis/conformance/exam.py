@@ -129,7 +129,7 @@ class Exam:
 
     def _blank(self) -> Filled:
         filled = []
-        for case in cases(self.sampler.noise):
+        for case in cases(self.sampler.removes):
             for steps in sorted({1, 4, case.length, 3 * case.length}):
                 blank = torch.full((6, case.length), case.denoiser.vocabulary)
                 session = self.fill(case, "blank sequences", steps, blank)
@@ -139,7 +139,7 @@ class Exam:
 
     def _prompted(self) -> Filled:
         filled = []
-        for case in cases(self.sampler.noise):
+        for case in cases(self.sampler.removes):
             for task, given in patterns(case):
                 session = self.fill(case, task, 3, given)
                 if session is not None:

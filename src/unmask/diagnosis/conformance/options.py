@@ -61,5 +61,5 @@ def _differs(exam: Exam, other: Sampler) -> bool:
 
 
 def _rows(sampler: Sampler, number: int, steps: int) -> Generation:
-    case = cases(sampler.noise)[number]
+    case = cases(sampler.removes)[number]
     return generate(case.denoiser, sampler=sampler, length=case.length, steps=steps, rows=MOST, seed=1)

@@ -24,7 +24,7 @@ class Watched(Denoiser):
         self.uncounted: list[str] = []
         self._counting = 0
         self.vocabulary, self.language, self.ideal = inner.vocabulary, inner.language, inner.ideal
-        self.noise = inner.noise
+        self.removes = inner.removes
         self.time_free, self.calls, self.concurrent, self.grid = (
             inner.time_free,
             inner.calls,

@@ -21,6 +21,7 @@ from unmask.denoisers import Denoiser, Marginals, as_marginals
 from unmask.diagnosis.difference.causes import Cause, Evidence
 from unmask.diagnosis.difference.rows import Split
 from unmask.generation.trace import Row, Step, Trace
+from unmask.samplers.contract import named_in_file
 
 FITTED = 200  # tokens of a trace for the fit of its temperature
 RESIDUAL = 1e-3  # nats; the largest median error of a temperature that fits
@@ -142,5 +143,8 @@ def check(trace: Trace, denoiser: Denoiser) -> None:
     if trace.vocabulary != denoiser.vocabulary:
         problem = f"the traces have {trace.vocabulary} symbols, {denoiser.name} has {denoiser.vocabulary}"
         raise UnmaskError(f"{problem}; expected the model of the traces")
+    if (used := named_in_file(trace.sampler)) is not None and used.removes != denoiser.removes:
+        problem = f"the trace is by {used.spec}, which removes {used.removes} noise"
+        raise UnmaskError(f"{problem}; expected a sampler of masks with {denoiser.name}. Leave the model out.")
     if not denoiser.time_free:
         raise UnmaskError(f"{denoiser.name} depends on the time of a step, which a trace does not have. Leave it out")

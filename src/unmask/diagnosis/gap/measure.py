@@ -31,7 +31,7 @@ from unmask.languages import LanguageLike
 from unmask.loading import load
 from unmask.samplers import Sampler
 from unmask.samplers.blocks import Blocks
-from unmask.samplers.contract import CANVAS, as_sampler
+from unmask.samplers.contract import CANVAS, as_sampler, named_in_file
 from unmask.samplers.low_confidence import LowConfidence
 
 Written = Generation | Trace | File | str | Sampler
@@ -99,14 +99,15 @@ def gap(
     check_vocabulary(base, written.vocabulary)
     if isinstance(written, Generation):
         about = written.configuration
-        used = sampler or ("fixed-size" if written.planned else about["sampler"])  # any order fixed in advance
+        name = sampler or ("fixed-size" if written.planned else about["sampler"])  # any order fixed in advance
         whole = all(reason == "filled" for reason in written.reasons)
         path = of_generation(written)
-        setting = replace(_setting(base, about, as_sampler(used), temperature), whole=whole)
+        setting = replace(_setting(base, about, as_sampler(name), temperature), whole=whole)
         spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
     else:
         path = of_trace(written)
-        setting = _setting(base, {}, _of_trace(written) if sampler is None else as_sampler(sampler), temperature)
+        used = named_in_file(written.sampler) if sampler is None else as_sampler(sampler)
+        setting = _setting(base, {}, used, temperature)
         spent = int(path.steps.sum()) * base.calls
     if not len(path.entries):
         raise UnmaskError("the rows have no drawn token; expected rows that a sampler wrote")
@@ -119,21 +120,14 @@ def check_vocabulary(denoiser: Denoiser, symbols: int) -> None:
         raise UnmaskError(f"{sizes}; expected the same. Pass the model that wrote the rows.")
 
 
-def _of_trace(trace: Trace) -> Sampler | None:
-    """The sampler that a trace names; None if it is not one of this package. A file imports no module."""
-    if trace.sampler is None or ":" in trace.sampler:
-        return None
-    try:
-        return as_sampler(trace.sampler)
-    except UnmaskError:
-        return None
-
-
 def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, temperature: float | None) -> Setting:
     """The setting of a generation's configuration; temperature replaces its own."""
     if used is not None and used.reads != CANVAS:
         problem = f"sampler {used.spec} uses an AR model"
         raise UnmaskError(f"{problem}; expected one that only fills masks, such as ancestral")
+    if used is not None and used.removes != base.removes:
+        problem = f"sampler {used.spec} removes {used.removes} noise, whose gap is not known"
+        raise UnmaskError(f"{problem}; expected a sampler of masks, such as ancestral. Use score or audit instead.")
     if guidance := about.get("guidance"):
         base = Guided(base, guidance)
     wanted = about.get("temperature") if temperature is None else temperature

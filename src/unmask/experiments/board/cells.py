@@ -108,7 +108,8 @@ def measure(place: Place, family: Family, value: Any, rows: int, taught: int) ->
     """Measure one sampler at one budget with one seed. taught: rows for TER."""
     specification, steps = family.at(value)
     settings: dict[str, Any] = {"sampler": specification, "length": place.length, "seed": place.seed}
-    generation = generate(place.denoiser, **settings, steps=steps or USUAL_STEPS, rows=rows)
+    source = place.language if place.model is None else place.denoiser
+    generation = generate(source, **settings, steps=steps or USUAL_STEPS, rows=rows)
     sequences = metrics.rows(generation, place.language)
     by_name = {name: metric.values(sequences) for name, metric in metrics.METRICS.items()}
     prices = price(place, specification, steps, taught)
