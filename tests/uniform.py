@@ -69,7 +69,7 @@ def path(language: Language, length: int, levels: list[float], plug: bool = Fals
     p = torch.full((len(x),), 1 / len(x), dtype=torch.float64)
     true, paid = language.log_prob(x).exp(), 0.0
     for before, after in pairwise(levels):
-        alone, full, mass = posteriors(language, x, torch.full(x.shape, before))
+        alone, full, mass = posteriors(language, x, torch.full(x.shape, before, dtype=torch.float64))
         mu = reversed_step(full if plug else alone, x, before, after)
         kernel = torch.stack([mu[:, j, x[:, j]] for j in range(length)]).prod(0)
         # q(z | y) ~ q_after(z) prod E_(before / after)(z_i, y_i)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.uniform import CHAIN3, ZERO3, chain, posteriors
 
 import unmask
+from tests.uniform import CHAIN3, ZERO3, chain, posteriors
 from unmask import UnmaskError
 from unmask.denoisers import Denoiser
 from unmask.ideal import Ideal, Perturbed, UniformIdeal
@@ -176,7 +176,9 @@ def test_what_cannot_be_is_refused_in_one_line(ask, said):
 
 
 def test_a_language_without_messages_is_refused():
-    with pytest.raises(UnmaskError, match="posteriors of strange under uniform noise are not known; expected a machine"):
+    with pytest.raises(
+        UnmaskError, match="posteriors of strange under uniform noise are not known; expected a machine"
+    ):
         UniformIdeal(Strange.__new__(Strange))
 
 

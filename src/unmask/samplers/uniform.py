@@ -72,6 +72,8 @@ class UniformAncestral(Sampler):
         levels = self.levels(session.delta)
         begin(session)
         for step, (before, after) in enumerate(pairwise(levels), 1):
+            if before == after and step > 1:  # a step of a schedule that reveals nothing
+                continue
             rows, positions = session.hidden.nonzero(as_tuple=True)
             alone = predicted(session, rows, positions, self.level(before, after))
             draw(session, rows, positions, self.mu(alone, session.tokens[rows, positions], before, after), step)
@@ -86,6 +88,8 @@ class UniformAncestral(Sampler):
         every = sequences(denoiser.vocabulary, length)
         p = torch.full((len(every),), 1 / len(every), dtype=torch.float64)
         for before, after in pairwise(self.levels(delta)):
+            if before == after:
+                continue
             alone = of_every(denoiser, every, self.level(before, after))
             mu = self.mu(alone.flatten(0, 1), every.flatten(), before, after)
             p = p @ transitions(mu.view_as(alone), every)

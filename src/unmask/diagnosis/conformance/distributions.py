@@ -69,7 +69,7 @@ def against_distributions(counts: Tensor, distributions: Tensor, groups: Tensor)
         prior = belief * logs.exp()
         known = torch.lgamma(torch.tensor(belief)) - torch.lgamma(belief + size)
         fortunes.append(known.sum() + (torch.lgamma(prior + seen) - torch.lgamma(prior) - seen * logs).sum())
-    return min(1.0, math.exp(math.log(len(fortunes)) - float(torch.stack(fortunes).logsumexp(0))))
+    return math.exp(min(0.0, math.log(len(fortunes)) - float(torch.stack(fortunes).logsumexp(0))))
 
 
 def causal_distribution(denoiser: Denoiser, every: Tensor) -> Tensor:
