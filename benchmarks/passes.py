@@ -1,7 +1,8 @@
-"""One posterior pass: every marginal of a batch of HMM rows, half of whose positions are hidden."""
+"""One posterior pass: every marginal of a batch of HMM rows, half of whose positions are hidden, or all noisy."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from benchmarks.peers import Dynamax, Peer, best_pace, find, over
 from benchmarks.timing import Report, Work, agree, main, on_one_thread
 from unmask import languages
 from unmask.core import cores
+from unmask.ideal import UniformIdeal
 
 
 class Size(NamedTuple):
@@ -44,6 +46,23 @@ def measure(report: Report) -> None:
         ways = [m.ratio for who, m in found.items() if who.startswith(name) and "our threads" not in who]
         if name in peers:
             report.at_least(f"posterior pass: {name} / unmask", min(r for r in ways if r), bound)
+    noisy(report, rows, length, repeats)
+
+
+def noisy(report: Report, rows: int, length: int, repeats: int) -> None:
+    """A step of uniform noise, against a pass over the same number of hidden positions."""
+    for name in ("paper-2gram", "paper-3gram", "paper-hmm"):
+        language = languages.load(name)
+        tokens, blank = language.sample(rows, length, seed=1), language.blank(rows, length)
+        exact, level = UniformIdeal(language), torch.full((rows,), 0.7, dtype=torch.float64)
+        known, ours = torch.zeros(tokens.shape, dtype=torch.bool), cores.count()
+
+        masked, step = partial(language.posterior, blank), partial(exact.predict, tokens, known, level)
+        works = {"unmask": Work(masked, ours, note="masks"), "uniform noise": Work(step, ours)}
+        found = report.race(f"step of {name} {rows} x {length}", rows, length, works, repeats)
+        ratio = found["uniform noise"].ratio
+        assert ratio is not None
+        report.at_most(f"step of {name}: uniform noise / masks", ratio, 1.3, "times")
 
 
 def _ways(name: str, peer: Peer, tokens: np.ndarray, ours: int) -> dict[str, Work]:

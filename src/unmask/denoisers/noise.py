@@ -1,6 +1,6 @@
 """The two kinds of noise of a diffusion language model, and the reverse step of uniform noise.
 
-    mask     a hidden position has no token; a denoiser predicts it, and what is drawn stays
+    mask     a hidden position has no token; a denoiser predicts it, and a drawn token stays
     uniform  each token is kept with probability a, its level, and is otherwise uniform on V symbols; every step draws
              all of them again, so wrong tokens can be repaired:  E_a(v, y) = a [v = y] + (1 - a) / V
 
@@ -39,6 +39,6 @@ def without_own(full: Tensor, tokens: Tensor, level: float) -> Tensor:
 
 def reverse(alone: Tensor, tokens: Tensor, before: float, after: float) -> Tensor:
     """(K, V): mu, the probabilities of new tokens at level `after`, from r and tokens (K) at level `before`."""
-    kept = before / after if after > 0 else 0.0
-    mixed = emitted(after * alone + (1 - after) / alone.shape[1], tokens, kept)
+    ratio = before / after if after > 0 else 0.0
+    mixed = emitted(after * alone + (1 - after) / alone.shape[1], tokens, ratio)
     return mixed / mixed.sum(1, keepdim=True)

@@ -182,7 +182,7 @@ def kept_fraction(tokens: Tensor, before: Tensor, known: Tensor) -> Tensor:
 
 
 class UniformEngine(Engine):
-    """Computes the messages of the asked rows anew in each step, since every token may have changed."""
+    """Computes all messages of a row in each step, since every token may have changed."""
 
     def __init__(self, denoiser: UniformIdeal, tokens: Tensor, known: Tensor) -> None:
         super().__init__(tokens)

@@ -26,7 +26,7 @@ from unmask.denoisers import Marginals, Table
 from unmask.denoisers.noise import emitted
 from unmask.samplers.contract import SAMPLERS, Sampler
 from unmask.samplers.session import Session
-from unmask.samplers.uniform import Even, asked, begin, exchange
+from unmask.samplers.uniform import Even, answer_at, begin, exchange
 from unmask.schedules import Schedule
 
 
@@ -76,7 +76,7 @@ class Renoise(Sampler):
 
     def _seen(self, session: Session, rows: Tensor, positions: Tensor, level: float) -> Marginals:
         """The full posteriors (K)."""
-        answer = asked(session, rows, positions, level)
+        answer = answer_at(session, rows, positions, level)
         if session.canvas.hollow:
             answer = emitted(answer, session.tokens[rows, positions], level)
         return Table(answer / answer.sum(1, keepdim=True))

@@ -8,7 +8,7 @@ start all positions that are not given have random tokens. Step k leads from a_(
                         again from a_k r_i + (1 - a_k) / V, given all others; this preserves the distribution q_(a_k)
 
 With an exact denoiser the loss of a step is the dependence of tokens that it draws together, as under masks. Later
-steps repair what earlier ones broke, so most steps belong near a = 1: `geometric(last=.01)`, with `last` below 1/L,
+steps repair the errors of earlier ones, so most steps belong near a = 1: `geometric(last=.01)`, with `last` below 1/L,
 makes 1 - a fall geometrically to `last` before the last step.
 
 A step writes only the tokens that change: in the session each is hidden and written in the same step. Each step is one
@@ -150,7 +150,7 @@ def begin(session: Session) -> None:
     session.canvas.reveal((rows, positions), noise)
 
 
-def asked(session: Session, rows: Tensor, positions: Tensor, level: float) -> Tensor:
+def answer_at(session: Session, rows: Tensor, positions: Tensor, level: float) -> Tensor:
     """(K, V): the predictions of the denoiser at a level."""
     canvas = session.canvas
     time = None if canvas.time_free else torch.full((len(canvas.tokens),), level, dtype=torch.float64)
@@ -159,7 +159,7 @@ def asked(session: Session, rows: Tensor, positions: Tensor, level: float) -> Te
 
 def predicted(session: Session, rows: Tensor, positions: Tensor, level: float) -> Tensor:
     """(K, V): leave-one-out posteriors r at a level."""
-    answer = asked(session, rows, positions, level)
+    answer = answer_at(session, rows, positions, level)
     return answer if session.canvas.hollow else without_own(answer, session.tokens[rows, positions], level)
 
 
