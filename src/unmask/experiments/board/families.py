@@ -53,7 +53,11 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "adaptive-blocks": ("threshold", (0.2, 0.35, 0.6)),
     "multi-block": ("threshold", (2.0, 1.5, 1.0)),
 }
-USUAL = {"gibbs": "gibbs(stride=8)"}  # replaces a sampler whose default costs more than AR
+USUAL = {  # of a sampler whose default costs more than AR, or reads levels from a schedule of masks
+    "gibbs": "gibbs(stride=8)",
+    "uniform-ancestral": "uniform-ancestral(grid='geometric(last=0.0008)')",
+    "uniform-corrector": "uniform-corrector(grid='geometric(last=0.0008)')",
+}
 OTHER_NAMES = ("llada", "dream")  # second names of samplers
 
 
