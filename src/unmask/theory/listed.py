@@ -19,7 +19,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
 from unmask.schedules import Schedule, deltas, orders
-from unmask.theory import best_orders, correctness, crossover, fluency, optimal, separators
+from unmask.theory import best_orders, correctness, crossover, fluency, optimal, repair, separators, uniform
 from unmask.theory.blocks import of_blocks
 from unmask.theory.certified import certified
 from unmask.theory.correctness import INDEPENDENT
@@ -78,6 +78,11 @@ class Case:
     def eps(self, eps: float | None) -> float:
         """The eps of theorem 4.2. (default: the first step of its schedule with N steps)"""
         return eps or float(deltas(f"theorem-4.2(order={self.ngram[0]})", len(self.delta))[0])
+
+    @property
+    def levels(self) -> list[float]:
+        """The levels of uniform noise: the fractions 0 = a_0 < .. < a_N = 1 of the schedule, without empty steps."""
+        return [0.0, *self.delta[self.delta > 0].cumsum(0)[:-1].tolist(), 1.0]
 
     @property
     def widest(self) -> tuple[float, float]:
@@ -273,6 +278,37 @@ def speculation(case: Case, draft_length: int = 8) -> list[Statement]:
     value = float(turns(case.language, case.length, draft_length)[-1])
     how = f"drafts of {draft_length}, verified by the exact causal reader"
     return [Statement(value, "exact", "speculative steps", how, "ours", "theory.md 10")]
+
+
+@statement("uniform-path", "upper", "ours", "tiny languages; uniform noise with the schedule's levels; ideal denoiser")
+def uniform_path(case: Case) -> list[Statement]:
+    """KL(q || p) of uniform-noise sampling is at most the sum over steps of the TC of the next canvas given this."""
+    value = uniform.path_divergence(case.language, case.length, case.levels)
+    how = "uniform noise with the schedule's levels, ideal denoiser"
+    return [Statement(value, "upper", "divergence of uniform noise", how, "ours", "theory.md 13")]
+
+
+@statement("uniform-pairs", "exact", "ours", "pairs of equal tokens; a denoiser mixed with eps of the uniform one")
+def uniform_pairs(case: Case, vocabulary: int = 2, eps: float = 0.0) -> list[Statement]:
+    """P(a pair differs): uniform noise with the schedule's levels, its limit, masks, the best blind remasking."""
+    steps, mixed = len(case.delta), f"{vocabulary} symbols, denoiser mixed with {eps:g} of the uniform distribution"
+    values = {
+        f"uniform noise with the schedule's levels, {mixed}": repair.pair_error(
+            vocabulary, [1 - level for level in case.levels], eps
+        ),
+        f"{steps} steps of rapidly decreasing uniform noise, {vocabulary} symbols": repair.pair_limit(
+            vocabulary, steps
+        ),
+        f"masks, the schedule, {mixed}": repair.masked_pair_error(vocabulary, case.delta, eps),
+        f"masks, blind remasking, {vocabulary} symbols": repair.blind_remasking(vocabulary, steps),
+    }
+    return [Statement(value, "exact", "pair error", how, "ours", "theory.md 13") for how, value in values.items()]
+
+
+@statement("repair", "upper", "ours", "independent blocks, or tiny; rapidly decreasing uniform noise; ideal denoiser")
+def repaired(case: Case) -> list[Statement]:
+    """SER of uniform noise <= 1 - (1 - e_1 (1 - c)^(N-1))^(L / l): steps grow with log L, not with L."""
+    return [repair.repair(case.language, case.length, len(case.delta))]
 
 
 @statement("crossover", "exact", "ours", "linear schedule; to first order in the errors of a step, as L grows")
