@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from unmask.core.estimates import LEVEL, Estimate, quantile
+from unmask.core.estimates import LEVEL, Estimate, proportion, quantile
 from unmask.core.search import least
 
 SPREAD = (0.75, 1.0, 1.35)  # SER is measured at these multiples of the pilots' N
@@ -43,6 +43,25 @@ def steps_at_ser(count_impossible: Count, ser: float, start: int, rows: int) -> 
     points = sorted({max(round(moved * ratio), 1) for ratio in SPREAD})
     slope = fit_slope([(n, count_impossible(n, rows), rows) for n in points])
     return slope.map(lambda c: max(c / aim, 1.0))
+
+
+def steps_on_grid(count_impossible: Count, ser: float, rows: int, most: int) -> Estimate | None:
+    """The least N of 1, 2, 3, 4, 6, 8, 12, .. up to `most` at which the measured SER is at most a value, else None.
+
+    It assumes nothing about the curve but that it falls. The ends are the N at which the interval of SER reaches the
+    value with its low and with its high end; pilots of few rows skip an N whose interval is above it.
+    """
+    octaves, low, value = range(most.bit_length()), None, None
+    for n in sorted(n for n in {*(2**k for k in octaves), *(3 * 2**k for k in octaves)} if n <= most):
+        if low is None and proportion(count_impossible(n, PILOT_ROWS), PILOT_ROWS).low > ser:
+            continue
+        at = proportion(count_impossible(n, rows), rows)
+        low = n if low is None and at.low <= ser else low
+        value = n if value is None and at.value <= ser else value
+        if value is not None and (at.high <= ser or n >= 2 * value):
+            high = n if at.high <= ser else math.inf
+            return Estimate(value, float(low or n), high, rows, LEVEL, "grid")
+    return None if value is None else Estimate(value, float(low or value), math.inf, rows, LEVEL, "grid")
 
 
 def fit_slope(counts: Sequence[tuple[int, int, int]], level: float = LEVEL) -> Estimate:

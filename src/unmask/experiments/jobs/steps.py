@@ -1,7 +1,7 @@
 """Jobs that search for a number of steps, or compute the theory's curve over N.
 
     steps_for_ter   the least N at which TER, or else its bound ter_upper, is near the language's own
-    steps_for_ser   the N at which SER falls to a value: exact with a closed form, else interpolated
+    steps_for_ser   the N at which SER falls to a value, and the distance of bigrams there
     prediction      the curves ser_predicted and ter_ratio_predicted over N, from theory alone
 
 steps_for_ser takes any sampler; the others assume ancestral sampling.
@@ -10,17 +10,21 @@ steps_for_ser takes any sampler; the others assume ancestral sampling.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unmask.core import arguments
 from unmask.core.search import least
 from unmask.experiments.jobs.catalogue import JOBS, Record
-from unmask.experiments.jobs.search import PILOT_ROWS, SPREAD, steps_at_ser, steps_between
+from unmask.experiments.jobs.search import PILOT_ROWS, SPREAD, steps_at_ser, steps_between, steps_on_grid
 from unmask.experiments.jobs.sources import Continued, Curved, Prompted, Scheduled, record
 
 if TYPE_CHECKING:
+    from unmask.core.estimates import Estimate
     from unmask.languages import Language
+    from unmask.metrics import Bigrams
 
 CURVE_POINTS = 97  # points of a predicted curve, evenly spaced in log N
 CURVE_SECONDS = 1.0
@@ -48,14 +52,33 @@ class StepsForTer(Curved):
         return [record("steps_for_ter", value, self.model_calls(int(value.value)))]
 
 
+class Counted(NamedTuple):
+    """Generated rows at one N: how many are impossible, their model calls, and their bigrams."""
+
+    impossible: int
+    model_calls: float
+    pairs: Bigrams | None
+
+
 @JOBS.register("steps_for_ser")
 @dataclass(frozen=True, kw_only=True)
 class StepsForSer(Continued, Scheduled):
-    """The N at which SER is `ser`; rows: sequences at each measured N."""
+    """The N at which SER is `ser`; rows: sequences at each measured N. most: the largest N, for other samplers.
+
+    For ancestral sampling it is exact with a closed form, else interpolated; for others it is the least measured N, and
+    there are no records if `most` is not enough. Sampled rows at about this N also give the distance of bigrams.
+    """
+
+    shares = ("ser",)
 
     sampler: str = "ancestral"
     ser: float = 0.5
     rows: int = 500
+    most: int = 512
+
+    def check_rows(self) -> None:
+        arguments.steps(self.most, "most")
+        super().check_rows()
 
     def cost(self) -> float:
         return (2 * PILOT_ROWS + len(SPREAD) * self.rows) * self.row_seconds
@@ -63,24 +86,53 @@ class StepsForSer(Continued, Scheduled):
     def measure(self) -> list[Record]:
         from unmask import metrics
         from unmask.core.estimates import exactly
-        from unmask.generation import generate
 
-        q, length, schedule = self.q, self.length, self.schedule
-        drawn = count()
+        q, length, drawn = self.q, self.length, count()
+        seen: dict[int, Counted] = {}
 
-        def count_impossible(steps: int, rows: int) -> int:
+        def fresh(steps: int, rows: int) -> int:
             """Each call draws fresh rows, so that the points are independent."""
-            first = next(drawn) * max(self.rows, PILOT_ROWS)
-            given, _ = self.prompts(q, length, rows=rows, first_row=first)
-            how: dict[str, Any] = {"sampler": self.sampler, "schedule": schedule, "steps": steps, "seed": self.seed}
-            generation = generate(q, **how, length=length, rows=rows, first_row=first, given=given)
-            return int((~metrics.rows(generation, q).valid).sum())
+            seen[steps] = _counted(self, steps, rows, next(drawn) * max(self.rows, PILOT_ROWS))
+            return seen[steps].impossible
 
-        if q.closed_form is not None and self.sampler == "ancestral" and not self.prompt_length:
-            value = exactly(least(lambda n: metrics.ser(q, length, schedule, n).value, self.ser))
+        def same(steps: int, rows: int) -> int:
+            """The first rows, which the other values of `ser` use too."""
+            seen[steps] = _counted(replace(self, ser=0.5), steps, rows, 0)
+            return seen[steps].impossible
+
+        if self.sampler != "ancestral":
+            found = steps_on_grid(same, self.ser, self.rows, self.most)
+            return [] if found is None else described(found, seen[int(found.value)])
+        if q.closed_form is not None and not self.prompt_length:
+            value = exactly(least(lambda n: metrics.ser(q, length, self.schedule, n).value, self.ser))
         else:
-            value = steps_at_ser(count_impossible, self.ser, (length - self.prompt_length) // 4, self.rows)
-        return [record("steps_for_ser", value, self.model_calls(round(value.value)))]
+            value = steps_at_ser(fresh, self.ser, (length - self.prompt_length) // 4, self.rows)
+        nearest = seen[min(seen, key=lambda n: abs(n - value.value))] if seen else Counted(0, 0.0, None)
+        return described(value, nearest._replace(model_calls=self.model_calls(round(value.value))))
+
+
+@lru_cache(maxsize=64)
+def _counted(job: StepsForSer, steps: int, rows: int, first: int) -> Counted:
+    from unmask import metrics
+    from unmask.generation import generate
+
+    given, _ = job.prompts(job.q, job.length, rows=rows, first_row=first)
+    how: dict[str, Any] = {"sampler": job.sampler, "schedule": job.schedule, "steps": steps, "seed": job.seed}
+    made = generate(job.q, **how, length=job.length, rows=rows, first_row=first, given=given)
+    impossible = int((~metrics.rows(made, job.q).valid).sum())
+    return Counted(impossible, float(made.model_calls.double().mean()), metrics.bigrams(made.tokens, job.q, given))
+
+
+def described(steps: Estimate, at: Counted) -> list[Record]:
+    """The N, and how the pairs of neighbours at about this N differ from those of the language."""
+    from unmask.core.estimates import exactly
+
+    found = {"steps_for_ser": steps}
+    if at.pairs is not None:
+        floor, excess = at.pairs.total_variation_floor, at.pairs.entropy_bits - at.pairs.entropy_bits_of_language
+        found |= {"bigram_distance": at.pairs.total_variation, "bigram_floor": exactly(floor)}
+        found |= {"bigram_entropy_excess": exactly(excess)}
+    return [record(name, estimate, at.model_calls) for name, estimate in found.items()]
 
 
 @JOBS.register("prediction")
