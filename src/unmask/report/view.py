@@ -6,6 +6,7 @@ the end. A card is one of the messages of the page, with numbers of the points; 
     {ser steps=64}                  the range of a metric over all languages that match the first state of the page
     {ser.steps kind=ar length=min}  the range of another field of these points
     {ter.excess steps=max}          the largest value, in percent above 1
+    {steps setting=ser=0.1}         of one setting; the value of a condition may contain =
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _filled(text: str, results: Results, state: State) -> str:
 
 
 def _range(match: re.Match[str], results: Results, state: State) -> str:
-    name, field, conditions = match[1], match[2] or "value", dict(pair.split("=") for pair in match[3].split())
+    name, field, conditions = match[1], match[2] or "value", dict(pair.split("=", 1) for pair in match[3].split())
     metric = METRICS.get(name)
     measures = metric.measures if metric else (name,)
     points = [p for p in rows(results.points, state, measures, ("of", "model", *conditions)) if p["steps"] != 0]

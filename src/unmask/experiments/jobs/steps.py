@@ -65,8 +65,8 @@ class Counted(NamedTuple):
 class StepsForSer(Continued, Scheduled):
     """The N at which SER is `ser`; rows: sequences at each measured N. most: the largest N, for other samplers.
 
-    For ancestral sampling it is exact with a closed form, else interpolated; for others it is the least measured N, and
-    there are no records if `most` is not enough. Sampled rows at about this N also give the distance of bigrams.
+    For ancestral sampling it is exact with a closed form, else interpolated; for others the least measured N, or a note
+    if `most` is not enough. Sampled rows at about this N also give the distance of bigrams.
     """
 
     shares = ("ser",)
@@ -101,8 +101,8 @@ class StepsForSer(Continued, Scheduled):
             return seen[steps].impossible
 
         if self.sampler != "ancestral":
-            found = steps_on_grid(same, self.ser, self.rows, self.most)
-            return [] if found is None else described(found, seen[int(found.value)])
+            needed = steps_on_grid(same, self.ser, self.rows, self.most)
+            return [absent(self.ser, self.most)] if needed is None else described(needed, seen[int(needed.value)])
         if q.closed_form is not None and not self.prompt_length:
             value = exactly(least(lambda n: metrics.ser(q, length, self.schedule, n).value, self.ser))
         else:
@@ -118,21 +118,27 @@ def _counted(job: StepsForSer, steps: int, rows: int, first: int) -> Counted:
 
     given, _ = job.prompts(job.q, job.length, rows=rows, first_row=first)
     how: dict[str, Any] = {"sampler": job.sampler, "schedule": job.schedule, "steps": steps, "seed": job.seed}
-    made = generate(job.q, **how, length=job.length, rows=rows, first_row=first, given=given)
-    impossible = int((~metrics.rows(made, job.q).valid).sum())
-    return Counted(impossible, float(made.model_calls.double().mean()), metrics.bigrams(made.tokens, job.q, given))
+    generation = generate(job.q, **how, length=job.length, rows=rows, first_row=first, given=given)
+    impossible, pairs = ~metrics.rows(generation, job.q).valid, metrics.bigrams(generation.tokens, job.q, given)
+    return Counted(int(impossible.sum()), float(generation.model_calls.double().mean()), pairs)
+
+
+def absent(ser: float, most: int) -> Record:
+    """The record of a target that is out of reach."""
+    note = f"SER is above {ser:g} at all measured steps up to {most}"
+    return {"measure": "steps_for_ser", "value": None, "n": 0, "note": note}
 
 
 def described(steps: Estimate, at: Counted) -> list[Record]:
     """The N, and how the pairs of neighbours at about this N differ from those of the language."""
     from unmask.core.estimates import exactly
 
-    found = {"steps_for_ser": steps}
+    estimates = {"steps_for_ser": steps}
     if at.pairs is not None:
         floor, excess = at.pairs.total_variation_floor, at.pairs.entropy_bits - at.pairs.entropy_bits_of_language
-        found |= {"bigram_distance": at.pairs.total_variation, "bigram_floor": exactly(floor)}
-        found |= {"bigram_entropy_excess": exactly(excess)}
-    return [record(name, estimate, at.model_calls) for name, estimate in found.items()]
+        estimates |= {"bigram_distance": at.pairs.total_variation, "bigram_floor": exactly(floor)}
+        estimates |= {"bigram_entropy_excess": exactly(excess)}
+    return [record(name, estimate, at.model_calls) for name, estimate in estimates.items()]
 
 
 @JOBS.register("prediction")

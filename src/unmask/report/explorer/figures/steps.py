@@ -79,6 +79,11 @@ def _figure(number: int, metric: Metric, by: str) -> Figure:
     )
 
 
+def samplers(results: Results) -> set[tuple[str, str]]:
+    """The samplers and schedules whose steps were searched; figures of growth compare several."""
+    return {(point["sampler"], point["schedule"]) for point in results.of(*KINDS)}
+
+
 def lengths(results: Results) -> list[Row]:
     """The steps by language and length; `what` is the target."""
     rows = []
@@ -121,7 +126,7 @@ FIGURES = [_figure(number, one, by) for number, one in enumerate(METRICS.values(
         under="flat: independent of the length; parallel to the dotted line: proportional to it",
         caption="Both axes are logarithmic. Dotted: one step per token, as AR.",
         draw=draw_lengths,
-        needs=lambda results: len({p["length"] for p in results.of(*KINDS)}) > 1,
+        needs=lambda results: len({p["length"] for p in results.of(*KINDS)}) > 1 == len(samplers(results)),
         wide=True,
         own=lengths,
     )
