@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import altair as alt
@@ -33,53 +35,85 @@ def labels(results: Results) -> list[str]:
     return list(dict.fromkeys(map(label, ordered)))
 
 
-def own(results: Results, target: str, up: str) -> list[Row]:
-    """A row per language, length and sampler; up: the field on the y axis."""
+@dataclass(frozen=True)
+class Shown:
+    """The y axis of a figure: a field of a measure of each search."""
+
+    title: str
+    axis: str
+    under: str
+    suffix: str = ""
+    measure: str = MEASURE
+    field: str = "value"
+
+
+SLOPE = "parallel to the dotted line: proportional to the length; nearly flat: with its logarithm"
+STEPS = Shown("Steps", "N, the number of steps needed", SLOPE)
+CALLS = Shown("Model calls", "model calls per sequence", SLOPE, "-calls", field="model_calls")
+DISTANCE = Shown(
+    "Distance of bigrams at the steps",
+    "total variation of bigrams",
+    "to the language; correct sequences of few steps have other frequencies; lower is better",
+    "-distance",
+    measure="bigram_distance",
+)
+
+
+def own(results: Results, target: str, what: Shown) -> list[Row]:
+    """A row per language, length and sampler."""
     rows = []
-    for point in sorted(results.of(MEASURE), key=lambda p: p["length"]):
-        if point["setting"] != f"ser={target}" or point[up] is None:
+    for point in sorted(results.of(what.measure), key=lambda p: p["length"]):
+        if point["setting"] != f"ser={target}" or point[what.field] is None:
             continue
-        ends = {end: point[end] if up == "value" else None for end in ("low", "high")}
-        about = {"of": point["of"], "series": label(point), "place": point["length"], "value": point[up], **ends}
-        shown = f"{Estimate.of_record(point)} steps, {point['model_calls']:.4g} model calls"
+        ends = {end: point[end] if what.field == "value" else None for end in ("low", "high")}
+        about = {
+            "of": point["of"],
+            "series": label(point),
+            "place": point["length"],
+            "value": point[what.field],
+            **ends,
+        }
+        shown = f"{Estimate.of_record(point)}, {point['model_calls']:.4g} model calls"
         about |= {"shown": shown, "setting": f"L = {point['length']}, SER {float(target):.0%}"}
         rows.append(about | {"at": point["number"], "kind": "mdm", "cost": "", "sample": ""})
     return rows
 
 
-def draw(results: Results, title: str) -> Any:
-    """Both axes logarithmic; N = L, as AR, is a dotted line."""
-    points = results.of(MEASURE)
+def draw(results: Results, what: Shown) -> Any:
+    """Both axes logarithmic, but the distance; N = L, as AR, is a dotted line."""
     x = alt.X("place:Q", title="L, the number of tokens", axis=alt.Axis(format="d", grid=False, tickCount=5))
     x = x.scale(type="log", base=2, nice=False, padding=12)
-    y = alt.Y("value:Q", title=title, axis=alt.Axis(format="~s", tickCount=6)).scale(type="log", nice=False, padding=12)
+    y = alt.Y("value:Q", title=what.axis, axis=alt.Axis(format="~s", tickCount=6))
+    y = y.scale(zero=True) if what is DISTANCE else y.scale(type="log", nice=False, padding=12)
     scale = alt.Scale(domain=labels(results), range=[FEW[n % len(FEW)] for n in range(len(labels(results)))])
-    legend = alt.Legend(title=None, orient="bottom", columns=2, labelLimit=260)
-    base = alt.Chart(ROWS).encode(color=alt.Color("series:N", scale=scale, legend=legend))
-    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N")
-    spread = base.transform_filter("datum.high > datum.low").mark_rule().encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
-    dots = base.mark_point(filled=True, size=60).encode(x=x, y=y, tooltip=tooltip())
-    ends = [{"place": end, "value": end} for end in (min, max) for end in [end(p["length"] for p in points)]]
-    same = alt.Chart(alt.InlineData(ends)).mark_line(color=INK, strokeDash=[2, 3], opacity=0.5).encode(x=x, y=y)
-    return alt.layer(same, line, spread, dots).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    colour = alt.Color(
+        "series:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", columns=1, labelLimit=400)
+    )
+    base = alt.Chart(ROWS)
+    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, detail="series:N")
+    spread = base.transform_filter("datum.high > datum.low").mark_rule()
+    spread = spread.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+    dots = base.mark_point(filled=True, size=60).encode(x=x, y=y, color=colour, tooltip=tooltip())
+    same = base.mark_line(color=INK, strokeDash=[2, 3], opacity=0.5).encode(x=x, y=alt.Y("place:Q"))
+    layers = [line, spread, dots] if what is DISTANCE else [same, line, spread, dots]
+    return alt.layer(*layers).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
 
 
-STEPS, CALLS = (partial(draw, title=title) for title in ("N, the number of steps needed", "model calls per sequence"))
+DRAWN = {what: partial(draw, what=what) for what in (STEPS, CALLS, DISTANCE)}
 
 
-def _figure(number: int, target: str, up: str) -> Figure:
-    what, drawn = ("Steps", STEPS) if up == "value" else ("Model calls", CALLS)
+def _figure(number: int, target: str, what: Shown) -> Figure:
     return Figure(
-        name=f"growth-{target.partition('.')[2]}{'' if up == 'value' else '-calls'}",
+        name=f"growth-{target.partition('.')[2]}{what.suffix}",
         place=61 + number,
         options={"obeys": ("of",)},
-        title=f"{what} for an SER of {float(target):.0%} against sequence length",
-        under="parallel to the dotted line: proportional to the length; nearly flat: with its logarithm",
-        caption="Both axes are logarithmic. Dotted: one per token, as AR. Missing points were out of reach.",
-        draw=drawn,
-        needs=lambda results: len(samplers(results)) > 1 and bool(own(results, target, up)),
-        own=partial(own, target=target, up=up),
+        title=f"{what.title} for an SER of {float(target):.0%} against sequence length",
+        under=what.under,
+        caption="" if what is DISTANCE else "Dotted: one per token, as AR. Missing points were out of reach.",
+        draw=DRAWN[what],
+        needs=lambda results: len(samplers(results)) > 1 and bool(own(results, target, what)),
+        own=partial(own, target=target, what=what),
     )
 
 
-FIGURES = [_figure(n, t, up) for n, (t, up) in enumerate((t, up) for up in ("value", "model_calls") for t in TARGETS)]
+FIGURES = [_figure(n, target, what) for n, (what, target) in enumerate(product(DRAWN, TARGETS))]
