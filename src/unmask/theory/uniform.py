@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.denoisers.noise import reverse
 from unmask.languages import LanguageLike, load
 from unmask.metrics.enumeration import sequences
 
@@ -53,10 +54,8 @@ def leave_one_out(q: Tensor, level: float, eps: float = 0.0) -> Tensor:
 
 def redraws(q: Tensor, t: float, s: float, eps: float = 0.0) -> Tensor:
     """(V^L, L, V) mu_i(v | x_t): the distribution of every position of the next canvas, given the whole one."""
-    every = sequences(q.shape[0], q.dim())
-    from_noise = noise(t / s, q.shape[0])[every]
-    mu = from_noise * (s * leave_one_out(q, t, eps) + (1 - s) / q.shape[0])
-    return mu / mu.sum(2, keepdim=True)
+    alone, every = leave_one_out(q, t, eps), sequences(q.shape[0], q.dim())
+    return reverse(alone.flatten(0, 1), every.flatten(), t, s).view_as(alone)
 
 
 def moved(p: Tensor, mu: Tensor) -> Tensor:

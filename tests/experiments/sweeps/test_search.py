@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unmask import generate, languages, metrics, score
 from unmask.core.estimates import Estimate
 from unmask.core.search import MOST, Floor, first, least
-from unmask.experiments.jobs.search import fit_slope, steps_at_ser, steps_between
+from unmask.experiments.jobs.search import PILOT_ROWS, fit_slope, steps_at_ser, steps_between, steps_on_grid
 
 
 @given(st.integers(1, 10**6))
@@ -81,6 +81,28 @@ def test_measured_steps_hold_the_exact_ones(start):
     error = (math.log(found.high) - math.log(found.low)) / (2 * 1.96)
     assert abs(math.log(found.value) - math.log(exact)) < 4.9 * error + 0.5 / exact
     assert error < 0.05
+
+
+@pytest.mark.parametrize(("target", "value"), [(0.5, 1), (0.1, 4), (0.01, 8), (0.001, 12)])
+def test_the_grid_finds_the_first_n(target, value):
+    """A curve 2^-N without noise, which no line through 1/N fits."""
+    seen = []
+
+    def count_wrong(steps, rows):
+        seen.append((steps, rows))
+        return round(rows * 0.5**steps)
+
+    found = steps_on_grid(count_wrong, target, 20_000, 64)
+    assert found.value == value
+    assert found.low <= value <= found.high
+    assert {rows for steps, rows in seen if steps < value / 2} <= {PILOT_ROWS}  # far away pilots are enough
+    assert max(steps for steps, _ in seen) <= 2 * value
+
+
+def test_the_grid_ends():
+    assert steps_on_grid(lambda steps, rows: rows, 0.5, 100, 64) is None
+    few = steps_on_grid(lambda steps, rows: 0, 0.001, 10, 64)
+    assert (few.value, few.low, few.high) == (1, 1, math.inf)
 
 
 def test_what_is_never_wrong_needs_one_step():

@@ -14,6 +14,8 @@ from unmask.schedules import deltas
 from unmask.theory.known import exact
 from unmask.theory.sampled import information_curve
 
+GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+
 
 def records(job, **cell):
     found, _ = measure({"job": job} | cell, whole=True)
@@ -21,8 +23,7 @@ def records(job, **cell):
 
 
 def the(job, **cell):
-    (found,) = records(job, **cell)
-    assert found["measure"] == job
+    (found,) = (record for record in records(job, **cell) if record["measure"] == job)
     return found
 
 
@@ -80,9 +81,32 @@ def test_steps_for_ser_is_where_half_are_wrong():
 
 
 def test_steps_for_ser_is_of_the_sampler():
-    """Interval in closed form is for ancestral sampling alone."""
+    """Interval in closed form is for ancestral sampling alone, and so is the line through 1/N."""
     found = the("steps_for_ser", language="interval-5", length=33, sampler="left-to-right", rows=60)
-    assert found["method"] == "likelihood"
+    assert found["method"] == "grid"
+
+
+def test_steps_of_a_sampler_that_repairs():
+    """The first N of the grid that reaches the target, with the bigrams of its rows; all targets use the same rows."""
+    cell = {"language": "interval(width=2)", "length": 16, "sampler": "uniform-ancestral", "rows": 100, "most": 24}
+    cell |= {"schedule": "geometric(last=0.001)"}
+    q = languages.load("interval(width=2)")
+    made = {n: generate(q, rows=100, length=16, steps=n, **{k: cell[k] for k in ("sampler", "schedule")}) for n in GRID}
+    for ser in (0.5, 0.1):
+        first = next(n for n in GRID if score(made[n], q).ser.value <= ser)
+        found = {record["measure"]: record for record in records("steps_for_ser", ser=ser, **cell)}
+        assert found["steps_for_ser"]["value"] == first == found["steps_for_ser"]["model_calls"]
+        pairs = metrics.bigrams(made[first].tokens, q)
+        excess = pairs.entropy_bits - pairs.entropy_bits_of_language
+        assert found["bigram_distance"]["value"] == pairs.total_variation.value
+        assert found["bigram_floor"]["value"] == pairs.total_variation_floor
+        assert found["bigram_entropy_excess"]["value"] == pytest.approx(excess, abs=1e-12)
+
+
+def test_steps_out_of_reach():
+    (found,) = records("steps_for_ser", language="paper-2gram", length=64, sampler="remdm", rows=40, most=2, ser=0.1)
+    assert found["value"] is None
+    assert found["note"] == "SER is above 0.1 at all measured steps up to 2"
 
 
 def test_the_curve_of_interval_is_exact():

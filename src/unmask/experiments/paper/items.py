@@ -26,7 +26,13 @@ ITEMS: dict[str, Item] = {
         item("tables-rebuttal", "the rebuttal's tables: GSM8K, MBPP, HumanEval", rebuttal.cells, rebuttal.CLAIMS),
         item("theorem-4.2", "the number of steps for fluency does not grow with the length", fluency, FLUENCY),
         item("theorem-4.3", "enough steps make SER as low as desired", enough, ENOUGH),
-        item("theorem-4.4", "the number of steps for correctness is proportional to the length", correct, CORRECT),
+        item(
+            "theorem-4.4",
+            "the number of steps for correctness is proportional to the length: a theorem about masks "
+            "(docs/uniform.md has other noise)",
+            correct,
+            CORRECT,
+        ),
         item(
             "lemmas",
             "every lemma of the appendix, compared with enumeration and closed forms",

@@ -83,7 +83,7 @@ def draw(results: Results, what: Shown) -> Any:
     """Both axes logarithmic, but the distance; N = L, as AR, is a dotted line."""
     x = alt.X("place:Q", title="L, the number of tokens", axis=alt.Axis(format="d", grid=False, tickCount=5))
     x = x.scale(type="log", base=2, nice=False, padding=12)
-    y = alt.Y("value:Q", title=what.axis, axis=alt.Axis(format="~s", tickCount=6))
+    y = alt.Y("value:Q", title=what.axis, axis=alt.Axis(format="~g", tickCount=6))
     y = y.scale(zero=True) if what is DISTANCE else y.scale(type="log", nice=False, padding=12)
     scale = alt.Scale(domain=labels(results), range=[FEW[n % len(FEW)] for n in range(len(labels(results)))])
     colour = alt.Color(
