@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.figure import FEW, HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
+from unmask.report.explorer.figure import FEW, GREY, HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
 from unmask.report.explorer.figures.steps import samplers
 from unmask.report.frame import INK
 from unmask.report.results import Point, Results
@@ -18,13 +18,14 @@ from unmask.report.results import Point, Results
 MEASURE = "steps_for_ser"
 TARGETS = ("0.5", "0.1", "0.01")
 PLAIN = "linear"
+LOOKS = (INK, *FEW, GREY)  # of masks, then of the others
 MASKS, UNIFORM = "ancestral", "uniform-ancestral"
 
 
 def label(point: Point) -> str:
     """The sampler, and its schedule if it is not the linear one of masks."""
     names = {MASKS: "masks", UNIFORM: "uniform noise"}
-    name = names.get(point["sampler"], point["sampler"])
+    name = names.get(point["sampler"]) or str(point["sampler"])
     return name if point["schedule"] == PLAIN and point["sampler"] != UNIFORM else f"{name}, {point['schedule']}"
 
 
@@ -85,7 +86,8 @@ def draw(results: Results, what: Shown) -> Any:
     x = x.scale(type="log", base=2, nice=False, padding=12)
     y = alt.Y("value:Q", title=what.axis, axis=alt.Axis(format="~g", tickCount=6))
     y = y.scale(zero=True) if what is DISTANCE else y.scale(type="log", nice=False, padding=12)
-    scale = alt.Scale(domain=labels(results), range=[FEW[n % len(FEW)] for n in range(len(labels(results)))])
+    names = labels(results)
+    scale = alt.Scale(domain=names, range=[LOOKS[n % len(LOOKS)] for n in range(len(names))])
     colour = alt.Color(
         "series:N", scale=scale, legend=alt.Legend(title=None, orient="bottom", columns=1, labelLimit=400)
     )
