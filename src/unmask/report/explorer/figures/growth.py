@@ -10,9 +10,9 @@ from typing import Any
 import altair as alt
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.figure import FEW, GREY, HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
+from unmask.report.explorer.figure import FEW, HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
 from unmask.report.explorer.figures.steps import samplers
-from unmask.report.frame import INK
+from unmask.report.frame import GREY, INK
 from unmask.report.results import Point, Results
 
 MEASURE = "steps_for_ser"
