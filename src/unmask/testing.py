@@ -3,10 +3,10 @@
     with FakeServer(faults=["temperature"]) as server:
         unmask.endpoint.audit(server.url, "fake")
 
-The language is a Markov chain over the words 1 to 6: the first word is k with probability WEIGHTS[k], and k words after
-j has probability WEIGHTS[k - j mod 6]. Temperature T raises each of them to the power 1/T. An answer to a prompt with
-"one digit" has one word; others end with their budget of tokens, at most LONGEST. One word is one token. Each block of
-BLOCK tokens takes a forward pass per four tokens and one that commits it; the prompt takes one more.
+The language is a Markov chain over the words 1 to 6: the first word is k with probability WEIGHTS[k - 1], and word k
+follows j with probability WEIGHTS[k - j - 1 mod 6]. Temperature T raises each of them to the power 1/T. An answer to
+a prompt with "one digit" has one word; others end with their budget of tokens, at most LONGEST. One word is one token.
+Each block of BLOCK tokens takes a forward pass per four tokens and one that commits it; the prompt takes one more.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from unmask.endpoint.wire import Head
 
 WEIGHTS = (0.3, 0.25, 0.15, 0.12, 0.1, 0.08)
 BLOCK, LONGEST, USUAL = 32, 256, 64  # tokens of a block, at most, and without a given number
-WINDOW = 0.03  # seconds for requests to meet, with the faults that need two of them
+WINDOW = 0.01  # seconds for requests to meet, with the faults that need two of them
 BEHAVIOR = {
     "temperature": "always writes the most likely token",
     "swallow": "ignores fields that it does not know",
     "seed": "ignores the seed",
-    "load": "writes other answers while more than four requests are under way",
+    "load": "writes 6 while more than four requests are under way",
     "repetition": "ends a repeated answer with padding",
-    "padding": "writes other answers beside a longer prompt",
+    "padding": "writes 6 beside a much longer prompt",
     "boundaries": "fills the last block, beyond the given number of tokens",
     "empty": "leaves the content empty while it thinks",
     "chunks": "sends the whole text in each chunk",
@@ -60,15 +60,9 @@ WIRE = {
     "status-429": "asks to come back after 0 s",
     "status-500": "fails",
 }
-FIELDS = {
-    "temperature": (0, 2),
-    "top_p": (0, 1),
-    "seed": None,
-    "max_tokens": (1, LONGEST),
-    "stop": None,
-    "stream": None,
-}
-FIELDS |= {"messages": None, "prompt": None, "text": None, "model": None, "stream_options": None, "rid": None}
+SPANS = {"temperature": (0, 2), "top_p": (0, 1), "max_tokens": (1, LONGEST)}
+KINDS: dict[str, Any] = {"stop": str | list, "seed": int, "rid": str, "stream": bool, "stream_options": dict}
+KINDS |= dict.fromkeys(("messages", "prompt", "text", "model"), object)
 CHAT = {"chat_template_kwargs", "logprobs", "top_logprobs", "stream_mode"}
 OWN = {
     "openai-chat": CHAT,
@@ -129,11 +123,8 @@ class FakeServer:
 
     def reply(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         if method == "GET":
-            return (
-                _json(200, {"object": "list", "data": [{"id": "fake"}]})
-                if path == "/v1/models"
-                else _refused("path", 404)
-            )
+            name = "fake-mercury" if self.dialect.name == "mercury" else "fake"
+            return _json(200, {"data": [{"id": name}]}) if path == "/v1/models" else _refused("path", 404)
         with self._lock:
             self.count += 1
             number = self.count
@@ -187,7 +178,9 @@ class FakeServer:
         if "boundaries" in self.faults:
             tokens = -(-tokens // BLOCK) * BLOCK
         short = "one digit" in prompt
-        words = self.words(1 if short else tokens, temperature, content.get("top_p", 1.0), rng, self._shift(prompt))
+        words = self.words(1 if short else tokens, temperature, content.get("top_p", 1.0), rng)
+        if self._disturbed(prompt):
+            words = ["6 "] * len(words)
         if self.text is not None:
             words = [*self.text(prompt, rng).splitlines(keepends=True)][:tokens]
         finish = "stop" if short or self.text is not None else "length"
@@ -205,30 +198,30 @@ class FakeServer:
 
     def _refusal(self, content: Mapping[str, Any]) -> str:
         """The first field that is unknown or has an impossible value."""
-        own = OWN.get(self.dialect.name, set())
         for name, value in content.items():
-            if name in FIELDS:
-                span = FIELDS[name]
+            if name in SPANS:
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                if span is not None and not (number and span[0] <= value <= span[1]):
-                    return name
-            elif name not in own and "swallow" not in self.faults:
+                bad = not (number and SPANS[name][0] <= value <= SPANS[name][1])
+            else:
+                known = name in KINDS or name in OWN.get(self.dialect.name, ())
+                bad = not (isinstance(value, KINDS.get(name, object)) if known else "swallow" in self.faults)
+            if bad:
                 return name
         return ""
 
-    def _shift(self, prompt: str) -> int:
-        """By how much the words of an answer are wrong: 0 without the faults of load and padding."""
+    def _disturbed(self, prompt: str) -> bool:
+        """Whether other requests change the answer: never without the faults of load and padding."""
         if not self.faults.keys() & {"load", "padding"}:
-            return 0
+            return False
         time.sleep(WINDOW)
         with self._lock:
             lengths = list(self._under_way.values())
         crowd = "load" in self.faults and len(lengths) > 4
-        return 3 if crowd or ("padding" in self.faults and max(lengths) > 4 * len(prompt)) else 0
+        return crowd or ("padding" in self.faults and max(lengths) > 4 * len(prompt))
 
     @staticmethod
     def probabilities(before: int, temperature: float, top_p: float = 1.0) -> list[float]:
-        """The probabilities of the next word, 1 to 6, after `before`, which is 0 at the beginning."""
+        """The probabilities of the words 1 to 6 after the word `before`, which is 6 at the beginning."""
         weights = [WEIGHTS[(k - before) % 6] for k in range(6)]
         if temperature == 0:
             return [float(weight == max(weights)) for weight in weights]
@@ -240,11 +233,11 @@ class FakeServer:
                 total += powers[k]
         return [power / total if k in likely else 0.0 for k, power in enumerate(powers)]
 
-    def words(self, many: int, temperature: float, top_p: float, rng: random.Random, shift: int = 0) -> list[str]:
-        written, last = [], 0
+    def words(self, many: int, temperature: float, top_p: float, rng: random.Random) -> list[str]:
+        written, last = [], 6
         for _ in range(many):
-            last = rng.choices(range(6), self.probabilities(last, temperature, top_p))[0]
-            written.append(f"{(last + shift) % 6 + 1} ")
+            last = rng.choices(range(1, 7), self.probabilities(last, temperature, top_p))[0]
+            written.append(f"{last} ")
         return written
 
     def _answered(
@@ -312,6 +305,8 @@ class FakeServer:
         if "order" not in self.faults:
             rng.shuffle(order)
         before, shown = "".join(word for block in blocks[:at] for word in block), ["_ "] * len(order)
+        if self.dialect.name == "diffulex":  # whose drafts are of the block alone
+            before = ""
         drafts = []
         for step in range(0, len(order), 4):
             for position in order[step : step + 4]:
@@ -366,7 +361,7 @@ class FakeServer:
         return {"choices": [choice], "usage": usage}
 
     def _logprobs(self, temperature: float) -> dict[str, Any]:
-        odds = self.probabilities(0, temperature * 2 if "logits" in self.faults else temperature)
+        odds = self.probabilities(6, temperature / 2 if "logits" in self.faults else temperature)
         logarithms = {f"{k + 1}": math.log(p) for k, p in enumerate(odds) if p}
         if not self.dialect.chat:
             return {"top_logprobs": [logarithms]}

@@ -260,7 +260,7 @@ class _Reading:
             if self.first_text is None and self.text:
                 self.first_text = self.passed()
             return
-        content = _json(wire.whole(head, most), "the answer")
+        content = read_json(wire.whole(head, most), "the answer")
         if (error := dig(content, ("error",))) is not None:
             raise Failed("server_error", f"status 200 with an error: {_message(error)}")
         text = dig(content, self.dialect.text)
@@ -281,13 +281,15 @@ class _Reading:
         if event.data == "[DONE]":
             self.ended = True
             return True
-        content = _json(event.data.encode(), "an event")
+        content = read_json(event.data.encode(), "an event")
         kind = self.dialect.kind(event.name, content, self.body)
         if event.name == "error" or content.get("error") is not None or content.get("type") == "error":
             message = _message(content.get("error") or content)
             raise Failed("server_error", f"an error within a stream of status 200: {message}")
         text = _text(dig(content, self.dialect.chunk))
         draft = text if kind == CANVAS else _text(dig(content, self.dialect.draft))
+        if draft and self.dialect.kinds:  # of the text after the finished one
+            draft = "".join([*pieces, draft])
         if draft:
             self.drafts.append(draft)
         if kind == APPEND:
@@ -331,7 +333,7 @@ def refusal(head: Head) -> tuple[str, str, str]:
         where = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}"
         return "refused", f"status {head.status} redirects to {cut(where)}; redirects are not followed", ""
     try:
-        content: Any = _json(wire.whole(head, wire.PIECE), "the error")
+        content: Any = read_json(wire.whole(head, wire.PIECE), "the error")
     except Failed:
         content = None
     error = dig(content, ("error", "detail")) or content
@@ -341,7 +343,7 @@ def refusal(head: Head) -> tuple[str, str, str]:
     return outcome, message, str(param or "")
 
 
-def _json(content: bytes, what: str) -> dict[str, Any]:
+def read_json(content: bytes, what: str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
