@@ -182,7 +182,8 @@ class FakeServer:
         if self._disturbed(prompt):
             words = ["6 "] * len(words)
         if self.text is not None:
-            words = [*self.text(prompt, rng).splitlines(keepends=True)][:tokens]
+            answer = self.text(prompt, rng)
+            words = [answer[at : at + 2] for at in range(0, len(answer), 2)][:tokens]
         finish = "stop" if short or self.text is not None else "length"
         stop = content.get("stop") or []
         for end in [stop] if isinstance(stop, str) else stop:

@@ -15,6 +15,7 @@ waiting time is uniform in [0, min(60, 0.5 * 2^n)] s (full jitter), or the serve
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import random
@@ -28,7 +29,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from unmask.core.errors import cut, plain
+from unmask.core.errors import UnmaskError, cut, plain
 from unmask.endpoint import wire
 from unmask.endpoint.dialects import APPEND, CANVAS, Dialect, dig
 from unmask.endpoint.wire import Event, Exchange, Failed, Head, Limits, Link
@@ -382,13 +383,26 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.file = open(path, "a+b")  # noqa: SIM115 - closed by close()
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.file.close()
+            raise UnmaskError(
+                f"another process writes {cut(str(path))}. Wait for it, or take another --store"
+            ) from error
         self.file.seek(0)
         self.answers: dict[str, str] = {}  # outcomes by key, the last of each
         good = 0
         for line in self.file:
             if not line.endswith(b"\n"):
                 break
-            answer = msgspec.json.decode(line, type=Answer)
+            try:
+                answer = msgspec.json.decode(line, type=Answer)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                self.file.close()
+                raise UnmaskError(
+                    f"{cut(str(path))}, byte {good} is not an answer: {error}. Delete the line"
+                ) from error
             self.answers[answer.key] = answer.outcome
             good += len(line)
         self.file.truncate(good)

@@ -16,6 +16,7 @@ from unmask.core.reading import fit, read_lines
 
 MOST = 2**32  # bytes of a file
 TOO_LONG = "prompt too long"
+UNANSWERED = ("empty", "refused", "timeout", "transport", "server_error", "malformed")  # outcomes of an endpoint
 
 
 class Sample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -41,6 +42,11 @@ class Sample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     why: str = ""  # the reason for right=False
     values: dict[str, float] = {}  # further numbers of the task
     sandbox: str = ""  # the sandbox in which a program was run
+    reported_tokens: int | None = None  # number of tokens by an endpoint that does not return them
+
+    @property
+    def answered(self) -> bool:
+        return self.reason != TOO_LONG and self.reason not in UNANSWERED
 
     @property
     def needed(self) -> int:

@@ -15,7 +15,7 @@ from unmask.core import progress
 from unmask.core.cores import count
 from unmask.hub.answering import before_any
 from unmask.tasks import TASKS, Item, Task
-from unmask.tasks.sample import TOO_LONG, Sample
+from unmask.tasks.sample import Sample
 
 if TYPE_CHECKING:
     from unmask.sandbox import Sandbox
@@ -41,8 +41,8 @@ def checked(
 
 def _read(task: Task, item: Item, sample: Sample) -> Sample:
     text = before_any(sample.text, sample.about["how"]["until"])
-    if sample.reason == TOO_LONG:
-        return msgspec.structs.replace(sample, answer=None, why=TOO_LONG, right=None, values={})
+    if not sample.answered:
+        return msgspec.structs.replace(sample, answer=None, why=sample.reason, right=None, values={})
     answer = task.answer(item, text)
     why = "" if answer is not None else NO_ANSWER
     values = dict(task.values(item, answer))

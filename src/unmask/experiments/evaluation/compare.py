@@ -21,7 +21,7 @@ import torch
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
-from unmask.tasks.sample import TOO_LONG, Sample
+from unmask.tasks.sample import Sample
 
 LEVEL = 0.05
 POWER = 0.8
@@ -95,7 +95,7 @@ def _fractions(samples: Sequence[Sample]) -> dict[str, float]:
     """The fraction of right samples of each item."""
     verdicts: dict[str, list[bool]] = {}
     for sample in samples:
-        if sample.right is None and sample.reason != TOO_LONG:
+        if sample.right is None and sample.answered:
             why = f": {sample.why}" if sample.why else ""
             raise UnmaskError(f"item {sample.item} has no verdict{why}; nothing can be compared")
         verdicts.setdefault(sample.item, []).append(bool(sample.right))

@@ -23,7 +23,7 @@ def summary(settings: Sequence[Group]) -> list[dict[str, Any]]:
 
 def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, Any]:
     entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
-    estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
+    estimates = {"accuracy": group.accuracy, "accuracy_of_all": group.accuracy_of_all, "perplexity": group.perplexity}
     estimates |= {name: group.value(name) for name in group.valued}
     estimates |= {f"pass@{k}": group.passed(k) for k in _passed(group)}
     entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
@@ -50,9 +50,10 @@ def table(settings: Sequence[Group]) -> list[Grid]:
         else:
             values = [
                 _share(group.accuracy) if group.written else "not measured",
+                _share(group.accuracy_of_all),
                 *(_share(group.passed(k)) for k in _passed(first)),
             ]
-            values += [_share(group.value(name)) for name in first.valued]
+            values += [_value(name, group.value(name)) for name in first.valued]
         against = beside(group, settings)
         values.append("" if against is None else f"{against.verdict}, {against.difference.points}")
         published = ", ".join(f"{one.figure:.1f}%" for one in figures(group.settings))
@@ -63,7 +64,7 @@ def table(settings: Sequence[Group]) -> list[Grid]:
         memory = spent["memory"]
         shown += ["" if ratio is None else f"{ratio:.2f}", "" if memory is None else size(int(memory))]
         cost.append([label, *shown])
-    measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy"]
+    measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy", "of all"]
     if first.perplexity is None:
         measured += [*(f"pass@{k}" for k in _passed(first)), *(name.replace("_", " ") for name in first.valued)]
     task = first.settings["task"]
@@ -119,6 +120,11 @@ def _share(estimate: Estimate | None) -> str:
     if estimate is None:
         return ""
     return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
+
+
+def _value(name: str, estimate: Estimate | None) -> str:
+    """A fraction as a percentage; a speed or a time as it is."""
+    return _text(estimate) if "second" in name else _share(estimate)
 
 
 def _text(estimate: Estimate | None) -> str:
