@@ -2,6 +2,7 @@
 
 from benchmarks import (
     causal,
+    endpoint,
     gap,
     generation,
     networks,
@@ -29,4 +30,5 @@ if __name__ == "__main__":
         vocabulary.measure,
         open_models.measure,
         pages.measure,
+        endpoint.measure,
     )

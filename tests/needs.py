@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECLARED = {"": PROJECT["project"]["dependencies"]} | PROJECT["project"]["optional-dependencies"]
 PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "bwrap": ("bwrap",), "make": ("make",)}
+PROGRAMS |= {"openssl": ("openssl",)}
 
 
 def plain(requirement: str) -> str:

@@ -80,8 +80,7 @@ class Reply(NamedTuple):
 class FakeServer:
     """One server of one dialect. faults: names of BEHAVIOR and WIRE, or their probabilities.
 
-    text: the answer to a prompt in place of the language's, for tasks. It listens inside a `with` block; `link` answers
-    within this process.
+    text: the answer to a prompt in place of the language's, for tasks. `link` answers within this process.
     """
 
     def __init__(
@@ -102,7 +101,8 @@ class FakeServer:
         self._under_way: dict[int, int] = {}  # lengths of the prompts
         self._lock = threading.Lock()
 
-    def __enter__(self) -> FakeServer:
+    def start(self) -> FakeServer:
+        """Listen, until `stop`; a `with` block does both."""
         self._http = _Server(("127.0.0.1", self.port), _Handler)
         self._http.fake = self
         self.port = self._http.server_address[1]
@@ -110,9 +110,11 @@ class FakeServer:
         threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self, *_: object) -> None:
         self._http.shutdown()
         self._http.server_close()
+
+    __enter__, __exit__ = start, stop
 
     @contextmanager
     def link(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Iterator[Head]:
@@ -181,10 +183,11 @@ class FakeServer:
         words = self.words(1 if short else tokens, temperature, content.get("top_p", 1.0), rng)
         if self._disturbed(prompt):
             words = ["6 "] * len(words)
+        finish = "stop" if short else "length"
         if self.text is not None:
             answer = self.text(prompt, rng)
             words = [answer[at : at + 2] for at in range(0, len(answer), 2)][:tokens]
-        finish = "stop" if short or self.text is not None else "length"
+            finish = "length" if len(answer) > 2 * tokens else "stop"
         stop = content.get("stop") or []
         for end in [stop] if isinstance(stop, str) else stop:
             if end in (text := "".join(words)):

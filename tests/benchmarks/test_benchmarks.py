@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import causal, gap, generation, networks, pages, passes, peers, scaling, sweeps, training, vocabulary
+from benchmarks import (
+    causal,
+    endpoint,
+    gap,
+    generation,
+    networks,
+    pages,
+    passes,
+    peers,
+    scaling,
+    sweeps,
+    training,
+    vocabulary,
+)
 from benchmarks.timing import Report, Work, agree
 from tests.needs import needs
 from tests.sparing import held_out_in_part, in_this_process
@@ -30,7 +43,7 @@ def peer_name(request) -> str:
 @pytest.mark.rotates(3)
 @pytest.mark.parametrize(
     "part",
-    [passes, causal, generation, scaling, networks, gap, training, sweeps, vocabulary, pages],
+    [passes, causal, generation, scaling, networks, gap, training, sweeps, vocabulary, pages, endpoint],
     ids=lambda part: part.__name__,
 )
 def test_runs_and_reports(part, report, capsys, monkeypatch):

@@ -89,8 +89,8 @@ def executed(text: str, page: Path, here: Path) -> str:
 
 
 def console(step: str) -> str:
-    """A command and the output of it."""
-    program, *arguments = shlex.split(step.replace("\\\n", " "))
+    """A command and the output of it; $NAME is an environment variable that the page has set."""
+    program, *arguments = shlex.split(os.path.expandvars(step.replace("\\\n", " ")))
     assert program == "unmask"
     usual = (0, 1) if arguments[0] == "diff" else (0,)  # 1: the traces differ
     return f"$ {step}" + printed(lambda a: main(a) in usual or pytest.fail(f"{a} failed"), arguments)

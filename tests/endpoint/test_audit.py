@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unmask import UnmaskError
-from unmask.endpoint import DIALECTS, audit, exact
+from unmask.endpoint import DIALECTS, audit, exact, probe
 from unmask.endpoint.exact import one_sample, two_samples
 from unmask.endpoint.suite import ALARM, DIE, LEVEL, TESTS, requests, written
 from unmask.testing import BEHAVIOR, WEIGHTS, FakeServer
@@ -36,7 +36,7 @@ def test_the_audit_names_each_fault(fault):
     assert set(found.red) == {fault} | ALSO.get(fault, set())
     unknown = {one.test for one in found.verdicts if one.verdict == "unknown"}
     assert unknown == HIDES.get(fault, set())
-    assert found.requests == sum(one.requests for one in found.verdicts) + 2 + 2 * len(found.fields) <= requests(60)
+    assert found.requests == sum(one.requests for one in found.verdicts) + 2 + 2 * len(probe.FIELDS) <= requests(60)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -47,8 +47,13 @@ def test_a_server_without_a_fault_is_green_in_every_dialect(dialect):
     unknown = {one.test for one in found.verdicts if one.verdict == "unknown"}
     hidden = {"order", "logits"} if dialect == "sglang-generate" else {"logits"} if dialect == "diffulex" else set()
     assert unknown == ({"forwards", "logits"} if dialect == "mercury" else hidden)
-    assert found.fields["temperature"] == "obeyed"
+    assert (found.fields["temperature"], found.fields["seed"]) == ("obeyed", "obeyed")
     assert found.fields["min_p"] == "refused"
+
+
+@pytest.mark.parametrize(("fault", "field"), [("temperature", "temperature"), ("seed", "seed"), ("swallow", "min_p")])
+def test_the_capability_record_names_ignored_fields(fault, field):
+    assert audited(FakeServer(faults=[fault]), draws=20).fields[field] == "ignored"
 
 
 def test_a_stream_that_is_cut_is_named():
@@ -89,6 +94,7 @@ def test_refused_temperatures_are_no_fault():
     found = audited(Strict())
     assert found.red == []
     assert found["temperature"].verdict == "unknown"
+    assert found.fields["temperature"] == "unknown"
     assert found["chunks"].verdict == "green"  # the seed determines the answer
 
 

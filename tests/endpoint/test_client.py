@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.needs import needs
 from unmask import UnmaskError
 from unmask.endpoint import DIALECTS, Client, Limits, Query
 from unmask.endpoint.client import OUTCOMES, Failed, Journal
@@ -128,7 +131,7 @@ def test_a_key_comes_from_the_environment_and_leaves_no_trace(monkeypatch, tmp_p
     with FakeServer(text=lambda prompt, rng: "your key is sk-secret") as server:
         server.requests = []
         journal = Journal(tmp_path / "answers.jsonl")
-        client(server).ask_all([ASKED], record=journal)
+        client(server).ask_all([ASKED._replace(fields={"max_tokens": 20})], record=journal)
         journal.close()
         assert server.requests[0]["headers"]["Authorization"] == "Bearer sk-secret"
     written = (tmp_path / "answers.jsonl").read_text()
@@ -160,6 +163,25 @@ def test_no_server_and_no_certificate():
         answer = Client(link, CHAT, sleep=lambda wait: None).ask(ASKED)
     assert (answer.outcome, answer.attempts) == ("transport", 1)
     assert "no secure connection to 127.0.0.1" in answer.error
+
+
+@needs("openssl")
+def test_a_certificate_of_a_stranger(tmp_path, monkeypatch):
+    """It is refused, unless SSL_CERT_FILE names it."""
+    files = [str(tmp_path / name) for name in ("key.pem", "own.pem")]
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*words, "-keyout", files[0], "-out", files[1], *names], check=True, capture_output=True)
+    secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    secure.load_cert_chain(files[1], files[0])
+    with FakeServer() as server:
+        server._http.socket = secure.wrap_socket(server._http.socket, server_side=True)
+        url = server.url.replace("http:", "https:")
+        answer = Client(Link(url, SHORT), CHAT, sleep=lambda wait: None).ask(ASKED)
+        assert (answer.outcome, answer.attempts) == ("transport", 1)
+        assert "no secure connection to 127.0.0.1: CERTIFICATE_VERIFY_FAILED" in answer.error
+        monkeypatch.setenv("SSL_CERT_FILE", files[1])
+        assert Client(Link(url), CHAT).ask(ASKED).outcome == "truncated"
 
 
 def read(*pieces):
@@ -260,3 +282,18 @@ def test_an_interruption_waits_for_the_answers_under_way():
         client(server).ask_all((ASKED._replace(number=n) for n in range(500)), 4, record, stop)
         assert 10 <= len(answers) <= 14
         assert server.count == len(answers)
+
+
+def test_ctrl_c_waits_for_the_answers_under_way():
+    """Those that the server has answered are recorded."""
+    with FakeServer() as server:
+        answers = []
+
+        def record(answer):
+            answers.append(answer)
+            if len(answers) == 10:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        with pytest.raises(KeyboardInterrupt):
+            client(server).ask_all((ASKED._replace(number=n) for n in range(2000)), 4, record)
+        assert 10 <= server.count == len(answers) < 2000

@@ -214,6 +214,7 @@ class Client:
             **{name: getattr(reading, name) for name in FIELDS},
         )
         answer.text, answer.reasoning = self._hidden(answer.text), self._hidden(answer.reasoning)
+        answer.drafts = list(map(self._hidden, answer.drafts))
         return answer, again, after
 
     def _hidden(self, text: str) -> str:

@@ -23,6 +23,7 @@ from unmask.endpoint.client import Answer, Client, Query
 from unmask.endpoint.wire import Exchange, Limits
 
 RED, GREEN, UNKNOWN = "red", "green", "unknown"
+OBEYED = {RED: probe.IGNORED, GREEN: probe.OBEYED, UNKNOWN: probe.UNKNOWN}
 ALARM = 0.01  # the largest probability of a red test for a server without a fault
 DIE = "Roll a fair die. Answer with one digit from 1 to 6 and nothing else."
 LONG = "Write random digits from 1 to 6, separated by spaces. Go on without an end."
@@ -106,8 +107,14 @@ def audit(
             shown = detail if value is None else f"{detail}; p = {value:.2g}"
             verdicts.append(Verdict(test, verdict, plain(shown), value, client.sent - before))
             advance(1)
+    behavior = {one.test: OBEYED[one.verdict] for one in verdicts if one.test in ("temperature", "seed")}
+    fields = suite.fields | {
+        name: verdict for name, verdict in behavior.items() if suite.fields.get(name) != probe.REFUSED
+    }
+    if suite.seeded[0].outcome == "refused":
+        fields["seed"] = probe.REFUSED
     seconds = time.monotonic() - began
-    return Audit(url, client.model, client.dialect.name, suite.fields, tuple(verdicts), client.sent, seconds)
+    return Audit(url, client.model, client.dialect.name, fields, tuple(verdicts), client.sent, seconds)
 
 
 def requests(draws: int) -> int:
