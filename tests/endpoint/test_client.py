@@ -104,6 +104,7 @@ def test_every_item_is_accounted_for_with_a_server_that_fails_in_five_ways():
     assert 0 < counted["malformed"] < 70
     assert 0 < counted["transport"] < 70
     assert counted["truncated"] > 850
+    assert {answer.attempts for answer in answers} == {1}  # a malformed answer does not break the connection after it
 
 
 def test_nothing_is_sent_that_was_not_asked_for():

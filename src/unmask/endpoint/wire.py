@@ -155,6 +155,7 @@ class Link:
         if self.proxy is not None and self.scheme == "http":
             target = f"http://{self.host}{f':{self.port}' if self.port else ''}{target}"
         named = dict(headers) | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+        response = None
         try:
             response = _answered(connection, plain, clock, (method, target, body, named), new)
             clock.headed = True
@@ -174,8 +175,9 @@ class Link:
                 return piece
 
             yield Head(response.status, {name.lower(): value for name, value in response.getheaders()}, read)
-            response.close()
         finally:
+            if response is not None:
+                response.close()
             if not whole:
                 self.close()
 
