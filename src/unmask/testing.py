@@ -281,8 +281,8 @@ class FakeServer:
         )
         chunks: list[Any] = []
         for n, part in enumerate(whole if replaces else pieces):
-            drafts = self._drafts(blocks, n, rng) if drafting else []
-            chunks += [self._drafted(draft) for draft in drafts]
+            if drafting:
+                chunks += self._drafts(blocks, n, rng)
             if name == "mercury" and drafting:
                 continue
             chunks.append({"type": "append", "text": part} if name == "diffulex" else self._chunk(part))
@@ -303,27 +303,23 @@ class FakeServer:
                 chunks.append({"choices": [], "usage": last["usage"]})
         return _events(chunks)
 
-    def _drafts(self, blocks: list[list[str]], at: int, rng: random.Random) -> list[str]:
-        """The texts of a block while it is written, four words at a time, in random order."""
+    def _drafts(self, blocks: list[list[str]], at: int, rng: random.Random) -> list[dict[str, Any]]:
+        """The chunks of a block while it is written, four words at a time, in random order."""
         order = list(range(len(blocks[at])))
         if "order" not in self.faults:
             rng.shuffle(order)
-        before, shown = "".join(word for block in blocks[:at] for word in block), ["_ "] * len(order)
-        if self.dialect.name == "diffulex":  # whose drafts are of the block alone
-            before = ""
-        drafts = []
+        before, shown, chunks = "".join(word for block in blocks[:at] for word in block), ["_ "] * len(order), []
         for step in range(0, len(order), 4):
             for position in order[step : step + 4]:
                 shown[position] = blocks[at][position]
-            drafts.append(before + "".join(shown))
-        return drafts
-
-    def _drafted(self, text: str) -> dict[str, Any]:
-        if self.dialect.name == "diffulex":
-            return {"type": "buffer_snapshot", "text": text}
-        if self.dialect.name == "mercury":
-            return self._chunk(text)
-        return self._chunk("") | {"canvas": {"offset": 0, "text": text}}
+            if self.dialect.name == "diffulex":  # whose drafts are of the block alone
+                chunks.append({"type": "buffer_snapshot", "text": "".join(shown)})
+            elif self.dialect.whole:
+                chunks.append(self._chunk(before + "".join(shown)))
+            else:
+                edits = [[at * BLOCK + position, shown[position], None] for position in order[step : step + 4]]
+                chunks.append(self._chunk("") | {"edits": edits})
+        return chunks
 
     def _chunk(self, text: str, finish: str | None = None) -> dict[str, Any]:
         if self.dialect.name == "sglang-generate":

@@ -19,6 +19,7 @@ def test_audit_of_a_server(run):
         assert "1 red, 13 green, 0 unknown, in" in ran.out
     assert "unmask audit needs SAMPLES, or --endpoint URL" in run("audit").err
     assert "exclude each other" in run("audit", "x.npy", "--endpoint", server.url).err
+    assert "timeout total is 0.0; expected a positive number" in run("audit", "--endpoint", "x", "--timeout", 0).err
     ran = run("audit", "--endpoint", server.url)
     assert (ran.code, "no connection to 127.0.0.1" in ran.err) == (2, True)
 

@@ -12,7 +12,7 @@ import pytest
 from unmask import UnmaskError
 from unmask.endpoint import DIALECTS, audit, exact, probe
 from unmask.endpoint.exact import one_sample, two_samples
-from unmask.endpoint.suite import ALARM, DIE, LEVEL, TESTS, requests, written
+from unmask.endpoint.suite import ALARM, DIE, LEVEL, TESTS, edited, requests, written
 from unmask.testing import BEHAVIOR, WEIGHTS, FakeServer
 
 ALSO = {  # other tests that the same fault breaks
@@ -145,6 +145,7 @@ def test_times_of_characters_from_drafts():
     assert written(["_ _ _", "_ 2 _", "1 2 _", "1 2 3"]) == [2, 1, 3]
     assert written(["_", "1", "1 _", "1 2"]) == [1, 3]
     assert written([]) == []
+    assert edited([[3, 1], [0], [3, 2]]) == [1, 0, 2, 2]
 
 
 def test_prompts_are_those_that_the_fake_server_knows():

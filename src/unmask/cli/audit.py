@@ -23,6 +23,7 @@ def command(
     dialect: str = "auto",
     draws: int = 100,
     block: int = 32,
+    timeout: float = 600.0,
     out: File = None,
 ) -> Answer:
     """Test a generation loop for bugs, or a deployed server for ignored fields.
@@ -62,6 +63,7 @@ def command(
         dialect: Protocol: auto, openai-chat, openai-completions, sglang-generate, diffulex or mercury.
         draws: Answers in each sample of a distribution; an audit takes about 7 times this number of requests.
         block: Tokens that the server generates at once.
+        timeout: Seconds for one answer.
         out: JSON file of the audit of a server.
         json: Print one JSON object with all numbers.
     """
@@ -73,7 +75,7 @@ def command(
     from unmask.core.tables import rows_of
 
     if endpoint is not None:
-        return _server(endpoint, samples, out, model=model, dialect=dialect, draws=draws, block=block)
+        return _server(endpoint, samples, out, model=model, dialect=dialect, draws=draws, block=block, timeout=timeout)
     if samples is None or language is None:
         missing = "SAMPLES" if samples is None else "--language LANGUAGE"
         raise UnmaskError(f"unmask audit needs {missing}, or --endpoint URL. See `unmask audit --help`")
@@ -86,7 +88,7 @@ def command(
     return Answer(result.to_dict(), rows if verbose else brief)
 
 
-def _server(endpoint: str, samples: File, out: File, **how: Any) -> Answer:
+def _server(endpoint: str, samples: File, out: File, timeout: float, **how: Any) -> Answer:
     from unmask import endpoint as servers
     from unmask.core.errors import UnmaskError
     from unmask.core.files import check_writable, write_json
@@ -95,7 +97,7 @@ def _server(endpoint: str, samples: File, out: File, **how: Any) -> Answer:
         raise UnmaskError("SAMPLES and --endpoint exclude each other. Leave one of them out")
     if out is not None:
         check_writable(out)
-    result = servers.audit(endpoint, **how)
+    result = servers.audit(endpoint, limits=servers.Limits(total=timeout), **how)
     if out is not None:
         write_json(out, result.to_dict())
     return Answer(result.to_dict(), result.table())

@@ -67,6 +67,7 @@ class Server:
         concurrency: Numbers of requests at the same time; each is measured. (default: 1)
         send: Fields of each request, as name=JSON. With seed=N, each item gets its own seed.
         drop: Fields not to send, for example max_tokens.
+        timeout: Seconds for one answer.
         prices: JSON file: {"MODEL": {"in": 0.25, "out": 0.75}}, USD per million tokens.
         max_usd: Stop before the next request when the answers have cost this much.
     """
@@ -76,6 +77,7 @@ class Server:
     concurrency: Counts = ()
     send: Assignments = ()
     drop: Names = ()
+    timeout: float = 600.0
     prices: File = None
     max_usd: Number = None
 
@@ -313,6 +315,7 @@ def _remote(server: Server, options: dict[str, Any], store: Path, allowed: bool,
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
     from unmask.core.reading import from_json
+    from unmask.endpoint import Limits
     from unmask.experiments.evaluation.remote import Remote, evaluate_endpoint
     from unmask.tasks import TASKS
 
@@ -324,6 +327,7 @@ def _remote(server: Server, options: dict[str, Any], store: Path, allowed: bool,
         send[name] = from_json(value, Any, f"--send {name}")
     seed = send.pop("seed", None)
     options |= {"send": send | dict.fromkeys(server.drop), "seed": seed, "prices": server.prices}
+    options |= {"limits": Limits(total=server.timeout)}
     options |= {"dialect": server.dialect, "concurrency": server.concurrency or (1,), "max_usd": server.max_usd}
     programs = TASKS.make(options["task"]).kind == "programs"
     if programs and not allowed:

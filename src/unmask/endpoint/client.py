@@ -80,6 +80,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     first_text: float | None = None  # the first text that does not change later
     chunks: list[Chunk] = []
     drafts: list[str] = []
+    edits: list[list[int]] = []  # positions that each chunk of edits changes
 
     @property
     def answered(self) -> bool:
@@ -150,7 +151,7 @@ class Client:
         waiting, lock, stop = enumerate(queries), threading.Lock(), stop or threading.Event()
         errors: list[BaseException] = []
 
-        def work() -> None:
+        def work(ended: threading.Event) -> None:
             try:
                 while not stop.is_set():
                     with lock:
@@ -168,17 +169,18 @@ class Client:
                 stop.set()
             finally:
                 self._close()
+                ended.set()
 
-        threads = [threading.Thread(target=work, name="endpoint", daemon=True) for _ in range(concurrency)]
-        for thread in threads:
-            thread.start()
+        ends = [threading.Event() for _ in range(concurrency)]  # an interrupted join forgets that its thread runs
+        for ended in ends:
+            threading.Thread(target=work, args=(ended,), name="endpoint", daemon=True).start()
         try:
-            for thread in threads:
-                thread.join()
+            for ended in ends:
+                ended.wait()
         except KeyboardInterrupt:
             stop.set()
-            for thread in threads:
-                thread.join()
+            for ended in ends:
+                ended.wait()
             raise
         if errors:
             raise errors[0]
@@ -224,7 +226,7 @@ class Client:
 
 FIELDS = (
     *("text", "reasoning", "finish", "prompt_tokens", "tokens", "reasoning_tokens", "forwards", "details"),
-    *("probabilities", "first_byte", "first_text", "chunks", "drafts"),
+    *("probabilities", "first_byte", "first_text", "chunks", "drafts", "edits"),
 )
 
 
@@ -244,6 +246,7 @@ class _Reading:
         self.first_text: float | None = None
         self.chunks: list[Chunk] = []
         self.drafts: list[str] = []
+        self.edits: list[list[int]] = []
 
     def passed(self) -> float:
         return time.monotonic() - self.sent
@@ -289,11 +292,10 @@ class _Reading:
             message = _message(content.get("error") or content)
             raise Failed("server_error", f"an error within a stream of status 200: {message}")
         text = _text(dig(content, self.dialect.chunk))
-        draft = text if kind == CANVAS else _text(dig(content, self.dialect.draft))
-        if draft and self.dialect.kinds:  # of the text after the finished one
-            draft = "".join([*pieces, draft])
-        if draft:
-            self.drafts.append(draft)
+        if text and kind == CANVAS:  # with kinds of events, it is the draft of the text after the finished one
+            self.drafts.append("".join([*pieces, text]) if self.dialect.kinds else text)
+        if isinstance(edits := content.get("edits"), list):
+            self.edits.append([at for at in (dig(edit, ("0",)) for edit in edits) if type(at) is int])
         if kind == APPEND:
             pieces.append(text)
         elif text and (kind != CANVAS or not self.dialect.kinds):

@@ -25,8 +25,8 @@ class Dialect:
     finish: Paths
     chunks: str = APPEND
     kinds: Mapping[str, str] = field(default_factory=dict)  # of chunks, by the name or type of their event
-    drafts: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for the whole draft in each chunk
-    draft: Paths = ()  # a draft beside the text of a chunk
+    drafts: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for drafts, or for edits of one
+    whole: bool = False  # whether each chunk then is a whole draft
     inside: str = ""  # the object of the sampling fields
     beside: frozenset[str] = frozenset()  # fields that are not in it
     names: Mapping[str, str] = field(default_factory=dict)
@@ -61,8 +61,7 @@ class Dialect:
         """How a chunk changes the text."""
         if self.kinds:
             return self.kinds.get(event or str(content.get("type") or content.get("event")), "")
-        drafts = self.drafts and not self.draft and self.drafts.items() <= body.items()
-        return CANVAS if drafts else self.chunks
+        return CANVAS if self.whole and self.drafts.items() <= body.items() else self.chunks
 
 
 def dig(content: Any, paths: Paths) -> Any:
@@ -100,8 +99,7 @@ DIALECTS = {
         Dialect(
             "openai-chat",
             **_CHAT,
-            drafts={"stream_mode": "canvas"},
-            draft=("canvas.text",),
+            drafts={"stream_mode": "edits"},
             thinking={"chat_template_kwargs": {"enable_thinking": True}},
             probabilities={"logprobs": True, "top_logprobs": 10},
         ),
@@ -111,8 +109,7 @@ DIALECTS = {
             prompt="prompt",
             text=(f"{CHOICE}text",),
             chunk=(f"{CHOICE}text",),
-            drafts={"stream_mode": "canvas"},
-            draft=("canvas.text",),
+            drafts={"stream_mode": "edits"},
             probabilities={"logprobs": 10},
             **_OPENAI,
         ),
@@ -150,6 +147,7 @@ DIALECTS = {
             "mercury",
             **_CHAT,
             drafts={"diffusing": True},
+            whole=True,
             thinking={"reasoning_effort": "high"},
         ),
     )

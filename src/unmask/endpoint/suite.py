@@ -367,7 +367,7 @@ def _order(suite: _Suite) -> Found:
     how = {"max_tokens": 2 * suite.block + 1, "stream": True} | suite.usual | dict(suite.client.dialect.drafts)
     right = steps = 0
     for answer in suite.ask([LONG] * STREAMS, **how):
-        times = [time for time in written(answer.drafts) if time]
+        times = edited(answer.edits) if answer.edits else [time for time in written(answer.drafts) if time]
         moved = [later > earlier for earlier, later in pairwise(times) if later != earlier]
         right, steps = right + sum(moved), steps + len(moved)
     if steps < LEAST:
@@ -385,6 +385,12 @@ def written(drafts: list[str]) -> list[int]:
             if draft[at : at + 1] != character:
                 times[index] = number + 1
     return times
+
+
+def edited(edits: list[list[int]]) -> list[int]:
+    """The last chunk that changes each position, in their order."""
+    last = {at: number for number, chunk in enumerate(edits) for at in chunk}
+    return [last[at] for at in sorted(last)]
 
 
 def _logits(suite: _Suite) -> Found:

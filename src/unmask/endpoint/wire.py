@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown
 
 KEY = "UNMASK_API_KEY"
@@ -37,6 +38,10 @@ class Limits:
     between: float = 60.0
     total: float = 600.0
     most: int = 2**23
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "first", "between", "total"):
+            arguments.number(f"timeout {name}", getattr(self, name), above=True)
 
 
 class Failed(Exception):
