@@ -229,7 +229,7 @@ class FakeServer:
         weights = [WEIGHTS[(k - before) % 6] for k in range(6)]
         if temperature == 0:
             return [float(weight == max(weights)) for weight in weights]
-        powers = [weight ** (1 / temperature) for weight in weights]
+        powers = [(weight / max(weights)) ** (1 / temperature) for weight in weights]
         likely, total = set(), 0.0
         for k in sorted(range(6), key=lambda k: -powers[k]):
             if total < top_p * sum(powers):
@@ -251,22 +251,10 @@ class FakeServer:
         per_block = [math.ceil(len(block) / 4) + 1 for block in blocks]
         if "forwards" in self.faults and stream:
             per_block = per_block[-1:]
-        usage: dict[str, Any] = {
-            "prompt_tokens": prompt,
-            "completion_tokens": len(words),
-            "total_tokens": prompt + len(words),
-        }
-        denoise = sum(per_block) - len(per_block)
-        usage |= {
-            "forwards": sum(per_block) + 1,
-            "forwards_details": {
-                "prefill": 1,
-                "denoise": denoise,
-                "commit": len(per_block),
-                "probe": 0,
-                "per_block": per_block,
-            },
-        }
+        details = {"prefill": 1, "denoise": sum(per_block) - len(per_block), "commit": len(per_block), "probe": 0}
+        usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": len(words)}
+        usage |= {"total_tokens": prompt + len(words), "forwards": sum(per_block) + 1}
+        usage["forwards_details"] = details | {"per_block": per_block}
         text = "".join(words)
         if not stream:
             return _json(200, self._shaped(content, text, finish, usage), "split-utf8" in self.faults)
@@ -276,9 +264,8 @@ class FakeServer:
         replaces = name == "sglang-generate"
         if "chunks" in self.faults:
             replaces = not replaces
-        drafting = name == "diffulex" or any(
-            content.get(field) == value for field, value in self.dialect.drafts.items()
-        )
+        drafts = self.dialect.drafts.items()
+        drafting = name == "diffulex" or (bool(drafts) and drafts <= content.items())
         chunks: list[Any] = []
         for n, part in enumerate(whole if replaces else pieces):
             if drafting:
@@ -318,7 +305,7 @@ class FakeServer:
                 chunks.append(self._chunk(before + "".join(shown)))
             else:
                 edits = [[at * BLOCK + position, shown[position], None] for position in order[step : step + 4]]
-                chunks.append(self._chunk("") | {"edits": edits})
+                chunks.append({"choices": [{"index": 0, "delta": {}, "text": "", "edits": edits}]})
         return chunks
 
     def _chunk(self, text: str, finish: str | None = None) -> dict[str, Any]:

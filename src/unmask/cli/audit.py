@@ -75,7 +75,9 @@ def command(
     from unmask.core.tables import rows_of
 
     if endpoint is not None:
-        return _server(endpoint, samples, out, model=model, dialect=dialect, draws=draws, block=block, timeout=timeout)
+        return _server(
+            endpoint, samples or language, out, model=model, dialect=dialect, draws=draws, block=block, timeout=timeout
+        )
     if samples is None or language is None:
         missing = "SAMPLES" if samples is None else "--language LANGUAGE"
         raise UnmaskError(f"unmask audit needs {missing}, or --endpoint URL. See `unmask audit --help`")
@@ -88,13 +90,13 @@ def command(
     return Answer(result.to_dict(), rows if verbose else brief)
 
 
-def _server(endpoint: str, samples: File, out: File, timeout: float, **how: Any) -> Answer:
+def _server(endpoint: str, samples: object, out: File, timeout: float, **how: Any) -> Answer:
     from unmask import endpoint as servers
     from unmask.core.errors import UnmaskError
     from unmask.core.files import check_writable, write_json
 
     if samples is not None:
-        raise UnmaskError("SAMPLES and --endpoint exclude each other. Leave one of them out")
+        raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
     if out is not None:
         check_writable(out)
     result = servers.audit(endpoint, limits=servers.Limits(total=timeout), **how)

@@ -294,7 +294,7 @@ class _Reading:
         text = _text(dig(content, self.dialect.chunk))
         if text and kind == CANVAS:  # with kinds of events, it is the draft of the text after the finished one
             self.drafts.append("".join([*pieces, text]) if self.dialect.kinds else text)
-        if isinstance(edits := content.get("edits"), list):
+        if isinstance(edits := dig(content, ("choices.0.edits", "edits")), list):
             self.edits.append([at for at in (dig(edit, ("0",)) for edit in edits) if type(at) is int])
         if kind == APPEND:
             pieces.append(text)
