@@ -295,7 +295,8 @@ class FakeServer:
         order = list(range(len(blocks[at])))
         if "order" not in self.faults:
             rng.shuffle(order)
-        before, shown, chunks = "".join(word for block in blocks[:at] for word in block), ["_ "] * len(order), []
+        before, shown = "".join(word for block in blocks[:at] for word in block), ["_ "] * len(order)
+        chunks: list[dict[str, Any]] = []
         for step in range(0, len(order), 4):
             for position in order[step : step + 4]:
                 shown[position] = blocks[at][position]
