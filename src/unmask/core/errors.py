@@ -58,9 +58,9 @@ def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
 
     names = sorted(set(known))
     bare = {one.lstrip("-"): one for one in names}  # dashes of options make all of them alike
-    asked = name[:SHOWN].lower().lstrip("-")
-    parts = [one for one in bare if set(one.split("-")) <= set(asked.split("-"))]  # --training-steps: --steps
-    close = parts or difflib.get_close_matches(asked, list(bare), n=3, cutoff=0.6)
+    wanted = name[:SHOWN].lower().lstrip("-")
+    parts = [one for one in bare if set(one.split("-")) <= set(wanted.split("-"))]  # --training-steps: --steps
+    close = parts or difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.6)
     near = [bare[one] for one in close]
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listed(names)}"
     return UnmaskError(f"unknown {noun} {shown(name)}; {hint}")
