@@ -1,42 +1,40 @@
-"""Circulation of pairs, and accuracy from weights."""
+"""The order gap from cuts, and accuracy from weights."""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 import pytest
 import torch
 
 import unmask
-from tests.diagnosis.gap.toys import Toy, V, chained, path_of
+from tests.diagnosis.gap.toys import Toy, V, chained, fixed, walked
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.gap import orders
 from unmask.diagnosis.gap.accuracy import accuracy
 from unmask.diagnosis.gap.reader import Reader
 
-TEXT = (0, 1, 1, 2, 0)
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_cuts_estimate_the_difference_of_the_two_orders(logs):
+    """Over all texts of one step, and all cuts: E log c from the left less E log c from the right, by enumeration."""
+    toy = Toy(4, 0.4)
+    path, probability = walked(toy, fixed([0, 1, 2, 3]))
+    reader, steps = Reader(toy, path), torch.arange(len(path.row))
+    every = [orders._differences(reader, steps, torch.full_like(steps, cut), logs) for cut in (1, 2, 3)]
+    left, right = (
+        sum(float(p) * chained(toy, (V,) * 4, tuple(text), order) for text, p in zip(path.final.tolist(), probability))
+        for order in ((0, 1, 2, 3), (3, 2, 1, 0))
+    )
+    assert float((probability * torch.stack(every).mean(0)).sum()) == pytest.approx(left - right, abs=1e-12)
+    assert abs(left - right) > 0.01
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.4])
-def test_circulation_telescopes_to_the_two_orders(noise):
-    """The sum over all pairs is log c from the left less log c from the right; the ideal denoiser has none."""
-    toy = Toy(5, noise)
-    tokens = torch.tensor([TEXT])
-    path = path_of(tokens, torch.ones_like(tokens), torch.ones((1, 5), dtype=torch.float64))
-    first, second = torch.tensor(list(combinations(range(5), 2))).T
-    circ = orders.circulation(Reader(toy, path), torch.zeros_like(first), first, second)
-    left, right = (chained(toy, (V,) * 5, TEXT, order) for order in (tuple(range(5)), (4, 3, 2, 1, 0)))
-    assert float(circ.sum()) == pytest.approx(left - right, abs=1e-12)
-    assert bool((circ == 0).all()) == (noise == 0)
-
-
-def test_pairs_are_uniform():
-    first, second = orders.pairs(torch.full((60_000,), 4), torch.Generator().manual_seed(1))
-    counts = torch.bincount(4 * first + second, minlength=16)
-    assert bool((first < second).all())
-    assert sum(counts[4 * i + j] for i, j in combinations(range(4), 2)) == 60_000
-    for i, j in combinations(range(4), 2):  # each is binomial with mean 10,000 and deviation 91: 6.2 of them
-        assert abs(int(counts[4 * i + j]) - 10_000) < 570
+def test_an_ideal_denoiser_has_no_order_gap_and_spends_nothing_on_it():
+    generation = unmask.generate("sparse-hmm", steps=4, length=16, rows=20)
+    gap = unmask.gap("sparse-hmm", generation)
+    assert (gap.order_gap.low, gap.order_gap.high, len(gap.order)) == (0, 0, 20)
+    assert gap.model_calls == 2 * len(gap.steps.row)
+    tempered = unmask.generate("sparse-hmm", steps=4, length=16, rows=20, temperature=0.5)
+    assert unmask.gap("sparse-hmm", tempered).order_gap.high != 0
 
 
 def test_lost_accuracy_is_a_covariance():

@@ -160,7 +160,7 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
     units: Estimator | int = spent // setting.denoiser.calls
     if calls is not None:
         units = calls if isinstance(calls, str) else calls * len(path.given) // setting.denoiser.calls
-    rows, most, order_rows, swapped = _budget(path, units, 3 if claim == "corrected" else 2)
+    rows, most, order_rows, compared = _budget(path, units, 3 if claim == "corrected" else 2, reader.consistent)
     local = torch.full((len(path.given),), -1)
     local[rows] = torch.arange(len(rows))
     size = path.size.double()
@@ -187,7 +187,7 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
     if claim == "corrected":
         nats += corrections(reader, steps, _blocks(setting, path))
     impossible = _impossible(setting.denoiser, path)[rows]
-    order, swaps = _order_gap(reader, order_rows, swapped, rng)
+    order = _order_gap(reader, order_rows, compared, logs or setting.greedy, rng)
     own_row = local[path.row[every.step]]
     return Gap(
         claim=claim,
@@ -221,41 +221,38 @@ def _measured(path: Path, setting: Setting, calls: Estimator | int | None, spent
         flips=tuple(_flips(path, every, flips)),
         order=order,
         order_groups=None if path.groups is None else path.groups[order_rows],
-        swaps=swaps,
         model_calls=reader.model_calls,
         spent=spent,
     )
 
 
-def _budget(path: Path, units: Estimator | int, each: int) -> tuple[Tensor, int, Tensor, int]:
+def _budget(path: Path, units: Estimator | int, each: int, consistent: bool) -> tuple[Tensor, int, Tensor, int]:
     """Rows to measure, and the largest number of steps of each; both again for the order gap.
 
-    units: contexts in all. each: contexts of a step."""
+    units: contexts in all. each: contexts of a step. consistent: whether the order gap is zero."""
     count = len(path.given)
     if isinstance(units, str):
         every = torch.arange(count)
         return every, int(path.steps.max()), every, 1
-    pairs = units // (ORDER_PART * orders.CALLS)
-    order_rows = evenly(count, pairs)
-    swapped = pairs // max(len(order_rows), 1)
-    left = units - orders.CALLS * swapped * len(order_rows)
+    compared = units // (ORDER_PART * orders.CALLS)
+    order_rows = torch.arange(count) if consistent else evenly(count, compared)
+    compared = 0 if consistent else compared // max(len(order_rows), 1)
+    left = units - orders.CALLS * compared * len(order_rows)
     rows = evenly(count, max(left // each, 1))
-    return rows, max(left // (each * len(rows)), 1), order_rows, swapped
+    return rows, max(left // (each * len(rows)), 1), order_rows, compared
 
 
-def _order_gap(reader: Reader, rows: Tensor, most: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """(B''): the log ratio of left-to-right to right-to-left of these rows; and circ (C) of the swaps.
-
-    most: steps of a row, with one swap each."""
-    path, local = reader.path, torch.full((len(reader.path.given),), -1)
+def _order_gap(reader: Reader, rows: Tensor, most: int, logs: bool, rng: torch.Generator) -> Tensor:
+    """(B''): nats that right to left loses more than left to right on these rows. most: steps of a row."""
+    path, total = reader.path, torch.zeros(len(rows), dtype=torch.float64)
+    if reader.consistent:
+        return total
+    local = torch.full((len(path.given),), -1)
     local[rows] = torch.arange(len(rows))
     weight = (path.size * (path.size - 1)).masked_fill(local[path.row] < 0, 0)
     steps, probability = chosen(weight, path.row, most, rng)
-    first, second = orders.pairs(path.size[steps], rng)
-    circ = orders.circulation(reader, steps, path.first[steps] + first, path.first[steps] + second)
-    swaps = path.size[steps] * (path.size[steps] - 1) / 2
-    total = torch.zeros(len(rows), dtype=torch.float64)
-    return total.index_add_(0, local[path.row[steps]], circ * swaps / probability), circ
+    found = orders.differences(reader, steps, logs, rng)
+    return total.index_add_(0, local[path.row[steps]], found / probability)
 
 
 def _check_recorded(readings: Readings, claim: Claim) -> None:

@@ -1,13 +1,12 @@
 """How much the order alone changes the model's probability of the same tokens: its inconsistency.
 
-    circ(A; i, j) = log c(x_i | x_A) + log c(x_j | x_A, x_i) - log c(x_j | x_A) - log c(x_i | x_A, x_j)
+A denoiser with one joint distribution for all orders loses as much from left to right as from right to left. With the
+tokens 0 .. n-1 of a step and a uniform cut m in 1 .. n-1, the difference of the two losses is the mean of
 
-is zero for all A, i, j if and only if every order gives the same joint distribution. To turn left-to-right into
-right-to-left takes one swap of each pair i < j of a step, next to the tokens between them, so with x_R and these as A
+    (n-1) [ KL(c_{m-1}(. | x_R) || c_{m-1}(. | x_R, x_{m..})) - KL(c_m(. | x_R) || c_m(. | x_R, x_{..m-1})) ]
 
-    log c_left(x_S | x_R) - log c_right(x_S | x_R) = sum_{i<j} circ(between; i, j)
-
-Its mean over the rows is the difference between the gaps of the two orders: a smaller gap does not show a loss.
+if the tokens are independent given x_R; else with log ratios of the drawn tokens in place of KL. A gap below it does
+not show a loss.
 """
 
 from __future__ import annotations
@@ -15,45 +14,37 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unmask.denoisers.marginals import EXACT
 from unmask.diagnosis.gap.reader import Reader
 
-CALLS = 3  # of a pair: at A, with i, and with j
+CALLS = 3  # of a step: at x_R, with the tokens before the cut, and with those after it
 
 
-def circulation(reader: Reader, steps: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """(C): circ of one pair of entries first < second (C) of each step (C), given those between them."""
-    parts = []
+def differences(reader: Reader, steps: Tensor, logs: bool, rng: torch.Generator) -> Tensor:
+    """(C) nats that one order of the tokens of each step (C) of at least two tokens loses more than the other."""
+    cuts = 1 + (torch.rand(len(steps), generator=rng, dtype=torch.float64) * (reader.path.size[steps] - 1)).long()
+    parts = [torch.zeros(0, dtype=torch.float64)]
     for part in reader.batches(steps, CALLS, torch.full((len(steps),), 4)):
-        parts.append(_circulation(reader, steps[part], first[part], second[part]))
-    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+        parts.append(_differences(reader, steps[part], cuts[part], logs))
+    return torch.cat(parts)
 
 
-def _circulation(reader: Reader, steps: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    count = len(steps)
+def _differences(reader: Reader, steps: Tensor, cuts: Tensor, logs: bool) -> Tensor:
+    path, count = reader.path, len(steps)
     owner, entry = reader.entries(steps)
-    between = (entry > first[owner]) & (entry < second[owner])
-    each = torch.arange(count)
-    # contexts: A, then A with i, then A with j
-    shown = (
-        torch.cat([owner[between], owner[between] + count, owner[between] + 2 * count, each + count, each + 2 * count]),
-        torch.cat([entry[between], entry[between], entry[between], first, second]),
-    )
+    each, after = torch.arange(count), path.first[steps] + cuts
+    early = entry < after[owner]
+    # contexts: x_R, then with the tokens before the cut, then with those after it
+    shown = torch.cat([owner[early] + count, owner[~early] + 2 * count]), torch.cat([entry[early], entry[~early]])
     wanted = (
         torch.cat([each.repeat_interleave(2), each + count, each + 2 * count]),
-        torch.cat([torch.stack([first, second], 1).flatten(), second, first]),
+        torch.cat([torch.stack([after, after - 1], 1).flatten(), after, after - 1]),
     )
     marginals, dead = reader.at(steps.repeat(CALLS), shown, wanted)
-    logs = reader.drawn(marginals).of(reader.path.token[wanted[1]]).log()
-    alone, after = logs[: 2 * count].view(count, 2), logs[2 * count :]
-    circ = alone[:, 0] + after[:count] - alone[:, 1] - after[count:]
-    circ = torch.where(circ.abs() < EXACT, 0.0, circ)
-    return torch.where(dead.view(CALLS, count).any(0), torch.nan, circ)
-
-
-def pairs(sizes: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """(C), (C): two of the numbers 0 .. size - 1 of each step (C), the lower one first."""
-    one = (torch.rand(len(sizes), generator=rng, dtype=torch.float64) * sizes).long()
-    other = (torch.rand(len(sizes), generator=rng, dtype=torch.float64) * (sizes - 1)).long()
-    other += other >= one
-    return torch.minimum(one, other), torch.maximum(one, other)
+    drawn, tokens = reader.drawn(marginals), path.token[wanted[1]]
+    before, given = torch.cat([2 * each, 2 * each + 1]), 2 * count + torch.arange(2 * count)
+    if logs:
+        nats = drawn[before].of(tokens[before]).log() - drawn[given].of(tokens[given]).log()
+    else:
+        nats = drawn[before].divergence(drawn[given])
+    difference = (path.size[steps] - 1) * (nats[count:] - nats[:count])
+    return torch.where(dead.view(CALLS, count).any(0), torch.nan, difference)

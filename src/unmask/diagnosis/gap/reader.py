@@ -22,6 +22,11 @@ class Reader:
         self.denoiser, self.path, self.temperature = denoiser, path, temperature
         self.model_calls = 0
 
+    @property
+    def consistent(self) -> bool:
+        """Whether all orders give the same joint distribution, as those of a language."""
+        return self.denoiser.ideal and self.temperature in (0, 1)
+
     def at(
         self, steps: Tensor, shown: tuple[Tensor, Tensor], wanted: tuple[Tensor, Tensor]
     ) -> tuple[Marginals, Tensor]:

@@ -75,9 +75,8 @@ class Gap(Shown):
     every: Steps  # of all steps of these rows, without loss
     distances: Distances
     flips: tuple[Flip, ...]
-    order: Tensor  # (B'): nats that left-to-right has more than right-to-left
+    order: Tensor  # (B'): nats that right-to-left loses more than left-to-right
     order_groups: Tensor | None
-    swaps: Tensor  # (C): circulation of single pairs
     model_calls: int  # spent here
     spent: int  # by the generation
 
@@ -148,12 +147,6 @@ class Gap(Shown):
         if not bool(there.any()):
             return None
         return mean(self.order[there], groups=None if self.order_groups is None else self.order_groups[there])
-
-    @property
-    def circulation(self) -> float | None:
-        """Root mean square of the inconsistency of a pair, in nats."""
-        swaps = self.swaps[self.swaps.isfinite()]
-        return float((swaps**2).mean().sqrt()) if len(swaps) else None
 
     @property
     def drift(self) -> Estimate | None:
@@ -279,7 +272,6 @@ class Gap(Shown):
             "estimator": self.estimator,
             "token_summed_out": not self.logs,
             **{name: _plain(one) for name, one in named.items()},
-            "circulation": self.circulation,
             **{
                 name: [{key: _plain(one) for key, one in part.items()} for part in some] for name, some in parts.items()
             },
