@@ -45,6 +45,13 @@ def test_a_trace_is_measured(run):
     trace = ["gap", "--language", "sparse-hmm(pruned=False)", "--trace", "x.json", "--calls", "one", "--json"]
     assert run(*trace).result["claim"] == "divergence"
     assert run(*trace, "--sampler", "low-confidence").result["claim"] == "corrected"
+    made = run(
+        "play", "--language", "sparse-hmm(pruned=False)", *SMALL, "--sampler", "low-confidence", "--out", "y.json"
+    )
+    assert made.code == 0
+    chosen = ["gap", "--language", "sparse-hmm(pruned=False)", "--trace", "y.json", "--calls", "one", "--json"]
+    assert run(*chosen).result["claim"] == "corrected"
+    assert run(*chosen, "--sampler", "ancestral").result["claim"] == "divergence"
     assert run(*trace, "--temperature", 0).code == 2
     for ignored in (("--top-p", 0.9), ("--steps", 8), ("--rows", 3), ("--rows-per-prompt", 2), ("--prompt", "a")):
         refused = run(*trace, *ignored)

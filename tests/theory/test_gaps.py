@@ -6,6 +6,7 @@ Means over sampled orders are compared within 5 standard errors, at fixed seeds:
 from __future__ import annotations
 
 import math
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +24,7 @@ from unmask.metrics import output_distribution
 from unmask.schedules import Schedule, deltas, orders
 from unmask.theory import gaps
 from unmask.theory.chains import first_order
-from unmask.theory.gaps import log_prob, ser_by_orders, valid_given_order, valid_mass
+from unmask.theory.gaps import log_prob, order_loss, ser_by_orders, valid_given_order, valid_mass
 
 SCHEDULES = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.3, 0.0, 0.7, 0.0], None)]
 
@@ -49,6 +50,22 @@ def test_against_the_sum_over_all_labels(name):
     delta = deltas([0.5, 0.2, 0.3])
     p, possible = by_labels(name, delta), distribution(language, length) > 0
     assert valid_mass(first_order(language), length, delta)[0][-1] == pytest.approx(p[possible].sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["2-gram", "2-gram, pruned", "relabelled"])
+def test_loss_of_random_orders_against_all_labels(name):
+    """E KL(p_order || q) over the possible strings, order by order."""
+    language, length = CHAINS[name]
+    chances = np.array([0.5, 0.2, 0.3])
+    q, weight, nats = distribution(language, length), 0.0, 0.0
+    for order in product(range(3), repeat=length):
+        p = by_order(name, order)
+        there = p > 0
+        weight += chances[list(order)].prod() * p.sum()
+        nats += chances[list(order)].prod() * float(p[there] @ np.log(p[there] / q[there]))
+    mass, loss = order_loss(first_order(language), length, deltas([0.5, 0.2, 0.3]))
+    assert (mass[-1], loss[-1]) == pytest.approx((weight, nats / weight), abs=1e-11)
+    assert abs(loss[-1]) > 0.04
 
 
 def test_one_pass_answers_for_every_length():

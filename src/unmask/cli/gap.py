@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Calls = Annotated[str | None, "N"]
 ROWS, LENGTH = 500, 64  # defaults
+NO_SAMPLER = Sampling(sampler="")  # that of the trace, or ancestral
 
 
 def command(
@@ -22,7 +23,7 @@ def command(
     model: Model = None,
     trace: File = None,
     calls: Calls = None,
-    sampling: Sampling = Sampling(),
+    sampling: Sampling = NO_SAMPLER,
     length: Count = None,
     rows: Count = None,
     prompting: Prompting = Prompting(),
@@ -55,7 +56,8 @@ def command(
     Args:
         language: Preset with options, "sparse-hmm(seed=3)", or a language file; its exact denoiser is measured.
         model: Network of `unmask train`, or an open model (see `unmask list models`).
-        trace: File of recorded sequences, instead of new ones. Its own sampler is used unless you pass --sampler.
+        trace: File of recorded sequences, instead of new ones. Without --sampler, its own
+            sampler is used; new sequences are ancestral.
         calls: Model calls per sequence; or one, pair or chain: this many more contexts of each step, chain all of
             them. (default: as many as the generation took)
         length: Sequence length in tokens; for open models, new tokens per prompt. (default: 64, the network's, or 128)
@@ -78,16 +80,16 @@ def command(
     prompts = OpenPrompts.of(prompting) if opened and trace is None else None
     source = languages.load(str(language)) if model is None else load_model(model, loading, batch=batch)
     if trace is not None:
-        own = sampling.sampler == Sampling().sampler
-        used = replace(Sampling(), sampler=sampling.sampler, temperature=sampling.temperature)
+        used = Sampling(sampler=sampling.sampler, temperature=sampling.temperature)
         if sampling != used or prompting != Prompting() or (length, rows) != (None, None) or rows_per_prompt != 1:
             problem = "--trace has its sequences, so only --sampler and --temperature apply of the sampling options"
             raise UnmaskError(f"{problem}. Leave the others out")
-        result = gap(source, trace, sampler=None if own else sampling.sampler, temperature=sampling.temperature, **how)
+        result = gap(source, trace, sampler=sampling.sampler or None, temperature=sampling.temperature, **how)
     else:
+        used = replace(sampling, sampler=sampling.sampler or Sampling().sampler)
         start = _start(source, model, prompts, prompting, rows, length, rows_per_prompt, seed)
         begin: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
-        result = gap(source, generate(source, **asdict(sampling), **begin, seed=seed, trace=True), **how)
+        result = gap(source, generate(source, **asdict(used), **begin, seed=seed, trace=True), **how)
     return Answer(result.to_dict(), None if verbose else result.table())
 
 

@@ -10,7 +10,7 @@ import inspect
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -87,7 +87,7 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     for parameter, kind in _parameters(command):
         if _is_group(kind):
             inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
-            value = kind(**inside)
+            value = kind(**inside) if parameter.default is EMPTY else replace(parameter.default, **inside)
         elif parameter.name in given:
             value = given[parameter.name]
         else:
@@ -165,7 +165,8 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
             inside = about | _arguments(kind)
             hints = get_type_hints(kind, include_extras=True)
             for field in fields(kind):
-                default = EMPTY if field.default is MISSING else field.default
+                usual = field.default if parameter.default is EMPTY else getattr(parameter.default, field.name)
+                default = EMPTY if usual is MISSING else usual
                 yield _option(field.name, hints[field.name], default, inside, False)
         else:
             positional = parameter.kind is not parameter.KEYWORD_ONLY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from unmask.cli.options import Count, File, Model, Named, Number, Portion, Switch
+from unmask.cli.options import Answer, Count, File, Model, Named, Number, Portion, Switch
 
 Results = Annotated[tuple[Path, ...], "RECORDS"]
 SUBJECTS = (
@@ -39,8 +39,7 @@ def command(
     task: Annotated[str | None, "TASK"] = None,
     budget_ms: Number = None,
     verbose: Switch = False,
-    json: Switch = False,
-) -> None:
+) -> Answer:
     """Find the steps that a quality needs, or the model to use: masked or AR.
 
     Examples:
@@ -95,7 +94,6 @@ def command(
         task: Task of the records, if there are several.
         budget_ms: Largest acceptable time per sample of the records, in ms.
         verbose: Print all numbers, also of the optimal schedule.
-        json: Print one JSON object instead of a table.
     """
     from unmask.core.errors import UnmaskError
 
@@ -109,10 +107,10 @@ def command(
             raise UnmaskError(
                 "--prompts and --texts need an open model. Add --model with a name of `unmask list models`"
             )
-        times = (ar_token_ms, step_ms)
-        read = (prompts, texts)
-        _of_open_model(model, card, device, read, target, length or 64, schedule, _times(times), seed, verbose, json)
-        return
+        times = _times((ar_token_ms, step_ms))
+        return _of_open_model(
+            model, card, device, (prompts, texts), target, length or 64, schedule, times, seed, verbose
+        )
     if card is not None or device != "auto" or seed:
         raise UnmaskError(
             "--card, --device and --seed apply to open models. Add --prompts or --texts, or leave them out"
@@ -133,15 +131,13 @@ def command(
         expected = "expected an error above 0 and below 1"
         raise UnmaskError(f"--target is {target:g}; {expected}. For example: --target 10%")
     if results:
-        _of_records(results, target, task, budget_ms, json)
-    else:
-        directory = None if model is None else Path(model)
-        times = (ar_token_ms, step_ms)
-        _of_language(language, directory, metric or "ser", target, length, schedule, times, batch or 1, verbose, json)
+        return _of_records(results, target, task, budget_ms)
+    directory = None if model is None else Path(model)
+    times = (ar_token_ms, step_ms)
+    return _of_language(language, directory, metric or "ser", target, length, schedule, times, batch or 1, verbose)
 
 
-def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None, json: bool) -> None:
-    from unmask.cli.output import show, show_lines
+def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None) -> Answer:
     from unmask.experiments.evaluation import groups, read
     from unmask.experiments.evaluation.advise import advise
 
@@ -151,12 +147,10 @@ def _of_records(results: tuple[Path, ...], target: float, task: str | None, budg
         settings = [group for group in settings if str(group.settings["task"]).partition("(")[0] == name]
     right = round(1 - target, 12)
     advice = advise(settings, right, None if budget is None else budget / 1000)
-    if json:
-        show(advice.to_dict() | {"target": float(target)}, True)
-        return
     beside = (("at AR's time", advice.at_time), ("at AR's compute", advice.at_flops))
     lines = [("target", f"accuracy of at least {right:.4g}"), ("advice", advice.text)]
-    show_lines(lines + [(name, str(option)) for name, option in beside if option is not None])
+    lines += [(name, str(option)) for name, option in beside if option is not None]
+    return Answer(advice.to_dict() | {"target": float(target)}, lines)
 
 
 def _of_language(
@@ -169,11 +163,9 @@ def _of_language(
     milliseconds: tuple[float | None, float | None],
     batch: int,
     verbose: bool,
-    json: bool,
-) -> None:
+) -> Answer:
     from unmask import languages
     from unmask.cli import models
-    from unmask.cli.output import show, show_lines
     from unmask.core.errors import UnmaskError
     from unmask.cost.planner import plan
     from unmask.diagnosis.learning import of_language
@@ -193,11 +185,9 @@ def _of_language(
         learning = of_language(Network(read.trunk), read.language, read.length)
         shape = read.trunk.shape
         verdict = plan(read.language, read.length, metric, target, schedule, batch, times, shape, learning)
-    if json or verbose:
-        show(verdict.to_dict(), json)
-        return
     chosen = verdict.chosen.predicted
-    show_lines([("advice", verdict.text), (f"predicted {MEANS[metric]}", str(chosen)), ("method", chosen.method)])
+    lines = [("advice", verdict.text), (f"predicted {MEANS[metric]}", str(chosen)), ("method", chosen.method)]
+    return Answer(verdict.to_dict(), None if verbose else lines)
 
 
 def _times(milliseconds: tuple[float | None, float | None]) -> tuple[float, float] | None:
@@ -221,9 +211,7 @@ def _of_open_model(
     times: tuple[float, float] | None,
     seed: int,
     verbose: bool,
-    json: bool,
-) -> None:
-    from unmask.cli.output import show, show_lines
+) -> Answer:
     from unmask.core.samples import read_texts
     from unmask.cost.forecast import forecast
     from unmask.hub.loading import load_model
@@ -235,7 +223,4 @@ def _of_open_model(
     predicted = forecast(
         model, queries, answers, length=length, schedule=schedule, target=target, times=times, seed=seed
     )
-    if json or verbose:
-        show(predicted.to_dict(), json)
-        return
-    show_lines(predicted.lines())
+    return Answer(predicted.to_dict(), None if verbose else predicted.lines())

@@ -10,8 +10,9 @@ ancestral sampling in a gap follows from that of smaller gaps one step later:
     S_i(a,c;g) = T(a,c;g) + sum_v sum_s F_v(s) T(s,c;g-v)
 
 F_v(t): v is the last so far of the gap's positions that this step reveals, as t. phi = 1 where q > 0 gives 1 - SER; its
-derivative towards phi = P^s, carried along as a dual number, gives E_p[log q(x); valid]. phi = 1 along one sequence
-gives p(x). One pass covers every length up to L: S_1(begin, end; L).
+derivative towards phi = P^s, carried along as a dual number, gives E_p[log q(x); valid], and that towards A^(1+s) gives
+E_p[log p(x | order); valid]. phi = 1 along one sequence gives p(x). One pass covers every length up to L:
+S_1(begin, end; L).
 """
 
 from __future__ import annotations
@@ -36,16 +37,29 @@ MOST_PRODUCTS = 1e10  # for p(x) of one sequence, N L^4 / 24
 
 def valid_mass(chain: FirstOrder, longest: int, delta: Tensor) -> tuple[Floats, Floats]:
     """(1 - SER, E_p[log q(x); valid]) of ancestral sampling, each (longest+1): for every length at once."""
+    return _masses(chain, longest, delta, orders=False)
+
+
+def order_loss(chain: FirstOrder, longest: int, delta: Tensor) -> tuple[Floats, Floats]:
+    """(1 - SER, E_p[log p(x | order) - log q(x) | valid]) of ancestral sampling, each (longest+1).
+
+    Without impossible sequences the second is E KL(p_order || q), which the gap of an ideal denoiser estimates."""
+    mass, nats = _masses(chain, longest, delta, orders=True)
+    return mass, nats / mass
+
+
+def _masses(chain: FirstOrder, longest: int, delta: Tensor, orders: bool) -> tuple[Floats, Floats]:
+    """orders: log p(x | order) - log q(x) in place of log q(x)."""
     kernels = chain.kernels(longest + 1)
     mass = np.zeros_like(kernels[:-1])
     log_mass = np.zeros_like(mass)
     possible = kernels[1] > 0
     mass[0] = possible
-    log_mass[0] = np.log(np.where(possible, kernels[1], 1.0))
+    log_mass[0] = np.log(np.where(possible, kernels[1], 1.0)) * (-1 if orders else 1)
     with progress.track("gaps", len(delta)) as advance:
         for rate in reversed(Schedule(delta).rho.tolist()):
             if rate > 0:
-                _step(kernels, rate, mass, log_mass)
+                _step(kernels, rate, mass, log_mass, orders)
             advance(1)
     return mass[:, -1, -1], log_mass[:, -1, -1]
 
@@ -106,7 +120,7 @@ def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, *, rows: int = 
 
 
 @kernel
-def _step(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
+def _step(kernels, rate, mass, log_mass, orders):  # type: ignore[no-untyped-def]
     """One step earlier, in place: mass and log_mass (L+1, S+1, S+1) hold S and its derivative by gap and ends.
 
     The sum over u and s is a product of matrices, for all ends (a, c) at once.
@@ -140,6 +154,8 @@ def _step(kernels, rate, mass, log_mass):  # type: ignore[no-untyped-def]
                         at = rate * kernels[v, a, t] * kernels[g + 1 - v, t, c] / whole
                         here = at * (stay[v - 1, a, t] + both[t, a * ends + c])
                         there = at * (slope[v - 1, a, t] + both[size + t, a * ends + c] + more[t, a * ends + c])
+                        if orders and at > 0.0:
+                            there += here * np.log(at / rate)
                         reached[v, t, a, c], lift[v, t, a, c] = here, there
                         total[a, c] += here * stay[g - v, t, c]
                         tilt[a, c] += here * slope[g - v, t, c] + there * stay[g - v, t, c]

@@ -21,7 +21,10 @@ def test_cuts_estimate_the_difference_of_the_two_orders(logs):
     reader, steps = Reader(toy, path), torch.arange(len(path.row))
     every = [orders._differences(reader, steps, torch.full_like(steps, cut), logs) for cut in (1, 2, 3)]
     left, right = (
-        sum(float(p) * chained(toy, (V,) * 4, tuple(text), order) for text, p in zip(path.final.tolist(), probability))
+        sum(
+            float(p) * chained(toy, (V,) * 4, tuple(text), order)
+            for text, p in zip(path.final.tolist(), probability, strict=True)
+        )
         for order in ((0, 1, 2, 3), (3, 2, 1, 0))
     )
     assert float((probability * torch.stack(every).mean(0)).sum()) == pytest.approx(left - right, abs=1e-12)

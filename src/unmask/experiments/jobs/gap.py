@@ -1,13 +1,30 @@
-"""The job `gap`: the loss by parallel decoding, without ground truth (diagnosis/gap)."""
+"""The jobs `gap` and `learned_gap`: the loss by parallel decoding (diagnosis/gap), of languages or trained networks.
+
+On a known language each row also has its true loss, so these measure the divergence as well, over the possible rows:
+
+    divergence_nats   E[log p(x | choices) - log q(x)], of samplers that choose before they draw
+    gap_exact_nats    the same without samples, for ancestral sampling from first-order chains
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
 
 from unmask.diagnosis.gap.choice import Estimator, check_calls
 from unmask.experiments.jobs.catalogue import JOBS, Record
-from unmask.experiments.jobs.sources import record
+from unmask.experiments.jobs.sources import Continued, Sampled, record
 from unmask.experiments.jobs.standard import Modelled
+from unmask.experiments.jobs.training import Taught
+
+if TYPE_CHECKING:
+    from unmask.core.estimates import Estimate
+    from unmask.denoisers import Denoiser
+    from unmask.generation import Generation
+    from unmask.languages import Language
 
 MEASURES = {
     "gap_nats": "sequence",
@@ -19,13 +36,9 @@ MEASURES = {
 }
 
 
-@JOBS.register("gap")
 @dataclass(frozen=True, kw_only=True)
-class FactorizationGap(Modelled):
-    """Nats and tokens lost by sampling several tokens in one step, and the order gap beside it.
-
-    calls: one, pair or chain, or model calls per row. (default: as many as the generation)
-    """
+class Gapped(Continued, Sampled):
+    """calls: one, pair or chain, or model calls per row. (default: as many as the generation)"""
 
     calls: str | int | None = None
 
@@ -37,13 +50,60 @@ class FactorizationGap(Modelled):
     def estimator(self) -> Estimator | int | None:
         return check_calls(self.calls)
 
-    def measure(self) -> list[Record]:
+    def measured(self, q: Language, source: Language | Denoiser, length: int) -> list[Record]:
         from unmask.diagnosis.gap import gap
 
-        q, denoiser = self.source
-        given, _ = self.prompts(q, self.length)
-        generation = self.generate(denoiser, self.length, given=given, trace=True)
-        measured = gap(denoiser, generation, calls=self.estimator, seed=self.seed)
+        given, _ = self.prompts(q, length)
+        generation = self.generate(source, length, given=given, trace=True)
+        measured = gap(source, generation, calls=self.estimator, seed=self.seed)
         cost = float(generation.model_calls.double().mean())
         estimates = {name: getattr(measured, field) for name, field in MEASURES.items()}
+        if measured.claim == "divergence":
+            estimates |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": self.exact(q, source)}
         return [record(name, estimate, cost) for name, estimate in estimates.items() if estimate is not None]
+
+    def exact(self, q: Language, source: Language | Denoiser) -> Estimate | None:
+        """The divergence by recursion on gaps (theory/gaps.py), where it is exact and quick."""
+        from unmask.core.estimates import exactly
+        from unmask.theory.chains import first_order
+        from unmask.theory.gaps import order_loss
+        from unmask.theory.known import LONGEST, MOST_WORK, work
+
+        chain, delta = first_order(q), self.delta(self.steps)
+        plain = source is q and (self.sampler, self.temperature, self.top_p, self.top_k) == ("ancestral", 1, 1, None)
+        if chain is None or not plain or self.prompt_length or self.length > LONGEST:
+            return None
+        if work(chain, self.length, delta) > MOST_WORK:
+            return None
+        return exactly(float(order_loss(chain, self.length, delta)[1][-1]), "exact: recursion on gaps")
+
+
+@JOBS.register("gap")
+@dataclass(frozen=True, kw_only=True)
+class FactorizationGap(Gapped, Modelled):
+    """Nats and tokens lost by sampling several tokens in one step, and the order gap beside it."""
+
+    def measure(self) -> list[Record]:
+        return self.measured(*self.source, self.length)
+
+
+@JOBS.register("learned_gap")
+@dataclass(frozen=True, kw_only=True)
+class LearnedGap(Taught, Gapped):
+    """The same for a trained network."""
+
+    def measure(self, *, needed: tuple[Path, ...]) -> list[Record]:
+        network = self.network(needed)
+        return self.measured(self.q, network, network.length)
+
+
+def divergence(generation: Generation, q: Language) -> Estimate | None:
+    """Mean of log p(x | choices) - log q(x) over the possible rows; None if no row is possible."""
+    from unmask.core.estimates import mean
+
+    given, written = generation.given, generation.order > 0
+    nats = torch.where(written, generation.probability, 1.0).double().log().sum(1)
+    nats -= q.log_evidence(generation.tokens) - q.log_evidence(given)
+    groups = given.unique(dim=0, return_inverse=True)[1] if bool((given != q.vocabulary).any()) else None
+    there = nats.isfinite()
+    return mean(nats[there], groups=None if groups is None else groups[there]) if bool(there.any()) else None

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from unmask.core.arguments import whole
 from unmask.core.errors import UnmaskError
 from unmask.experiments.jobs.catalogue import JOBS, Arguments, Job, Record, Tally
-from unmask.experiments.jobs.sources import USUAL_STEPS, Blocked, OfLanguage, record, tally_of
+from unmask.experiments.jobs.sources import USUAL_STEPS, Blocked, Continued, OfLanguage, Sampled, record, tally_of
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
-    from unmask.networks import Shape, Trunk
+    from unmask.networks import Network, Shape, Trunk
     from unmask.networks.training.recipe import Recipe
 
 FLOP_PER_SECOND = {"cpu": 4e10, "cuda": 5e13}  # of one core, or of a busy GPU
@@ -149,13 +149,9 @@ def kinds_of(sampler: str) -> tuple[str, ...]:
     return tuple(kind for kind, view in (("mdm", "canvas"), ("ar", "causal")) if view in reads)
 
 
-@JOBS.register("learned")
 @dataclass(frozen=True, kw_only=True)
-class Learned(Student, Blocked):
-    """SER, generative perplexity and model calls of rows from trained networks.
-
-    sampler: a sampler of an MDM, `autoregressive`, or `speculative`, which needs both networks.
-    """
+class Taught(Student, Continued, Sampled):
+    """Rows of trained networks: a sampler of an MDM, `autoregressive`, or `speculative`, which needs both networks."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -180,11 +176,23 @@ class Learned(Student, Blocked):
         passes = AR_PASSES if self.kinds == ("ar",) else min(self.steps, shape.length)
         return passes * evaluation(shape, shape.length) * self.rows / self.speed
 
-    def measure(self, *, needed: tuple[Path, ...]) -> Tally:
+    def network(self, needed: tuple[Path, ...]) -> Network:
         from unmask.networks import Network
 
         trunks = {kind: trained_trunk(place, self.device) for kind, place in zip(self.kinds, needed, strict=True)}
-        network = Network(trunks.get("mdm"), trunks.get("ar"))
+        return Network(trunks.get("mdm"), trunks.get("ar"))
+
+
+@JOBS.register("learned")
+@dataclass(frozen=True, kw_only=True)
+class Learned(Taught, Blocked):
+    """SER, generative perplexity and model calls of rows from trained networks.
+
+    sampler: a sampler of an MDM, `autoregressive`, or `speculative`, which needs both networks.
+    """
+
+    def measure(self, *, needed: tuple[Path, ...]) -> Tally:
+        network = self.network(needed)
         given, prompt = self.prompts(self.q, network.length)
         return tally_of(self.generate(network, network.length, given=given), self.q, prompt)
 
