@@ -35,11 +35,15 @@ SMALLER = {
     "learning": {"language": ["paper-2gram"], "layers": 1, "training_steps": 2},
     "reasoning": {"language": "modular-sum", "length": 17, "preset": "sums", "prompt_length": 0, "training_steps": 2}
     | {"sampler": ["ancestral"], "steps": 4, "layers": 1},
+    "gap": {"language": "paper-2gram", "preset": "quick", "prompt_length": 0, "training_steps": 2, "layers": 1}
+    | {"sampler": ["strided"], "steps": 4},
+    "gap-quick": {"language": "paper-2gram", "training_steps": 2, "sampler": ["strided"], "steps": 4, "layers": 1},
     "reasoning-quick": {"length": 19, "training_steps": 2, "sampler": ["ancestral"], "steps": 4, "layers": 1},
 }
 SIZES = {"smoke": 51, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 810}
 SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
 SIZES |= {"figure-1": 88, "figure-2": 21, "reasoning-quick": 27, "growth": 325, "growth-quick": 78}
+SIZES |= {"gap": 538, "gap-quick": 98}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -16,7 +16,7 @@ from scipy.special import rel_entr
 from unmask.core.estimates import Estimate
 from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, colours, parameters, tooltip
 from unmask.report.frame import INK
-from unmask.report.results import Point, Results
+from unmask.report.results import IDEAL, Point, Results
 
 ERRORS = {"ser": "SER", "answer_error": "incorrect answers"}
 ONE_BY_ONE = "fixed-size"  # the sampler of one token per step
@@ -42,10 +42,11 @@ def row(cell: dict[str, Point], other: str) -> Row:
 
 
 def divergences(results: Results) -> list[Row]:
-    """A row per cell of a known divergence; sure: whether it is exact."""
+    """A row per cell of a known divergence of the rows that the gap has too; sure: whether it is exact."""
     rows = []
     for cell in cells(results):
-        if known := [name for name in TRUTHS if name in cell]:
+        same = cell["gap_nats"]["model"] == IDEAL or cell.get("ser", {"value": 0})["value"] == 0
+        if same and (known := [name for name in TRUTHS if name in cell]):
             rows.append(row(cell, known[0]) | {"sure": known[0] == TRUTHS[0], "place": None})
     return rows
 
@@ -126,7 +127,7 @@ FIGURES = [
         title="Gap against true divergence",
         under="dotted: equal; diamonds: divergence from theory; circles: from the sequences and the language",
         caption="The gap sees the model alone. Points of a trained network are to the right of the line by its "
-        "learning error. Where a language has impossible sequences, both are means over the possible ones.",
+        "learning error. Where some sequences are impossible, both are means over the possible ones.",
         draw=draw_divergences,
         own=divergences,
     ),

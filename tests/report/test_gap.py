@@ -1,0 +1,67 @@
+"""The page of the gap's study: figures of cells that have a known truth, and the curve of the most errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.sparing import in_this_process, undrawn
+from unmask.cli.main import main
+from unmask.report.explorer.figures import gap as figures
+from unmask.report.explorer.fragment import Explorer
+from unmask.report.results import read
+from unmask.report.view import saved
+
+WORDS = (
+    "paper gap --quick --device cpu --set training_steps=10 rows=12 length=8 sampler=[ancestral,low-confidence] steps=[4] layers=1 --out"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("gap")
+    with in_this_process(), undrawn():
+        assert main([*WORDS.split(), str(out), "--json"]) == 0
+    return out, read([out])
+
+
+def test_the_page_shows_the_figures(made):
+    out, results = made
+    explorer = Explorer(results, saved("gap"))
+    names = [figure.name for figure in explorer.figures]
+    assert names[:2] == ["gap-divergence", "gap-ser"]
+    assert "gap-answer-error" not in names
+    assert len(explorer.cards) == 2
+    text = (out / "index.html").read_text()
+    assert all(f'id="figure-{name}"' in text for name in names)
+    assert json.loads((out / "data.json").read_text())["records"]
+
+
+def test_divergences_are_those_of_the_same_rows(made):
+    _, results = made
+    rows = figures.divergences(results)
+    assert {row["series"] for row in rows} == {"ancestral"}  # low-confidence has no closed divergence of rows
+    exact = [row for row in rows if row["sure"]]
+    assert {row["model"] for row in exact} == {"ideal"}
+    assert {row["model"] for row in rows} <= {"ideal", "trained"}
+    assert all(row["across"] > 0 for row in exact if row["what"] == "paper-2gram(pruned=False)")
+
+
+def test_the_curve_is_the_binary_divergence(made):
+    """At s = s_1 no gap is needed; towards s = 1 it is log 1/s_1."""
+    import math
+
+    _, results = made
+    curve = [row for row in figures.errors(results, "ser") if row["part"] == "most"]
+    (one,) = {p["value"] for p in results.of("ser") if p["sampler"] == "fixed-size"}
+    if 0 < one < 1:
+        assert (curve[0]["across"], curve[0]["value"]) == (pytest.approx(0, abs=1e-9), one)
+        assert curve[-1]["across"] == pytest.approx(-math.log(one))
+        middle = curve[50]["value"]
+        expected = middle * math.log(middle / one) + (1 - middle) * math.log((1 - middle) / (1 - one))
+        assert curve[50]["across"] == pytest.approx(expected)
+    else:
+        assert not curve
+    points = [row for row in figures.errors(results, "ser") if row["part"] == "point"]
+    assert {row["model"] for row in points} >= {"trained"}
