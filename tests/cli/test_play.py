@@ -49,7 +49,7 @@ def test_a_trace_of_the_rows_that_are_shown_plays_again(run, tmp_path):
     assert again["ancestral"]["why"] == first["ancestral, 3 steps"]["why"]
     assert (tmp_path / "t.svg").read_text().startswith("<svg ")
     alone = run("play", "t.json", "--out", "u.html").out.splitlines()
-    told = ["row        0 of 8", "ancestral  not scored: add --language", "file       u.html"]
+    told = ["row        0 of 8", "ancestral  not scored: add --language or --gap", "file       u.html"]
     assert alone == told
 
 

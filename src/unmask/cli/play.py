@@ -42,6 +42,7 @@ def command(
     out: File = None,
     open: Switch = False,
     terminal: Switch = False,
+    gap: Switch = False,
 ) -> Answer:
     """Animate the generation of one sequence and find its first error.
 
@@ -52,6 +53,7 @@ def command(
         unmask play --model runs/mdm --causal-model runs/ar --against autoregressive
         unmask play trace.json --language paper-2gram
         unmask play --language paper-3gram --terminal
+        unmask play --model runs/mdm --gap
 
     The player shows for each step the new tokens, their dependence (a thicker arc
     is a stronger one), and the nats lost by sampling them in the same step. If no
@@ -74,12 +76,17 @@ def command(
         prompt: Text at the beginning of each sequence, for models of text.
         out: File to write: .html, .svg, .gif or .json. (default: play.html; with --terminal none)
         open: Open the file in the browser.
+        gap: Take arcs and losses from the model's own probabilities, not from a language: two model calls per token.
+            A trace also needs its --model.
         terminal: Play in the terminal with space, arrows and q; without a terminal, print the last step.
     """
     from unmask import languages
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
     from unmask.generation import trace as traces
+    from unmask.generation.making import reshaped
+    from unmask.ideal import as_denoiser
+    from unmask.loading import load_model
     from unmask.report.player import chosen
 
     file = out if out is not None or terminal else PAGE
@@ -89,8 +96,8 @@ def command(
     known = None if language is None else languages.load(language)
     if trace is not None:
         made_here = {
-            "--model": model,
-            "--card": loading.card,
+            "--model": None if gap else model,
+            "--card": None if gap else loading.card,
             "--causal-model": causal_model,
             "--against": against,
             "--steps": sampling.steps,
@@ -101,12 +108,17 @@ def command(
                 raise UnmaskError(f"{name} does not apply to a trace. Leave out {name} or {cut(str(trace))}")
         read = traces.read(trace)
         recorded = {read.sampler or trace.name: read}
+        if gap and model is None and known is None:
+            raise UnmaskError("--gap needs the model that wrote the trace. Add --model, or --language")
+        source = known if model is None else load_model(model, loading)
     else:
         samplers = [sampling.sampler] if against is None else [sampling.sampler, against]
         steps = STEPS if sampling.steps is None else sampling.steps
         runs = [replace(sampling, sampler=sampler, steps=steps) for sampler in samplers]
-        recorded, known = _recorded(known, model, loading, causal_model, length, rows, prompt, runs, seed)
-    picked = chosen(recorded, known, row)
+        recorded, known, source = _recorded(known, model, loading, causal_model, length, rows, prompt, runs, seed)
+    own = sampling.temperature or 1.0, sampling.top_p, sampling.top_k, sampling.guidance
+    judge = reshaped(as_denoiser(source), *own) if gap else None
+    picked = chosen(recorded, None if gap else known, row, model=judge)
     if file is not None:
         _write(file, picked)
     if terminal:
@@ -141,8 +153,8 @@ def _recorded(
     prompt: str | None,
     runs: Sequence[Sampling],
     seed: int,
-) -> tuple[dict[str, Trace], Language | None]:
-    """Return a trace of each sampler by its name, and the language to check them with."""
+) -> tuple[dict[str, Trace], Language | None, Any]:
+    """Return a trace of each sampler by its name, the language to check them with, and the model that wrote them."""
     from unmask import generate
     from unmask.cli.prompts import OpenPrompts, Prompting, Prompts
     from unmask.core.errors import UnmaskError
@@ -176,7 +188,7 @@ def _recorded(
         generation = generate(source, **asdict(run), **begin, seed=seed, trace=True)
         steps = int(generation.order.max())
         recorded[f"{run.sampler}, {steps} step{'' if steps == 1 else 's'}"] = generation.trace(symbols=symbols)
-    return recorded, known
+    return recorded, known, source
 
 
 def _text(tokenizer: Tokenizer, token: int) -> str:
@@ -210,7 +222,9 @@ def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
     for run in picked.runs:
         reading, steps = run.readings[picked.row], run.steps[picked.row]
         if reading is None:
-            lines.append((run.name, "not scored: add --language"))
+            lines.append((run.name, "not scored: add --language or --gap"))
+        elif run.model is not None:
+            lines.append((run.name, f"{round(reading.lost, 2) + 0.0:.2f} nats lost, by {run.model.name} itself"))
         elif reading.impossible is None:
             lines.append((run.name, f"possible, {round(reading.lost, 2) + 0.0:.2f} nats lost"))
         else:
@@ -232,7 +246,9 @@ def _summary(picked: Chosen, file: Path | None) -> dict[str, Any]:
     for number, run in enumerate(runs):
         reading, steps = run.readings[row], run.steps[row]
         about: dict[str, Any] = {"steps": len(steps), "rows": picked.rows}
-        if reading is not None and picked.wrong is not None:
+        if reading is not None and run.model is not None:
+            about |= {"nats_lost": reading.lost, "measured_by": run.model.name}
+        elif reading is not None and picked.wrong is not None:
             step = reading.impossible
             about |= {"wrong_rows": picked.wrong[number]}
             about |= {"impossible_in_step": None if step is None else steps[step].number}

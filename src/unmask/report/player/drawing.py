@@ -241,7 +241,8 @@ class _Card:
                 look = f"fill='{BAD}' font-weight='700'" if not number else f"fill='{INK}'"
                 self.scene.text(x + 14, y + 14 + 17 * number, line, 13, look, first=first, last=last)
         if self.reading.lost < float("inf"):
-            self.scene.text(x + 14, y + 14, "This sequence is possible.", 13, f"fill='{SOFT}'", first=len(self.steps))
+            says = "Loss by the model's own probabilities." if self.run.model else "This sequence is possible."
+            self.scene.text(x + 14, y + 14, says, 13, f"fill='{SOFT}'", first=len(self.steps))
 
     def _meter(self, y: float) -> None:
         assert self.reading is not None

@@ -201,9 +201,10 @@ class Run {
       : `step ${now} of ${last}`;
     this.state.textContent = `${where} \u00b7 ${this.left ? `${this.left} hidden` : "all revealed"}`;
     if (!this.meter) return;
-    const meter = this.at ? steps[this.at - 1][2] : 0;
+    const meter = this.at ? steps[this.at - 1][2] : 0, own = this.data.measured === "model";
     this.lost.textContent = meter === null ? "\u221e nats lost" : `${nats(meter)} nats lost`;
-    this.about.textContent = meter === null ? "impossible: no valid completion exists"
+    this.about.textContent = own ? "so far, by the model's own probabilities, one token at a time"
+      : meter === null ? "impossible: no valid completion exists"
       : this.of.revised ? "of the visible tokens"
       : meter < -0.005 ? "below 0: this sequence is more probable in the language than under the sampler"
       : done ? "contribution of this sequence to the divergence" : "so far, by sampling tokens in parallel";
@@ -223,7 +224,8 @@ class Run {
     }
     const pairs = this.at ? steps[this.at - 1][3] : [];
     const count = this.fresh.length;
-    this.why.textContent = done ? "This sequence is possible in the language."
+    const own = this.data.measured === "model";
+    this.why.textContent = done ? (own ? "Arcs and loss come from the model itself, not from a language." : "This sequence is possible in the language.")
       : !this.at ? "All positions are hidden, except given tokens."
       : count < 2 ? "Only one token was sampled, so no conflict is possible."
       : pairs.length ? `${count} tokens were sampled independently. Arcs connect dependent tokens; here they happen to be compatible.`
@@ -275,7 +277,7 @@ class Player {
   rows(select) {
     this.data.runs[0].rows.forEach((row, index) => {
       const wrong = this.data.runs.map(run => run.rows[index].impossible).find(step => step !== null && step !== undefined);
-      const verdict = !this.data.runs[0].measured ? "" : wrong === undefined ? ": possible" : ": impossible";
+      const verdict = this.data.runs[0].measured !== "language" ? "" : wrong === undefined ? ": possible" : ": impossible";
       const option = make("option", "", select, `${row.number}${verdict}`);
       option.value = index;
     });

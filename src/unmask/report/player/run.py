@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.denoisers import Denoiser
+from unmask.diagnosis.gap import reading
 from unmask.diagnosis.reveal import Reading, impossible, read
 from unmask.generation.trace import Row, Step, Trace
 from unmask.languages import Language
@@ -35,12 +37,15 @@ class Run:
 
     name: str
     trace: Trace
-    language: Language | None = None  # without it, a player shows no impossible tokens and no loss
+    language: Language | None = None  # without it and a model, a player shows no impossible tokens and no loss
+    model: Denoiser | None = None  # whose own conditionals give the loss, instead of a language
     numbers: tuple[int, ...] = ()  # of the rows (default: 0, 1, ..)
 
     @cached_property
     def readings(self) -> list[Reading | None]:
-        """The loss and the first error of each row; None without a language."""
+        """The loss and the first error of each row; None without a language or a model."""
+        if self.model is not None:
+            return [*reading.read(self.model, self.trace)]
         if self.language is None:
             return [None] * len(self.trace.rows)
         return [read(self.language, self.trace, row) for row in range(len(self.trace.rows))]
@@ -62,14 +67,14 @@ class Run:
 
     def arcs(self, row: int, step: int) -> list[tuple[int, int, float]]:
         """(i, j, nats) of a step, the strongest first."""
-        reading = self.readings[row]
-        pairs = () if reading is None else reading.steps[step].pairs
+        own = self.readings[row]
+        pairs = () if own is None else own.steps[step].pairs
         return sorted((pair for pair in pairs if pair[2] >= LEAST_ARC), key=lambda pair: -pair[2])[:MOST_ARCS]
 
     def first_error(self, row: int) -> int | None:
         """The step, from 0, after which no valid completion existed."""
-        reading = self.readings[row]
-        return None if reading is None else reading.impossible
+        own = self.readings[row]
+        return None if own is None else own.impossible
 
     def plain(self) -> dict[str, Any]:
         """Values for the script of a page: a row's steps are [number, [[position, token, p], ..], meter, arcs]."""
@@ -79,7 +84,7 @@ class Run:
         return {
             "name": self.name,
             "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
-            "measured": self.language is not None,
+            "measured": "model" if self.model is not None else "language" if self.language is not None else None,
             "order": profile.warning or profile.sentence,
             "rows": [self._plain(number, row) for number, row in enumerate(self.trace.rows)],
         }
@@ -136,13 +141,19 @@ class Chosen(NamedTuple):
 
 
 def chosen(
-    traces: Mapping[str, Trace], language: Language | None, begin: int | None = None, most: int = SHOWN
+    traces: Mapping[str, Trace],
+    language: Language | None,
+    begin: int | None = None,
+    most: int = SHOWN,
+    model: Denoiser | None = None,
 ) -> Chosen:
-    """The first rows of these traces by name, with the one to begin with (default: an impossible one)."""
+    """The first rows of these traces by name, with the one to begin with (default: an impossible one).
+
+    model: its own conditionals give arcs and losses, instead of the language."""
     rows = min(len(trace.rows) for trace in traces.values())
     wrong = None if language is None else [impossible(language, trace) for trace in traces.values()]
     row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else _telling(wrong) if wrong else 0
     numbers = sorted({*range(min(rows, most if row < most else most - 1)), row})
-    runs = [Run(name, trace.of(numbers), language, tuple(numbers)) for name, trace in traces.items()]
+    runs = [Run(name, trace.of(numbers), language, model, tuple(numbers)) for name, trace in traces.items()]
     check(runs)
     return Chosen(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
