@@ -319,13 +319,13 @@ def _named(model: Any) -> str | None:
 
 
 def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Other fields of cells in which cells of one metric differ."""
-    texts: dict[tuple[str, str], set[str]] = {}
+    """Other fields of cells in which cells of one metric and language differ."""
+    texts: dict[tuple[str, str, str], set[str]] = {}
     for row in rows:
         for name in row:
             if name not in OWN and name not in tables.AFTER:
-                texts.setdefault((row["job"], name), set()).add(str(row[name]))
-    varied = (name for (job, name), values in texts.items() if len(values) > 1 and job != CURVE)
+                texts.setdefault((row["job"], _of(row), name), set()).add(str(row[name]))
+    varied = (name for (job, _, name), values in texts.items() if len(values) > 1 and job != CURVE)
     return list(dict.fromkeys(varied))
 
 

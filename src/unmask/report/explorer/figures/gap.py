@@ -79,7 +79,7 @@ def samplers(results: Results) -> Any:
     look = colours(results, "sampler").to_dict()["scale"]
     used = {cell["gap_nats"]["sampler"] for cell in cells(results)}
     shown = [(name, hue) for name, hue in zip(look["domain"], look["range"], strict=True) if name in used]
-    legend = alt.Legend(title=None, orient="bottom", symbolType="circle", symbolOpacity=1)
+    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolType="circle", symbolOpacity=1)
     return alt.Color("series:N", legend=legend).scale(domain=[s for s, _ in shown], range=[hue for _, hue in shown])
 
 
