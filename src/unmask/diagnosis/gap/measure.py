@@ -251,8 +251,8 @@ def _order_gap(reader: Reader, rows: Tensor, most: int, logs: bool, rng: torch.G
     local[rows] = torch.arange(len(rows))
     weight = (path.size * (path.size - 1)).masked_fill(local[path.row] < 0, 0)
     steps, probability = chosen(weight, path.row, most, rng)
-    found = orders.differences(reader, steps, logs, rng)
-    return total.index_add_(0, local[path.row[steps]], found / probability)
+    differences = orders.differences(reader, steps, logs, rng)
+    return total.index_add_(0, local[path.row[steps]], differences / probability)
 
 
 def _check_recorded(readings: Readings, claim: Claim) -> None:

@@ -32,13 +32,13 @@ def read(denoiser: Denoiser, trace: Trace) -> list[Reading]:
     check_vocabulary(denoiser, trace.vocabulary)
     reader = Reader(denoiser, of_trace(trace))
     path = reader.path
-    found: dict[tuple[int, int], tuple[float, Pairs]] = {}
+    losses: dict[tuple[int, int], tuple[float, Pairs]] = {}
     with progress.track("reading", len(path.row)) as advance:
         for step, where in enumerate(zip(path.row.tolist(), path.number.tolist(), strict=True)):
             if int(path.size[step]) > 1:
-                found[where] = _step(reader, step)
+                losses[where] = _step(reader, step)
             advance(1)
-    return [_reading(found, number, trace) for number in range(len(trace.rows))]
+    return [_reading(losses, number, trace) for number in range(len(trace.rows))]
 
 
 def _step(reader: Reader, step: int) -> tuple[float, Pairs]:
@@ -63,11 +63,11 @@ def _step(reader: Reader, step: int) -> tuple[float, Pairs]:
     return math.inf if bool(dead.any()) or math.isnan(lost) else lost, pairs
 
 
-def _reading(found: dict[tuple[int, int], tuple[float, Pairs]], number: int, trace: Trace) -> Reading:
+def _reading(losses: dict[tuple[int, int], tuple[float, Pairs]], number: int, trace: Trace) -> Reading:
     steps: list[StepLoss] = []
     meter = 0.0
     for one in trace.rows[number].steps():
-        lost, pairs = found.get((number, one.number), (0.0, ()))
+        lost, pairs = losses.get((number, one.number), (0.0, ()))
         meter += lost
         steps.append(StepLoss(one.number, lost, meter, pairs))
     excluded = next((k for k, step in enumerate(steps) if step.meter == math.inf), None)

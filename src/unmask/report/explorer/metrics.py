@@ -85,6 +85,7 @@ LIST = [
     _metric("ngram_perplexity", "N-gram perplexity", "per character; lower is better", None),
     _metric("smollm2_perplexity", "SmolLM2 perplexity", "lower is better", None),
     _fraction("unknown_words", "Unknown words", "fraction of words outside the training text; lower is better", 0.05),
+    _metric("gap", "Gap", "loss by parallel decoding, nats per sequence; lower is better", None, "gap_nats", least=0.0),
     _metric("token_entropy", "Token entropy", "nats per sequence; higher is more varied", None, rises=True),
 ]
 METRICS = {one.name: one for one in LIST}

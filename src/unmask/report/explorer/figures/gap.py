@@ -27,11 +27,11 @@ TIPS = {"series": "sampler", "what": "language", "setting": "setting", "shown": 
 
 def cells(results: Results) -> list[dict[str, Point]]:
     """The points of each cell with a gap, by measure."""
-    found: dict[tuple[Any, ...], dict[str, Point]] = {}
+    by_setting: dict[tuple[Any, ...], dict[str, Point]] = {}
     for point in results.points:
         who = tuple(point[name] for name in ("of", "model", "sampler", "length", "steps"))
-        found.setdefault(who, {})[point["measure"]] = point
-    return [cell for cell in found.values() if "gap_nats" in cell]
+        by_setting.setdefault(who, {})[point["measure"]] = point
+    return [cell for cell in by_setting.values() if "gap_nats" in cell]
 
 
 def row(cell: dict[str, Point], other: str) -> Row:
