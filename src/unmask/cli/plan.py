@@ -133,8 +133,8 @@ def command(
     if results:
         return _of_records(results, target, task, budget_ms)
     directory = None if model is None else Path(model)
-    times = (ar_token_ms, step_ms)
-    return _of_language(language, directory, metric or "ser", target, length, schedule, times, batch or 1, verbose)
+    measured = (ar_token_ms, step_ms)
+    return _of_language(language, directory, metric or "ser", target, length, schedule, measured, batch or 1, verbose)
 
 
 def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None) -> Answer:

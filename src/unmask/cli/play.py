@@ -110,7 +110,7 @@ def command(
         recorded = {read.sampler or trace.name: read}
         if gap and model is None and known is None:
             raise UnmaskError("--gap needs the model that wrote the trace. Add --model, or --language")
-        source = known if model is None else load_model(model, loading)
+        source: Any = known if model is None else load_model(model, loading)
     else:
         samplers = [sampling.sampler] if against is None else [sampling.sampler, against]
         steps = STEPS if sampling.steps is None else sampling.steps
