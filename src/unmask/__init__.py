@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from unmask.diagnosis.difference import difference as difference
     from unmask.diagnosis.gap import Gap as Gap
     from unmask.diagnosis.gap import gap as gap
+    from unmask.diagnosis.scoring import score as score
     from unmask.experiments import board as board
     from unmask.experiments.sweeps import sweep as sweep
     from unmask.generation import Generation as Generation
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from unmask.ideal import oracle as oracle
     from unmask.loading import load as load
     from unmask.metrics import Score as Score
-    from unmask.metrics import score as score
     from unmask.networks.training.loop import train as train
     from unmask.schedules import orders as orders
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from unmask.cli.options import Answer, Count, File, Name, Samples, Switch, Word
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from unmask.languages import Language
     from unmask.metrics import Score
 
@@ -75,57 +73,29 @@ def command(
     known = languages.load(language)
     account = read_account(samples, tokens)
     pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
-    scored = score(tokens, known, pattern)
     origin = account.get("origin", {})
+    how: dict[str, Any] = {"sampler": sampler, "steps": steps, "schedule": schedule, "draws": draws}
+    if likelihood is None:
+        for name, value in how.items():
+            if value is not None:
+                raise UnmaskError(f"--{name} applies to a likelihood. Add --likelihood bracket, or leave it out")
+        how = {}
+    elif sampler is None:
+        recorded = origin.get("configuration", {})
+        names = (*how, "temperature", "top_p", "top_k", "guidance")
+        how = {name: how.get(name) or recorded.get(name) for name in names}
+    scored = score(tokens, known, pattern, likelihood=likelihood, **how)
     result = scored.to_dict() | {"impossible_rows": account.get("impossible_rows")}
     result |= {"language": known.source(), "source": account.get("source"), "made_by_code": origin.get("code")}
     result |= {"scored_by_code": code()}
     lines = _brief(scored, known, conditional=pattern is not None)
-    if likelihood is None:
-        for name, value in {"sampler": sampler, "steps": steps, "schedule": schedule, "draws": draws}.items():
-            if value is not None:
-                raise UnmaskError(f"--{name} applies to a likelihood. Add --likelihood bracket, or leave it out")
-    else:
-        settings = {"sampler": sampler, "steps": steps, "schedule": schedule}
-        if sampler is None:
-            recorded = origin.get("configuration", {})
-            names = (*settings, "temperature", "top_p", "top_k", "guidance")
-            settings = {name: settings.get(name) or recorded.get(name) for name in names}
-        likely = _likelihood(tokens, known, likelihood, draws, pattern, settings)
-        ends = {name: likely[name].to_dict() for name in ("lower", "upper")}
-        result["likelihood"] = likely | ends
+    if (likely := scored.likelihood) is not None:
+        result["likelihood"] = likely | {name: likely[name].to_dict() for name in ("lower", "upper")}
         lines += [("log-likelihood", f"{likely['lower']} to {likely['upper']} nats")]
         lines += [("by", f"{likely['sampler']} ({likelihood})"), ("model calls", str(likely["model_calls"]))]
     if account and (old := age(origin)) is not None:
         progress.note(f"{samples}: {old}")
     return Answer(result, None if verbose else lines)
-
-
-def _likelihood(
-    tokens: Tensor,
-    known: Language,
-    kind: str,
-    draws: int | None,
-    pattern: Tensor | None,
-    settings: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the mean log-likelihood of the sequences under a sampler of the language's ideal denoiser, in nats."""
-    from unmask.core.errors import UnmaskError
-    from unmask.core.estimates import mean
-    from unmask.diagnosis.sampler_likelihood import DRAWS, likelihood
-    from unmask.ideal import Ideal
-
-    if settings["sampler"] is None:
-        problem = "the samples have no record of their sampler"
-        raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
-    options = {name: value for name, value in settings.items() if value is not None}
-    likely = likelihood(Ideal(known), texts=tokens, kind=kind, given=pattern, draws=draws or DRAWS, **options)
-    there = likely.lower.isfinite() & likely.upper.isfinite()
-    about: dict[str, Any] = {"kind": kind, **options, "model_calls": int(likely.model_calls.sum())}
-    about |= {"left_out": int((~there).sum())}  # probability 0, or not bounded by its draws
-    if not bool(there.any()):
-        raise UnmaskError(f"all {len(tokens)} sequences have probability 0 under {options['sampler']}. Pass another")
-    return about | {"lower": mean(likely.lower[there]), "upper": mean(likely.upper[there])}
 
 
 def _brief(scored: Score, language: Language, conditional: bool) -> list[tuple[str, str]]:

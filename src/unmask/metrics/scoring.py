@@ -38,6 +38,7 @@ class Score(Shown):
     impossible_rows: int | None
     bigrams: Bigrams | None
     ser_rao_blackwell: Estimate | None
+    likelihood: dict[str, Any] | None = None  # under a sampler: `lower` and `upper` in nats, and its settings
 
     __repr__ = as_table
 
@@ -48,6 +49,8 @@ class Score(Shown):
     def to_dict(self) -> dict[str, Any]:
         """One flat object, with the metrics at the top level."""
         content = asdict(self)
+        if self.likelihood is None:
+            del content["likelihood"]
         first = {name: content.pop(name) for name in ("rows", "length", "ser")}
         return first | content.pop("metrics") | content
 
