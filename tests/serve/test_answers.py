@@ -74,17 +74,20 @@ def test_a_conversation_is_answered_as_generate_does(client, model):
     if model.card.causal:
         options = {"sampler": "autoregressive", "temperature": 0.0}
     asked = Query(messages=[Message("user", "the cat")])
-    found, text = made(model, asked, answer["unmask"]["first_row"], ending(model, chat=True), **options)
+    found, text = made(model, asked, answer["diffusion"]["first_row"], ending(model, chat=True), **options)
     (choice,) = answer["choices"]
     assert choice["message"] == {"role": "assistant", "content": text, "refusal": None}
     assert choice["finish_reason"] == ("length" if found.reasons == ("filled",) else "stop")
     given = len(rows_of(model, [asked], 0)[0])
-    written = int(found.written[0])
-    assert answer["usage"] == {
+    written, forwards = int(found.written[0]), int(found.model_calls[0])
+    assert answer["usage"] | {"forwards_details": {}} == {
         "prompt_tokens": given,
         "completion_tokens": written,
         "total_tokens": given + written,
-        "model_calls": int(found.model_calls[0]),
+        "forwards": forwards,
+        "tokens_per_forward": written / forwards,
+        "completion_tokens_details": {"canvas_tokens": 8, "pad_tokens": 8 - written, "revised_tokens": 0},
+        "forwards_details": {},
     }
 
 
@@ -100,7 +103,7 @@ def test_answers_have_the_luck_of_their_seed_and_place(client, model):
     assert len(set(texts)) == 4
     prompts = sum(len(row) for row in rows_of(model, [Query(prompt="the cat"), Query(prompt="a")], 0))
     assert answer["usage"]["prompt_tokens"] == prompts
-    others = {completion(client, temperature=1.0).json()["unmask"]["seed"] for _ in range(2)}
+    others = {completion(client, temperature=1.0).json()["diffusion"]["seed"] for _ in range(2)}
     assert len(others) == 2  # where nobody says one, it is said
 
 
@@ -110,10 +113,10 @@ def test_fields_of_ours(client, model):
         assert answer["choices"][0]["text"] == completion(client).json()["choices"][0]["text"]
         return
     answer = completion(client, sampler="blocks(inner=margin)", block_length=4, steps=4, schedule="cosine").json()
-    assert answer["unmask"]["sampler"] == "blocks(block_length=4, inner='margin')"
-    assert answer["usage"]["model_calls"] <= 4
+    assert answer["diffusion"]["algorithm"] == "blocks(block_length=4, inner='margin')"
+    assert answer["usage"]["forwards"] <= 4
     twice = completion(client, sampler="fixed-size", steps=4, guidance=1.5).json()
-    assert twice["usage"]["model_calls"] > 4
+    assert twice["usage"]["forwards_details"]["probe"] == twice["usage"]["forwards_details"]["denoise"] > 2
 
 
 def test_strings_end_an_answer_and_are_none_of_it(client, model):
@@ -147,7 +150,10 @@ def test_a_stream_says_what_is_said_at_once(client, model, ask):
         expected = choice["message"]["content"] if ask is chat else choice["text"]
         assert texts[choice["index"]] == expected
         assert reasons[choice["index"]] == choice["finish_reason"]
-    assert events(answer)[-1]["usage"] == whole["usage"]
+    told = events(answer)[-1]["usage"]
+    for usage in (told, whole["usage"]):
+        usage["forwards_details"].pop("batched_idle")
+    assert told == whole["usage"]
     assert sum("\ufffd" in text for text in texts.values()) > 0  # characters that never became whole: at the end
     assert len(events(answer)) > 10  # token by token
     if ask is chat:
@@ -166,7 +172,7 @@ def test_no_sampler_takes_back_what_was_streamed(models, sampler):
     texts, _ = streamed(answer)
     assert [texts[place] for place in range(2)] == [choice["text"] for choice in whole]
     if "remdm" in sampler or sampler == "gibbs":
-        assert len(events(answer)) == 4
+        assert len(events(answer)) == 5  # the last one warns
 
 
 def test_company_changes_nothing(model):
@@ -184,7 +190,7 @@ def test_company_changes_nothing(model):
         found, done = {}, threading.Event()
 
         def tell(row, event):
-            found[tasks.index(row.task)] = event.text
+            found[tasks.index(row.task)] = event.answer.text
             if len(found) == len(tasks):
                 done.set()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import ANY
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -15,33 +17,45 @@ from unmask.serve.requests import Refused
 from unmask.serve.running import bound, url
 
 LONG = "the cat sat on the mat. " * 30
+UNSUPPORTED = "unsupported_for_diffusion"
 WRONG = [  # fields of a completion, status, code, and words of the message
     ({"model": "other"}, 404, "model_not_found", "there is no model 'other'; expected small"),
-    ({"sampler": "lada"}, 400, None, "unknown sampler 'lada'; did you mean llada"),
-    ({"sampler": "os:system"}, 400, None, "--allow-imports os"),
-    ({"sampler": "blocks(inner='os:system')"}, 400, None, "--allow-imports os"),
-    ({"schedule": "lineer", "sampler": "autoregressive"}, 400, None, "unknown schedule 'lineer'"),
+    ({"sampler": "lada"}, 400, "invalid_value", "unknown sampler 'lada'; did you mean llada"),
+    ({"sampler": "os:system"}, 400, "invalid_value", "--allow-imports os"),
+    ({"sampler": "blocks(inner='os:system')"}, 400, "invalid_value", "--allow-imports os"),
+    ({"schedule": "lineer", "sampler": "autoregressive"}, 400, "invalid_value", "unknown schedule 'lineer'"),
     ({"n": 5}, 413, "too_many_answers", "the request is for 5 answers; expected at most 4"),
-    ({"n": 0}, 400, None, "n is 0; expected at least 1"),
+    ({"n": 0}, 400, "invalid_value", "n is 0; expected at least 1"),
     ({"max_tokens": 33}, 413, "too_many_tokens", "max_tokens is 33; expected at most 32"),
-    ({"max_tokens": 0}, 400, None, "max_tokens is 0"),
+    ({"max_tokens": 0}, 400, "invalid_value", "max_tokens is 0"),
     ({"steps": 10**6}, 413, None, "steps is too large"),
     ({"prompt": LONG}, 400, "context_length_exceeded", "expected at most 64"),
     ({"prompt": LONG[:150], "max_tokens": 32}, 400, "context_length_exceeded", "expected at most 64 together"),
-    ({"prompt": [1, 2]}, 400, None, "prompt"),
-    ({"prompt": []}, 400, None, "prompt"),
-    ({"temperature": "hot"}, 400, None, "temperature is 'hot'; expected a number"),
-    ({"temperature": -1.0}, 400, None, "temperature is -1"),
-    ({"top_p": 2.0}, 400, None, "top_p is 2"),
-    ({"seed": -1}, 400, None, "the seed"),
-    ({"logprobs": 5}, 400, None, "logprobs is 5; this field is not supported"),
-    ({"suffix": "x"}, 400, None, "suffix is 'x'"),
-    ({"temprature": 1}, 400, None, "temprature"),
-    ({"guidance": -1.0}, 400, None, "guidance is -1"),
+    ({"prompt": [1, 2]}, 400, "invalid_value", "prompt"),
+    ({"prompt": []}, 400, "invalid_value", "prompt"),
+    ({"temperature": "hot"}, 400, "invalid_value", "temperature is 'hot'; expected a number"),
+    ({"temperature": -1.0}, 400, "invalid_value", "temperature is -1"),
+    ({"top_p": 2.0}, 400, "invalid_value", "top_p is 2"),
+    ({"seed": -1}, 400, "invalid_value", "the seed"),
+    ({"logprobs": 5}, 400, UNSUPPORTED, "logprobs is 5; this field is not supported"),
+    ({"suffix": "x"}, 400, UNSUPPORTED, "suffix is 'x'"),
+    ({"temprature": 1}, 400, "unknown_parameter", "temprature"),
+    ({"guidance": -1.0}, 400, "invalid_value", "guidance is -1"),
+    ({"diffusion": {"stepz": 1}}, 400, "unknown_parameter", "stepz"),
+    ({"diffusion": {"steps": "x"}}, 400, "invalid_value", "diffusion.steps is 'x'"),
+    ({"diffusion": {"steps": 2}, "steps": 3}, 400, "invalid_value", "steps is given twice"),
+    ({"diffusion": {"threshold": 2.0}}, 400, "invalid_value", "threshold is 2"),
+    ({"diffusion": {"threshold": 0.5, "entropy_bound": 0.1}}, 400, UNSUPPORTED, "no such option"),
+    ({"diffusion": {"threshold": 0.5, "algorithm": "ancestral"}}, 400, UNSUPPORTED, "'ancestral' has no such option"),
+    ({"diffusion": {"block_length": 4, "canvas_length": 8}}, 400, UNSUPPORTED, "expected equal lengths"),
+    ({"diffusion": {"max_forwards": 0}}, 400, "invalid_value", "diffusion.max_forwards is 0"),
+    ({"diffusion": {"revise": True}}, 400, UNSUPPORTED, "diffusion.revise is True, but False"),
+    ({"trace": "all"}, 400, "invalid_value", "unknown trace 'all'"),
+    ({"stream_mode": "drafts"}, 400, "invalid_value", "unknown stream_mode 'drafts'"),
 ]
 
 
-def refused(answer, status, code=None):
+def refused(answer, status, code=ANY):
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (status, code)
     assert set(error) == {"message", "type", "param", "code"}
@@ -53,7 +67,13 @@ def test_fields_that_are_wrong(client, model):
     for fields, status, code, words in WRONG:
         if fields.get("sampler") == "autoregressive" and not model.card.causal:
             fields = {"schedule": fields["schedule"]}
-        message = refused(completion(client, **fields), status, code)
+        answer = completion(client, **fields)
+        message = refused(answer, status, code)
+        if status == 400 and "prompt" not in fields:  # it names the field
+            inner = next(iter(fields.values()))
+            names = {f"diffusion.{name}" for name in inner} if isinstance(inner, dict) else {*fields}
+            param = answer.json()["error"]["param"]
+            assert param in names or f"diffusion.{param}" in names, (fields, message)
         if words != "the seed":
             assert words in message
     assert completion(client).status_code == 200

@@ -61,6 +61,7 @@ class Canvas:
         self._valid = None if valid is None or bool(valid.all()) else valid
         self._engine = denoiser.engine(tokens, self._given, self._valid)
         self._ahead = Cost()  # of other contexts
+        self._positions = tokens.new_zeros(len(tokens))  # computed for other contexts
 
     @property
     def spent(self) -> Cost:
@@ -70,6 +71,19 @@ class Canvas:
     def hollow(self) -> bool:
         """Whether the prediction for a position does not depend on its own token."""
         return self._engine.hollow
+
+    @property
+    def probes(self) -> Tensor:
+        """(B): model calls whose input is not the row itself: other contexts, or the row without its prompt."""
+        calls = self.denoiser.calls
+        return self.contexts + (self.model_calls - self.contexts) // calls * (calls - 1)
+
+    @property
+    def positions(self) -> Tensor:
+        """(B): computed positions of all model calls."""
+        own = self._engine.positions
+        own = (self.model_calls - self.contexts) * self.lengths if own is None else own
+        return own + self._positions
 
     @property
     def exhausted(self) -> bool:
@@ -105,6 +119,8 @@ class Canvas:
         which = torch.arange(len(tokens)) if contexts is None else contexts
         marginals = as_marginals(engine.at(which, positions, time))
         self._ahead = self._ahead + engine.spent
+        computed = self.lengths[rows] * self.denoiser.calls if engine.positions is None else engine.positions
+        self._positions.index_add_(0, rows, computed)
         self._count_forward()
         return marginals
 

@@ -57,6 +57,11 @@ class Engine(Spender, ABC):
         does not depend on its own token."""
         return False
 
+    @property
+    def positions(self) -> Tensor | None:
+        """(B): computed positions of each row; None if each model call computes the whole row."""
+        return None
+
     def spend_on(self, rows: Tensor) -> None:
         """Record one forward pass of rows (K), ascending; each distinct row counts once, with all its positions."""
         number = int((rows[1:] != rows[:-1]).sum()) + 1 if len(rows) else 0
@@ -104,6 +109,11 @@ class Causal(Spender, ABC):
     def model_calls(self) -> Tensor:
         """(B): the model calls of each row."""
         return self._needed
+
+    @property
+    def positions(self) -> Tensor:
+        """(B): computed positions of each row; by default one in each model call."""
+        return self.model_calls
 
     def need(self, counts: Tensor) -> None:
         """Add model calls (B)."""

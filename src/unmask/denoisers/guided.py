@@ -79,5 +79,10 @@ class GuidedEngine(Engine):
         return self.engines[0].dead()
 
     @property
+    def positions(self) -> Tensor | None:
+        prompted, bare = (engine.positions for engine in self.engines)
+        return None if prompted is None or bare is None else prompted + bare
+
+    @property
     def spent(self) -> Cost:
         return self.engines[0].spent + self.engines[1].spent

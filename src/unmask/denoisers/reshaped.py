@@ -69,6 +69,10 @@ class ReshapedEngine(Engine):
         return self.inner.dead()
 
     @property
+    def positions(self) -> Tensor | None:
+        return self.inner.positions
+
+    @property
     def spent(self) -> Cost:
         return self.inner.spent
 
@@ -82,6 +86,10 @@ class ReshapedCausal(Causal):
     @property
     def model_calls(self) -> Tensor:
         return self.inner.model_calls
+
+    @property
+    def positions(self) -> Tensor:
+        return self.inner.positions
 
     @property
     def spent(self) -> Cost:

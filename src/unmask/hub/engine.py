@@ -174,6 +174,11 @@ class OpenEngine(Engine):
         self.settled = torch.zeros(rows, dtype=torch.int64)  # columns with valid cache entries, for block-causal models
         self.reached = torch.zeros(rows, dtype=torch.int64)  # columns computed since the last change
         self.current = torch.full((rows,), -1)  # the begin of the block in the approximate cache
+        self._positions = torch.zeros(rows, dtype=torch.int64)
+
+    @property
+    def positions(self) -> Tensor:
+        return self._positions
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         self.stale[rows] = True
@@ -212,6 +217,7 @@ class OpenEngine(Engine):
         else:
             first, last = torch.zeros_like(ends), ends
         self.spend(self.computer.compute(self.tokens, rows, first, last))
+        self._positions[rows] += last - first
         self.stale[rows] = False
         self.reached[rows] = last if self.block is not None else ends
 
@@ -231,6 +237,11 @@ class OpenReader(Causal):
         self.computer = ReaderComputer(model, rows, length + 1, ends, 1, True)
         self.lengths = torch.zeros(rows, dtype=torch.int64)  # tokens read, with the start token
         self.places = length
+        self._positions = torch.zeros(rows, dtype=torch.int64)
+
+    @property
+    def positions(self) -> Tensor:
+        return self._positions
 
     def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
@@ -245,6 +256,7 @@ class OpenReader(Causal):
             first = self.lengths[reading]
             self.spend(self.computer.compute(self.tokens, reading, first, first + counts[reading]))
         self.lengths = self.lengths + counts
+        self._positions = self._positions + counts
         self.need(counts > 0)
         device = self.model.body.device
         return self.model.marginals(self.computer.states[rows[answered].to(device), columns[answered].to(device)])

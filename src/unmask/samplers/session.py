@@ -27,6 +27,9 @@ class Account:
     """The cost of B rows."""
 
     impossible: Tensor  # (B): the model call at which a row's context first had probability zero, or 0
+    probes: Tensor  # (B): model calls whose input is not the row itself
+    positions: Tensor  # (B): computed positions of all model calls
+    revised: Tensor  # (B): number of re-masked tokens
     model_calls_of: dict[str, Tensor] = field(default_factory=dict)  # (B) for each model: "denoiser", "causal"
     spent: Cost = field(default_factory=Cost)
 
@@ -47,6 +50,8 @@ class Account:
             self.charge(name, model_calls, rows, Cost())
         self.spent = self.spent + account.spent
         self.impossible[rows] = account.impossible
+        self.probes[rows] += account.probes
+        self.positions[rows] += account.positions
 
 
 class Taken(NamedTuple):
@@ -100,7 +105,7 @@ class Session:
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
         self.trace = trace  # whether re-masked tokens are recorded
         self._taken: list[Taken] = []
-        self._revised = False  # whether any token was re-masked
+        self._revised = torch.zeros_like(self.lengths)  # (B): number of re-masked tokens
         self._attempts: list[tuple[Tensor, Account]] = []
         self._hidings = 0
 
@@ -138,7 +143,8 @@ class Session:
         if self.stop is None:
             return
         hidden = (self.tokens == self.denoiser.vocabulary) | ~self.valid
-        lengths = self.stop.ended(Progress(self.tokens, hidden, self.hidden, self.account().model_calls))
+        progress = Progress(self.tokens, hidden, self.hidden, self.blocks, self.probability, self.account())
+        lengths = self.stop.ended(progress)
         ended = (lengths >= 0) & ~self.settled
         if bool(ended.any()):
             self.lengths = torch.where(ended, torch.minimum(lengths, self.lengths), self.lengths)
@@ -171,7 +177,7 @@ class Session:
             getattr(self, name)[rows] = getattr(attempt, name)
         self._taken = [taken.select(~torch.isin(taken.rows, rows)) for taken in self._taken]
         self._taken += [taken.select(torch.ones_like(taken.rows, dtype=torch.bool), rows) for taken in attempt._taken]
-        self._revised |= attempt._revised
+        self._revised[rows] = attempt._revised
         self.charge(rows, attempt)
 
     def charge(self, rows: Tensor, attempt: Session) -> None:
@@ -180,11 +186,15 @@ class Session:
 
     def account(self) -> Account:
         """Model calls needed and computation done, attempts included."""
-        account = Account(torch.zeros(len(self.tokens), dtype=torch.int64))
+        impossible, probes, positions = (torch.zeros_like(self.lengths) for _ in range(3))
+        account = Account(impossible, probes, positions, self._revised.clone())
         if self.uses("canvas"):
             account.impossible += self.canvas.impossible
+            account.probes += self.canvas.probes
+            account.positions += self.canvas.positions
             account.charge("denoiser", self.canvas.model_calls, slice(None), self.canvas.spent)
         if self.uses("causal"):
+            account.positions += self.causal.positions
             account.charge("causal", self.causal.model_calls, slice(None), self.causal.spent)
         for rows, attempt in self._attempts:
             account.add(rows, attempt)
@@ -192,7 +202,7 @@ class Session:
 
     def taken(self) -> Taken | None:
         """The re-masked tokens; None if there are any but trace is off."""
-        if self._revised and not self.trace:
+        if not self.trace and bool(self._revised.any()):
             return None
         nothing = torch.zeros(0, dtype=torch.int64)
         none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
@@ -239,7 +249,7 @@ class Session:
         if self._hidings > self.patience:
             problem = f"has hidden tokens {self._hidings} times and seems to loop forever"
             self._refuse(problem, ~shown, rows, positions, steps)
-        self._revised |= bool(len(rows))
+        self._revised.index_add_(0, rows, torch.ones_like(rows))
         if self.trace:
             at, turn = (rows, positions), torch.as_tensor(steps).expand(len(rows))
             self._taken.append(Taken(*at, self.order[at], self.tokens[at], self.probability[at], turn))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from unmask.core.arguments import refuse, whole
+
+if TYPE_CHECKING:
+    from unmask.samplers.session import Account
 
 
 class Progress(NamedTuple):
@@ -19,7 +22,14 @@ class Progress(NamedTuple):
     tokens: Tensor  # (B, L), V where hidden
     hidden: Tensor  # Bool (B, L), including the padding after a row
     generated: Tensor  # Bool (B, L): positions that were not given
-    model_calls: Tensor  # (B): model calls so far
+    blocks: Tensor  # (B, L): index of the block of each position, -1 if not filled
+    probability: Tensor  # (B, L): of each token when it was revealed
+    account: Account  # the cost so far
+
+    @property
+    def model_calls(self) -> Tensor:
+        """(B): model calls so far."""
+        return self.account.model_calls
 
 
 class StopRule(Protocol):

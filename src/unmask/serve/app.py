@@ -9,22 +9,27 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from unmask.core.errors import shown
 from unmask.core.extras import needed
 from unmask.core.registry import imports
-from unmask.hub.answering import Answer
-from unmask.serve.batches import IN_REQUEST, Batches, Event, Row, refusal
-from unmask.serve.requests import Chat, Completion, Limits, Refused, Task, no_model, read
+from unmask.hub.answering import usual
+from unmask.samplers import SAMPLERS
+from unmask.serve.batches import IN_REQUEST, LONGEST_TRACE, Batches, Event, Reply, Row, refusal
+from unmask.serve.forwards import details
+from unmask.serve.requests import USUAL, Chat, Completion, Limits, Refused, Task, no_model, read
 
 with needed("serve", "a server"):
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
     from starlette.routing import Route
 
 if TYPE_CHECKING:
@@ -57,6 +62,7 @@ class Endpoint:
             Route("/v1/models/{name:path}", self.models),
             Route("/v1/chat/completions", self._route(Chat, "chat.completion"), methods=["POST"]),
             Route("/v1/completions", self._route(Completion, "text_completion"), methods=["POST"]),
+            Route("/metrics", self.metrics),
         ]
 
         @asynccontextmanager
@@ -74,13 +80,44 @@ class Endpoint:
     async def models(self, request: Request) -> Response:
         self._check(request)
         about = {"id": self.model.name, "object": "model", "created": self.began}
-        about |= {"owned_by": self.model.card.repository, "context": self.model.length}
+        about |= {"owned_by": self.model.card.repository, "context": self.model.length, "diffusion": self._abilities()}
         name = request.path_params.get("name")
         if name is None:
             return JSONResponse({"object": "list", "data": [about]})
         if name not in self.names:
             raise no_model(name, self.names)
         return JSONResponse(about)
+
+    def _abilities(self) -> dict[str, Any]:
+        """What a request may set."""
+        model, limits = self.model, self.limits
+        length = min(USUAL, limits.tokens, model.length)
+        reads = {name: SAMPLERS.entry(name) for name in SAMPLERS.names()}
+        return {
+            "algorithms": [name for name, entry in reads.items() if entry.maker is not None],
+            "canvas_lengths": {"least": 1, "most": limits.tokens, "multiple_of": model.grid or 1},
+            "defaults": usual(model, length) | {"max_tokens": length},
+            "limits": asdict(limits),
+        }
+
+    async def metrics(self, request: Request) -> Response:
+        """The counters of the server, in the text format of Prometheus."""
+        self._check(request)
+        batches = self.batches
+        counters = {
+            "forwards_total": (batches.spent.forwards, "forward passes of the model, each of a batch"),
+            "forward_rows_total": (batches.spent.rows, "rows of these forward passes"),
+            "forward_positions_total": (batches.spent.tokens, "computed positions of these rows"),
+            "batches_total": (batches.batches, "batches of answers"),
+            "answers_total": (batches.answered, "complete answers"),
+            "tokens_total": (batches.written, "tokens of these answers"),
+            "queue": (len(batches), "answers that wait"),
+        }
+        lines = []
+        for name, (value, about) in counters.items():
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# HELP unmask_{name} {about}", f"# TYPE unmask_{name} {kind}", f"unmask_{name} {value}"]
+        return PlainTextResponse("\n".join([*lines, ""]))
 
     def _check(self, request: Request) -> None:
         if self.token is not None:
@@ -137,10 +174,10 @@ class Endpoint:
     async def _whole(
         self, request: Request, task: Task, rows: Sequence[Row], events: asyncio.Queue[Any], about: dict[str, Any]
     ) -> dict[str, Any]:
-        answers: dict[int, Answer] = {}
+        replies: dict[int, Reply] = {}
         disconnected = asyncio.ensure_future(_disconnect(request))
         try:
-            while len(answers) < len(rows):
+            while len(replies) < len(rows):
                 news = asyncio.ensure_future(events.get())
                 await asyncio.wait({news, disconnected}, return_when=asyncio.FIRST_COMPLETED)
                 if not news.done():
@@ -149,27 +186,28 @@ class Endpoint:
                 index, event = news.result()
                 if isinstance(event, Refused):
                     raise event
-                answers[index] = event
+                replies[index] = event
         finally:
             disconnected.cancel()
         choices = []
         for index in range(len(rows)):
-            answer = answers[index]
+            answer = replies[index].answer
             choice: dict[str, Any] = {"index": index, "finish_reason": REASONS[answer.reason], "logprobs": None}
+            choice |= {"trace": replies[index].trace} if task.trace else {}
             if task.talks:
                 choice["message"] = {"role": "assistant", "content": answer.text, "refusal": None}
             else:
                 choice["text"] = answer.text
             choices.append(choice)
-        return about | {"choices": choices, "usage": _usage(task, answers), "unmask": _settings(task)}
+        return about | {"choices": choices} | self._account(task, replies)
 
     async def _stream(
         self, task: Task, rows: Sequence[Row], events: asyncio.Queue[Any], about: dict[str, Any]
     ) -> AsyncIterator[str]:
-        answers: dict[int, Answer] = {}
+        replies: dict[int, Reply] = {}
 
-        def chunk(index: int, text: str | None, reason: str | None = None, role: bool = False) -> str:
-            choice: dict[str, Any] = {"index": index, "finish_reason": reason, "logprobs": None}
+        def chunk(index: int, text: str | None, reason: str | None = None, role: bool = False, **more: Any) -> str:
+            choice: dict[str, Any] = {"index": index, "finish_reason": reason, "logprobs": None} | more
             if task.talks:
                 content = {} if text is None else {"content": text}
                 choice["delta"] = {"role": "assistant"} | content if role else content
@@ -181,21 +219,43 @@ class Endpoint:
             if task.talks:
                 for row in rows:
                     yield chunk(row.index, "", role=True)
-            while len(answers) < len(rows):
+            while len(replies) < len(rows):
                 index, event = await events.get()
                 if isinstance(event, Refused):
                     yield _event(event.to_dict())
                     return
                 if isinstance(event, str):
                     yield chunk(index, event)
-                    continue
-                answers[index] = event
-                yield chunk(index, None, REASONS[event.reason])
-            if task.counted:
-                yield _event(about | {"choices": [], "usage": _usage(task, answers), "unmask": _settings(task)})
+                elif isinstance(event, dict):
+                    yield chunk(index, None, **event)
+                else:
+                    replies[index] = event
+                    more = {"trace": event.trace} if task.trace else {}
+                    yield chunk(index, None, REASONS[event.answer.reason], **more)
+            about |= {"choices": []} | self._account(task, replies)
+            if task.counted or about["warnings"]:
+                yield _event(about)
             yield DONE
         finally:  # also after the client has disconnected
             self.batches.drop(rows)
+
+    def _account(self, task: Task, replies: dict[int, Reply]) -> dict[str, Any]:
+        """The cost and the settings of complete answers (docs/serving.md)."""
+        forwards = [replies[index].forwards for index in sorted(replies)]
+        sums = details(forwards)
+        parameters = {name: value for name, value in task.options.items() if name != "sampler"}
+        same = self.model.body.dtype == torch.float64 or self.limits.batch == 1
+        about = {"algorithm": task.options["sampler"], "parameters": parameters | {"max_tokens": task.length}}
+        about |= {"blocks": max(len(one.per_block) for one in forwards), "canvas_length": task.canvas}
+        warnings = list(task.warnings)
+        if task.trace and any(reply.trace is None for reply in replies.values()):
+            warnings.append(f"trace has no effect: it has more than {LONGEST_TRACE} bytes")
+        return {
+            "usage": _usage(task, replies, sums),
+            "meta_info": {"dllm_forward_counts": sums["per_block"]},
+            "diffusion": about | {"seed": task.seed, "first_row": task.numbers[0], "deterministic": same},
+            "warnings": warnings,
+        }
 
 
 def is_local(name: str) -> bool:
@@ -205,22 +265,25 @@ def is_local(name: str) -> bool:
     return name.lower() == "localhost"
 
 
-def _usage(task: Task, answers: dict[int, Answer]) -> dict[str, int]:
-    """Tokens and model calls; a prompt with several answers counts once."""
-    given = sum(answers[index].given for index in range(0, len(answers), task.each))
-    written = sum(len(answer.tokens) for answer in answers.values())
-    needed = sum(answer.model_calls for answer in answers.values())
+def _usage(task: Task, replies: dict[int, Reply], sums: dict[str, Any]) -> dict[str, Any]:
+    """Tokens and forwards; a prompt with several answers counts once."""
+    given = sum(replies[index].answer.given for index in range(0, len(replies), task.each))
+    written = sum(len(reply.answer.tokens) for reply in replies.values())
+    forwards = sum(reply.forwards.total for reply in replies.values())
+    canvas, revised = task.length * len(replies), sum(reply.forwards.revised for reply in replies.values())
     return {
         "prompt_tokens": given,
         "completion_tokens": written,
         "total_tokens": given + written,
-        "model_calls": needed,
+        "forwards": forwards,
+        "tokens_per_forward": written / forwards if forwards else None,
+        "completion_tokens_details": {
+            "canvas_tokens": canvas,
+            "pad_tokens": canvas - written,
+            "revised_tokens": revised,
+        },
+        "forwards_details": sums,
     }
-
-
-def _settings(task: Task) -> dict[str, Any]:
-    """Settings that reproduce the answers, by `unmask generate --first-row` or by the seed of a request."""
-    return {"seed": task.seed, "first_row": task.numbers[0], "max_tokens": task.length} | task.options
 
 
 def _event(content: dict[str, Any]) -> str:

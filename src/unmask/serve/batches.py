@@ -7,29 +7,49 @@ of samplers with their own flow can be long.
 
 from __future__ import annotations
 
+import json
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import torch
 from torch import Tensor
 
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import imports
+from unmask.denoisers import Cost
+from unmask.generation import Generation
 from unmask.hub.answering import Answer, answers, before_any
 from unmask.hub.prompted import Query, speaker
 from unmask.samplers.stopping import Progress, StopRule
-from unmask.serve.requests import STEPS_PER_TOKEN, Limits, Refused, Task
+from unmask.serve.forwards import Forwards
+from unmask.serve.requests import MODES, STEPS_PER_TOKEN, Limits, Refused, Task
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
 
+Decode = Callable[[list[int]], str]
 IN_REQUEST = "is in a request. If you trust all clients, start the server with"
-Event = str | Answer | Refused  # more text, the complete answer, or the reason for its absence
+LONGEST_TRACE = 2**20  # bytes in an answer
+HIDDEN = "\u25a2"  # a hidden token in the text of a canvas
+
+
+class Reply(NamedTuple):
+    """A complete answer with its cost, and its trace if it was requested and is short enough."""
+
+    answer: Answer
+    forwards: Forwards
+    trace: Any = None
+
+
+Event = str | dict[str, Any] | Reply | Refused  # more text, a change of the canvas, all, or the reason for its absence
 
 
 @dataclass(eq=False)
@@ -41,6 +61,9 @@ class Row:
     send: Callable[[Row, Event], None]
     sent: str = ""
     cancelled: bool = False  # no client waits, and no event is sent
+    cut: bool = False  # ended by a limit of model calls
+    forwards: Forwards = field(default_factory=Forwards)
+    _canvas: list[int] = field(default_factory=list)  # tokens that were sent, by `change`
 
     @property
     def query(self) -> Query:
@@ -53,21 +76,39 @@ class Row:
             self.send(self, safe[len(self.sent) :])
             self.sent = safe
 
-    def end(self, event: Answer | Refused) -> None:
+    def change(self, tokens: list[int], probability: list[float], vocabulary: int, decode: Decode) -> None:
+        """Send the tokens of the answer, V where hidden, or those that have changed."""
+        before = self._canvas + [vocabulary] * (len(tokens) - len(self._canvas))
+        changed = [place for place, token in enumerate(tokens) if token != before[place]]
+        self._canvas = tokens
+        if not changed:
+            return
+        if self.task.mode == "edits":
+            none = (None, None)
+            edits = [(at, *(none if tokens[at] == vocabulary else (tokens[at], probability[at]))) for at in changed]
+            self.send(self, {"edits": edits})
+            return
+        parts = groupby(tokens, lambda token: token == vocabulary)
+        text = "".join(HIDDEN * len(list(part)) if hidden else decode(list(part)) for hidden, part in parts)
+        state = {"offset": 0, "text": text, "forward": self.forwards.total, "masked": tokens.count(vocabulary)}
+        self.send(self, {"canvas": state | {"final_prefix": len(self.sent)}})
+
+    def end(self, event: Reply | Refused) -> None:
         """Send the last event."""
         if not self.cancelled:
             self.send(self, event)
         self.cancelled = True
 
-    def finish(self, answer: Answer) -> None:
+    def finish(self, reply: Reply) -> None:
         if self.cancelled:
             return
+        answer = reply.answer
         if self.task.streams and answer.text.startswith(self.sent) and answer.text != self.sent:
             self.send(self, answer.text[len(self.sent) :])
         if self.task.streams and not answer.text.startswith(self.sent):
             problem = f"sampler {self.task.options['sampler']!r} changed tokens that were sent, but has revises = False"
             self.end(Refused(f"{problem}. Set stream to false", 500))
-        self.end(answer)
+        self.end(reply)
 
 
 def settled(text: str, strings: Sequence[str]) -> str:
@@ -83,10 +124,12 @@ def settled(text: str, strings: Sequence[str]) -> str:
 
 @dataclass
 class Watch:
-    """A stop rule that also ends cancelled rows, and sends the text before the first hidden position."""
+    """A stop rule that also ends rows that are cancelled or at their limit, counts their forwards, and sends their text
+    before the first hidden position."""
 
     rows: Sequence[Row]
     model: OpenModel
+    meter: Meter
     rule: StopRule | None = None
 
     @property
@@ -99,13 +142,23 @@ class Watch:
         if many != len(self.rows):  # a retry of some of them
             return lengths
         for number, row in enumerate(self.rows):
+            row.forwards.see(progress, number, self.meter.calls)
+            begin = int(progress.generated[number].int().argmax())
+            known = int((progress.hidden[number].int().cumsum(0) == 0).sum())
+            limit = begin + row.task.length
             if row.cancelled:
                 lengths[number] = 0
-            elif row.task.streams and not row.task.revises:
-                begin = int(progress.generated[number].int().argmax())
-                known = int((progress.hidden[number].int().cumsum(0) == 0).sum())
-                end = min(known, int(lengths[number])) if lengths[number] >= 0 else known
-                row.show(speaker(self.model).begun(progress.tokens[number, begin:end].tolist()))
+            elif lengths[number] < 0 and known < limit and row.forwards.total >= (row.task.most or math.inf):
+                lengths[number], row.cut = known, True
+            if row.cancelled or not row.task.streams:
+                continue
+            ended = int(lengths[number]) if lengths[number] >= 0 else limit
+            if not row.task.revises:
+                row.show(speaker(self.model).begun(progress.tokens[number, begin : min(known, ended)].tolist()))
+            if row.task.mode != MODES[0]:
+                place = number, slice(begin, ended)
+                tokens, probability = progress.tokens[place].tolist(), progress.probability[place].tolist()
+                row.change(tokens, probability, self.model.vocabulary, speaker(self.model).written)
         return lengths
 
 
@@ -141,6 +194,9 @@ class Batches:
     limits: Limits
     allowed: Sequence[str] = ()  # modules from which samplers may be imported
     batches: int = 0  # that were generated
+    answered: int = 0  # rows
+    written: int = 0  # tokens of these rows
+    spent: Cost = field(default_factory=Cost)
     _rows: deque[Row] = field(default_factory=deque)
     _news: threading.Condition = field(default_factory=threading.Condition)
     _thread: threading.Thread | None = None
@@ -206,16 +262,19 @@ class Batches:
     def _generate(self, rows: Sequence[Row]) -> None:
         first = rows[0].task
         meter = Meter(rows, self.limits)
+        for row in rows:
+            row.forwards = Forwards()
         models = [model for model in (self.model, self.model.reader) if model is not None]
         for model in models:
             model.before = meter
         try:
-            replies, _ = answers(
+            replies, result = answers(
                 self.model,
                 [row.query for row in rows],
                 first.length,
                 until=first.until,
-                watch=lambda rule: Watch(rows, self.model, rule),
+                watch=lambda rule: Watch(rows, self.model, meter, rule),
+                trace=any(row.task.trace for row in rows),
                 first_row=[row.task.numbers[row.index] for row in rows],
                 **first.options,
             )
@@ -235,8 +294,30 @@ class Batches:
                 model.before = None
         with self._news:
             self.batches += 1
-            for row, answer in zip(rows, replies, strict=True):
-                row.finish(answer)
+            self.answered += len(rows)
+            self.written += sum(len(answer.tokens) for answer in replies)
+            self.spent = self.spent + result.spent
+            for number, (row, answer) in enumerate(zip(rows, replies, strict=True)):
+                row.forwards.idle = meter.calls - row.forwards.passes
+                answer = answer._replace(reason="length") if row.cut else answer
+                row.finish(Reply(answer, row.forwards, traced(result, number, row.task.trace, self.model)))
+
+
+def traced(result: Generation, row: int, kind: str | None, model: OpenModel) -> Any:
+    """The trace of a row: the numbers of its order, its steps, or all of it; None if it is too long."""
+    if kind is None:
+        return None
+    decode = speaker(model).written
+    trace = result.trace([row], lambda token: decode([token]))
+    content: Any
+    if kind == "summary":
+        content = trace.order_profile().to_dict()
+    elif kind == "steps":
+        begin = int((result.order[row] > 0).int().argmax())
+        content = [(step, position - begin, token) for step, position, token, _ in trace.rows[0].events]
+    else:
+        content = msgspec.to_builtins(trace)
+    return content if len(json.dumps(content)) <= LONGEST_TRACE else None
 
 
 def refusal(error: Exception) -> Refused:

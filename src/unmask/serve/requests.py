@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,11 +14,14 @@ import msgspec
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import from_json
+from unmask.core.registry import parse, written
 from unmask.denoisers.marginals import check_sharpening
 from unmask.hub.answering import usual
 from unmask.hub.chat import Message
 from unmask.hub.prompted import Query, Text, TooLong, ends, rows_of
-from unmask.samplers.contract import CAUSAL, as_sampler
+from unmask.samplers import SAMPLERS, Sampler
+from unmask.samplers.blocks import Blocks
+from unmask.samplers.contract import CAUSAL, as_sampler, inner_of
 from unmask.schedules import deltas
 
 if TYPE_CHECKING:
@@ -29,6 +33,11 @@ SEEDS = 2**40
 STEPS_PER_TOKEN = 16  # the largest number of steps, per token of the longest answer
 NEUTRAL = {"logit_bias": {}, "response_format": {"type": "text"}}  # values that request nothing
 FIELDS = ("sampler", "schedule", "steps", "block_length", "temperature", "top_p", "top_k", "guidance")
+BOUNDS = {"threshold": ("threshold", "threshold"), "entropy_bound": ("entropy-bounded", "gamma")}  # sampler, its option
+TRACES = ("summary", "steps", "probs")
+MODES = ("append", "canvas", "edits")
+UNSUPPORTED_CODE = "unsupported_for_diffusion"
+MOST_TRACED = 2**20  # steps times tokens of a traced answer
 
 
 class Refused(UnmaskError):
@@ -83,6 +92,19 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool = False
 
 
+class Diffusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The field `diffusion` of a request (docs/serving.md)."""
+
+    algorithm: str | None = None
+    steps: int | None = None
+    threshold: float | None = None
+    entropy_bound: float | None = None
+    block_length: int | None = None
+    canvas_length: int | None = None  # here the same as block_length
+    max_forwards: int | None = None
+    revise: bool | None = None
+
+
 class Common(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The fields of both routes: first the supported ones, then ignored ones, then unsupported ones."""
 
@@ -101,6 +123,9 @@ class Common(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     block_length: int | None = None
     top_k: int | None = None
     guidance: float | None = None
+    diffusion: Diffusion | None = None
+    trace: bool | str | None = None
+    stream_mode: str | None = None
 
     user: Any = None
     metadata: Any = None
@@ -113,6 +138,10 @@ class Common(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     frequency_penalty: Any = None
     logit_bias: Any = None
     logprobs: Any = None
+
+    @property
+    def asked(self) -> Diffusion:
+        return self.diffusion or Diffusion()
 
 
 class Chat(Common, kw_only=True, forbid_unknown_fields=True):
@@ -154,6 +183,10 @@ UNSUPPORTED = (  # fields that would change an answer
     *("presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "tools", "response_format"),
     *("modalities", "audio", "best_of", "echo", "suffix", "reasoning_effort"),
 )
+IGNORED = (  # fields without effect, of which the answer warns
+    *("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"),
+    *("tool_choice", "parallel_tool_calls"),
+)
 
 
 @dataclass(frozen=True)
@@ -168,9 +201,19 @@ class Task:
     length: int
     seed: int
     options: dict[str, Any]
-    revises: bool  # whether the sampler may change written tokens
+    sampler: Sampler
     streams: bool
     counted: bool  # whether a stream ends with its cost
+    mode: str  # of the stream, one of MODES
+    trace: str | None  # one of TRACES
+    most: int | None  # model calls after which an answer ends
+    canvas: int  # positions of a block, or of the whole answer
+    warnings: tuple[str, ...]  # fields that had no effect, or only in part
+
+    @property
+    def revises(self) -> bool:
+        """Whether the sampler may change written tokens."""
+        return self.sampler.revises
 
     @property
     def talks(self) -> bool:
@@ -190,7 +233,18 @@ def read(body: bytes, kind: type[Chat | Completion], model: OpenModel, names: Se
     except TooLong as error:
         raise Refused(str(error), code="context_length_exceeded") from error
     except (UnmaskError, ValueError) as error:
-        raise Refused(str(error)) from error
+        raise _named(str(error), kind) from error
+
+
+def _named(message: str, kind: type[Chat | Completion]) -> Refused:
+    """A refusal with the field that a message names."""
+    unknown = re.search(r"(?:no|unknown) key (?:of (diffusion): )?'([^']*)'", message)
+    if unknown:
+        return Refused(message, code="unknown_parameter", param=".".join(filter(None, unknown.groups())))
+    inner = {name: f"diffusion.{name}" for name in Diffusion.__struct_fields__}
+    fields = inner | {name: name for name in (*inner.values(), *kind.__struct_fields__) if name != "model"}
+    field = next((fields[word] for word in re.findall(r"(?:diffusion\.)?\w+", message) if word in fields), None)
+    return Refused(message, code=field and "invalid_value", param=field)
 
 
 def _task(request: Chat | Completion, model: OpenModel, names: Sequence[str], limits: Limits) -> Task:
@@ -199,7 +253,7 @@ def _task(request: Chat | Completion, model: OpenModel, names: Sequence[str], li
     for field in UNSUPPORTED:
         value = getattr(request, field, None)
         if value and value != NEUTRAL.get(field):
-            raise Refused(f"{field} is {shown(value)}; this field is not supported. Leave it out", param=field)
+            raise _unsupported(field, f"{field} is {shown(value)}; this field is not supported. Leave it out")
     queries = request.queries()
     until: list[str] = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
     until = [string for string in until if string]
@@ -210,12 +264,27 @@ def _task(request: Chat | Completion, model: OpenModel, names: Sequence[str], li
         problem = f"the request is for {count} answers; expected at most {limits.answers}"
         raise Refused(f"{problem}. Reduce n or the prompts", 413, "too_many_answers", "n")
     length = _length(request, model, max(map(len, rows_of(model, queries, 0))), limits)
-    given = {name: value for name in FIELDS if (value := getattr(request, name)) is not None}
+    given = _extended({name: value for name in FIELDS if (value := getattr(request, name)) is not None}, request)
     schedule = given.get("schedule")
     if max(given.get("steps", 1), len(schedule) if isinstance(schedule, list) else 1) > STEPS_PER_TOKEN * limits.tokens:
         problem = f"steps is too large; expected at most {STEPS_PER_TOKEN * limits.tokens}"
         raise Refused(f"{problem}. Reduce steps", 413, param="steps")
     options = _options(model, length, given)
+    sampler = as_sampler(options["sampler"])
+    trace = "steps" if request.trace is True else request.trace or None
+    if trace is not None:
+        arguments.word("trace", trace, TRACES)
+        if (size := length * options.get("steps", length)) > MOST_TRACED:
+            problem = f"the trace has up to {size} tokens; expected at most {MOST_TRACED}"
+            raise Refused(f"{problem}. Reduce max_tokens or steps", 413, "trace_too_large", "trace")
+    mode = arguments.word("stream_mode", request.stream_mode or MODES[0], MODES)
+    most, revise = request.asked.max_forwards, request.asked.revise
+    if most is not None and arguments.whole("diffusion.max_forwards", most) and _own_loop(sampler):
+        problem = f"diffusion.max_forwards is {most}; sampler {sampler.spec} cannot stop before its end"
+        raise _unsupported("diffusion.max_forwards", f"{problem}. Leave it out")
+    if revise not in (None, sampler.revises):
+        problem = f"diffusion.revise is {shown(revise)}, but {sampler.revises} for sampler {sampler.spec}"
+        raise _unsupported("diffusion.revise", f"{problem}. Leave it out, or set another diffusion.algorithm")
     return Task(
         queries=tuple(query for query in queries for _ in range(each)),
         each=each,
@@ -225,10 +294,71 @@ def _task(request: Chat | Completion, model: OpenModel, names: Sequence[str], li
         length=length,
         seed=seed,
         options=options,
-        revises=as_sampler(options["sampler"]).revises,
+        sampler=sampler,
         streams=bool(request.stream),
         counted=request.stream_options is not None and request.stream_options.include_usage,
+        mode=mode,
+        trace=trace,
+        most=most,
+        canvas=min(sampler.block_length, length) if isinstance(sampler, Blocks) else length,
+        warnings=tuple(_warnings(request, sampler, mode)),
     )
+
+
+def _unsupported(field: str, message: str) -> Refused:
+    return Refused(message, code=UNSUPPORTED_CODE, param=field)
+
+
+def _extended(given: dict[str, Any], request: Common) -> dict[str, Any]:
+    """Options of `generate` with those of the field `diffusion`."""
+    asked = request.asked
+    blocks = {getattr(asked, name) for name in ("block_length", "canvas_length")} - {None}
+    if len(blocks) > 1:
+        problem = f"diffusion.canvas_length is {asked.canvas_length} and block_length {asked.block_length}"
+        raise _unsupported("diffusion.canvas_length", f"{problem}; expected equal lengths. Leave one out")
+    more = {"sampler": asked.algorithm, "steps": asked.steps, "block_length": next(iter(blocks), None)}
+    more = {name: value for name, value in more.items() if value is not None}
+    for name in more.keys() & given.keys():
+        raise Refused(f"{name} is given twice, also in diffusion. Leave one out", code="invalid_value", param=name)
+    given = given | more
+    bounds = [name for name in BOUNDS if getattr(asked, name) is not None]
+    for name in bounds:
+        field, (usual_name, option) = f"diffusion.{name}", BOUNDS[name]
+        kind, options = parse("sampler", given.get("sampler", usual_name))
+        if len(bounds) > 1 or option in options or option not in SAMPLERS.entry(kind).options:
+            problem = f"{field} is {getattr(asked, name)}; sampler {kind!r} has no such option, or has it already"
+            raise _unsupported(field, f"{problem}. Leave {field} out, or diffusion.algorithm")
+        options[option] = getattr(asked, name)
+        if "temperature" in SAMPLERS.entry(kind).options:  # by default the most likely tokens, as without `diffusion`
+            options["temperature"] = given.pop("temperature", 0.0)
+        given["sampler"] = written(kind, options)
+        if "block_length" in given and "block_length" not in SAMPLERS.entry(kind).options:
+            given["sampler"] = f"blocks(inner={given['sampler']!r})"
+    return given
+
+
+def _innermost(sampler: Sampler) -> Sampler:
+    while isinstance(getattr(sampler, "inner", None), Sampler):
+        sampler = inner_of(sampler)
+    return sampler
+
+
+def _own_loop(sampler: Sampler) -> bool:
+    """Whether a sampler has its own loop, which need not end a sequence at a limit of model calls."""
+    return _innermost(sampler).implements("run") and sampler.reads != CAUSAL
+
+
+def _warnings(request: Common, sampler: Sampler, mode: str) -> Iterator[str]:
+    """Fields that have no effect, or only in part."""
+    for field in IGNORED:
+        if getattr(request, field, None) is not None:
+            yield f"{field} has no effect"
+    if _innermost(sampler).pace == "free" and (request.steps or request.asked.steps):
+        yield f"steps has no effect on sampler {sampler.spec}"
+    if request.stream_mode is not None and not request.stream:
+        yield "stream_mode has no effect without stream"
+    if request.stream and mode == MODES[0] and sampler.revises:
+        yield f"sampler {sampler.spec} revises tokens, so the text is sent at its end"
 
 
 def _length(request: Common, model: OpenModel, longest: int, limits: Limits) -> int:
