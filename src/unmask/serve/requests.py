@@ -345,7 +345,9 @@ def _innermost(sampler: Sampler) -> Sampler:
 
 def _own_loop(sampler: Sampler) -> bool:
     """Whether a sampler has its own loop, which need not end a sequence at a limit of model calls."""
-    return _innermost(sampler).implements("run") and sampler.reads != CAUSAL
+    while isinstance(sampler, Blocks):
+        sampler = inner_of(sampler)
+    return sampler.implements("run") and sampler.reads != CAUSAL
 
 
 def _warnings(request: Common, sampler: Sampler, mode: str) -> Iterator[str]:
