@@ -143,7 +143,6 @@ def test_a_file_that_would_take_too_long_is_refused(tmp_path, monkeypatch, bound
         ({"events": [[0, 1, 1, 0.5]]}, {}, "is 0; expected a whole number >= 1"),
         ({"events": [[1, 1, 1, 0.0]]}, {}, "event 0: the probability is 0.0; expected a number above 0, at most 1"),
         ({"events": [[1, 1, 1, 1.5]]}, {}, "event 0: the probability is 1.5; expected"),
-        ({"events": [[1, 1, 1, None]]}, {}, "event 0: the probability is None; expected"),
         ({"given": [[0, 1], [0, 2]]}, {}, "row 0, given 1: position 0 is given twice"),
         ({"given": [[9, 1]]}, {}, "row 0, given 0: position is 9; expected 0 to 3"),
     ],

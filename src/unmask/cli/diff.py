@@ -43,8 +43,8 @@ def command(
             --sampler "llada(block_length=32)"
         unmask diff a.json --language paper-2gram --sampler entropy --seed 1
 
-    A trace is a file of `unmask play`, with x.json as its output, or of your own
-    loop (docs/player.md). Without B, our sampler generates the second trace from
+    A trace is a file of `unmask play`, with x.json as its output, of your own loop,
+    or a saved stream of a server (docs/player.md). Without B, our sampler generates the second trace from
     the given tokens of A, on the same weights.
 
     The verdict names a cause only if the traces show it for every row: rounding, a
@@ -67,15 +67,15 @@ def command(
     """
     from unmask.core.errors import UnmaskError, cut
     from unmask.diagnosis.difference import difference
-    from unmask.generation import trace as traces
+    from unmask.generation import observed
 
-    ours = traces.read(a)
+    ours = observed.read(a)
     denoiser = _denoiser(language, model, causal_model, loading, sampling.sampler)
     if b is not None:
         if sampling != Sampling() or length is not None:
             option = "--length" if length is not None else "an option of the sampler"
             raise UnmaskError(f"{option} does not apply to two traces. Leave it out, or leave out {cut(str(b))}")
-        theirs = traces.read(b)
+        theirs = observed.read(b)
     elif denoiser is None:
         raise UnmaskError("no second trace. Add its file, or --model or --language to generate one")
     else:

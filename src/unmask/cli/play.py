@@ -61,10 +61,11 @@ def command(
     each other, and why. It begins with the first sequence that has an error.
 
     OUT is a page in one file (.html), an animation (.svg or .gif), or the trace
-    (.json). docs/player.md explains how to record your own loop.
+    (.json). docs/player.md explains how to record your own loop, or the stream of a
+    server: TRACE can be that stream.
 
     Args:
-        trace: Trace to play, of your own loop or of `--out x.json`, instead of new samples.
+        trace: Trace to play, of your own loop or of `--out x.json`, or a saved stream, instead of new samples.
         language: Preset (see `unmask list languages`) or language file. It samples with its exact denoiser, or checks
             the sequences of a model or a trace.
         model: Directory of a network of `unmask train`, or an open model (`unmask list models`).
@@ -83,7 +84,7 @@ def command(
     from unmask import languages
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
-    from unmask.generation import trace as traces
+    from unmask.generation import observed
     from unmask.generation.making import reshaped
     from unmask.ideal import as_denoiser
     from unmask.loading import load_model
@@ -106,7 +107,7 @@ def command(
         for name, value in made_here.items():
             if value is not None:
                 raise UnmaskError(f"{name} does not apply to a trace. Leave out {name} or {cut(str(trace))}")
-        read = traces.read(trace)
+        read = observed.read(trace)
         recorded = {read.sampler or trace.name: read}
         if gap and model is None and known is None:
             raise UnmaskError("--gap needs the model that wrote the trace. Add --model, or --language")

@@ -109,6 +109,7 @@ def impossible(language: LanguageLike, trace: Trace) -> list[bool]:
 
 def _of_trace(language: LanguageLike, trace: Trace) -> Language:
     language = load(language)
+    trace.check_likely()
     if trace.vocabulary != language.vocabulary:
         sizes = f"the trace has {trace.vocabulary} symbols, {language.kind} has {language.vocabulary}"
         raise UnmaskError(f"{sizes}. Pass the language of the trace")

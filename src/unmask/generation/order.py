@@ -104,6 +104,7 @@ def order_profile(order: Tensor, probability: Tensor, sampler: str | None = None
         pairs = _pairs(sizes.sum())
         most.append(float(((pairs - _pairs(sizes).sum()) / pairs).sqrt()))
     p = probability[written]
+    known = p[~p.isnan()]  # others are unknown
     return OrderProfile(
         rows=len(order),
         tokens_per_step=_mean(len(p), steps),
@@ -112,8 +113,8 @@ def order_profile(order: Tensor, probability: Tensor, sampler: str | None = None
         leftmost=_mean(leftmost, choices),
         leftmost_random=_mean(random, choices),
         neighbours=_mean(beside, several),
-        nats_per_token=_mean(-float(p.log().sum()), len(p)),
-        certain=_mean(int((p >= CERTAIN).sum()), len(p)),
+        nats_per_token=_mean(-float(known.log().sum()), len(known)),
+        certain=_mean(int((known >= CERTAIN).sum()), len(known)),
         choices=choices,
         sampler=sampler,
     )
@@ -130,7 +131,7 @@ def of_events(
         for step, position, token, p in events:
             order[number, position] = 0 if token is None else step
             tokens[number, position] = -1 if token is None else token
-            probability[number, position] = 1.0 if p is None else p
+            probability[number, position] = torch.nan if p is None else p
     return order_profile(without_ends(order, tokens, ends), probability, sampler)
 
 

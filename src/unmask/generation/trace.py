@@ -4,7 +4,8 @@
        {"length": 4, "given": [[0, 3]], "events": [[1, 2, 5, 0.25], [2, 1, 0, 0.5], [2, 3, 7, 1.0]]}]}
 
 An event is [step, position, token, probability]: steps count from 1 and never decrease, positions and tokens count from
-0, and the probability is that of the draw, above 0. [step, position, null, null] hides a position again. Replacing a
+0, and the probability is that of the draw, above 0; null if it is unknown. [step, position, null, null] hides a
+position again. Replacing a
 token takes both in one step, first hide, then reveal. So only hidden positions are revealed and only revealed ones are
 hidden; given tokens never change. All tokens of a step are drawn given the tokens before it, without those it replaces.
 
@@ -50,7 +51,7 @@ class Step(NamedTuple):
     revealed: tuple[int, ...]  # positions, in the order of their events
     hidden: tuple[int, ...]  # positions that are hidden or replaced
     context: dict[int, int]  # position: token, given which its tokens were drawn: without replaced ones
-    after: dict[int, tuple[int, float]]  # position: token and probability (1 if given) after the step
+    after: dict[int, tuple[int, float]]  # position: token and probability (1 if given or unknown) after the step
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -66,10 +67,10 @@ class Row(msgspec.Struct, frozen=True):
         for number, group in groupby(self.events, lambda event: event[0]):
             events, before = list(group), dict(tokens)
             for _, position, token, probability in events:
-                if token is None or probability is None:
+                if token is None:
                     del tokens[position]
                 else:
-                    tokens[position] = token, probability
+                    tokens[position] = token, 1.0 if probability is None else probability
             revealed = tuple(position for _, position, token, _ in events if token is not None)
             hidden = tuple(position for _, position, token, _ in events if token is None)
             context = {position: token for position, (token, _) in before.items() if position not in revealed}
@@ -101,6 +102,22 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     def of(self, rows: Sequence[int]) -> Trace:
         """The trace of only these rows."""
         return msgspec.structs.replace(self, rows=[self.rows[row] for row in rows])
+
+    @property
+    def likely(self) -> bool:
+        """Whether the probability of each token is known."""
+        return all(p is not None for row in self.rows for _, _, token, p in row.events if token is not None)
+
+    def check_likely(self) -> None:
+        """Raise an error unless the probability of each token is known."""
+        if not self.likely:
+            problem = "the trace has no probabilities, as a stream of texts or tokens"
+            raise UnmaskError(f"{problem}; expected one for each token. Leave out the language or model")
+
+    def bare(self) -> Trace:
+        """The same trace without probabilities."""
+        rows = [msgspec.structs.replace(row, events=[(*event[:3], None) for event in row.events]) for row in self.rows]
+        return msgspec.structs.replace(self, rows=rows)
 
     def symbol(self, token: int) -> str:
         """The text of a token; if it has no name, a letter for up to 26 symbols, otherwise its number."""
@@ -176,7 +193,7 @@ def check(trace: Trace, where: str = "the trace") -> None:
             if position in shown_now:
                 problem = f"step {turn} reveals position {position}, which is not hidden"
                 _refuse(where, entry, f"{problem}. To replace a token, hide it first: [{turn}, {position}, null, null]")
-            if probability is None or not 0 < probability <= 1:
+            if probability is not None and not 0 < probability <= 1:
                 _refuse(where, entry, f"the probability is {shown(probability)}; expected a number above 0, at most 1")
             shown_now.add(position)
 

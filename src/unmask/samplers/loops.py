@@ -74,12 +74,18 @@ def fill_blocks(sampler: Sampler, session: Session, blocks: Tensor) -> None:
     A row's N steps are divided among its blocks: N // blocks each, and one more in the first N % blocks. The shape of
     the schedule applies within each block.
     """
+    for _ in steps_of(sampler, session, blocks):
+        pass
+
+
+def steps_of(sampler: Sampler, session: Session, blocks: Tensor) -> Iterator[None]:
+    """The steps of `fill_blocks`, which wait before each model call: for loops that compute the marginals elsewhere."""
     session.blocks = blocks
     schedules = BlockSchedules.of(blocks, session.delta, sampler.pace)
     if sampler.implements("order"):
-        _follow(sampler, session, blocks, schedules)
+        yield from _follow(sampler, session, blocks, schedules)
     elif sampler.implements("choose"):
-        _adapt(sampler, session, blocks, schedules)
+        yield from _adapt(sampler, session, blocks, schedules)
     else:
         problem = f"{session.name} got {type(sampler).__name__}, which has its own loop"
         raise UnmaskError(f"{problem}; expected a sampler that implements order or choose")
@@ -105,7 +111,7 @@ def _time_at(canvas: Canvas, times: Tensor | None, rows: Tensor, positions: Tens
     return time
 
 
-def _follow(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockSchedules) -> None:
+def _follow(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockSchedules) -> Iterator[None]:
     order, times = _ordered(sampler, session, blocks, schedules)
     canvas = session.canvas
     session.planned = True
@@ -119,6 +125,7 @@ def _follow(sampler: Sampler, session: Session, blocks: Tensor, schedules: Block
         rows, positions = rows[going], positions[going]
         if not len(rows):
             continue
+        yield
         marginals = canvas.at(rows, positions, _time_at(canvas, times, rows, positions))
         tokens = canvas.draw(marginals, rows, positions)
         session.put(rows, positions, tokens, marginals.of(tokens), order[rows, positions])
@@ -167,7 +174,7 @@ def _kind(value: object) -> str:
     return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else shown(value)
 
 
-def _adapt(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockSchedules) -> None:
+def _adapt(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockSchedules) -> Iterator[None]:
     canvas = session.canvas
     memory: dict[str, Any] = {}
     stays = torch.zeros_like(canvas.hidden)  # full blocks that have another step
@@ -183,6 +190,7 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockS
         if not canvas.time_free:
             left = hidden.sum(1).double() / here.sum(1).clamp(min=1)
             time = left if sampler.pace == "free" else 1 - turn.within.double() / turn.steps
+        yield
         view = View(
             canvas=canvas,
             marginals=canvas.at(rows, positions, time),

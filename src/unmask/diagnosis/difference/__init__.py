@@ -84,6 +84,8 @@ def difference(a: Trace, b: Trace, denoiser: Denoiser | None = None, ends: Colle
     denoiser: the model of both; it gives the cost of the difference, and the temperature of each trace.
     ends: end-of-text tokens. (default: found by their effect)
     """
+    if not (a.likely and b.likely):
+        a, b = a.bare(), b.bare()
     seen = Evidence(a, b, compared(a, b), ends)
     cause = named(seen)
     if denoiser is not None and seen.differing and (cause is None or cause.name == "temperature"):

@@ -154,6 +154,7 @@ def of_generation(generation: Generation) -> Path:
 
 def of_trace(trace: Trace) -> Path:
     """The path of a trace."""
+    trace.check_likely()
     length = max(row.length for row in trace.rows)
     given = torch.full((len(trace.rows), length), trace.vocabulary)
     valid = torch.zeros(given.shape, dtype=torch.bool)

@@ -80,7 +80,7 @@ class Run {
     const token = [...this.token], step = [...this.step], chance = [...this.chance];
     this.undo = of.steps.map(([, events], number) => events.map(([place, what, p]) => {
       const before = [place, token[place], step[place], chance[place]];
-      [token[place], step[place], chance[place]] = [what, number, p ?? 0];
+      [token[place], step[place], chance[place]] = [what, number, p ?? 1];
       return before;
     }));
     for (let place = 0; place < of.length; place++) this.paint(place);
@@ -94,7 +94,7 @@ class Run {
     while (this.at < to) {
       for (const [place, token, p] of this.of.steps[this.at][1]) {
         this.left += (token === null) - (this.token[place] === null);
-        [this.token[place], this.step[place], this.chance[place]] = [token, this.at, p ?? 0];
+        [this.token[place], this.step[place], this.chance[place]] = [token, this.at, p ?? 1];
         touched.add(place);
       }
       this.at++;
