@@ -157,7 +157,7 @@ def test_what_a_bridge_refuses():
 def test_a_trace_of_any_algorithm(tmp_path, wrapped):
     """It ends with the tokens of the blocks, and has their probabilities."""
     blocks = torch.full((2, L), MASK)
-    blocks[0, 0] = 3
+    blocks[0, 0] = 0  # the prompt, which the algorithm leaves alone
     algorithm = made(Seen, tmp_path)
     parts = [synchronous(algorithm, blocks, ["x", "y"], wrapped)[0].clone() for _ in range(2)]
     plain = [synchronous(made(Joint), blocks, ["x", "y"], wrapped)[0] for _ in range(2)]
