@@ -26,8 +26,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, cut, shown
-from unmask.core.reading import from_json, read_text
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.reading import fit, from_json, read_text
 from unmask.generation import trace as traces
 from unmask.generation.trace import Event, Row, Trace
 
@@ -51,10 +51,11 @@ def read(path: str | Path) -> Trace:
     if found is None:
         return traces.read(path)
     try:
-        trace = found(objects)
+        trace = fit(msgspec.to_builtins(found(objects)), Trace, str(path))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         name = found.__name__.removeprefix("of_")
-        raise UnmaskError(f"{cut(str(path))} is a stream of {name}, but an entry is missing: {shown(error)}") from error
+        problem = f"{cut(str(path))} looks like a stream of {name}, but an entry does not fit: {cut(str(error))}"
+        raise UnmaskError(f"{problem}. Record it again, or pass a trace") from error
     traces.check(trace, str(path))
     return trace
 
@@ -125,14 +126,14 @@ def _aligned(canvas: list[str], last: list[str], numbers: dict[str, int]) -> dic
 def of_snapshots(events: Iterable[Any], mask: int | None = None) -> Trace:
     """The trace of Diffulex's events; steps are its forward passes (nfe).
 
-    mask: the mask token. (default: the most frequent token of the first window that is in no later text)
+    mask: the mask token. (default: the most frequent token of the first window that is in no finished text)
     """
     listed = [event for event in events if "token_ids" in event and event.keys() & {"absolute_start", "token_offset"}]
     windows = [event for event in listed if "absolute_start" in event]
     begin = windows[0]["absolute_start"]
-    final = {token for event in listed if event not in windows for token in event["token_ids"]}
-    final |= {*windows[-1]["token_ids"]}
     if mask is None:
+        ended = [event for event in listed if "absolute_start" not in event] or windows[-1:]
+        final = {token for event in ended for token in event["token_ids"]}
         left = Counter(token for token in windows[0]["token_ids"] if token not in final)
         mask = left.most_common(1)[0][0] if left else None
     states: list[State] = []

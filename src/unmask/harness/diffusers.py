@@ -4,8 +4,8 @@
         pipe(prompt, callback_on_step_end=callback, callback_on_step_end_tensor_inputs=["block_x"])
 
 A pipeline calls it after each step with the window block_x, and continues with the one that it returns. The callback
-takes a step of the sampler with the logits of each forward pass, and discards the pipeline's tokens.
-For samplers that follow a schedule, set steps to num_inference_steps.
+takes a step of the sampler with the logits of each forward pass, and discards the pipeline's tokens. For samplers that
+follow a schedule, set steps to num_inference_steps.
 """
 
 from __future__ import annotations

@@ -86,7 +86,9 @@ class Bridge:
 
 
 class Recorded:
-    """Any algorithm, with the changes of each block in one line of a file (generation/observed.py)."""
+    """Any algorithm, with the changes of each block in one line of a file (generation/observed.py).
+
+    Blocks of the prompt, without a masked position, are left out."""
 
     mask_id: int
 
@@ -100,6 +102,8 @@ class Recorded:
         before = ids.clone()
         done: list[bool] = super().step(forward_batch, logits, states)  # type: ignore[misc]
         for row, rid in enumerate(rids_of(forward_batch)):
+            if rid not in self._open and not bool((before[row] == self.mask_id).any()):
+                continue  # a block of the prompt, or a finished one that waits for its batch
             block = self._open.get(rid) or self._begun(rid, before[row], dense.shape[-1])
             block["rounds"] += 1
             changed = (ids[row] != before[row]).nonzero().squeeze(1)
