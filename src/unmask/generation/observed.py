@@ -54,7 +54,7 @@ def read(path: str | Path) -> Trace:
         trace = fit(msgspec.to_builtins(found(objects)), Trace, str(path))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         name = found.__name__.removeprefix("of_")
-        problem = f"{cut(str(path))} looks like a stream of {name}, but an entry does not fit: {cut(str(error))}"
+        problem = f"{cut(str(path))} looks like a stream of {name}, but an entry is missing or of another kind"
         raise UnmaskError(f"{problem}. Record it again, or pass a trace") from error
     traces.check(trace, str(path))
     return trace
