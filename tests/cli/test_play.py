@@ -161,3 +161,19 @@ def test_what_cannot_be_played_is_said_in_one_line(run, tmp_path, words, said):
     assert ran.code == 2
     assert said in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_a_stream_plays_and_becomes_a_trace(run, tmp_path):
+    """As a server sends it: without probabilities, it is not scored, and equals itself as a trace."""
+    texts = ["the dog", "a dog sat", "the cat sat"]
+    lines = [f"data: {json.dumps({'choices': [{'delta': {'content': text}}]})}\n" for text in texts]
+    (tmp_path / "s.txt").write_text("\n".join([*lines, "data: [DONE]\n"]))
+    ran = run("play", "s.txt", "--out", "t.json", "--json")
+    assert ran.result["a stream of diffusing"]["order"]["nats_per_token"] is None
+    assert traces.read(tmp_path / "t.json").symbols
+    assert run("diff", "s.txt", "t.json", "--json").result["equal"] is True
+    page = run("play", "s.txt", "--out", "t.html")
+    assert (page.code, page.err) == (0, "")
+    refused = run("play", "s.txt", "--language", "paper-2gram")
+    assert refused.code == 2
+    assert "the trace has no probabilities" in refused.err

@@ -1,4 +1,4 @@
-"""Traces of other programs: what a server or a loop shows of its canvas becomes a trace (generation/trace.py).
+"""Traces of other programs: the canvases that a server or a loop shows become a trace (generation/trace.py).
 
     edits         `stream_mode` edits of `unmask serve`: changed tokens of each step, with probabilities
     diffusing     Mercury's chunks, each with the whole text; its words are aligned with those of the last text
@@ -32,6 +32,7 @@ from unmask.generation import trace as traces
 from unmask.generation.trace import Event, Row, Trace
 
 State = tuple[int, Mapping[int, int]]  # a step, and the visible tokens by position after it
+MOST_WORDS = 2**12  # of a text, for the alignment
 WORD = re.compile(r"\s*\S+|\s+$")
 
 
@@ -47,13 +48,13 @@ def read(path: str | Path) -> Trace:
         except UnmaskError:
             return traces.read(path)  # a file of several lines, or its error
         objects += value if isinstance(value, list) else [value]
-    found = kind_of(objects)
-    if found is None:
+    convert = kind_of(objects)
+    if convert is None:
         return traces.read(path)
     try:
-        trace = fit(msgspec.to_builtins(found(objects)), Trace, str(path))
+        trace = fit(msgspec.to_builtins(convert(objects)), Trace, str(path))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        name = found.__name__.removeprefix("of_")
+        name = convert.__name__.removeprefix("of_")
         problem = f"{cut(str(path))} looks like a stream of {name}, but an entry is missing or of another kind"
         raise UnmaskError(f"{problem}. Record it again, or pass a trace") from error
     traces.check(trace, str(path))
@@ -69,12 +70,12 @@ def kind_of(objects: Sequence[Any]) -> Callable[[Sequence[Any]], Trace] | None:
     if choices:
         return of_diffusing
     kinds: dict[str, Callable[[Sequence[Any]], Trace]] = {"absolute_start": of_snapshots, "trajectory": of_trajectories}
-    kinds["rounds"] = of_blocks
+    kinds["rid"] = of_blocks
     return next((kind for key, kind in kinds.items() if any(key in one for one in named)), None)
 
 
 def of_edits(chunks: Iterable[Any]) -> Trace:
-    """The trace of a stream of edits: [place, token, p], a token is null where it is hidden again."""
+    """The trace of a stream of edits: [position, token, p], null where it is hidden again."""
     rows: dict[int, list[Event]] = defaultdict(list)
     visible: dict[int, set[int]] = defaultdict(set)
     step: Counter[int] = Counter()
@@ -101,9 +102,12 @@ def of_diffusing(chunks: Iterable[Any]) -> Trace:
     rows = []
     for row in sorted(texts):
         canvases = [WORD.findall(text) for text in texts[row]]
-        kept = [len({*a} & {*b}) / len({*a}) for a, b in pairwise(canvases)]
-        late = kept[len(kept) // 2 :]
-        if sum(late) < len(late) / 2:
+        if max(map(len, canvases)) > MOST_WORDS:
+            problem = f"answer {row} has {max(map(len, canvases))} words"
+            raise UnmaskError(f"{problem}; expected at most {MOST_WORDS}. Record a shorter answer")
+        equal = [len({*a} & {*b}) / len({*a}) for a, b in pairwise(canvases)]
+        late = equal[len(equal) // 2 :]
+        if sum(late) < len(late) / 4:
             problem = f"the chunks of answer {row} append text; expected the whole text in each"
             raise UnmaskError(f"{problem}. Request diffusing from Mercury, or stream_mode edits from `unmask serve`")
         for word in canvases[-1]:
@@ -166,15 +170,15 @@ def of_trajectories(outputs: Iterable[Any]) -> Trace:
 def of_blocks(lines: Iterable[Any]) -> Trace:
     """The trace of `Recorded` blocks: requests are rows, their blocks follow each other."""
     rows: dict[str, Row] = {}
-    rounds: Counter[str] = Counter()
+    steps: Counter[str] = Counter()
     for line in lines:
         rid = line["rid"]
         row = rows.get(rid) or Row(length=1, events=[])
         begin = row.length if rid in rows else 0
         given = [(begin + place, token) for place, token in line["given"]]
-        events = [(rounds[rid] + step, begin + place, token, p) for step, place, token, p in line["events"]]
+        events = [(steps[rid] + step, begin + place, token, p) for step, place, token, p in line["events"]]
         rows[rid] = Row(length=begin + line["length"], given=row.given + given, events=row.events + events)
-        rounds[rid] += line["rounds"]
+        steps[rid] += line["steps"]
     vocabulary = max(line["vocabulary"] for line in lines)
     return msgspec.structs.replace(_trace("blocks", list(rows.values())), vocabulary=vocabulary)
 

@@ -68,7 +68,7 @@ class Bridge:
         return PATIENCE * block_size
 
     def init_step_state(self, forward_batch: Any) -> list[list[Fed]]:
-        """Places for the sampler of each block, which starts with its first logits."""
+        """A list for the sampler of each block, which starts with its first logits."""
         return [[] for _ in range(forward_batch.batch_size)]
 
     def step(self, forward_batch: Any, logits: Any, states: list[list[Fed]]) -> list[bool]:
@@ -105,17 +105,17 @@ class Recorded:
             if rid not in self._open and not bool((before[row] == self.mask_id).any()):
                 continue  # a block of the prompt, or a finished one that waits for its batch
             block = self._open.get(rid) or self._begun(rid, before[row], dense.shape[-1])
-            block["rounds"] += 1
+            block["steps"] += 1
             changed = (ids[row] != before[row]).nonzero().squeeze(1)
             chances = dense[row, changed].double().softmax(-1)
             for hides in (True, False):  # a replaced token is first hidden
                 for place, p in zip(changed.tolist(), chances, strict=True):
                     token = int(ids[row, place])
                     if hides and int(before[row, place]) != self.mask_id:
-                        block["events"].append((block["rounds"], place, None, None))
+                        block["events"].append((block["steps"], place, None, None))
                     elif not hides and token != self.mask_id:
                         chance = min(max(float(p[token]), torch.finfo(torch.float64).tiny), 1.0)
-                        block["events"].append((block["rounds"], place, token, chance))
+                        block["events"].append((block["steps"], place, token, chance))
             if done[row]:
                 with open(self.path, "a", encoding="utf-8") as file:
                     file.write(json.dumps(self._open.pop(rid)) + "\n")
@@ -124,7 +124,7 @@ class Recorded:
     def _begun(self, rid: str, ids: Tensor, vocabulary: int) -> dict[str, Any]:
         given = [(place, token) for place, token in enumerate(ids.tolist()) if token != self.mask_id]
         block = {"rid": rid, "length": len(ids), "vocabulary": vocabulary, "mask": self.mask_id, "given": given}
-        self._open[rid] = block | {"rounds": 0, "events": []}
+        self._open[rid] = block | {"steps": 0, "events": []}
         if len(self._open) > MOST_REQUESTS:  # cancelled ones
             self._open.popitem(last=False)
         return self._open[rid]

@@ -89,7 +89,7 @@ class Endpoint:
         return JSONResponse(about)
 
     def _abilities(self) -> dict[str, Any]:
-        """What a request may set."""
+        """Values that a request may set."""
         model, limits = self.model, self.limits
         length = min(USUAL, limits.tokens, model.length)
         reads = {name: SAMPLERS.entry(name) for name in SAMPLERS.names()}

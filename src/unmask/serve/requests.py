@@ -140,7 +140,7 @@ class Common(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     logprobs: Any = None
 
     @property
-    def asked(self) -> Diffusion:
+    def extension(self) -> Diffusion:
         return self.diffusion or Diffusion()
 
 
@@ -278,7 +278,7 @@ def _task(request: Chat | Completion, model: OpenModel, names: Sequence[str], li
             problem = f"the trace has up to {size} tokens; expected at most {MOST_TRACED}"
             raise Refused(f"{problem}. Reduce max_tokens or steps", 413, "trace_too_large", "trace")
     mode = arguments.word("stream_mode", request.stream_mode or MODES[0], MODES)
-    most, revise = request.asked.max_forwards, request.asked.revise
+    most, revise = request.extension.max_forwards, request.extension.revise
     if most is not None and arguments.whole("diffusion.max_forwards", most) and _own_loop(sampler):
         problem = f"diffusion.max_forwards is {most}; sampler {sampler.spec} cannot stop before its end"
         raise _unsupported("diffusion.max_forwards", f"{problem}. Leave it out")
@@ -311,7 +311,7 @@ def _unsupported(field: str, message: str) -> Refused:
 
 def _extended(given: dict[str, Any], request: Common) -> dict[str, Any]:
     """Options of `generate` with those of the field `diffusion`."""
-    asked = request.asked
+    asked = request.extension
     blocks = {getattr(asked, name) for name in ("block_length", "canvas_length")} - {None}
     if len(blocks) > 1:
         problem = f"diffusion.canvas_length is {asked.canvas_length} and block_length {asked.block_length}"
@@ -355,7 +355,7 @@ def _warnings(request: Common, sampler: Sampler, mode: str) -> Iterator[str]:
     for field in IGNORED:
         if getattr(request, field, None) is not None:
             yield f"{field} has no effect"
-    if _innermost(sampler).pace == "free" and (request.steps or request.asked.steps):
+    if _innermost(sampler).pace == "free" and (request.steps or request.extension.steps):
         yield f"steps has no effect on sampler {sampler.spec}"
     if request.stream_mode is not None and not request.stream:
         yield "stream_mode has no effect without stream"
