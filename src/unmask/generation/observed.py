@@ -141,15 +141,13 @@ def of_snapshots(events: Iterable[Any], mask: int | None = None) -> Trace:
         left = Counter(token for token in windows[0]["token_ids"] if token not in final)
         mask = left.most_common(1)[0][0] if left else None
     states: list[State] = []
-    finished: dict[int, int] = {}
     for number, event in enumerate(listed, 1):
         first = event["absolute_start"] - begin if "absolute_start" in event else event["token_offset"]
         here = {first + place: token for place, token in enumerate(event["token_ids"]) if token != mask}
-        if "token_offset" in event and "absolute_start" not in event:
-            finished |= here
+        before = states[-1][1].items() if states else ()
+        behind = {place: token for place, token in before if place < first or "absolute_start" not in event}
         step = max(event.get("nfe") or number, states[-1][0] if states else 1)
-        beyond = {} if not states or "absolute_start" in event else states[-1][1]
-        states.append((step, {**beyond, **finished, **here}))
+        states.append((step, behind | here))
     return _trace("snapshots", [_row(_events(states))])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -11,7 +10,8 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers import Canvas, Causal, Cost, Denoiser
+from unmask.denoisers import Canvas, Causal, Denoiser
+from unmask.samplers.account import Account
 from unmask.samplers.stopping import Progress, StopRule
 
 PATIENCE = 1000  # model calls per position and step; beyond this a sampler with its own loop counts as endless
@@ -20,38 +20,6 @@ REASONS = ("filled", "stopped", "done")  # why a row is final: every position de
 
 class Breach(UnmaskError):
     """A sampler broke its contract."""
-
-
-@dataclass
-class Account:
-    """The cost of B rows."""
-
-    impossible: Tensor  # (B): the model call at which a row's context first had probability zero, or 0
-    probes: Tensor  # (B): model calls whose input is not the row itself
-    positions: Tensor  # (B): computed positions of all model calls
-    revised: Tensor  # (B): number of re-masked tokens
-    model_calls_of: dict[str, Tensor] = field(default_factory=dict)  # (B) for each model: "denoiser", "causal"
-    spent: Cost = field(default_factory=Cost)
-
-    @property
-    def model_calls(self) -> Tensor:
-        """(B): model calls of all denoisers together."""
-        return sum(self.model_calls_of.values(), torch.zeros_like(self.impossible))
-
-    def charge(self, name: str, model_calls: Tensor, rows: Tensor | slice, spent: Cost) -> None:
-        """Add model calls (K) of one denoiser for these rows (K), and the computation spent on them."""
-        counts = self.model_calls_of.setdefault(name, torch.zeros_like(self.impossible))
-        counts[rows] += model_calls
-        self.spent = self.spent + spent
-
-    def add(self, rows: Tensor, account: Account) -> None:
-        """Add another attempt at these rows (K); its impossible contexts replace the earlier ones."""
-        for name, model_calls in account.model_calls_of.items():
-            self.charge(name, model_calls, rows, Cost())
-        self.spent = self.spent + account.spent
-        self.impossible[rows] = account.impossible
-        self.probes[rows] += account.probes
-        self.positions[rows] += account.positions
 
 
 class Taken(NamedTuple):

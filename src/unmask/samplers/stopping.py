@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from unmask.core.arguments import refuse, whole
-
-if TYPE_CHECKING:
-    from unmask.samplers.session import Account
+from unmask.samplers.account import Account
 
 
 class Progress(NamedTuple):

@@ -311,24 +311,24 @@ def _unsupported(field: str, message: str) -> Refused:
 
 def _extended(given: dict[str, Any], request: Common) -> dict[str, Any]:
     """Options of `generate` with those of the field `diffusion`."""
-    asked = request.extension
-    blocks = {getattr(asked, name) for name in ("block_length", "canvas_length")} - {None}
+    extension = request.extension
+    blocks = {getattr(extension, name) for name in ("block_length", "canvas_length")} - {None}
     if len(blocks) > 1:
-        problem = f"diffusion.canvas_length is {asked.canvas_length} and block_length {asked.block_length}"
+        problem = f"diffusion.canvas_length is {extension.canvas_length} and block_length {extension.block_length}"
         raise _unsupported("diffusion.canvas_length", f"{problem}; expected equal lengths. Leave one out")
-    more = {"sampler": asked.algorithm, "steps": asked.steps, "block_length": next(iter(blocks), None)}
+    more = {"sampler": extension.algorithm, "steps": extension.steps, "block_length": next(iter(blocks), None)}
     more = {name: value for name, value in more.items() if value is not None}
     for name in more.keys() & given.keys():
         raise Refused(f"{name} is given twice, also in diffusion. Leave one out", code="invalid_value", param=name)
     given = given | more
-    bounds = [name for name in BOUNDS if getattr(asked, name) is not None]
+    bounds = [name for name in BOUNDS if getattr(extension, name) is not None]
     for name in bounds:
         field, (usual_name, option) = f"diffusion.{name}", BOUNDS[name]
         kind, options = parse("sampler", given.get("sampler", usual_name))
         if len(bounds) > 1 or option in options or option not in SAMPLERS.entry(kind).options:
-            problem = f"{field} is {getattr(asked, name)}; sampler {kind!r} has no such option, or has it already"
+            problem = f"{field} is {getattr(extension, name)}; sampler {kind!r} has no such option, or has it already"
             raise _unsupported(field, f"{problem}. Leave {field} out, or diffusion.algorithm")
-        options[option] = getattr(asked, name)
+        options[option] = getattr(extension, name)
         if "temperature" in SAMPLERS.entry(kind).options:  # by default the most likely tokens, as without `diffusion`
             options["temperature"] = given.pop("temperature", 0.0)
         given["sampler"] = written(kind, options)
