@@ -44,8 +44,8 @@ def command(
         unmask diff a.json --language paper-2gram --sampler entropy --seed 1
 
     A trace is a file of `unmask play`, with x.json as its output, of your own loop,
-    or a saved stream of a server (docs/player.md). Without B, our sampler generates the second trace from
-    the given tokens of A, on the same weights.
+    or a saved stream of a server (docs/player.md). Without B, our sampler generates
+    the second trace from the given tokens of A, on the same weights.
 
     The verdict names a cause only if the traces show it for every row: rounding, a
     tie, temperature, padding, a cache, an early commit, step numbers, one choice

@@ -10,19 +10,19 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from functools import cached_property
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unmask.core.errors import shown
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.extras import needed
 from unmask.core.registry import imports
-from unmask.hub.answering import usual
 from unmask.samplers import SAMPLERS
 from unmask.serve.batches import IN_REQUEST, LONGEST_TRACE, Batches, Event, Reply, Row, refusal
 from unmask.serve.forwards import details
-from unmask.serve.requests import USUAL, Chat, Completion, Limits, Refused, Task, no_model, read
+from unmask.serve.requests import USUAL, Chat, Completion, Limits, Refused, Task, no_model, options_of, read
 
 with needed("serve", "a server"):
     from starlette.applications import Starlette
@@ -80,7 +80,7 @@ class Endpoint:
     async def models(self, request: Request) -> Response:
         self._check(request)
         about = {"id": self.model.name, "object": "model", "created": self.began}
-        about |= {"owned_by": self.model.card.repository, "context": self.model.length, "diffusion": self._abilities()}
+        about |= {"owned_by": self.model.card.repository, "context": self.model.length, "diffusion": self.abilities}
         name = request.path_params.get("name")
         if name is None:
             return JSONResponse({"object": "list", "data": [about]})
@@ -88,16 +88,19 @@ class Endpoint:
             raise no_model(name, self.names)
         return JSONResponse(about)
 
-    def _abilities(self) -> dict[str, Any]:
+    @cached_property
+    def abilities(self) -> dict[str, Any]:
         """Values that a request may set."""
-        model, limits = self.model, self.limits
-        length = min(USUAL, limits.tokens, model.length)
-        reads = {name: SAMPLERS.entry(name) for name in SAMPLERS.names()}
+        length, algorithms = min(USUAL, self.limits.tokens, self.model.length), []
+        for name in SAMPLERS.names():
+            with suppress(UnmaskError):
+                options_of(self.model, length, {"sampler": name})
+                algorithms.append(name)
         return {
-            "algorithms": [name for name, entry in reads.items() if entry.maker is not None],
-            "canvas_lengths": {"least": 1, "most": limits.tokens, "multiple_of": model.grid or 1},
-            "defaults": usual(model, length) | {"max_tokens": length},
-            "limits": asdict(limits),
+            "algorithms": algorithms,
+            "canvas_lengths": {"least": 1, "most": self.limits.tokens},
+            "defaults": options_of(self.model, length, {}) | {"max_tokens": length},
+            "limits": asdict(self.limits),
         }
 
     async def metrics(self, request: Request) -> Response:

@@ -16,12 +16,13 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import from_json
 from unmask.core.registry import parse, written
 from unmask.denoisers.marginals import check_sharpening
+from unmask.diagnosis.audit.specimens import deciding
 from unmask.hub.answering import usual
 from unmask.hub.chat import Message
 from unmask.hub.prompted import Query, Text, TooLong, ends, rows_of
 from unmask.samplers import SAMPLERS, Sampler
 from unmask.samplers.blocks import Blocks
-from unmask.samplers.contract import CAUSAL, as_sampler, inner_of
+from unmask.samplers.contract import CAUSAL, as_sampler
 from unmask.schedules import deltas
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ def _task(request: Chat | Completion, model: OpenModel, names: Sequence[str], li
     if max(given.get("steps", 1), len(schedule) if isinstance(schedule, list) else 1) > STEPS_PER_TOKEN * limits.tokens:
         problem = f"steps is too large; expected at most {STEPS_PER_TOKEN * limits.tokens}"
         raise Refused(f"{problem}. Reduce steps", 413, param="steps")
-    options = _options(model, length, given)
+    options = options_of(model, length, given)
     sampler = as_sampler(options["sampler"])
     trace = "steps" if request.trace is True else request.trace or None
     if trace is not None:
@@ -279,7 +280,8 @@ def _task(request: Chat | Completion, model: OpenModel, names: Sequence[str], li
             raise Refused(f"{problem}. Reduce max_tokens or steps", 413, "trace_too_large", "trace")
     mode = arguments.word("stream_mode", request.stream_mode or MODES[0], MODES)
     most, revise = request.extension.max_forwards, request.extension.revise
-    if most is not None and arguments.whole("diffusion.max_forwards", most) and _own_loop(sampler):
+    own_loop = deciding(sampler).implements("run") and sampler.reads != CAUSAL  # it need not stop at a limit
+    if most is not None and arguments.whole("diffusion.max_forwards", most) and own_loop:
         problem = f"diffusion.max_forwards is {most}; sampler {sampler.spec} cannot stop before its end"
         raise _unsupported("diffusion.max_forwards", f"{problem}. Leave it out")
     if revise not in (None, sampler.revises):
@@ -337,25 +339,12 @@ def _extended(given: dict[str, Any], request: Common) -> dict[str, Any]:
     return given
 
 
-def _innermost(sampler: Sampler) -> Sampler:
-    while isinstance(getattr(sampler, "inner", None), Sampler):
-        sampler = inner_of(sampler)
-    return sampler
-
-
-def _own_loop(sampler: Sampler) -> bool:
-    """Whether a sampler has its own loop, which need not end a sequence at a limit of model calls."""
-    while isinstance(sampler, Blocks):
-        sampler = inner_of(sampler)
-    return sampler.implements("run") and sampler.reads != CAUSAL
-
-
 def _warnings(request: Common, sampler: Sampler, mode: str) -> Iterator[str]:
     """Fields that have no effect, or only in part."""
     for field in IGNORED:
         if getattr(request, field, None) is not None:
             yield f"{field} has no effect"
-    if _innermost(sampler).pace == "free" and (request.steps or request.extension.steps):
+    if deciding(sampler).pace == "free" and (request.steps or request.extension.steps):
         yield f"steps has no effect on sampler {sampler.spec}"
     if request.stream_mode is not None and not request.stream:
         yield "stream_mode has no effect without stream"
@@ -381,7 +370,7 @@ def _length(request: Common, model: OpenModel, longest: int, limits: Limits) -> 
     return length
 
 
-def _options(model: OpenModel, length: int, given: dict[str, Any]) -> dict[str, Any]:
+def options_of(model: OpenModel, length: int, given: dict[str, Any]) -> dict[str, Any]:
     """Checked options of `generate`."""
     options = usual(model, length, **given)
     reads = as_sampler(options["sampler"]).reads
