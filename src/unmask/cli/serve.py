@@ -35,9 +35,10 @@ def command(
         unmask serve --model llada-8b-instruct --dtype bfloat16 --batch 16
         unmask serve --model dream-v0-instruct-7b --host 0.0.0.0 --token-file key
 
-    The server has /v1/models, /v1/chat/completions and /v1/completions, also as a
-    stream (pip install 'unmask[serve]'). A request may set sampler, schedule,
-    steps, block_length, top_k and guidance too; usage counts the model calls. See
+    The server has /v1/models, /v1/chat/completions, /v1/completions and /metrics,
+    also as a stream (pip install 'unmask[serve]'). A request may set sampler,
+    schedule, steps, block_length, top_k, guidance, diffusion, trace and
+    stream_mode too; usage counts the forwards (docs/serving.md). See
     docs/serve.md. Ctrl-C stops the server.
 
     Args:
