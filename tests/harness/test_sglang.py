@@ -130,6 +130,10 @@ def test_a_bridge_writes_what_generate_does(sampler, wrapped):
         assert passes == 1 + (4 if sampler == "remdm" else int(expected.model_calls.max()))  # it has all its steps
 
 
+def test_blocks_and_requests_have_other_random_numbers():
+    assert len({digest(rid, block) for rid in ("a", "b", "a/1") for block in range(3)}) == 9
+
+
 def test_load_does_not_change_a_block():
     """First done, first out, in two orders, and alone: the same tokens."""
     blocks, rids = torch.full((4, L), MASK), ["a", "b", "c", "d"]
