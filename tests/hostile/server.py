@@ -34,7 +34,14 @@ from unmask.core.errors import UnmaskError
 MEMORY = 2**30  # bytes, of the machine that commands see
 SECONDS = 20  # of the processor, for a command
 WALL = 300.0  # seconds after which a command hangs, however busy the machine is
-LONG = (["demo"], ["paper", "figure-1"], ["paper", "figure-2"], ["paper", "reasoning"], ["paper", "growth"])
+LONG = (
+    ["demo"],
+    ["paper", "figure-1"],
+    ["paper", "figure-2"],
+    ["paper", "reasoning"],
+    ["paper", "growth"],
+    ["paper", "gap"],
+)
 UNMEASURED = "nothing is measured here"
 ROOM = 3 * 2**30  # bytes of addresses that a child may take beyond those of the server
 PAGE = 2**21  # bytes of a large one

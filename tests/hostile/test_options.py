@@ -58,6 +58,7 @@ BASE = {
     "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
     "paper figure-1": "--quick --set rows=5 steps=2 training_steps=1 --out f",
     "paper figure-2": "--quick --set rows=5 steps=2 training_steps=1 --out f",
+    "paper gap": "--quick --set rows=5 steps=2 training_steps=1 --out f",
     "paper growth": "--quick --set rows=5 length=8 most=2 steps=2 --out f",
     "paper run": "tables-rebuttal --out p",
     "paper report": "--records paper.json --markdown r.md",

@@ -11,7 +11,6 @@ from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser
 from unmask.samplers import AtToken
 
-UNIFORM = ("uniform-ancestral", "uniform-corrector", "renoise")  # noise that these models do not remove
 READERS = ("autoregressive", "speculative", "apd")  # which need an AR model beside it
 OF_LANGUAGES = (
     "best-order",
@@ -34,7 +33,7 @@ def directory(tmp_path_factory):
     return published(tmp_path_factory.mktemp("small"), "qwen2", CONFIGS["qwen2"])
 
 
-SAMPLERS = [name for name in SAMPLED if not name.startswith(READERS + OF_LANGUAGES + UNIFORM)]
+SAMPLERS = [name for name in SAMPLED if not name.startswith(READERS + OF_LANGUAGES)]
 PAIRS = [
     pytest.param(kind, name, marks=() if number % len(KINDS) == place else pytest.mark.long)
     for place, kind in enumerate(KINDS)

@@ -193,6 +193,7 @@ def test_either_rule_ends_a_row_and_somebody_may_watch():
 
 
 REVISING = {"gibbs", "remdm", "verify-and-restart", "informed-corrector", "p2", "saber", "token-editing", "wino"}
+REVISING |= {"renoise", "uniform-ancestral", "uniform-corrector"}
 
 
 @pytest.mark.parametrize("name", [*SAMPLERS.makers, "blocks(block_length=4, inner=remdm)"])

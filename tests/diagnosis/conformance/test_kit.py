@@ -73,6 +73,7 @@ def test_claims_are_made():
         "as-published-mdlm",
         "llada",
         "low-confidence",
+        "renoise",
         "verify-and-restart",
     ]
     assert sorted(silent) == sorted(expected)

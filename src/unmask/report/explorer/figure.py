@@ -39,6 +39,7 @@ KINDS = {  # of many samplers, one per kind
     "#ee3377": ("low-confidence", "top-probability", "margin", "entropy", "pc-sampler", "info-gain"),
     "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum", "punt", *BY_PACE),
     "#8c6bb1": ("remdm", "gibbs", "verify-and-restart", *REPAIRS),
+    "#33bbee": ("uniform-ancestral", "uniform-corrector", "renoise"),
     GREY: ("speculative", "self-speculative", "apd", *ORACLES, "autoregressive"),
 }
 OWN = "#bb5566"  # of any other sampler
