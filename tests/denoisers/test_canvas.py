@@ -47,10 +47,11 @@ def look(canvas, rows=None):
 
 ASKING = {"best-order", "clairvoyant", "particle-gibbs", "verify-and-restart"}  # a language
 LOOKING_BACK = {"informed-corrector", "p2", "saber", "token-editing", "wino"}
+MASKED = {name for name in SAMPLERS.makers if SAMPLERS.make(name).removes == "mask"}
 
 
 @pytest.mark.rotates(4)
-@pytest.mark.parametrize("sampler", sorted(SAMPLERS.makers.keys() - ASKING))
+@pytest.mark.parametrize("sampler", sorted(MASKED - ASKING))
 def test_a_network_with_the_same_weights_makes_the_same_sequences(sampler):
     """The samplers run unchanged on torch, and with the same luck write the same tokens as on the exact denoiser."""
     length, options = 8, {"sampler": sampler, "steps": 4, "length": 8, "rows": 200, "seed": 2}
