@@ -22,7 +22,14 @@ ERRORS = {"ser": "SER", "answer_error": "incorrect answers"}
 ONE_BY_ONE = "fixed-size"  # the sampler of one token per step
 NATS = [0, 0.1, 0.3, 1, 3, 10, 30, 100]
 TRUTHS = ("gap_exact_nats", "divergence_nats")  # the better one first
-TIPS = {"series": "sampler", "what": "language", "setting": "setting", "shown": "gap", "beside": "beside"}
+TIPS = {
+    "series": "sampler",
+    "what": "language",
+    "setting": "setting",
+    "shown": "gap",
+    "beside": "beside",
+    "model": "denoiser",
+}
 
 
 def cells(results: Results) -> list[dict[str, Point]]:
@@ -123,7 +130,6 @@ FIGURES = [
     Figure(
         name="gap-divergence",
         place=86,
-        options={"obeys": ("model",)},
         title="Gap against true divergence",
         under="dotted: equal; diamonds: divergence from theory; circles: from the sequences and the language",
         caption="The gap sees the model alone. Points of a trained network are to the right of the line by its "
