@@ -11,14 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask import generate
+from unmask import gap, generate
 from unmask.core import threads
 from unmask.core.cores import count
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.diagnosis.audit import audit
 from unmask.diagnosis.loss_curve import loss_curve
-from unmask.ideal import Ideal
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import load
 from unmask.schedules import deltas
 from unmask.theory import gaps, sampled
@@ -133,6 +133,7 @@ def test_a_wrong_number_of_threads_is_refused(monkeypatch, wanted):
 
 
 CHAIN, HMM = load("paper-2gram"), load("sparse-hmm")
+LEAKY = Perturbed(HMM, "leak", 0.01)
 
 
 def drawn():
@@ -150,6 +151,7 @@ SHARED_OUT = {  # everything that is shared out over threads
     "orders": lambda: gaps.valid_given_order(first_order(CHAIN), 1 + torch.arange(24000).view(-1, 24) % 7 % 3),
     "likelihoods by gaps": lambda: gaps.log_prob(first_order(CHAIN), CHAIN.sample(20, 12, seed=2), deltas("linear", 3)),
     "a curve of losses": lambda: loss_curve(Ideal(HMM), drawn()).losses,
+    "a gap": lambda: gap(LEAKY, generate(LEAKY, steps=4, length=24, rows=3000)).nats,
     "an audit": lambda: list(audit(CHAIN.sample(200, 12, seed=3), CHAIN, steps=4).p_values.values()),
 }
 

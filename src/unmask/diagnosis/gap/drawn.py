@@ -32,10 +32,9 @@ def corrections(reader: Reader, steps: Tensor, blocks: Tensor) -> Tensor:
     Added to the log ratio of the marginals to the chain, it gives the gap. blocks (B, L): a step chooses among the
     hidden positions of its block."""
     wide = max(reader.denoiser.vocabulary / DENSE, 1.0)
-    nats = [torch.zeros(0, dtype=torch.float64)]
-    for part in reader.batches(steps, 1, torch.full((len(steps),), wide * blocks.shape[1])):
-        nats.append(_corrections(reader, steps[part], blocks))
-    return torch.cat(nats)
+    places = torch.full((len(steps),), wide * blocks.shape[1])
+    each = reader.each(lambda part: _corrections(reader, steps[part], blocks), steps, 1, places)
+    return torch.cat([torch.zeros(0, dtype=torch.float64), *(nats for _, nats in each)])
 
 
 def _corrections(reader: Reader, steps: Tensor, blocks: Tensor) -> Tensor:

@@ -116,18 +116,21 @@ def read(reader: Reader, every: Subsets) -> tuple[Readings, Pairs, Flips]:
     flips: list[tuple[Tensor, Tensor, Tensor]] = [(none, none, none)]
     sizes = reader.path.size[every.step]
     begins = sizes.cumsum(0) - sizes
+
+    def answer(part: slice) -> tuple[Readings, Triple, Triple]:
+        low, high = int(begins[part.start]), int(begins[part.stop - 1] + sizes[part.stop - 1])
+        some = Subsets(
+            every.step[part],
+            every.weight[part],
+            every.subset[low:high] - part.start,
+            every.entry[low:high],
+            every.inside[low:high],
+            every.next[low:high],
+        )
+        return _read(reader, some)
+
     with progress.track("gap", len(every.step)) as advance:
-        for part in reader.batches(every.step, 2):
-            low, high = int(begins[part.start]), int(begins[part.stop - 1] + sizes[part.stop - 1])
-            some = Subsets(
-                every.step[part],
-                every.weight[part],
-                every.subset[low:high] - part.start,
-                every.entry[low:high],
-                every.inside[low:high],
-                every.next[low:high],
-            )
-            values, (subset, *pair), (owner, *flip) = _read(reader, some)
+        for part, (values, (subset, *pair), (owner, *flip)) in reader.each(answer, every.step, 2):
             readings.append(values)
             pairs.append((subset + part.start, *pair))
             flips.append((owner + part.start, *flip))

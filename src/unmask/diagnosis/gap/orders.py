@@ -22,10 +22,12 @@ CALLS = 3  # of a step: at x_R, with the tokens before the cut, and with those a
 def differences(reader: Reader, steps: Tensor, logs: bool, rng: torch.Generator) -> Tensor:
     """(C) nats that one order of the tokens of each step (C) of at least two tokens loses more than the other."""
     cuts = 1 + (torch.rand(len(steps), generator=rng, dtype=torch.float64) * (reader.path.size[steps] - 1)).long()
-    parts = [torch.zeros(0, dtype=torch.float64)]
-    for part in reader.batches(steps, CALLS, torch.full((len(steps),), 4)):
-        parts.append(_differences(reader, steps[part], cuts[part], logs))
-    return torch.cat(parts)
+
+    def answer(part: slice) -> Tensor:
+        return _differences(reader, steps[part], cuts[part], logs)
+
+    each = reader.each(answer, steps, CALLS, torch.full((len(steps),), 4))
+    return torch.cat([torch.zeros(0, dtype=torch.float64), *(nats for _, nats in each)])
 
 
 def _differences(reader: Reader, steps: Tensor, cuts: Tensor, logs: bool) -> Tensor:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Marginals, as_marginals
 from unmask.diagnosis.gap.path import Path, spread
 
@@ -14,13 +16,19 @@ CONTEXTS = 2**18  # tokens of contexts that are evaluated together
 NUMBERS = 2**23  # probabilities that are held together
 DENSE = 2**12  # symbols above which marginals are computed in pieces
 
+Result = TypeVar("Result")
+
 
 class Reader:
     """c(. | context) of a denoiser for the steps of a path; temperature: of the sampler's own draws."""
 
     def __init__(self, denoiser: Denoiser, path: Path, temperature: float = 1.0) -> None:
         self.denoiser, self.path, self.temperature = denoiser, path, temperature
-        self.model_calls = 0
+        self._asked: list[int] = []  # model calls, which threads append
+
+    @property
+    def model_calls(self) -> int:
+        return sum(self._asked)
 
     @property
     def consistent(self) -> bool:
@@ -46,7 +54,7 @@ class Reader:
         engine = self.denoiser.engine(tokens, path.given[rows], None if bool(valid.all()) else valid)
         time = None if self.denoiser.time_free else path.time[steps]
         marginals = as_marginals(engine.at(context, positions, time))
-        self.model_calls += len(steps) * self.denoiser.calls
+        self._asked.append(len(steps) * self.denoiser.calls)
         dead = engine.dead()
         return marginals, torch.zeros(len(steps), dtype=torch.bool) if dead is None else dead
 
@@ -54,8 +62,20 @@ class Reader:
         """The distribution that the sampler draws from: the marginals at its own temperature."""
         return marginals if self.temperature in (0, 1) else marginals.sharpened(self.temperature)
 
-    def batches(self, steps: Tensor, contexts: int, places: Tensor | None = None) -> Iterator[slice]:
-        """Slices of steps (C) with `contexts` contexts each, and of predictions at `places` (C) positions each."""
+    def each(
+        self, work: Callable[[slice], Result], steps: Tensor, contexts: int, places: Tensor | None = None
+    ) -> Iterator[tuple[slice, Result]]:
+        """`work` of slices of steps (C), in order, on all threads if the denoiser allows it.
+
+        A step takes `contexts` contexts and predictions at `places` (C) positions in each."""
+        parts = list(self._batches(steps, contexts, places))
+        if self.denoiser.concurrent:
+            results = over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1)
+        else:
+            results = map(work, parts)
+        return zip(parts, results, strict=True)
+
+    def _batches(self, steps: Tensor, contexts: int, places: Tensor | None) -> Iterator[slice]:
         length = self.path.given.shape[1]
         most = self.denoiser.rows_at_once(length) or CONTEXTS
         each = max(contexts * length / CONTEXTS, contexts / most)
