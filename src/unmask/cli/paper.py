@@ -253,7 +253,7 @@ def growth(
     Theorem 4.4 is about masks: a token that is drawn stays. Under uniform noise
     every token is drawn again in each step. The page shows the number of steps for
     an SER of 50%, 10% and 1% against the length, by sampler, with exact denoisers.
-    This takes 20 minutes on two cores; --quick has three languages and shorter
+    This takes 15 minutes on two cores; --quick has three languages and shorter
     sequences, and takes about a minute. Ctrl-C and OUT/sweep work as in figure-1.
 
     Args:
@@ -280,9 +280,9 @@ def gap(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> Answer:
     Four samplers at six numbers of steps, on languages and sums with known
     solutions, for exact denoisers and trained networks: the gap next to the exact
     divergence, the SER and the incorrect answers. This is not in the paper;
-    docs/gap.md explains the result. It takes 20 minutes on two cores; --quick has
-    one language and one network and takes a minute. Ctrl-C and OUT/sweep work as in
-    figure-1.
+    docs/gap.md explains the result. It took 34 minutes on two busy cores; --quick
+    has one language and one network and takes a minute. Ctrl-C and OUT/sweep work
+    as in figure-1.
     """
     return drawing.publish("gap", by)
 

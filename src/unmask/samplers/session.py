@@ -181,7 +181,6 @@ class Session:
         """Reveal tokens (K) that had this probability (K) at positions (K) of rows (K), in this step."""
         self._check_places("writes", rows, positions, tokens)
         unknown = (tokens < 0) | (tokens >= self.denoiser.vocabulary)
-        unknown = (tokens < 0) | (tokens >= self.denoiser.vocabulary)
         if bool(unknown.any()):
             problem = f"writes token {int(tokens[unknown][0])}; V is {self.denoiser.vocabulary}"
             self._refuse(problem, unknown, rows, positions, steps)
