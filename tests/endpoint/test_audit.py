@@ -101,6 +101,8 @@ def test_refused_temperatures_are_no_fault():
 def test_a_server_that_answers_nothing():
     with pytest.raises(UnmaskError, match="answers in no known dialect"):
         audited(FakeServer(faults=["not-json"]))
+    with pytest.raises(UnmaskError, match=r"does not answer: no connection to .*\. Is it running at http://127"):
+        audit("http://127.0.0.1:9", "m")
     with pytest.raises(UnmaskError, match="does not answer a usual request: refused, status 400"):
         audited(FakeServer(faults=["status-400"]), dialect="openai-chat")
     with pytest.raises(UnmaskError, match="unknown dialect 'openai'"):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError, cut, unknown
 from unmask.endpoint.client import Client, Query, read_json
 from unmask.endpoint.dialects import DIALECTS, dig
 from unmask.endpoint.wire import Exchange, Failed, Limits, Link, whole
@@ -48,9 +48,9 @@ def connect(
         if answer.outcome in ("ok", "truncated", "empty"):
             mercury = name == "openai-chat" and "mercury" in (model or "").lower()
             return Client(link, DIALECTS["mercury"], model, limits) if mercury else client
-        problems.append(f"{name}: {answer.error}")
         if answer.outcome in ("transport", "timeout"):
-            break
+            raise UnmaskError(f"the server does not answer: {answer.error}. Is it running at {cut(url)}?")
+        problems.append(f"{name}: {answer.error}")
     raise UnmaskError(f"the server answers in no known dialect ({'; '.join(problems)}). Pass --dialect and --model")
 
 
