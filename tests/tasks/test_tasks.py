@@ -327,12 +327,12 @@ def test_sums_are_right_by_their_last_result_and_by_each_step():
     item = Item("0", type(task.items(None)[0].row)("1+2+3", "3+3=6"))
     for answer, right, steps in (("3+3=6", 1, 1), ("4+3=6", 1, 0), ("6", 1, 0), ("3+3=7", 0, 0), ("3+4=7", 0, 0)):
         assert task.answer(item, f" {answer}\nand") == answer
-        assert (task.right(item, answer), task.values(item, answer)["every_step"]) == (right, steps)
+        assert (task.right(item, answer), task.values(item, answer, answer)["every_step"]) == (right, steps)
     assert task.answer(item, "six") is None
-    assert task.values(item, None) == {"every_step": 0.0}
+    assert task.values(item, None, "") == {"every_step": 0.0, "strict": 0.0}
     for made in task.items(None)[:20]:
         assert task.right(made, made.row.solution)
-        assert task.values(made, made.row.solution) == {"every_step": 1.0}
+        assert task.values(made, made.row.solution, made.row.solution) == {"every_step": 1.0, "strict": 1.0}
 
 
 PLUS = """import numpy as np

@@ -2,7 +2,9 @@
 
     prompt(item)             the text that the model continues
     answer(item, text)       the answer in the model's text; None without one
+    written(answer)          the answer in exactly the requested format
     right(item, answer)      whether the answer is correct
+    solutions(item)          all right answers, in the requested format; None where they are not listed
 
 Tasks of kind "programs" define `program`, which is run instead of `right`; answers of "judged" tasks are not checked.
 A new task is a registered class in a new file. Its parameters are its options. The options in `reading` only
@@ -69,8 +71,17 @@ class Task(ABC):
     def right(self, item: Item, answer: str) -> bool:
         raise NotImplementedError
 
-    def values(self, item: Item, answer: str | None) -> Mapping[str, float]:
-        """Further numbers about an answer, also about a missing one; tables show their means."""
+    def written(self, answer: str) -> str:
+        """The answer in exactly the requested format, as it follows the prompt."""
+        return answer
+
+    def solutions(self, item: Item) -> Sequence[str] | None:
+        """All right answers in the requested format; None where they are not listed, because they are too many or
+        need a program or a judge. `right` accepts the answer in each of them."""
+        return None
+
+    def values(self, item: Item, answer: str | None, text: str) -> Mapping[str, float]:
+        """Further numbers about an answer and its text, also about a missing answer; tables show their means."""
         return {}
 
     def program(self, item: Item, answer: str) -> Program:
@@ -78,17 +89,28 @@ class Task(ABC):
 
 
 class Generated(Task):
-    """A task whose items are generated from a seed. Derived dataclasses have the fields declared here."""
+    """A task whose items are generated from a seed. Derived dataclasses have the fields declared here.
+
+    The value `strict` is 1 only if the text is a right answer in exactly the requested format; `right` is lenient.
+    `template` chooses one of five wordings of the request, because scores depend on the wording.
+    """
 
     shots: int
     items_seed: int
     many: int
+    template: int
+    wordings: ClassVar[tuple[str, str, str, str, str]]
     source: ClassVar[str] = "generated from a seed"
 
     def _check(self, shots: int = 8) -> None:
         arguments.whole("shots", self.shots, 0, shots)
         arguments.whole("items_seed", self.items_seed, 0)
         arguments.whole("many", self.many, 1, 10**5)
+        arguments.whole("template", self.template, 0, len(self.wordings) - 1)
+
+    @property
+    def wording(self) -> str:
+        return self.wordings[self.template]
 
     def items(self, data: str | Path | None) -> Sequence[Item]:
         if data is not None:
@@ -98,6 +120,10 @@ class Generated(Task):
     @abstractmethod
     def make(self, rng: random.Random) -> Any:
         """Generate the content of one item."""
+
+    def values(self, item: Item, answer: str | None, text: str) -> Mapping[str, float]:
+        strict = answer is not None and text.strip() == self.written(answer) and self.right(item, answer)
+        return {"strict": float(strict)}
 
     def examples(self) -> list[Any]:
         """Generate the shots, which differ from the items."""

@@ -39,8 +39,16 @@ class Countdown(Generated):
     shots: int = 2
     many: int = 256
     items_seed: int = 0
+    template: int = 0
 
     length: ClassVar[int] = 64
+    wordings = (
+        "Numbers: {numbers}. Target: {target}. Expression:",
+        "Combine {numbers} by + - * / into {target}; use each number once.\nExpression:",
+        "Which expression of {numbers}, each used once, has the value {target}?\nAnswer:",
+        "Reach {target} from the numbers {numbers}. Every number occurs exactly once.\nExpression:",
+        "Given: {numbers}\nWanted: {target}\nArithmetic with each given number once:",
+    )
     until: ClassVar[tuple[str, ...]] = ("\n",)
 
     def __post_init__(self) -> None:
@@ -62,8 +70,11 @@ class Countdown(Generated):
                 return Row(numbers, int(left[0]))
 
     def prompt(self, item: Item) -> str:
-        shots = [f"{_question(*shot)} {solution}\n\n" for shot, solution in EXAMPLES[: self.shots]]
-        return "".join([*shots, _question(*item.row)])
+        shots = [f"{self._question(shot)} {solution}\n\n" for shot, solution in EXAMPLES[: self.shots]]
+        return "".join([*shots, self._question(item.row)])
+
+    def _question(self, row: Row) -> str:
+        return self.wording.format(numbers=", ".join(map(str, row.numbers)), target=row.target)
 
     def answer(self, item: Item, text: str) -> str | None:
         """The last expression of the text, without its value."""
@@ -86,10 +97,6 @@ EXAMPLES = (
     (Row((3, 8, 2), 22), "(3 + 8) * 2"),
     (Row((19, 6, 5, 7), 25), "19 + 6 * (7 - 5) / 2"),
 )
-
-
-def _question(numbers: tuple[int, ...], target: int) -> str:
-    return f"Numbers: {', '.join(map(str, numbers))}. Target: {target}. Expression:"
 
 
 def solves(expression: str, numbers: tuple[int, ...], target: int) -> bool:

@@ -43,8 +43,16 @@ class Lists(Generated):
     shots: int = 2
     many: int = 256
     items_seed: int = 0
+    template: int = 0
 
     length: ClassVar[int] = 64
+    wordings = (
+        "{order}\nList: {words}\nAnswer:",
+        "{order} The list is: {words}\nResult:",
+        "List: {words}\n{order}\nNew list:",
+        "Given the list {words}. {order}\nAnswer:",
+        "Task: {order}\nInput: {words}\nOutput:",
+    )
     until: ClassVar[tuple[str, ...]] = ("\n",)
 
     def __post_init__(self) -> None:
@@ -62,7 +70,7 @@ class Lists(Generated):
 
     def _question(self, row: Row) -> str:
         order = ORDERS[self.operation].format(old=row.old, new=row.new)
-        return f"{order}\nList: {', '.join(row.words)}\nAnswer:"
+        return self.wording.format(order=order, words=", ".join(row.words))
 
     def _solution(self, row: Row) -> Sequence[str]:
         """A correct answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -22,7 +23,7 @@ GROUPS = [
         for left in (0, 1)
     ),
 ]
-RULES = "Fill the 4x4 sudoku: each row, column and 2x2 quarter has 1, 2, 3 and 4; 0 is empty."
+SCORES = ("rules", "equality")
 
 
 class Row(NamedTuple):
@@ -33,18 +34,35 @@ class Row(NamedTuple):
 @TASKS.register("sudoku")
 @dataclass(frozen=True)
 class Sudoku(Generated):
-    """Puzzles of 4 x 4 cells with one solution each; `empty` cells have to be filled."""
+    """Puzzles of 4 x 4 cells; `empty` cells have to be filled.
+
+    With `unique`, each puzzle has one solution. Otherwise some have several: any of them is right by the rules, and
+    only the generated one by `score="equality"` (ParallelBench, arXiv 2510.04767, scores in this way).
+    """
 
     empty: int = 8
     shots: int = 2
     many: int = 256
     items_seed: int = 0
+    template: int = 0
+    unique: bool = True
+    score: str = "rules"
 
     length: ClassVar[int] = 64
     until: ClassVar[tuple[str, ...]] = ("Puzzle:",)
+    reading: ClassVar[frozenset[str]] = frozenset({"score"})
+    wordings = (
+        "Fill the 4x4 sudoku: each row, column and 2x2 quarter has 1, 2, 3 and 4; 0 is empty.",
+        "Complete the grid. Every row, column and 2x2 quarter needs the digits 1 to 4; replace each 0.",
+        "Zeros are empty cells. Write the digits 1-4 so that no row, column or 2x2 quarter repeats one.",
+        "Solve these small sudokus of four rows and four columns. A 0 is a cell to fill with 1, 2, 3 or 4.",
+        "Below are 4x4 sudoku puzzles with 0 for a missing digit; each solution has no missing digit.",
+    )
 
     def __post_init__(self) -> None:
         arguments.whole("empty", self.empty, 1, 10)
+        arguments.flag("unique", self.unique)
+        arguments.word("score", self.score, SCORES)
         self._check()
 
     def make(self, rng: random.Random) -> Row:
@@ -52,20 +70,29 @@ class Sudoku(Generated):
             solution = rng.choice(grids())
             hidden = set(rng.sample(range(SIDE**2), self.empty))
             puzzle = "".join("0" if cell in hidden else digit for cell, digit in enumerate(solution))
-            if sum(fits(puzzle, grid) for grid in grids()) == 1:
+            if not self.unique or len(completions(puzzle)) == 1:
                 return Row(puzzle, solution)
 
     def prompt(self, item: Item) -> str:
         shots = [f"Puzzle:\n{_lines(shot.puzzle)}\nSolution:\n{_lines(shot.solution)}\n\n" for shot in self.examples()]
-        return "".join([RULES, "\n\n", *shots, f"Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"])
+        return "".join([self.wording, "\n\n", *shots, f"Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"])
 
     def answer(self, item: Item, text: str) -> str | None:
         """The first sixteen digits from 1 to 4."""
         digits = "".join(re.findall("[1-4]", text))
         return digits[: SIDE**2] if len(digits) >= SIDE**2 else None
 
+    def written(self, answer: str) -> str:
+        return _lines(answer)
+
     def right(self, item: Item, answer: str) -> bool:
+        if self.score == "equality":
+            return answer == item.row.solution
         return is_grid(answer) and fits(item.row.puzzle, answer)
+
+    def solutions(self, item: Item) -> Sequence[str]:
+        found = completions(item.row.puzzle) if self.score == "rules" else [item.row.solution]
+        return [self.written(grid) for grid in found]
 
 
 def is_grid(cells: str) -> bool:
@@ -75,6 +102,11 @@ def is_grid(cells: str) -> bool:
 
 def fits(puzzle: str, cells: str) -> bool:
     return all(given in ("0", cell) for given, cell in zip(puzzle, cells, strict=True))
+
+
+def completions(puzzle: str) -> list[str]:
+    """All grids that have the given digits of a puzzle."""
+    return [grid for grid in grids() if fits(puzzle, grid)]
 
 
 @cache

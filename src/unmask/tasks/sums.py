@@ -16,7 +16,6 @@ from unmask.languages import ModularSum
 from unmask.tasks.contract import TASKS, Generated, Item
 
 SIGNS = "0123456789+=;"  # of the language
-RULES = "Add from the left, one sum at a time, and keep the last digit of each sum."
 
 
 class Row(NamedTuple):
@@ -37,8 +36,16 @@ class Sums(Generated):
     shots: int = 2
     many: int = 256
     items_seed: int = 0
+    template: int = 0
 
     length: ClassVar[int] = 48
+    wordings = (
+        "Add from the left, one sum at a time, and keep the last digit of each sum.",
+        "Sum from left to right. Write every intermediate sum modulo 10.",
+        "Replace the first two numbers by their sum modulo 10 until one number is left.",
+        "Reduce each chain: add its two leftmost digits, drop tens, and repeat.",
+        "Calculate modulo 10, one addition per step, starting at the left.",
+    )
     until: ClassVar[tuple[str, ...]] = ("\n",)
 
     def __post_init__(self) -> None:
@@ -59,7 +66,7 @@ class Sums(Generated):
 
     def prompt(self, item: Item) -> str:
         shots = [f"{shot.question}={shot.solution}\n" for shot in self.examples()]
-        return "".join([RULES, "\n", *shots, f"{item.row.question}="])
+        return "".join([self.wording, "\n", *shots, f"{item.row.question}="])
 
     def answer(self, item: Item, text: str) -> str | None:
         """The sums of the first line, without spaces."""
@@ -69,9 +76,12 @@ class Sums(Generated):
     def right(self, item: Item, answer: str) -> bool:
         return re.split(r"[+=]", answer)[-1] == re.split(r"[+=]", item.row.solution)[-1]
 
-    def values(self, item: Item, answer: str | None) -> Mapping[str, float]:
-        text = f"{item.row.question}={answer}"
-        if answer is None or not self.language.possible_lengths(len(text))[-1]:
-            return {"every_step": 0.0}
-        tokens = torch.tensor([[SIGNS.index(sign) for sign in text]])
-        return {"every_step": float(self.language.supports(tokens))}
+    def values(self, item: Item, answer: str | None, text: str) -> Mapping[str, float]:
+        return {"every_step": self._every_step(item, answer), **super().values(item, answer, text)}
+
+    def _every_step(self, item: Item, answer: str | None) -> float:
+        chain = f"{item.row.question}={answer}"
+        if answer is None or not self.language.possible_lengths(len(chain))[-1]:
+            return 0.0
+        tokens = torch.tensor([[SIGNS.index(sign) for sign in chain]])
+        return float(self.language.supports(tokens))

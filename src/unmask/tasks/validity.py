@@ -36,8 +36,16 @@ class Validity(Generated):
     shots: int = 2
     many: int = 256
     items_seed: int = 0
+    template: int = 0
 
     length: ClassVar[int] = 96
+    wordings = (
+        "Write a JSON object with the fields {fields} and nothing else.\nJSON:",
+        "Write a JSON object whose only fields are {fields}.\nObject:",
+        "Write a JSON document: one object that has exactly these fields: {fields}.\nDocument:",
+        "Write a JSON object, without any other text. Its fields: {fields}.\nAnswer:",
+        "Write a JSON example for a schema that requires {fields} and allows no other field.\nExample:",
+    )
     until: ClassVar[tuple[str, ...]] = ("Write a JSON",)
 
     def __post_init__(self) -> None:
@@ -48,8 +56,11 @@ class Validity(Generated):
         return Row({name: rng.choice(list(KINDS)) for name in rng.sample(NAMES, self.fields)})
 
     def prompt(self, item: Item) -> str:
-        shots = [f"{_question(shot)} {_example(shot)}\n\n" for shot in self.examples()]
-        return "".join([*shots, _question(item.row)])
+        shots = [f"{self._question(shot)} {_example(shot)}\n\n" for shot in self.examples()]
+        return "".join([*shots, self._question(item.row)])
+
+    def _question(self, row: Row) -> str:
+        return self.wording.format(fields=", ".join(f'"{name}" ({kind})' for name, kind in row.fields.items()))
 
     def answer(self, item: Item, text: str) -> str | None:
         return (fenced(text) or text).strip() or None
@@ -63,11 +74,6 @@ class Validity(Generated):
         if not isinstance(content, dict) or content.keys() != fields.keys():
             return False
         return all(_is(content[name], kind) for name, kind in fields.items())
-
-
-def _question(row: Row) -> str:
-    named = ", ".join(f'"{name}" ({kind})' for name, kind in row.fields.items())
-    return f"Write a JSON object with the fields {named} and nothing else.\nJSON:"
 
 
 def _example(row: Row) -> str:

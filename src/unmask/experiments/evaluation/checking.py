@@ -45,7 +45,7 @@ def _read(task: Task, item: Item, sample: Sample) -> Sample:
         return msgspec.structs.replace(sample, answer=None, why=sample.reason, right=None, values={})
     answer = task.answer(item, text)
     why = "" if answer is not None else NO_ANSWER
-    values = dict(task.values(item, answer))
+    values = dict(task.values(item, answer, text))
     return msgspec.structs.replace(sample, answer=answer, why=why, right=False if why else None, values=values)
 
 
