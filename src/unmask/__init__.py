@@ -53,6 +53,7 @@ ADDING |= {  # modules that register further names, imported when a name is unkn
     "schedule": ("unmask.theory.schedules",),
     "notebook": ("unmask.report.notebook",),
     "job": ("unmask.experiments.board.curves",),
+    "kind of language": ("unmask.tasks.twin",),
 }
 
 __getattr__, __dir__ = lazily(__name__)

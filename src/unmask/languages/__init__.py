@@ -1,5 +1,6 @@
 """Synthetic languages: distributions with exact likelihood, support and posterior."""
 
+from unmask.languages.answers import Answers, Arrangement
 from unmask.languages.base import LANGUAGES, Language
 from unmask.languages.brackets import Brackets
 from unmask.languages.closed_form import ClosedForm
@@ -16,6 +17,8 @@ __all__ = [
     "HMM",
     "LANGUAGES",
     "PRESETS",
+    "Answers",
+    "Arrangement",
     "Brackets",
     "ClosedForm",
     "Interval",

@@ -115,11 +115,15 @@ class Generated(Task):
     def items(self, data: str | Path | None) -> Sequence[Item]:
         if data is not None:
             raise UnmaskError(f"task {type(self).__name__} generates its items and reads no file. Leave out --data")
-        return [Item(str(n), self.make(random.Random(f"{self.items_seed}/{n}"))) for n in range(self.many)]
+        return [Item(str(n), self.numbered(n, random.Random(f"{self.items_seed}/{n}"))) for n in range(self.many)]
 
     @abstractmethod
     def make(self, rng: random.Random) -> Any:
         """Generate the content of one item."""
+
+    def numbered(self, number: int, rng: random.Random) -> Any:
+        """Generate the content of item `number`; by default, all items in the same way."""
+        return self.make(rng)
 
     def values(self, item: Item, answer: str | None, text: str) -> Mapping[str, float]:
         strict = answer is not None and text.strip() == self.written(answer) and self.right(item, answer)
@@ -127,7 +131,9 @@ class Generated(Task):
 
     def examples(self) -> list[Any]:
         """Generate the shots, which differ from the items."""
-        return [self.make(random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)]
+        return [
+            self.numbered(number, random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)
+        ]
 
 
 def _check(kind: type, label: str) -> None:

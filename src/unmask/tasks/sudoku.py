@@ -23,6 +23,7 @@ GROUPS = [
         for left in (0, 1)
     ),
 ]
+IGNORED = str.maketrans("", "", " \t\r,")
 SCORES = ("rules", "equality")
 
 
@@ -78,9 +79,10 @@ class Sudoku(Generated):
         return "".join([self.wording, "\n\n", *shots, f"Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"])
 
     def answer(self, item: Item, text: str) -> str | None:
-        """The first sixteen digits from 1 to 4."""
-        digits = "".join(re.findall("[1-4]", text))
-        return digits[: SIDE**2] if len(digits) >= SIDE**2 else None
+        """The first four lines that consist of four digits from 1 to 4, with or without spaces and commas."""
+        lines = [line.translate(IGNORED) for line in text.split("\n")]
+        rows = [line for line in lines if re.fullmatch("[1-4]{4}", line)][:SIDE]
+        return "".join(rows) if len(rows) == SIDE else None
 
     def written(self, answer: str) -> str:
         return _lines(answer)
@@ -91,8 +93,8 @@ class Sudoku(Generated):
         return is_grid(answer) and fits(item.row.puzzle, answer)
 
     def solutions(self, item: Item) -> Sequence[str]:
-        found = completions(item.row.puzzle) if self.score == "rules" else [item.row.solution]
-        return [self.written(grid) for grid in found]
+        right = completions(item.row.puzzle) if self.score == "rules" else [item.row.solution]
+        return [self.written(grid) for grid in right]
 
 
 def is_grid(cells: str) -> bool:
