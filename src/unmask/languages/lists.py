@@ -1,7 +1,7 @@
-"""Operations on a list: copy, reverse, sort, shuffle, or replace one of its items.
+"""Operations on a list: copy, reverse, sort, shuffle, insert, remove or replace (ParallelBench, arXiv 2510.04767).
 
-Given the list, the result of copy, reverse and sort is determined, so parallel decoding makes no errors. In a shuffled
-list each position depends on all others (ParallelBench, arXiv 2510.04767).
+Given the question, the result of copy, reverse, sort and of the operations with an index is determined, so parallel
+decoding makes no errors. In the others each position depends on all others.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ OPERATIONS: dict[str, Callable[[Items], Items]] = {  # the result, before random
     "shuffle": lambda items: tuple(sorted(items)),  # as a multiset: one state for all of its orders
     "replace": lambda items: items,
 }
+EDITS: dict[str, Callable[[Items, Items, int], Items]] = {  # the result at an index from 0, with new letters or none
+    "insert": lambda items, new, at: items[:at] + new + items[at:],
+    "remove": lambda items, new, at: items[:at] + items[at + 1 :],
+    "replace": lambda items, new, at: items[:at] + new + items[at + 1 :],
+}
+INDEXED = tuple(f"{edit}-{how}" for edit in EDITS for how in ("index", "random"))
 
 
 class Input(NamedTuple):
@@ -42,29 +48,63 @@ class Output(NamedTuple):
     replaced: bool = False
 
 
+class Asked(NamedTuple):
+    """After the list, the index or the new letter of the question: the new letters and indices so far."""
+
+    token: int
+    items: Items
+    new: Items
+    indices: Items
+
+
+class Edited(NamedTuple):
+    """While the result of an edit is written: its possible remainders, all equally likely."""
+
+    token: int
+    rests: tuple[Items, ...]
+
+
 @LANGUAGES.register("list-operation")
 class ListOperation(Grammar):
     """`abca=acba`: `size` items, uniform letters, then the result of the operation; lists are joined by `;`.
 
     A shuffled list is uniform over the orders of its items. For replace, the position and the new letter are uniform.
-    Lengths are 2k+1 for k items, and 2k+2 more for each further list.
+    Lengths are 2k+1 for k items, and 2k+2 more for each further list. With `distinct`, all letters of it differ.
+    The question of insert, remove and replace with "-index" also has an index from 1, then the new letter: `abc2d=adc`.
+    With "-random" it has no index, and the index is uniform: `abcd=adc`.
     """
 
     kind: ClassVar[str] = "list-operation"
 
-    def __init__(self, operation: str = "shuffle", size: int = 4, letters: int = 6, stop: float | None = None) -> None:
-        self.operation = arguments.word("operation", operation, OPERATIONS)
+    def __init__(
+        self,
+        operation: str = "shuffle",
+        size: int = 4,
+        letters: int = 6,
+        stop: float | None = None,
+        distinct: bool = False,
+    ) -> None:
+        self.operation = arguments.word("operation", operation, (*OPERATIONS, *INDEXED))
+        self.edit, _, self.how = operation.rpartition("-")
         self.size = arguments.whole("size", size, 2, 16)
         self.letters = arguments.whole("letters", letters, 2, len(LETTERS))
-        states = 4 * letters**size
+        self.distinct = arguments.flag("distinct", distinct)
+        self.inserts = self.edit in ("insert", "replace")
+        if distinct and letters < size + self.inserts:
+            raise UnmaskError(f"letters is {letters}; expected at least {size + self.inserts} distinct ones")
+        self.indices = range(size + (self.edit == "insert"))
+        each = len(self.indices) if self.how == "index" else 4  # of a list and its new letter
+        states = each * letters ** (size + self.inserts)
         if states > MAX_STATES:
             problem = f"lists of {size} of {letters} letters need about {counted(states)} states"
             raise UnmaskError(f"{problem}; expected at most {MAX_STATES:,}. Lower one of them.")
         self.equals, self.separator = letters, letters + 1
-        super().__init__((*LETTERS[:letters], "=", ";"), stop)
+        symbols = [str(index + 1) for index in self.indices] if self.how == "index" else []
+        super().__init__((*LETTERS[:letters], "=", ";", *symbols), stop)
 
     def parameters(self) -> dict[str, Any]:
-        return {"operation": self.operation, "size": self.size, "letters": self.letters} | self._options()
+        content = {"operation": self.operation, "size": self.size, "letters": self.letters} | self._options()
+        return content | ({"distinct": True} if self.distinct else {})
 
     def starts(self) -> Moves:
         return [(1 / self.letters, Input(letter, (letter,))) for letter in range(self.letters)]
@@ -72,18 +112,40 @@ class ListOperation(Grammar):
     def moves(self, state: Any) -> Moves:
         match state:
             case Input(_, items) if len(items) < self.size:
-                return [(1 / self.letters, Input(letter, (*items, letter))) for letter in range(self.letters)]
+                return _uniform([Input(letter, (*items, letter)) for letter in self._unlike(items)])
+            case Input(_, items) if self.edit:
+                return self._asked(Asked(state.token, items, (), ()))
             case Input(_, items):
                 return [(1.0, Output(self.equals, OPERATIONS[self.operation](items)))]
+            case Asked():
+                return self._asked(state)
+            case Edited(_, rests) if rests[0]:
+                return [(len(after) / len(rests), Edited(letter, after)) for letter, after in _after(rests).items()]
             case Output(token=self.separator):
                 return self.starts()
-            case Output(_, ()):
+            case Output(_, ()) | Edited():
                 return [(1.0, Output(self.separator, ()))]
             case Output(_, rest, replaced):
                 return self._next(rest, replaced)
         raise AssertionError(state)
 
+    def _unlike(self, items: Items) -> Items:
+        """The letters that may follow in a list."""
+        return tuple(letter for letter in range(self.letters) if not (self.distinct and letter in items))
+
+    def _asked(self, state: Asked) -> Moves:
+        """The index, then the new letter, then the sign."""
+        items, new, indices = state.items, state.new, state.indices
+        if self.how == "index" and not indices:
+            return _uniform([Asked(self.separator + 1 + at, items, new, (at,)) for at in self.indices])
+        if self.inserts and not new:
+            return _uniform([Asked(letter, items, (letter,), indices) for letter in self._unlike(items)])
+        results = tuple(EDITS[self.edit](items, new, at) for at in indices or self.indices)
+        return [(1.0, Edited(self.equals, results))]
+
     def complete(self, state: Any) -> bool:
+        if isinstance(state, Edited):
+            return not state.rests[0]
         return isinstance(state, Output) and not state.rest and state.token != self.separator
 
     def _next(self, rest: Items, replaced: bool) -> Moves:
@@ -98,3 +160,13 @@ class ListOperation(Grammar):
         stays = [(1 - 1 / len(rest), Output(first, later))] if later else []
         each = 1 / (len(rest) * (self.letters - 1))
         return [*stays, *((each, Output(letter, later, True)) for letter in range(self.letters) if letter != first)]
+
+
+def _uniform(states: list[Any]) -> Moves:
+    return [(1 / len(states), state) for state in states]
+
+
+def _after(rests: tuple[Items, ...]) -> dict[int, tuple[Items, ...]]:
+    """The remainders after each possible letter, in one order for all states."""
+    letters = dict.fromkeys(rest[0] for rest in rests)
+    return {letter: tuple(sorted(rest[1:] for rest in rests if rest[0] == letter)) for letter in letters}

@@ -17,9 +17,9 @@ from torch import Tensor
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
-from unmask.languages import Language, NGram
+from unmask.languages import Arrangement, Language, NGram
 from unmask.schedules import Schedule, deltas, orders
-from unmask.theory import best_orders, correctness, crossover, fluency, optimal, repair, separators, uniform
+from unmask.theory import best_orders, ceilings, correctness, crossover, fluency, optimal, repair, separators, uniform
 from unmask.theory.blocks import of_blocks
 from unmask.theory.certified import certified
 from unmask.theory.correctness import INDEPENDENT
@@ -321,6 +321,14 @@ def crossover_prediction(case: Case, ser: float = 0.5) -> list[Statement]:
     value = crossover.model_calls_per_token(constant, ser)
     assumption = f"linear schedule, SER {ser:g}, c(q) = {constant:.4g}; to first order in the errors, as L grows"
     return [Statement(value, "exact", "model calls / L", assumption, "ours", "theory.md 7.4", proven=False)]
+
+
+@statement("arrangement", "exact", "ours", f"arrangements; {INDEPENDENT}; ideal denoiser")
+def arrangement(case: Case) -> list[Statement]:
+    """The SER of a shuffled list: the probability that some step draws a name twice, or the excluded order remains."""
+    if not isinstance(case.language, Arrangement):
+        raise UnmaskError(f"the language is {case.language.kind}; expected an arrangement for this statement")
+    return [ceilings.arrangement(case.language.size, case.language.orders, case.delta)]
 
 
 def _width(case: Case, width: int) -> int:
