@@ -20,6 +20,7 @@ from unmask.languages.answers import ORDERS
 from unmask.theory.correctness import INDEPENDENT
 from unmask.theory.statements import Statement, checked
 
+LATIN = {2: 2, 3: 12, 4: 576, 5: 161280, 6: 812851200}  # squares of each order
 TIES = ("random", "lowest")
 
 
@@ -120,6 +121,11 @@ def remove_random(size: int) -> float:
     """(n-1)! 2^(n-1) / n^(n-1) at temperature 1 in one step; 1 at temperature 0."""
     _steps(size, None)
     return factorial(size - 1) * 2 ** (size - 1) / size ** (size - 1)
+
+
+def latin(order: int) -> float:
+    """(squares of this order) / n^(n^2) in one step: each cell is uniform by symmetry, also with random ties."""
+    return LATIN[arguments.whole("order", order, 2, max(LATIN))] / order**order**2
 
 
 @checked
