@@ -105,8 +105,8 @@ def test_an_arrangement_beyond_any_table():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"answers": []}, r"answers have shape \(0,\); expected \(answers, length\)"),
-        ({"answers": [[]]}, "expected .answers, length."),
+        ({"answers": []}, "answers are float64; expected integers"),
+        ({"answers": [0, 1]}, r"answers have shape \(2,\); expected \(answers, length\)"),
         ({"answers": [[0, 1], [1]]}, "answers are not a table of tokens"),
         ({"answers": [[0.5]]}, "answers are float64; expected integers"),
         ({"answers": [[0, 3]], "vocabulary": 3}, "row 0, position 1: token 3"),
@@ -118,7 +118,7 @@ def test_an_arrangement_beyond_any_table():
         ({"answers": [[0], [1]], "weights": [1e308, 1e308]}, "the sum of the weights is infinite"),
         ({"answers": [[0], [1]], "weights": ["x", 1]}, "weights are not numbers"),
         ({"answers": [[0], [1]], "end": 2}, "end is 2; expected 0 to 1"),
-        ({"answers": [[0], [10**12]]}, "answers over 1e\\+12 symbols need"),
+        ({"answers": [[0], [10**12]]}, "1e\\+12 symbols of 2 answers need 16 TB"),
     ],
 )
 def test_bad_tables(options, message):
@@ -133,9 +133,9 @@ def test_bad_arrangements_and_lengths():
         Arrangement(3, "some")
     with pytest.raises(UnmaskError, match="size is 1; expected 2 to"):
         Arrangement(1)
-    with pytest.raises(UnmaskError, match="no sequence of length 4; the nearest lengths: 3$"):
+    with pytest.raises(UnmaskError, match=r"no sequence of length 4; the nearest lengths: 3$"):
         Arrangement(3).sample(1, 4)
-    with pytest.raises(UnmaskError, match="no sequence of length 2; the nearest lengths: 1$"):
+    with pytest.raises(UnmaskError, match=r"no sequence of length 2; the nearest lengths: 1$"):
         Answers([[0]]).sample(1, 2)
     with pytest.raises(UnmaskError, match="given row 0 has probability zero"):
         Arrangement(3).sample(1, 3, given=[0, 0, 3])

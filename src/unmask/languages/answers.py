@@ -47,7 +47,7 @@ class Answers(Language):
             raise UnmaskError("answers contain a sequence twice; expected distinct ones. Add its weights.")
         self.weights = _weights(weights, len(self.answers))
         self.end = None if end is None else arguments.whole("end", end, 0, self.vocabulary - 1)
-        fits(len(self.answers), f"answers over {self.vocabulary} symbols", 8 * self.vocabulary)
+        fits(self.vocabulary, f"symbols of {len(self.answers)} answers", 8 * len(self.answers))
 
     def parameters(self) -> dict[str, Any]:
         content = {"answers": self.answers.tolist(), "vocabulary": self.vocabulary}

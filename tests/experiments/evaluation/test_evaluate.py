@@ -28,7 +28,7 @@ from unmask.tasks import TASKS
 from unmask.tasks.sample import TOO_LONG, Sample
 from unmask.tasks.writing import How, Writer
 
-LISTS = "lists(shots=0, size=2, many=12)"
+LISTS = "lists(shots=0, low=2, high=2, many=12)"
 
 
 def settings(**more):
