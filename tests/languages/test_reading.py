@@ -25,6 +25,9 @@ GOOD = {
     "interval": {"kind": "interval", "width": 3},
     "modular-sum": {"kind": "modular-sum", "modulus": 3, "chained": False},
     "list-operation": {"kind": "list-operation", "operation": "sort", "size": 2, "letters": 3},
+    "answers": {"kind": "answers", "answers": [[0, 1], [1, 0]], "weights": [1, 2.5], "vocabulary": 3, "end": 2},
+    "arrangement": {"kind": "arrangement", "size": 3, "orders": "all"},
+    "twin": {"kind": "twin", "task": "shuffle", "size": 3, "separators": [1, 1, 1]},
     "brackets": {"kind": "brackets", "kinds": 2, "depth": 3, "stop": 0.5},
 }
 
@@ -70,7 +73,10 @@ def test_good_ones_are_read(kind):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([1, 2], "this is not a language; expected a JSON object with a key 'kind': one of brackets, hmm"),
+        (
+            [1, 2],
+            "this is not a language; expected a JSON object with a key 'kind': one of answers, arrangement",
+        ),
         ({"width": 3}, "this is not a language; expected a JSON object with a key 'kind'"),
         ({"kind": "intervall"}, "unknown kind of language 'intervall'; did you mean interval?"),
         ({"kind": 5}, "unknown kind of language '5'; known: "),

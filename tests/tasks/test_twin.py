@@ -20,8 +20,9 @@ def test_the_support_is_the_right_answers(name):
     task = TASKS.make(name)
     item = task.items(None)[3]
     language = twin(task.solutions(item), cells)
-    texts = {" ".join(cells(text)) for text in task.solutions(item)}
+    texts = {" ".join(cell.replace(" ", "_") for cell in cells(text)) for text in task.solutions(item)}
     assert {language.render(row).strip() for row in language.answers} == texts
+    assert torch.equal(language.encode([language.render(row) for row in language.answers]), language.answers)
     assert (language.weights == 1).all()
     spec = f"twin(task={name!r}, item=3)"
     assert torch.equal(load(spec).answers, language.answers)
@@ -73,6 +74,8 @@ def test_a_twin_is_read_from_a_specification_and_a_file(tmp_path):
         ("twin(item=256)", "item is 256; expected 0 to 255"),
         ("twin(task=countdown)", "are not listed"),
         ("twin(task=gone)", "unknown task 'gone'"),
+        ("twin(task='os:path')", "task is 'os:path'; expected a name without ':'"),
+        ("twin(task=gsm8k)", "the items of gsm8k are read from data"),
         ("twin(length=3)", "an answer has 5 tokens, but length is 3"),
         ("twin(orders=some)", "unknown orders 'some'"),
     ],
@@ -80,6 +83,14 @@ def test_a_twin_is_read_from_a_specification_and_a_file(tmp_path):
 def test_bad_twins(spec, message):
     with pytest.raises(UnmaskError, match=message):
         load(spec)
+
+
+def test_a_file_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "planted.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for task in ("planted:Task", " planted : Task(a=1)"):
+        with pytest.raises(UnmaskError, match="expected a name without ':'"):
+            from_dict({"kind": "twin", "task": task})
 
 
 @pytest.mark.parametrize(

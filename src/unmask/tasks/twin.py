@@ -12,10 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
 from unmask.languages.answers import ORDERS, Answers
 from unmask.languages.base import LANGUAGES
-from unmask.tasks.contract import TASKS, Item, Task
+from unmask.tasks.contract import TASKS, Generated, Item, Task
 from unmask.tasks.lists import REQUESTS, listed
 
 CELL = re.compile(r'"([^"]*)"|([^\s,\[\]"]+)')
@@ -63,7 +63,7 @@ def twin(
     padded = [row + [end] * (length - len(row)) for row in rows]
     ids = {token: number for number, token in enumerate(dict.fromkeys(token for row in padded for token in row))}
     language = Answers([[ids[token] for token in row] for row in padded], len(ids), end=ids.get(end), **options)
-    language.name_tokens([f"{token} " for token in ids])
+    language.name_tokens([f"{'_'.join(str(token).split())} " for token in ids])  # words, which can be read again
     return language
 
 
@@ -109,7 +109,13 @@ class Twin(Answers):
         given = {"task": task, "size": size, "item": item, "symbols": symbols, "separators": tuple(separators)}
         self._given = given | {"orders": orders, "length": length}
         specification = f"lists(operation={task!r}, low={size or 5}, high={size or 5})" if task in REQUESTS else task
+        if ":" in specification.partition("(")[0]:  # a language file cannot cause an import
+            raise UnmaskError(
+                f"task is {shown(task)}; expected a name without ':'. Use unmask.tasks.twin.twin for others"
+            )
         source = TASKS.make(specification)
+        if not isinstance(source, Generated):  # nor a download
+            raise UnmaskError(f"the items of {task} are read from data; expected a task that generates its items")
         items = source.items(None)
         of = items[arguments.whole("item", item, 0, len(items) - 1)]
         table = twin(right_answers(source, of, orders), cut(symbols, separators), length)
