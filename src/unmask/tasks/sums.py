@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
@@ -14,8 +14,14 @@ import torch
 from unmask.core import arguments
 from unmask.languages import ModularSum
 from unmask.tasks.contract import TASKS, Generated, Item
+from unmask.tasks.lines import arranged
 
 SIGNS = "0123456789+=;"  # of the language
+PLACES = {
+    "before": "",
+    "after": " Write the last result first, then the steps.",
+    "none": " Write only the last result.",
+}
 
 
 class Row(NamedTuple):
@@ -29,10 +35,11 @@ class Sums(Generated):
     """Chains of sums modulo ten; the last result decides, and `every_step` checks each step.
 
     1+2+3=4+3=6 has the right answer and an incorrect step. The mean of `every_step` is 1 - SER of the language
-    `modular-sum`, given the question.
+    `modular-sum`, given the question. `steps` is before, after (`6 because 3+3=6`) or none (`6`).
     """
 
     terms: int = 4
+    steps: str = "before"
     shots: int = 2
     many: int = 256
     items_seed: int = 0
@@ -50,6 +57,7 @@ class Sums(Generated):
 
     def __post_init__(self) -> None:
         arguments.whole("terms", self.terms, 2, 4)
+        arguments.word("steps", self.steps, PLACES)
         self._check()
 
     @cached_property
@@ -65,23 +73,43 @@ class Sums(Generated):
         return Row(question, "=".join(steps))
 
     def prompt(self, item: Item) -> str:
-        shots = [f"{shot.question}={shot.solution}\n" for shot in self.examples()]
-        return "".join([self.wording, "\n", *shots, f"{item.row.question}="])
+        shots = [f"{shot.question}={self._arranged(shot.solution)}\n" for shot in self.examples()]
+        return "".join([self.wording, PLACES[self.steps], "\n", *shots, f"{item.row.question}="])
+
+    def _arranged(self, chain: str) -> str:
+        return chain if self.steps == "before" else arranged(_last(chain), chain, self.steps)
 
     def answer(self, item: Item, text: str) -> str | None:
-        """The sums of the first line, without spaces."""
-        sums = re.match(r"[\d+= ]+", text.strip())
-        return sums[0].replace(" ", "").strip("+=") if sums else None
+        """The sums of the first line, without spaces; their result is before them if steps=after."""
+        sums = re.match(r"([0-9+= ]+)(?:because([0-9+= ]*))?", text.strip())
+        if sums is None or self.steps != "after":
+            return _plain(sums[1]) if sums else None
+        return arranged(_plain(sums[1]), _plain(sums[2] or ""), self.steps)
 
     def right(self, item: Item, answer: str) -> bool:
-        return re.split(r"[+=]", answer)[-1] == re.split(r"[+=]", item.row.solution)[-1]
+        return _last(answer.partition(" because ")[0]) == _last(item.row.solution)
+
+    def solutions(self, item: Item) -> Sequence[str]:
+        return [self._arranged(item.row.solution)]
 
     def values(self, item: Item, answer: str | None, text: str) -> Mapping[str, float]:
-        return {"every_step": self._every_step(item, answer), **super().values(item, answer, text)}
+        strict = super().values(item, answer, text)
+        return strict if self.steps == "none" else {"every_step": self._every_step(item, answer), **strict}
 
     def _every_step(self, item: Item, answer: str | None) -> float:
-        chain = f"{item.row.question}={answer}"
-        if answer is None or not self.language.possible_lengths(len(chain))[-1]:
+        if answer is None:
+            return 0.0
+        chain = f"{item.row.question}={answer.rpartition(' because ')[2]}"
+        if not self.language.possible_lengths(len(chain))[-1]:
             return 0.0
         tokens = torch.tensor([[SIGNS.index(sign) for sign in chain]])
         return float(self.language.supports(tokens))
+
+
+def _plain(sums: str) -> str:
+    return sums.replace(" ", "").strip("+=")
+
+
+def _last(chain: str) -> str:
+    """The last number of a chain of sums."""
+    return re.split(r"[+=]", chain)[-1]
