@@ -19,6 +19,7 @@ QUICK = (
     "sudoku(shots=0)",
     "json(shots=0)",
     *(f"lists(operation={o}, shots=0)" for o in ("copy", "shuffle")),
+    *("carries", "infill", "listops", "needles(shots=0)", "parity", "paths", "star", "sums(steps=after)", "zebra"),
 )
 PUBLISHED = ("gsm8k(shots=1)", "humaneval", "mbpp(shots=1)")
 MATH = {"problem": "What is 1+1?", "answer": "2", "level": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,6 +64,8 @@ class Infill(Line):
         names = self.exact.names or ()
         if not all(len(name) == 1 and name.isprintable() and name not in (GAP, " ") for name in names) or not names:
             raise UnmaskError(f"language {self.language} has no sign for each token. Choose one of: {', '.join(RULES)}")
+        if self.exact.end is not None:
+            raise UnmaskError(f"language {self.language} has sequences of several lengths. Leave out its option stop")
         arguments.whole("span", self.span, 1, self.size, ", the size at most")
         self._check()
 
@@ -89,14 +92,14 @@ class Infill(Line):
         return row.sequence
 
     def answer(self, item: Item, text: str) -> str | None:
-        """The first line with other signs than spaces, without spaces."""
-        return "".join(first_line(text, r"\S").split()) or None
+        """The signs of the language in the first line that has any, without spaces: the first run of the right size."""
+        sign = f"[{re.escape(''.join(self.exact.names or ()))}]"
+        runs = re.findall(f"{sign}+", "".join(first_line(text, sign).split()))
+        return next((run for run in runs if len(run) == self.size), runs[0] if runs else None)
 
     def right(self, item: Item, answer: str) -> bool:
         shown = self._shown(item.row)
-        if len(answer) != self.size or not set(answer) <= set(self.exact.names or ()):
-            return False
-        keeps = all(sign in (GAP, own) for sign, own in zip(shown, answer, strict=True))
+        keeps = len(answer) == self.size and all(a in (GAP, b) for a, b in zip(shown, answer, strict=True))
         return keeps and bool(self.exact.supports(self.exact.encode([answer])))
 
     def solutions(self, item: Item) -> Sequence[str] | None:
