@@ -50,7 +50,7 @@ class Infill(Line):
     items_seed: int = 0
     template: int = 0
 
-    length: ClassVar[int] = 48
+    length: ClassVar[int] = 32
     wordings = (
         "Gap: {gap}\nFull:",
         "Replace each _ by one sign so that the whole line follows the rule.\n{gap}\nLine:",

@@ -37,7 +37,7 @@ class ListOps(Stepwise):
     items_seed: int = 0
     template: int = 0
 
-    length: ClassVar[int] = 48
+    length: ClassVar[int] = 32
     wordings = (
         "{expression} =",
         "Evaluate the expression from the inside outwards.\nExpression: {expression}\nAnswer:",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from unmask.core import arguments
 from unmask.tasks.contract import TASKS, Item
@@ -42,7 +41,7 @@ class Needles(Line):
     items_seed: int = 0
     template: int = 0
 
-    length: ClassVar[int] = 24
+    length: ClassVar[int] = 32
     wordings = (
         "{pairs}\nThe {side} of {given} is",
         "Every line has a key and a value.\n{pairs}\nQuestion: what is the {side} that belongs to {given}?\nAnswer:",
@@ -60,17 +59,12 @@ class Needles(Line):
         prefixes = rng.sample(PREFIXES, min(self.pairs // SHARING + 1, len(PREFIXES)))
         words = rng.sample([f"{prefix}-{n}" for prefix in prefixes for n in range(10, 100)], 2 * self.pairs)
         pairs = tuple(zip(words[::2], words[1::2], strict=True))
-        return Row(pairs, rng.randrange(self.pairs), "value" if self.ask == "both" else self.ask)
+        return Row(pairs, rng.randrange(self.pairs), rng.choice(ASKS[1:]) if self.ask == "both" else self.ask)
 
-    def items(self, data: str | Path | None) -> Sequence[Item]:
-        return [item._replace(row=self._turned(item.row, at)) for at, item in enumerate(super().items(data))]
-
-    def examples(self) -> list[Any]:
-        return [self._turned(row, at) for at, row in enumerate(super().examples())]
-
-    def _turned(self, row: Row, at: int) -> Row:
+    def numbered(self, number: int, rng: random.Random) -> Row:
         """With ask=both, the directions alternate."""
-        return row._replace(side=("value", "key")[at % 2]) if self.ask == "both" else row
+        row = self.make(rng)
+        return row._replace(side=ASKS[1 + number % 2]) if self.ask == "both" else row
 
     def question(self, row: Row) -> str:
         lines = "\n".join(f"{key} = {value}" for key, value in row.pairs)

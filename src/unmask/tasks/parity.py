@@ -31,7 +31,7 @@ class Parity(Stepwise):
     items_seed: int = 0
     template: int = 0
 
-    length: ClassVar[int] = 48
+    length: ClassVar[int] = 32
     wordings = (
         "Bits: {bits}\nXor the bits at the positions {positions} in this order.\nAnswer:",
         "The positions of {bits} count from 1. Take the running xor of the bits at {positions}.\nResult:",

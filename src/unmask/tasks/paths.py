@@ -73,7 +73,7 @@ class Paths(Graph):
     items_seed: int = 0
     template: int = 0
 
-    length: ClassVar[int] = 48
+    length: ClassVar[int] = 32
 
     def __post_init__(self) -> None:
         arguments.whole("nodes", self.nodes, 3, 40)

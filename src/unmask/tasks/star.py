@@ -28,7 +28,7 @@ class Star(Graph):
     items_seed: int = 0
     template: int = 0
 
-    length: ClassVar[int] = 48
+    length: ClassVar[int] = 32
 
     def __post_init__(self) -> None:
         arguments.whole("arms", self.arms, 2, 16)
