@@ -25,7 +25,11 @@ MADE = (
     "star(arms=4, depth=2)",
     "zebra",
     "zebra(houses=4, attributes=3)",
-    *(f"{task}(steps={steps})" for task in ("listops", "parity", "sums") for steps in ("before", "after", "none")),
+    *(
+        f"{task}steps={steps})"
+        for task in ("listops(", "parity(", "sums(terms=3, ")
+        for steps in ("before", "after", "none")
+    ),
     "needles",
     "infill",
     "infill(language=modular-sum, size=11, span=5)",
