@@ -8,6 +8,7 @@ from itertools import pairwise, permutations, product
 from statistics import median_low
 
 import pytest
+import torch
 
 from unmask import languages
 from unmask.core.errors import UnmaskError
@@ -16,6 +17,7 @@ from unmask.tasks.carries import Row as Sum
 from unmask.tasks.lines import Line
 from unmask.tasks.paths import Row as Route
 from unmask.tasks.sums import Row as Chain
+from unmask.tasks.twin import twin
 from unmask.tasks.zebra import solve
 
 MADE = (
@@ -431,3 +433,17 @@ def test_the_shown_signs_must_stay():
 def test_options_that_do_not_fit_are_refused(specification, message):
     with pytest.raises(UnmaskError, match=re.escape(message)):
         TASKS.make(specification)
+
+
+def test_the_twin_of_a_gap_is_the_language_given_the_shown_signs():
+    """All balanced strings are equally likely, and so are the right answers of a twin."""
+    task, items = few("infill(size=10, span=5)", 4)
+    for item in items:
+        sequence, start = item.row
+        twins = twin(task.solutions(item), list)
+        shown = task.exact.encode([sequence])
+        shown[:, start : start + 5] = task.exact.vocabulary
+        posterior = task.exact.posterior(shown)[0]
+        alone = twins.posterior(twins.blank(1, 10))[0]
+        for symbol, name in enumerate(twins.names):
+            assert torch.allclose(alone[:, symbol], posterior[:, task.exact.names.index(name.strip())], atol=1e-12)
