@@ -10,7 +10,7 @@ from unmask.experiments.parallel.points import Outcome, Point, of_samples, setti
 from unmask.tasks.sample import Sample
 
 
-def outcome(item: str, score: float, forwards: float, task: str = "copy", **other: Any) -> Outcome:
+def outcome(item: str, score: float, forwards: float | None, task: str = "copy", **other: Any) -> Outcome:
     usual = {"source": "x", "model": "m", "sampler": "s", "setting": "k4", "canvas": 32, "written": 8}
     return Outcome(task=task, item=item, score=score, forwards=forwards, **(usual | other))
 
@@ -24,12 +24,13 @@ def test_tokens_per_step_three_ways():
     assert one.by_totals == pytest.approx((32 / 5 + 1) / 2)
     assert one.real == pytest.approx((8 / 5 + 0.5) / 2)
     assert one.canvases == {32, 64}
-    assert one.point == Point("x", "m", "s", "k4", one.published, 75.0) and one.point.top_k
+    assert one.published is not None
+    assert one.point == Point("x", "m", "s", "k4", one.published, 75.0)
+    assert one.point.top_k
 
 
 def test_unknown_costs_are_unknown():
-    bare = {"forwards": None, "canvas": None, "written": None}
-    (one,) = settings([outcome("a", 1, 1), outcome("b", 1, 1, **bare)])
+    (one,) = settings([outcome("a", 1, 1), outcome("b", 1, None, canvas=None, written=None)])
     assert (one.published, one.by_totals, one.real, one.point) == (None, None, None, None)
     assert one.score == 1.0
     assert tokens_per_step(outcome("a", 1, 0)) is None
