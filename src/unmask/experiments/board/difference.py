@@ -23,14 +23,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
-from unmask.experiments.board.measures import Curve, area_weights, sum_of
+from unmask.experiments.board.measures import area_weights, sum_of
 from unmask.experiments.evaluation.compare import sample_size
 
 LEVEL = 0.05
@@ -39,6 +39,24 @@ ENDS = (-1.0, 1.0)
 METHOD = "gaffke, paired"
 
 Verdict = Literal["better", "worse", "not conclusive"]
+
+
+class Curve(Protocol):
+    """Budgets by model calls: a curve of the board, or of other records with a result for each row."""
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def model_calls(self) -> Sequence[float]: ...
+
+    @property
+    def right(self) -> Sequence[Tensor]:
+        """(rows) for each budget, from 0 to 1; the rows of all seeds."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The rows of each seed."""
 
 
 class Rows(NamedTuple):
@@ -92,7 +110,7 @@ def difference(one: Curve, other: Curve) -> Difference:
     """The difference of two curves on the same sequences; fails if their ranges of cost do not overlap."""
     check_overlap(one, other)
     rows, at = _rows(one, other)
-    return judge(rows, _band(one, other, at), [len(sample.wrong) for sample in one.points[0].samples])
+    return judge(rows, _band(one, other, at), one.sizes)
 
 
 def pooled(pairs: Sequence[tuple[Curve, Curve]]) -> Difference:
@@ -145,7 +163,7 @@ def _at(one: Curve, other: Curve, cost: float) -> Rows:
 
 def _between(curve: Curve, cost: float) -> tuple[Tensor, Tensor]:
     """(rows): the minimum and maximum of correctness at this cost."""
-    right = [1 - point.wrong.double() for point in curve.points]
+    right = curve.right
     below = [index for index, calls in enumerate(curve.model_calls) if calls <= cost]
     low = right[below[-1]] if below else torch.zeros_like(right[0])
     equal = [index for index, calls in enumerate(curve.model_calls) if cost / EQUAL <= calls <= cost * EQUAL]

@@ -120,6 +120,16 @@ class Curve:
         return need([e for e, _ in known], [nats for _, nats in known], target)
 
     @property
+    def right(self) -> list[Tensor]:
+        """(rows of all seeds) for each point: 1 where possible."""
+        return [1 - point.wrong.double() for point in self.points]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The rows of each seed."""
+        return [len(sample.wrong) for sample in self.points[0].samples]
+
+    @property
     def weights(self) -> list[float]:
         """The weight of 1 - SER of each point in the accuracy under parallelism."""
         return area_weights(self.model_calls, self.length)
@@ -141,8 +151,7 @@ class Curve:
 
     def by_seed(self, rows: Tensor) -> list[float]:
         """The mean for each seed of a number for each row (rows of all seeds)."""
-        sizes = [len(sample.wrong) for sample in self.points[0].samples]
-        return [float(part.mean()) for part in rows.split(sizes)]
+        return [float(part.mean()) for part in rows.split(self.sizes)]
 
 
 def area_weights(model_calls: Values, length: int, early: bool = False) -> list[float]:
