@@ -34,6 +34,7 @@ GROUPS = {
     "Compare": {
         "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
         "eval": ("unmask.cli.eval", "evaluate models on tasks: accuracy, cost and time"),
+        "parallel": ("unmask.cli.parallel", "score parallel decoding: own results and those of ParallelBench"),
     },
     "Decide": {
         "plan": ("unmask.cli.plan", "find the steps that a quality needs, or the model to use: masked or AR"),

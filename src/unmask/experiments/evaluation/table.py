@@ -75,11 +75,11 @@ def table(settings: Sequence[Group]) -> list[Grid]:
             *("answer tokens", "model calls", "tokens per model call", "GFLOP", "seconds", "times AR", "memory"),
         ],
     )
-    grids = [_without_empty(*part) for part in zip(heads, (quality, cost), strict=True)]
+    grids = [without_empty(*part) for part in zip(heads, (quality, cost), strict=True)]
     return [(f"{task}, {title}", *grid) for title, grid in zip(("quality", "cost of a sample"), grids, strict=True)]
 
 
-def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
     columns = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
     return [head[i] for i in columns], [[row[i] for i in columns] for row in rows]
 

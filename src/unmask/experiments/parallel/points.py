@@ -21,6 +21,7 @@ from unmask.core.registry import parse, written
 from unmask.experiments.board.families import KNOBS, STEPS
 from unmask.tasks.sample import Sample
 
+OPTION = re.compile(r"([A-Za-z][A-Za-z_]*?)=?(-?\d+(?:\.\d+)?)(?:_|$)")
 OWN = "unmask"  # the source of own records
 
 
@@ -60,7 +61,7 @@ class Point:
     @property
     def top_k(self) -> bool:
         """Whether each step reveals a fixed number k of positions."""
-        return re.fullmatch(r"k\d+(\.\d+)?", self.setting) is not None
+        return list(options(self.setting)) == ["k"]
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,12 @@ def settings(outcomes: Iterable[Outcome]) -> list[Setting]:
         Setting(*place, {task: [own[item] for item in sorted(own)] for task, own in tasks.items()})
         for place, tasks in places.items()
     ]
+
+
+def options(setting: str) -> dict[str, float]:
+    """The options in the name of a setting: k4, t0.9, or several, joined by underscores; empty for other names."""
+    pairs = OPTION.findall(setting)
+    return {name: float(value) for name, value in pairs} if not OPTION.sub("", setting) else {}
 
 
 def tokens_per_step(one: Outcome) -> float | None:

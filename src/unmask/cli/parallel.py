@@ -1,0 +1,162 @@
+"""unmask parallel read|compare|aup|export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from unmask.cli.options import Answer, Number, Switch, Word
+
+if TYPE_CHECKING:
+    from unmask.experiments.parallel import Setting
+
+Paths = Annotated[tuple[Path, ...], "PATH"]
+Thresholds = Annotated[tuple[float, ...], "X"]
+
+
+def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks: Switch = False) -> Answer:
+    """Score results of parallel decoding: PBx, tokens per step, and their intervals.
+
+    Examples:
+        unmask parallel read ParallelBench/results
+        unmask parallel read eval --thresholds 90 80 --tasks
+        unmask parallel read site/data --json
+
+    PATH is a result tree of ParallelBench, the directory `data` of its site, a
+    directory of lm-eval with --log_samples, or records of `unmask eval`. Intervals
+    are over resampled items, the same for all samplers. Messages name scores that
+    chance or the list of settings decides, and samplers that differ with one model
+    call for the whole canvas, where no order exists.
+
+    Args:
+        paths: Files or directories with results.
+        thresholds: Scores x of PBx, in percent.
+        tasks: Also print the accuracy of each setting on each task.
+    """
+    from unmask.cli.output import say, show_grid
+    from unmask.experiments.parallel.published import read as published
+    from unmask.experiments.parallel.table import suites
+
+    results = published(paths)
+    every = suites(results, thresholds)
+
+    def text() -> None:
+        for suite in every:
+            if suite.swept:
+                show_grid(*suite.pbx())
+            show_grid(*suite.by_setting())
+            if tasks:
+                show_grid(*suite.by_task())
+            say(*suite.messages, "")
+        say(*results.notes)
+
+    return Answer({"suites": [suite.to_dict() for suite in every], "notes": results.notes}, text)
+
+
+def compare(paths: Paths, /, *, first: str, second: str, model: Word = None, speed: Number = None) -> Answer:
+    """Test which of two samplers is better on the same items, over all their settings.
+
+    Examples:
+        unmask parallel compare results --first wino_dllm --second klass
+        unmask parallel compare eval --first threshold --second confidence --speed 4
+
+    The rule is that of `unmask board compare`, with items in place of sequences: the
+    mean difference over log2 of model calls, and a band that holds at all costs
+    together. Model calls are those for a canvas as large as the largest one.
+
+    Args:
+        paths: Files or directories with results.
+        first: Name of a sampler in the results.
+        second: Name of the other sampler.
+        model: Model, if the results have several.
+        speed: Also compare at these tokens per model call, by a line between two settings.
+    """
+    from unmask.cli.output import say
+    from unmask.experiments.board.versus import Versus
+    from unmask.experiments.parallel import settings
+    from unmask.experiments.parallel.published import read as published
+    from unmask.experiments.parallel.versus import at_speed, versus
+
+    every = settings(published(paths).outcomes)
+    pair = [_of_sampler(every, name, model) for name in (first, second)]
+    difference = versus(*pair)
+    result: dict[str, Any] = {"first": first, "second": second} | difference.to_dict()
+    lines = [Versus(pair[0][0].model, None, None, difference).sentence(first, second)]
+    if speed is not None:
+        at = at_speed(pair[0], pair[1], speed)
+        result |= {"at_speed": {"speed": speed} | at.to_dict()}
+        lines.append(f"At {speed:g} tokens per model call: {at.sentence(first, second)}.")
+    return Answer(result, lambda: say(*lines))
+
+
+def aup() -> Answer:
+    """Print the AUP of the methods that d3LLM compares, with intervals.
+
+    Examples:
+        unmask parallel aup
+        unmask parallel aup --json
+
+    AUP is the area under accuracy by tokens per model call, as d3LLM defines it
+    (arXiv 2601.07568). y_max is the best accuracy of the methods of a task. Intervals
+    come from the number of items. A point more than 5 percentage points below the
+    first one is dropped; the last column has the fraction of draws that change this.
+    """
+    from unmask.cli.output import show_grid
+    from unmask.experiments.parallel.published.d3llm import rows
+
+    every = rows()
+    head = ["family, task, method", "AUP", "interval", "y_max", "of", "other points dropped"]
+
+    def text() -> None:
+        cells = []
+        for row in every:
+            ends = row.aup.interval
+            interval = "" if ends is None else f"[{ends.low:.1f}, {ends.high:.1f}]"
+            drops = "" if row.aup.drops is None else f"{row.aup.drops:.0%}"
+            name = f"{row.family}, {row.task}, {row.method}"
+            cells.append([name, f"{row.aup.value:.1f}", interval, f"{row.aup.best:g}", row.best, drops])
+        show_grid("aup-d3llm of published points", head, cells)
+
+    named = [row._asdict() | {"aup": row.aup.to_dict()} for row in every]
+    return Answer({"methods": named}, text)
+
+
+def export(paths: Paths, /, *, out: Path, format: Literal["parallelbench"] = "parallelbench") -> Answer:
+    """Write results in the layout of ParallelBench's result tree.
+
+    Examples:
+        unmask parallel export eval --out results
+
+    The output has a directory MODEL/SAMPLER/SETTING/DATE for each setting, with a
+    file of lines for each task, and results_parallelbench.json.
+
+    Args:
+        paths: Files or directories with results.
+        out: Directory of the tree; created if missing.
+        format: Layout of the files.
+    """
+    from unmask.cli.output import say
+    from unmask.experiments.parallel import settings
+    from unmask.experiments.parallel.published import read as published
+    from unmask.experiments.parallel.published.writing import write
+
+    runs = [str(run) for run in write(settings(published(paths).outcomes), out)]
+    return Answer({"format": format, "runs": runs}, lambda: say(*runs))
+
+
+def _of_sampler(every: list[Setting], name: str, model: str | None) -> list[Setting]:
+    """Return the settings of a sampler, of the only model or the chosen one."""
+    from unmask.core.errors import UnmaskError, listed, unknown
+
+    of_model = [one for one in every if model in (None, one.model)]
+    if not of_model:
+        raise unknown("model", str(model), {one.model for one in every})
+    own = [one for one in of_model if one.sampler == name]
+    if not own:
+        raise unknown("sampler", name, {one.sampler for one in of_model})
+    if len(models := sorted({one.model for one in of_model})) > 1:
+        raise UnmaskError(f"the results have {len(models)} models: {listed(models)}; choose one with --model")
+    return own
+
+
+command = {"read": read, "compare": compare, "aup": aup, "export": export}
