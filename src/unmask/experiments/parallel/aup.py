@@ -28,7 +28,7 @@ from unmask.core.estimates import LEVEL, Estimate
 NAME = "aup-d3llm"
 TOLERANCE = 5.0  # percentage points below y_1
 STEEPNESS = 3.0
-DRAWS = 2000
+DRAWS = 1000
 
 Pair = tuple[float, float]  # (r, y)
 
@@ -68,7 +68,7 @@ def of_accuracies(points: Sequence[Pair], best: float, items: int) -> Aup:
     uniform = torch.rand(DRAWS, len(ordered), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     extremes = []
     for ranks in (uniform, uniform[:, :1].expand_as(uniform)):
-        drawn = torch.as_tensor(betaincinv(right + 0.5, items - right + 0.5, ranks))  # Jeffreys
+        drawn = betaincinv(*(part.numpy() for part in (right + 0.5, items - right + 0.5, ranks)))  # Jeffreys
         rows = [[(r, 100 * y) for (r, _), y in zip(ordered, row, strict=True)] for row in drawn.tolist()]
         extremes.append(_of_draws(aup(ordered, best), ordered, rows, items, "Jeffreys"))
     return max(extremes, key=lambda one: one.interval.high - one.interval.low if one.interval else 0.0)
