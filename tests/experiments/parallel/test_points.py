@@ -43,7 +43,12 @@ def test_an_item_counts_once():
 
 def sample(item: str, right: bool | None, calls: int, sampler: str, steps: int | None, **other: Any) -> Sample:
     how = {"length": 32, "until": [], "sampler": sampler, "steps": steps}
-    about = {"task": "sums(size=2)", "data": "built-in", "model": {"card": "m"}, "how": how}
+    about = {
+        "task": "sums(size=2)",
+        "data": "built-in",
+        "model": {"card": "m", "dtype": "float32", "cache": "none"},
+        "how": how,
+    }
     own = {"item": item, "about": about, "tokens": [1] * 10, "model_calls": {"model": calls}, "right": right}
     usual = {"number": 0, "row": 0, "prompt": "", "prompt_sha256": "", "prompt_tokens": 1, "order": [], "reason": ""}
     usual |= {"forwards": calls, "flops": 0.0, "seconds": 0.0, "memory": None, "batch": 1, "text": ""}

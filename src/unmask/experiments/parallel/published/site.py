@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -40,8 +40,8 @@ class Board(msgspec.Struct):
 
 
 class Numbers(msgspec.Struct):
-    tps: float
-    accuracy: float
+    tps: Annotated[float, msgspec.Meta(gt=0)]
+    accuracy: Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 
 def points(path: Path) -> list[Point]:
