@@ -24,6 +24,7 @@ SUBCOMMANDS += [f"show {noun}" for noun in ("language", "sampler", "schedule", "
 SUBCOMMANDS += ["model check"]
 SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
 SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare", "export")]
+SUBCOMMANDS += [f"parallel {name}" for name in ("read", "compare", "aup", "export")]
 SUBCOMMANDS += [f"board {name}" for name in ("run", "compare", "ranks")]
 SUBCOMMANDS += [f"paper {name}" for name in ("run", "list", "report")]
 SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
