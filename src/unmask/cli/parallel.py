@@ -23,7 +23,7 @@ def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks:
         unmask parallel read site/data --json
 
     PATH is a result tree of ParallelBench, the directory `data` of its site, a
-    directory of lm-eval with --log_samples, or records of `unmask eval`. Intervals
+    directory of lm-eval with logged samples, or records of `unmask eval`. Intervals
     are over resampled items, the same for all samplers. Messages name scores that
     chance or the list of settings decides, and samplers that differ with one model
     call for the whole canvas, where no order exists.
@@ -34,9 +34,12 @@ def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks:
         tasks: Also print the accuracy of each setting on each task.
     """
     from unmask.cli.output import say, show_grid
+    from unmask.core import arguments
     from unmask.experiments.parallel.published import read as published
     from unmask.experiments.parallel.table import suites
 
+    for threshold in thresholds:
+        arguments.number("--thresholds", threshold, 0.0, 100.0, above=True)
     results = published(paths)
     every = suites(results, thresholds)
 
@@ -60,8 +63,8 @@ def compare(paths: Paths, /, *, first: str, second: str, model: Word = None, spe
         unmask parallel compare results --first wino_dllm --second klass
         unmask parallel compare eval --first threshold --second confidence --speed 4
 
-    The rule is that of `unmask board compare`, with items in place of sequences: the
-    mean difference over log2 of model calls, and a band that holds at all costs
+    The rule is that of `unmask board compare`, with items in place of sequences:
+    the mean difference over log2 of model calls, and a band that holds at all costs
     together. Model calls are those for a canvas as large as the largest one.
 
     Args:
@@ -72,11 +75,14 @@ def compare(paths: Paths, /, *, first: str, second: str, model: Word = None, spe
         speed: Also compare at these tokens per model call, by a line between two settings.
     """
     from unmask.cli.output import say
+    from unmask.core import arguments
     from unmask.experiments.board.versus import Versus
     from unmask.experiments.parallel import settings
     from unmask.experiments.parallel.published import read as published
     from unmask.experiments.parallel.versus import at_speed, versus
 
+    if speed is not None:
+        arguments.number("--speed", speed, above=True)
     every = settings(published(paths).outcomes)
     pair = [_of_sampler(every, name, model) for name in (first, second)]
     difference = versus(*pair)
@@ -97,9 +103,10 @@ def aup() -> Answer:
         unmask parallel aup --json
 
     AUP is the area under accuracy by tokens per model call, as d3LLM defines it
-    (arXiv 2601.07568). y_max is the best accuracy of the methods of a task. Intervals
-    come from the number of items. A point more than 5 percentage points below the
-    first one is dropped; the last column has the fraction of draws that change this.
+    (arXiv 2601.07568). y_max is the best accuracy of the methods of a task.
+    Intervals come from the number of items. A point more than 5 percentage points
+    below the first one is dropped; the last column has the fraction of draws that
+    drop others.
     """
     from unmask.cli.output import show_grid
     from unmask.experiments.parallel.published.d3llm import rows

@@ -173,6 +173,10 @@ def test_warnings_name_what_decides():
     assert len(fastest) == 1
     assert "PB50 is at least" in fastest[0]
     assert swept.pbx(99.9).warnings == ()
+    own, _ = population(random, 4, 40, ((16, 0.81), (8, 0.6)))
+    (swept,) = sweeps(settings(own), draws=300)
+    near = swept.pbx(swept.points[0].score - 0.1).warnings  # the sampler hardly reaches it at all
+    assert ["chance decides whether setting t0 reaches" in one for one in near] == [True]
     assert str(swept.pbx(99.9)) == "never [never, never]"
 
 

@@ -160,10 +160,17 @@ def test_own_records_and_the_way_back(tmp_path):
     ]
     runs = write(settings([*own, *more]), tmp_path / "tree")
     assert len(runs) == 3
+    assert not any(".." in run.relative_to(tmp_path).parts for run in write(settings(_outside()), tmp_path / "t" / "u"))
+    assert sorted(read([tmp_path / "t"]).outcomes, key=str) == sorted(_outside(), key=str)
     assert [run.parent.relative_to(tmp_path / "tree").parts[0] for run in runs] == ["m", "m", "org__M"]
     back = read([tmp_path / "tree"])
     assert back.notes == []
     assert sorted(back.outcomes, key=str) == sorted([*own, *more], key=str)
+
+
+def _outside():
+    """Names that would leave the directory."""
+    return [outcome("a", 1.0, 4, "../x", model="..", sampler="..", setting="a/../b")]
 
 
 def test_nothing_to_read(tmp_path):

@@ -98,12 +98,13 @@ class Swept:
     def _warnings(self, threshold: float, value: float | None) -> list[str]:
         """Reasons why PBx depends on chance, or on the list of settings."""
         warnings = []
+        best = int(self.scores[0].argmax())  # of which chance decides whether x is reached at all
         for setting, point in enumerate(self.points):
             score = self.score(setting)
-            decides = not point.top_k or value is None or point.speed >= value
-            if point.top_k and decides and score is not None and score.low <= threshold <= score.high:
-                what = f"{point.score:.1f}% [{score.low:.1f}, {score.high:.1f}]"
-                warnings.append(f"chance decides whether setting {point.setting} reaches {threshold:g}%: {what}")
+            decides = point.speed >= (value or 0.0) if point.top_k else setting == best
+            if decides and score is not None and score.low <= threshold <= score.high:
+                interval = f"{point.score:.1f}% [{score.low:.1f}, {score.high:.1f}]"
+                warnings.append(f"chance decides whether setting {point.setting} reaches {threshold:g}%: {interval}")
         if value is not None and value >= max(point.speed for point in self.points):
             warnings.append(
                 f"the fastest setting still reaches {threshold:g}%: PB{threshold:g} is at least {value:.2f}"

@@ -145,7 +145,7 @@ def _run(path: Path) -> Run:
     match = FILE.fullmatch(path.stem)
     task, date = (match[1], match[2] or "") if match else (path.stem, "")
     if _is_run(path):
-        return Run(path, task.removeprefix(PREFIX), (PARALLELBENCH, *_place(path)), path.parent.name)
+        return Run(path, unquote(task.removeprefix(PREFIX)), (PARALLELBENCH, *_place(path)), path.parent.name)
     return Run(path, task, (LM_EVAL, *_of_lm_eval(path, date)), date)
 
 

@@ -22,22 +22,27 @@ FRACTIONS = ("score", "score_strict")  # as percentages in results
 NUMBERS = (*FRACTIONS, "nfe", "tokens_per_step", "output_length")
 
 
-def write(settings: Iterable[Setting], directory: Path) -> list[Path]:
+def write(settings: Iterable[Setting], directory: str | Path) -> list[Path]:
     """Write a run of each setting; returns the directories."""
     now = time.strftime("%Y%m%d_%H%M%S_all")
     runs = []
     for setting in settings:
         names = setting.model.replace("/", "__"), setting.sampler, setting.setting
-        run = make_directory(directory.joinpath(*(quote(name, safe=SAFE) for name in names), now))
+        run = make_directory(Path(directory).joinpath(*map(_file_name, names), now))
         results = {}
         for task, outcomes in setting.tasks.items():
             lines = [_line(number, one) for number, one in enumerate(outcomes)]
             results[PREFIX + task] = {"alias": PREFIX + task} | _means(lines)
-            with atomic(run / f"samples_{PREFIX}{task}.jsonl") as file:
+            with atomic(run / f"samples_{PREFIX}{_file_name(task)}.jsonl") as file:
                 file.writelines(json.dumps(line).encode() + b"\n" for line in lines)
         write_json(run / RESULTS, {"results": results, "model_name": setting.model})
         runs.append(run)
     return runs
+
+
+def _file_name(name: str) -> str:
+    """A name that stays in its directory."""
+    return quote(name, safe=SAFE) if name.strip(".") else name.replace(".", "%2E")
 
 
 def _line(number: int, one: Outcome) -> dict[str, Any]:
