@@ -20,6 +20,7 @@ from unmask.experiments.parallel.points import settings
 from unmask.experiments.parallel.published import Published
 from unmask.experiments.parallel.table import suites
 from unmask.experiments.parallel.versus import Items, at_speed, versus
+from unmask.report.results import read as results
 
 
 def made(sampler, curve, seed=0):
@@ -152,6 +153,18 @@ def test_command_export(tree, tmp_path, capsys):
     result = answer(capsys, "export", tree, "--out", tmp_path / "copy")
     assert len(result["runs"]) == 4
     assert answer(capsys, "read", tmp_path / "copy") == answer(capsys, "read", tree)
+
+
+def test_a_page_shows_a_tree(tree, tmp_path, capsys):
+    """Accuracy by model calls, a point for each setting and task."""
+    points = results([tree]).points
+    found = {(one["sampler"], one["knob"]): (one["of"], one["value"], one["model_calls"]) for one in points}
+    assert found["wino", "k8"] == ("copy", 0.8, 4.0)
+    assert len(points) == len(found) == 4
+    assert main(["report", str(tree), "--out", str(tmp_path / "page"), "--json"]) == 0
+    page = json.loads(capsys.readouterr().out.splitlines()[-1])["page"]
+    assert "wino" in (tmp_path / "page" / "index.html").read_text()
+    assert page.endswith("index.html")
 
 
 def test_command_aup(capsys):

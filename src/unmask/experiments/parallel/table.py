@@ -108,7 +108,7 @@ class Suite:
                 entries.append(self._entry(point.sampler, point.setting, score, point.speed, known))
         for (sampler, setting), one in left.items():  # without model calls
             every = [outcome for own in one.tasks.values() for outcome in own]
-            alone = accuracy(every) if len(one.tasks) == 1 else None
+            alone = accuracy(every).map(_as_percent) if len(one.tasks) == 1 else None
             value = 100 * one.score
             score = Estimate(value, value, value, 0, method="no interval") if alone is None else alone
             entries.append(self._entry(sampler, setting, score, None, one))
@@ -143,8 +143,8 @@ class Suite:
     def _tasks(self, one: Setting) -> Iterable[tuple[str, dict[str, Any]]]:
         for task, own in one.tasks.items():
             ceiling = (self.ceilings or {}).get((task, one.sampler, one.setting))
-            cell = {"accuracy": accuracy(own).to_dict(), "ceiling": None if ceiling is None else 100 * ceiling}
-            yield task, cell
+            measured = accuracy(own).map(_as_percent)
+            yield task, {"accuracy": measured.to_dict(), "ceiling": None if ceiling is None else _as_percent(ceiling)}
 
     def _of_speed(self) -> list[str]:
         messages = []
@@ -209,10 +209,10 @@ def suites(
 
 
 def accuracy(outcomes: Sequence[Outcome]) -> Estimate:
-    """The mean score in percent, with a binomial interval if all scores are 0 or 1, and Gaffke's otherwise."""
+    """The mean score, with a binomial interval if all scores are 0 or 1, and Gaffke's otherwise."""
     scores = torch.tensor([one.score for one in outcomes], dtype=torch.float64)
     whole = bool(((scores == 0) | (scores == 1)).all())
-    return (share(scores == 1) if whole else bounded_mean(scores)).map(lambda part: 100 * part)
+    return share(scores == 1) if whole else bounded_mean(scores)
 
 
 def _complete(own: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
@@ -223,6 +223,10 @@ def _complete(own: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
         f"{one.sampler}, {one.setting}: left out; it has {len(one.tasks)} of {len(tasks)} tasks" for one in lacking
     ]
     return [one for one in own if one not in lacking], messages
+
+
+def _as_percent(fraction: float) -> float:
+    return 100 * fraction
 
 
 def _percent(estimate: Mapping[str, Any] | None) -> str:
