@@ -28,6 +28,7 @@ def test_values(points, best, expected):
 def test_points_far_below_the_first_are_dropped():
     kept = aup([(1, 80), (3, 75), (4, 78)], 80)
     assert kept.dropped == ()
+    assert kept.value == pytest.approx(289.4478)  # 5 points below is not more than 5
     dropped = aup([(1, 80), (3, 74.9), (4, 78)], 80)
     assert dropped.dropped == ((3, 74.9),)
     assert dropped.value == aup([(1, 80), (4, 78)], 80).value

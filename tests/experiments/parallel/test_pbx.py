@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -141,25 +140,19 @@ def test_equal_samplers_are_rarely_called_different():
 
 
 def test_p_of_several_pairs_is_holms():
-    """By hand: the smallest p times the number of pairs, the next times one less, never decreasing."""
+    """By hand: the smallest p times the number of pairs, the next times one less, never decreasing, at most 1."""
     random = np.random.default_rng(4)
-    chances = (0.9, 0.8, 0.72)
-    every = [
-        one
-        for name, chance in zip("abc", chances, strict=True)
-        for one in population(random, 2, 30, ((8, chance),), name)[0]
-    ]
+    every = []
+    for name, more in zip("abcd", (0, 0.03, 0.05, 0.1), strict=True):
+        every += population(random, 4, 80, [(calls, min(chance + more, 1)) for calls, chance in CURVE], name)[0]
     swept = sweeps(settings(every), draws=400)
-    joint = {(lead.first, lead.second): lead for lead in leads(swept, 75)}
-    alone = {}
-    for pair in itertools.combinations(swept, 2):
-        (lead,) = leads(pair, 75)
-        alone[lead.first, lead.second] = lead.p
-    ordered = sorted(alone, key=lambda pair: alone[pair])
-    expected = 0.0
-    for rank, pair in enumerate(ordered):
-        expected = max(expected, min((3 - rank) * alone[pair], 1))
-        assert joint[pair].p == pytest.approx(expected)
+    joint = leads(swept, 75)
+    alone = [leads([one for one in swept if one.name in (lead.first, lead.second)], 75)[0].p for lead in joint]
+    expected = [0.0] * 6
+    for rank, number in enumerate(np.argsort(alone, kind="stable")):
+        expected[number] = max(*expected, min((6 - rank) * alone[number], 1))
+    assert [lead.p for lead in joint] == pytest.approx(expected)
+    assert len({p for p in expected if p < 1}) > 2  # the rank matters
 
 
 def test_warnings_name_what_decides():

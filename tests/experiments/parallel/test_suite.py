@@ -90,6 +90,7 @@ def test_samplers_agree_with_one_model_call():
     rows += [outcome(str(item), float(item < 2), 1, sampler="d", setting="t0.5") for item in range(10)]
     rows += [outcome(str(item), 0.0, 2, sampler="e") for item in range(10)]
     rows += [outcome(str(item), 0.0, 1, sampler="f", model="other") for item in range(10)]
+    rows.append(outcome("alone", 0.0, 1, sampler="d", setting="t0.5"))  # no other sampler has it at one call
     (cell,) = broken(settings(rows))
     assert (cell.sampler, cell.setting, cell.task, cell.items, cell.of) == ("d", "t0.5", "copy", 3, 10)
 
