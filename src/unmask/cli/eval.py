@@ -349,7 +349,7 @@ def _plan(settings: Any, out: Path) -> Answer:
     from unmask.experiments.sweeps.cells import cells_of, check
     from unmask.tasks import TASKS
 
-    cells = cells_of(plan(settings, out, settings.items))
+    cells = cells_of(plan([settings], out))
     check(cells)
     rows, records = [], []
     for cell in cells:

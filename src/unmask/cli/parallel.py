@@ -1,17 +1,96 @@
-"""unmask parallel read|compare|aup|export."""
+"""unmask parallel run|read|compare|aup|export."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Number, Switch, Word
+from unmask.cli.options import Answer, Count, Measuring, Number, Switch, Word
+from unmask.core.run import Loading
 
 if TYPE_CHECKING:
     from unmask.experiments.parallel import Setting
 
 Paths = Annotated[tuple[Path, ...], "PATH"]
 Thresholds = Annotated[tuple[float, ...], "X"]
+
+
+def run(
+    *,
+    model: Annotated[str, "MODEL"] = "ideal",
+    tasks: Annotated[tuple[str, ...], "TASK"] = (),
+    samplers: Annotated[tuple[str, ...], "SAMPLER"] = (),
+    tokens: Annotated[str, "TOKENS"] = "words",
+    items: Count = None,
+    each: int = 1,
+    temperature: Number = None,
+    chat: Switch = False,
+    quick: Switch = False,
+    out: Path = Path("parallel"),
+    batch: int = 8,
+    loading: Loading = Loading(),
+    seed: int = 0,
+    dry_run: Switch = False,
+    by: Measuring = Measuring(),
+) -> Answer:
+    """Measure a model on tasks of parallel decoding, with the ceiling of each sampler.
+
+    Examples:
+        unmask parallel run --quick
+        unmask parallel --samplers low-confidence "threshold(threshold=[0.5, 0.9])"
+        unmask parallel --model llada-8b-instruct --chat --tokens llada-8b-instruct
+        unmask parallel --model dream-v0-instruct-7b --quick --dry-run
+
+    The tasks, samplers and settings are those of ParallelBench: ten operations on
+    lists of names, Latin squares and sudokus. The exact denoiser of each task answers
+    them, too, with the same samplers. It knows all right answers, so its accuracy is
+    the ceiling: the rest is the sampler's error, and the distance from the ceiling
+    the model's. With --model ideal, the default, only ceilings are measured.
+
+    The page OUT/index.html and the tables have the accuracy of each task, tokens per
+    step in three ways, and PBx with intervals. After an interruption, the same command
+    resumes; a larger --items adds items. OUT/sweep/records.jsonl has all answers.
+
+    Args:
+        model: Open model: a name of `unmask list models`, or a directory; ideal, the exact denoiser; or the directory
+            of a network that `unmask train` trained on a list-operation.
+        tasks: Names of `unmask list tasks`, with options, whose right answers are listed. (default: twelve tasks;
+            with --quick, five)
+        samplers: Samplers; a list of values of an option measures each. (default: the eleven of ParallelBench)
+        tokens: Tokens of the exact denoiser: words, names, characters, or the open model whose tokenizer it has.
+        items: Number of items of each task. (default: 100; with --quick, 20)
+        each: Samples of each item.
+        temperature: Sampling temperature. (default: 0 for open models, else 1)
+        chat: Format the question as a user message with the model's chat template.
+        quick: Fewer tasks, items and settings.
+        out: Directory of the page, its numbers and the store; created if missing.
+        batch: Batch size of an open model.
+        dry_run: Print the number of answers and the time of a model, and stop.
+    """
+    from unmask.cli.output import say, show_grid
+    from unmask.experiments.parallel.run import Settings, planned
+    from unmask.report.parallel import page
+    from unmask.report.publishing import publish
+
+    what = (model, tasks, samplers, tokens, items, each, quick)
+    settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
+    if dry_run:
+        rows = planned(settings, out)
+        head = ["model", "settings", "answers", "seconds, about"]
+        return Answer(
+            {"models": rows}, lambda: show_grid("Plan", head, [[str(one) for one in row.values()] for row in rows])
+        )
+    published = publish(page(out), settings, out, **by.options("cpu" if settings.exact else loading.device))
+
+    def text() -> None:
+        for suite in published.measured:
+            if suite.swept:
+                show_grid(*suite.pbx())
+            show_grid(*suite.by_task())
+        say(str(published.page))
+
+    about = {"page": str(published.page), "seconds": published.seconds}
+    return Answer(about | {"suites": [suite.to_dict() for suite in published.measured]}, text)
 
 
 def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks: Switch = False) -> Answer:
@@ -166,4 +245,4 @@ def _of_sampler(every: list[Setting], name: str, model: str | None) -> list[Sett
     return own
 
 
-command = {"read": read, "compare": compare, "aup": aup, "export": export}
+command = {"run": run, "read": read, "compare": compare, "aup": aup, "export": export}

@@ -51,6 +51,14 @@ def usual(
         steps = length if steps is None else steps
         if sampler is None:
             sampler, block_length = "llada", block_length or min(model.card.block or BLOCK, length)
+    return tempered(sampler, temperature, block_length=block_length, steps=steps, **options)
+
+
+def tempered(
+    sampler: str, temperature: float | None, block_length: int | None = None, **options: Any
+) -> dict[str, Any]:
+    """Options of `generate` without None. A temperature is the sampler's own if it has such an option, as is a
+    block length; another temperature applies to the marginals."""
     name, written = parse("sampler", sampler)
     given = {"block_length": block_length, "temperature": temperature}
     own = {key: value for key, value in given.items() if value is not None and key in SAMPLERS.entry(name).options}
@@ -61,7 +69,7 @@ def usual(
     SAMPLERS.make(sampler)  # raises an error for an unknown sampler
     if temperature is not None and "temperature" not in own:
         options["temperature"] = temperature
-    options |= {"sampler": sampler, "steps": steps}
+    options |= {"sampler": sampler}
     return {key: value for key, value in options.items() if value is not None}
 
 

@@ -14,11 +14,13 @@ from unmask.core.chance import Randomness, Stream
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
+from unmask.ideal.listed import ListedEngine
 from unmask.kernels import abreast, filling, messages, neighbours, paths
 from unmask.kernels.chain import Chain
 from unmask.kernels.lanes import LANES
 from unmask.kernels.machine import Floats, aligned
 from unmask.languages import Language
+from unmask.languages.answers import Answers
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.languages.machine import MachineLanguage
 
@@ -26,8 +28,8 @@ from unmask.languages.machine import MachineLanguage
 class Ideal(Denoiser):
     """p(x_j | x_R) = q(x_j | x_R) for a language (theory.md 7.1).
 
-    For a language with a closed form over its tokens, or a machine, the engine updates its state with each reveal. For
-    other languages it computes the posterior of each changed row from scratch.
+    For a language with a closed form over its tokens, a machine, or a table of answers, the engine updates its state
+    with each reveal. For other languages it computes the posterior of each changed row from scratch.
     """
 
     concurrent = True
@@ -53,6 +55,8 @@ class Ideal(Denoiser):
             return LocalEngine(self.language, tokens, *form)
         if isinstance(self.language, MachineLanguage):
             return MessageEngine(self.language, tokens)
+        if isinstance(self.language, Answers):
+            return ListedEngine(self.language, tokens)
         return StatelessEngine(self, tokens)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
@@ -69,6 +73,8 @@ class Ideal(Denoiser):
         each = LOCAL_BYTES * length
         if self.language.local_form(length) is None and isinstance(self.language, MachineLanguage):
             each = 16 * length * (self.language.machine.states + self.vocabulary)
+        elif isinstance(self.language, Answers):
+            each = 2 * len(self.language.answers)
         return min(max(MESSAGE_BYTES // each, LEAST_ROWS), MOST_ROWS)
 
 

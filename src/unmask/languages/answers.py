@@ -14,7 +14,7 @@ from unmask.core import arguments
 from unmask.core.chance import Stream, categorical, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import fits
-from unmask.languages.base import LANGUAGES, MESSAGE_BYTES, Language, as_tokens
+from unmask.languages.base import LANGUAGES, MESSAGE_BYTES, Language, Tokens, as_tokens
 
 LN_2 = math.log(2)
 MOST_SIZE = 512  # symbols of an arrangement
@@ -32,7 +32,7 @@ class Answers(Language):
 
     def __init__(
         self,
-        answers: Sequence[Sequence[int]],
+        answers: Tokens,
         vocabulary: int | None = None,
         weights: Sequence[float] | None = None,
         end: int | None = None,
@@ -75,14 +75,17 @@ class Answers(Language):
 
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """The sum of weights (rows, M) times the one-hot tokens (M, V) of a position."""
-        every = torch.arange(self.vocabulary)
         out = torch.zeros((*positions.shape, self.vocabulary), dtype=torch.float64)
         for rows, weights in self._agreeing(tokens):
             places = positions[rows]
             for position in places.unique().tolist():
                 row, column = (places == position).nonzero(as_tuple=True)
-                out[rows.start + row, column] = weights[row] @ (self.answers[:, position, None] == every).double()
+                out[rows.start + row, column] = weights[row] @ self.one_hot(position)
         return normalised(out, tokens.gather(1, positions))
+
+    def one_hot(self, position: int) -> Tensor:
+        """(M, V), 1 at the token of each answer."""
+        return (self.answers[:, position, None] == torch.arange(self.vocabulary)).double()
 
     def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
         """Draw one answer per row, of those that agree with the given tokens."""

@@ -26,7 +26,7 @@ from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion
 from unmask.core.files import finite
 from unmask.core.reading import read_json, read_text
 from unmask.cost.flops import break_even
-from unmask.experiments.board.families import STEPS
+from unmask.experiments.board.families import STEPS, apart
 from unmask.experiments.evaluation import records, summary
 from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs.sources import OF_AR
@@ -228,9 +228,10 @@ def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
         if group.causal:
             about["setting"] = label if several else None
         else:
-            own = [f"{name}={settings[name]}" for name in varied if name not in (*WHO, "task")]
+            known = [name for name in varied if name not in (*WHO, "task") and settings.get(name) is not None]
+            own = [f"{name}={settings[name]}" for name in known]
             about |= {name: settings.get(name) for name in ("model", "schedule", "steps")}
-            about["setting"] = ", ".join(own) or None
+            about |= {"setting": ", ".join(own) or None} | _paced(settings)
         base = ar.get(settings["task"])
         calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
         spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}
@@ -262,6 +263,14 @@ def of_tree(directory: Path) -> list[Point]:
             spent = {"model_calls": fmean(calls) if calls else None, "seconds": None, "causal": 0.0, "flops": None}
             measured.append(about | finite(accuracy(own).to_dict()) | spent)
     return measured
+
+
+def _paced(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The sampler without the value of its own pace, which takes the place of N."""
+    sampler, knob, value = apart(str(settings["sampler"]))
+    if knob == STEPS or value is None:
+        return {}
+    return {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
 
 
 def of_numbers(directory: Path, file: str, digests: dict[str, set[str]]) -> list[Point]:

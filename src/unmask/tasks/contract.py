@@ -17,6 +17,7 @@ import hashlib
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -115,7 +116,7 @@ class Generated(Task):
     def items(self, data: str | Path | None) -> Sequence[Item]:
         if data is not None:
             raise UnmaskError(f"task {type(self).__name__} generates its items and reads no file. Leave out --data")
-        return [Item(str(n), self.numbered(n, random.Random(f"{self.items_seed}/{n}"))) for n in range(self.many)]
+        return _generated(self)
 
     @abstractmethod
     def make(self, rng: random.Random) -> Any:
@@ -134,6 +135,12 @@ class Generated(Task):
         return [
             self.numbered(number, random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)
         ]
+
+
+@lru_cache(maxsize=32)  # plans ask for the items of each setting
+def _generated(task: Generated) -> Sequence[Item]:
+    rngs = (random.Random(f"{task.items_seed}/{number}") for number in range(task.many))
+    return [Item(str(number), task.numbered(number, rng)) for number, rng in enumerate(rngs)]
 
 
 def _check(kind: type, label: str) -> None:

@@ -172,7 +172,7 @@ class Lists(Generated):
             case "reverse":
                 return [names[::-1]]
             case "sort":
-                return [tuple(sorted(names, key=lambda name: name.split()[-1]))]
+                return [tuple(sorted(names, key=family))]
             case "shuffle":
                 return [order for order in permutations(names) if order != names]
             case "insert-index":
@@ -206,6 +206,10 @@ class Lists(Generated):
         if self.operation == "shuffle" and len(item.row.names) > MOST_LISTED:
             return None
         return [listed(names) for names in self._answers(item.row)]
+
+
+def family(name: str) -> str:
+    return name.split()[-1]
 
 
 def listed(names: Sequence[str]) -> str:

@@ -164,6 +164,7 @@ class Writer:
             memory=memory,
             batch=rows,
             text=text,
+            positions=result.spent.tokens / rows,
         )
 
     def _too_long(self, item: Item, number: int, row: int) -> Sample:

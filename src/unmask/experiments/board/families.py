@@ -100,6 +100,14 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
     return member
 
 
+def apart(specification: str) -> tuple[str, str, Any]:
+    """(specification without the value of its knob, knob, value); the value is None if N is the knob, or by default."""
+    name, options = parse("sampler", specification)
+    knob = KNOBS.get(name, (STEPS, ()))[0]
+    value = options.pop(knob, None)
+    return written(name, options), knob, value
+
+
 def with_steps(specification: str, steps: Sequence[int]) -> str:
     """A specification with these N, if N is its knob and it sets none itself."""
     name, options = parse("sampler", specification)

@@ -67,7 +67,7 @@ def evaluate(
     limit = len(every[: settings.limit])
     end = limit if until_decided is None else min(FIRST, limit)
     while True:
-        sweep(plan(settings, directory, end), store=directory, engine=engine, workers=workers, **how).whole()
+        sweep(plan([settings], directory, end), store=directory, engine=engine, workers=workers, **how).whole()
         result = check(directory, sandbox=sandbox, reading=settings.task)
         if end == limit or _decided(result.groups, until_decided):
             return result
@@ -90,18 +90,20 @@ def check(directory: str | Path, *, sandbox: Sandbox | None = None, reading: str
     return Evaluation(path, checked)
 
 
-def plan(settings: Settings, directory: Path, end: int) -> Recipe:
-    """The sweep of the items before `end`: their existing cells, and a cell for the rest."""
+def plan(settings: Sequence[Settings], directory: Path, end: int | None = None) -> Recipe:
+    """The sweep of the items before `end` (default: all): their existing cells, and a cell for the rest."""
     known: dict[str, list[tuple[int, int]]] = {}
     if (store := Store.find(directory)) is not None:
         with store:
             for spec in map(store.spec, store.keys()):
                 known.setdefault(_but_rows(spec), []).append((spec.get("first_row", 0), spec.get("rows", 0)))
     parts = []
-    for point in settings.points():
-        (cell,) = cells_of(from_dict({"jobs": ["evaluation"], "fixed": point}, "evaluation"))
-        for first, rows in _spans(known.get(_but_rows(cell.spec), []), end * settings.each):
-            parts.append({"fixed": point | {"first_row": first}, "rows": rows})
+    for one in settings:
+        last = (one.items if end is None else end) * one.each
+        for point in one.points():
+            (cell,) = cells_of(from_dict({"jobs": ["evaluation"], "fixed": point}, "evaluation"))
+            for first, rows in _spans(known.get(_but_rows(cell.spec), []), last):
+                parts.append({"fixed": point | {"first_row": first}, "rows": rows})
     return from_dict({"name": "evaluation", "jobs": ["evaluation"], "parts": parts})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from unmask.core import arguments
@@ -21,8 +21,10 @@ from unmask.experiments.sweeps.cells import digest as of_contents
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
     from unmask.tasks import Item
+    from unmask.tasks.filling import CanvasWriter, Filler
     from unmask.tasks.writing import How, Writer
 
+CANVAS_SECONDS = 2e-3  # per sample of a model without texts
 UNKNOWN_SECONDS = 10.0  # per sample of a model, if nothing is known before it is loaded
 
 
@@ -34,19 +36,23 @@ def items_of(task: str, data: str, digest: str) -> Sequence[Item]:
 
 
 @lru_cache(maxsize=1)  # a model may take all memory
-def _writer(task: str, how: How, data: str, digest: str, contents: str, **model: Any) -> Writer:
+def _writer(task: str, how: How, data: str, digest: str, contents: str, **model: Any) -> Writer | CanvasWriter:
     import torch
 
     from unmask.core.files import code
     from unmask.tasks import TASKS
     from unmask.tasks.contract import fingerprint
+    from unmask.tasks.fillers import filler
+    from unmask.tasks.filling import CanvasWriter
     from unmask.tasks.writing import Writer
 
+    about: dict[str, Any] = {"task": task, "data": fingerprint(items_of(task, data, digest)), "code": code()}
+    about |= {"threads": torch.get_num_threads(), "device": "cpu"}
+    if (known := filler(model["model"], model["device"])) is not None:
+        return CanvasWriter(known, TASKS.make(task), how, about)
     loaded = _model(contents, **model)
-    device = loaded.body.device
-    named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    of = fingerprint(items_of(task, data, digest))
-    about = {"task": task, "data": of, "device": named, "threads": torch.get_num_threads(), "code": code()}
+    if loaded.body.device.type == "cuda":
+        about["device"] = torch.cuda.get_device_name(loaded.body.device)
     writer = Writer(loaded, TASKS.make(task), how, about)
     writer.refuse_too_long(items_of(task, data, digest))
     writer.warm_up(items_of(task, data, digest)[0])
@@ -96,11 +102,15 @@ class Evaluation(Loading, Answering, Job):
         """Names, files and packages, before hours of work."""
         from unmask.hub.fetch import here
         from unmask.hub.loading import card_of
+        from unmask.tasks import TASKS
 
         arguments.whole("each", self.each, 1, 10**4)
         arguments.whole("batch", self.batch, 1, arguments.MOST_ROWS)
-        _ = self.how
-        for model, card in ((self.model, self.card), (self.causal_model, None)):
+        how = self.how
+        if self.filler is not None:
+            task = TASKS.make(self.task)
+            self.filler.canvas(task, self.items[0], task.length if how.length is None else how.length)
+        for model, card in ((None if self.filler else self.model, self.card), (self.causal_model, None)):
             directory, named = (None, None) if model is None else here(model, card)
             if directory is not None:
                 card_of(directory, named)  # refuses other directories
@@ -108,11 +118,19 @@ class Evaluation(Loading, Answering, Job):
             limit = f"{most} rows, with {self.each} samples of each of {len(self.items)} items"
             raise UnmaskError(f"row {last} is beyond the end of {self.task}. Expected at most {limit}. Reduce rows")
 
+    @cached_property
+    def filler(self) -> Filler | None:
+        from unmask.tasks.fillers import filler
+
+        return filler(self.model, self.device)
+
     def cost(self) -> float:
         """Estimated seconds, by the model's shape."""
         from unmask.cost.needs import look, needs
         from unmask.tasks import TASKS
 
+        if self.filler is not None:
+            return CANVAS_SECONDS * self.rows
         length = self.length or TASKS.make(self.task).length
         try:
             card, shaped = look(self.model, self.card, self.cache)
@@ -128,7 +146,7 @@ class Evaluation(Loading, Answering, Job):
         return self.each
 
     def at_once(self) -> int | None:
-        return self.batch
+        return self.batch if self.filler is None else None  # items with equal answers share a batch
 
     def measure(self) -> Output:
         import torch
@@ -145,7 +163,7 @@ class Evaluation(Loading, Answering, Job):
         model |= {"model": self.model, "causal_model": self.causal_model}
         items, each = self.items, self.each
         numbers = range(self.first_row, self.first_row + self.rows)
-        with torch_threads(count()):  # all cores: calls of a large model are sequential and long
+        with torch_threads(count() if self.filler is None else 1):  # calls of a large model are sequential and long
             with progress.silent():  # the rows exclude its warm-up
                 contents = "".join(map(of_contents, files))
                 write = _writer(self.task, self.how, self.data, self.digest, contents, **model)

@@ -18,7 +18,7 @@ from functools import cached_property
 from statistics import fmean
 
 from unmask.core.registry import parse, written
-from unmask.experiments.board.families import KNOBS, STEPS
+from unmask.experiments.board.families import STEPS, apart
 from unmask.tasks.sample import Sample
 
 OPTION = re.compile(r"([A-Za-z][A-Za-z_]*?)=?(-?\d+(?:\.\d+)?)(?:_|$)")
@@ -147,9 +147,9 @@ def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
     for sample in samples:
         if sample.right is not None and sample.answered:
             about = sample.about
-            task = parse("task", about["task"])[0]
             item = item_key(about["task"], about["data"], sample.item)
-            own.setdefault((about["model"]["card"], *_named(about["how"]), task, item), []).append(sample)
+            setting = about["model"]["card"], *_named(about["how"]), short(about["task"])
+            own.setdefault((*setting, item), []).append(sample)
     return [
         Outcome(
             source=OWN,
@@ -161,6 +161,7 @@ def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
             score=fmean(bool(one.right) for one in same),
             strict=_mean(one.values.get("strict") for one in same),
             forwards=fmean(one.needed for one in same),
+            positions=_mean(one.positions for one in same),
             canvas=same[0].about["how"]["length"],
             written=fmean(one.reported_tokens or len(one.tokens) for one in same),
         )
@@ -170,16 +171,21 @@ def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
 
 def _named(how: Mapping[str, object]) -> tuple[str, str]:
     """(sampler, setting): its main option is the setting, or k tokens in each of N steps."""
-    name, options = parse("sampler", str(how["sampler"]))
-    knob = KNOBS.get(name, (STEPS, ()))[0]
-    if knob in options:
-        value = options.pop(knob)
-        return written(name, options), f"{knob}={value}"
+    sampler, knob, value = apart(str(how["sampler"]))
+    name, options = parse("sampler", sampler)
+    options.pop("temperature", None)  # of all settings
+    sampler = written(name, options)
+    if knob != STEPS:
+        return sampler, f"usual {knob}" if value is None else f"{knob}={value}"
     steps, length = how.get("steps"), how["length"]
     assert isinstance(length, int)  # by the schema of a sample
-    if knob != STEPS:
-        return written(name, options), f"usual {knob}"
-    return written(name, options), f"k{length / steps:g}" if isinstance(steps, int) else "k1"
+    return sampler, f"k{length / steps:g}" if isinstance(steps, int) else "k1"
+
+
+def short(task: str) -> str:
+    """A task's specification; of `lists`, the operation stands for it."""
+    _, options = parse("task", task)
+    return written(str(options.pop("operation")), options) if "operation" in options else task
 
 
 def _mean(numbers: Iterable[float | None]) -> float | None:
