@@ -44,6 +44,7 @@ BASE = {
     "eval show": "store",
     "eval compare": "store store",
     "eval export": "store --format lm-eval --out f",
+    "parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
     "parallel read": "wino.csv --thresholds 80",
     "parallel compare": "samples_x.jsonl --first default --second default",
     "parallel export": "samples_x.jsonl --out f",

@@ -91,7 +91,8 @@ class Settings:
 
     @property
     def most(self) -> int:
-        return self.items or (QUICK_MOST if self.quick else MOST)
+        usual = QUICK_MOST if self.quick else MOST
+        return usual if self.items is None else self.items
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -125,11 +126,11 @@ class Settings:
 
 def budgets(sampler: str, length: int, quick: bool = False) -> list[tuple[str, int | None]]:
     """(sampler, N) of each setting: the published ones, or those that the specification lists."""
-    sampler = SETTINGS.get(sampler, sampler)
+    usual = SETTINGS.get(sampler)
+    sampler = usual or sampler
     steps = [math.ceil(length / k) for k in (QUICK_K if quick else K) if k <= length]
     member = family(sampler if lists_budgets(sampler) else with_steps(sampler, steps), length)
-    values = member.values[:: 2 if quick and member.knob != STEPS else 1]
-    return [member.at(value) for value in values]
+    return [member.at(value) for value in member.values[:: 2 if quick and usual else 1]]
 
 
 def recipe(settings: Settings, directory: Path) -> Recipe:
