@@ -26,7 +26,9 @@ def command(
     layers: Count = None,
     hidden: Count = None,
     heads: Count = None,
+    noise: str = "mask",
     timed: Switch = False,
+    untimed: Switch = False,
     steps: Count = None,
     batch: Count = None,
     rate: Number = None,
@@ -53,6 +55,7 @@ def command(
     Examples:
         unmask train --language paper-2gram --out mdm
         unmask train --language paper-2gram --model ar --out ar
+        unmask train --language paper-2gram --noise uniform --out uniform
         unmask train --language my.json --preset small --length 64 --out mine
         unmask train --out mine --resume
         unmask train --text kjv --preset text --out bible
@@ -112,7 +115,9 @@ def command(
         layers: Number of transformer layers; the paper uses 10 for its 4-gram.
         hidden: Width of a layer.
         heads: Number of attention heads.
+        noise: Noise that an MDM removes: mask; or uniform, which replaces tokens by random ones.
         timed: Condition an MDM on the time; every step then calls the model for every sequence.
+        untimed: Leave out the level of uniform noise, which the network otherwise has as an input.
         steps: Number of training batches.
         batch: Sequences per batch, over all processes.
         rate: Highest learning rate.
@@ -170,7 +175,8 @@ def command(
             "model": model,
             "preset": preset,
         }
-        for name, value in (source | size | changes | {"timed": timed or None}).items():
+        more = {"noise": None if noise == "mask" else noise, "timed": timed or None, "untimed": untimed or None}
+        for name, value in (source | size | changes | more).items():
             if value is not None:
                 flag = name.replace("_", "-")
                 raise UnmaskError(f"--resume uses the options of the first run. Leave --{flag} out")
@@ -182,10 +188,12 @@ def command(
         chosen = preset or ("quick" if text is None else "text")
         if text is not None and targets is None:
             changes["targets"] = "tokens"  # also if the preset differs: a text has no exact distribution
-        shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=not timed, **size)
-        trained = train(
-            source_of, shape, recipe(chosen, shape.kind, **changes), out, label=label, conditions=conditions
-        )
+        if untimed and (timed or noise == "mask"):
+            raise UnmaskError("--untimed is for uniform noise, without --timed. Leave --untimed out")
+        free = untimed or not (timed or noise == "uniform")
+        shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=free, noise=noise, **size)
+        how = recipe(chosen, shape.kind, shape.noise, **changes)
+        trained = train(source_of, shape, how, out, label=label, conditions=conditions)
     return Answer(trained.to_dict() | {"percent_of_matmul_peak": matmul.percent(trained)}) if is_first() else None
 
 

@@ -31,8 +31,8 @@ def emitted(weights: Tensor, tokens: Tensor, level: Tensor | float) -> Tensor:
     return product.scatter_add_(1, own, level * weights.gather(1, own))
 
 
-def without_own(full: Tensor, tokens: Tensor, level: float) -> Tensor:
-    """(K, V): r, from q(x_i | y) at tokens y (K) and a level below 1."""
+def without_own(full: Tensor, tokens: Tensor, level: Tensor | float) -> Tensor:
+    """(K, V): r, from q(x_i | y) at tokens y (K) and a level below 1, one or (K)."""
     alone = full / emitted(torch.ones_like(full), tokens, level)
     return alone / alone.sum(1, keepdim=True)
 

@@ -51,7 +51,16 @@ IDEAL, TRAINED = "ideal", "trained"
 RANDOM = ("seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
 OF = ("language", "task", "text")
 OWN = {*OF, *RANDOM, "job", "model", "causal_model", "kind", "sampler", "schedule", "length", "steps", "batch"}
-NETWORKS = {"training", "learned", "learned_gap", "clock", "text_training", "written", "text_clock"}  # their jobs
+NETWORKS = {
+    "training",
+    "uniform_training",
+    "learned",
+    "learned_gap",
+    "clock",
+    "text_training",
+    "written",
+    "text_clock",
+}  # their jobs
 ORIGINAL = "original"  # the metric of a text itself
 CURVE = "curve"  # the metric of a board: each cell a sampler at all of its budgets
 AR = "autoregressive"
@@ -161,7 +170,7 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             work += seconds
             for key, row in {row["key"]: row for row in own}.items():
                 files = directory / FILES / key
-                if row["job"] in ("training", "text_training"):
+                if row["job"] in ("training", "uniform_training", "text_training"):
                     trainings += of_training(files, _of(row), row["kind"])
                 if (files / EXAMPLE).exists():
                     examples[_writer(row)] = read_text(files / EXAMPLE)

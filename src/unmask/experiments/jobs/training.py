@@ -2,7 +2,9 @@
 
     training   an MDM or an AR model of a preset learns a language: excess_percent and loss_nats_per_token of held-out
                sequences, entropy_nats_per_token of the language, training_steps
-    learned    samples of the trained networks by any sampler, with the measures of `samples`
+    uniform_training   the same for a network of uniform noise
+    learned    samples of the trained networks by any sampler, with the measures of `samples`; the noise of the sampler
+               decides which network
     clock      milliseconds per model call of such an MDM, or per token of such an AR model
 
 A training writes the files of `unmask train` to its cell's directory. It resumes after an interruption and stays valid
@@ -24,6 +26,7 @@ from unmask.experiments.jobs.sources import USUAL_STEPS, Blocked, Continued, OfL
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
+    from unmask.denoisers import Noise
     from unmask.networks import Network, Shape, Trunk
     from unmask.networks.training.recipe import Recipe
 
@@ -45,6 +48,11 @@ class Learner(Job):
     seed: int = 0
 
     @property
+    def noise(self) -> Noise:
+        """The noise that its MDM removes."""
+        return "mask"
+
+    @property
     def speed(self) -> float:
         """Approximate FLOPs per second."""
         import torch
@@ -56,7 +64,7 @@ class Learner(Job):
         from unmask.networks.training.recipe import recipe
 
         how = {name: getattr(self, name, None) for name in ("targets", "optimiser", "spread")}
-        return recipe(self.preset, kind, steps=self.training_steps, seed=self.seed, **how)
+        return recipe(self.preset, kind, self.noise, steps=self.training_steps, seed=self.seed, **how)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +74,16 @@ class Student(OfLanguage, Learner):
     length: Any = None
 
     def shape(self, kind: str) -> Shape:
+        """The shape; with uniform noise the network has its level as an input."""
         from unmask.networks import preset
 
-        return preset(self.preset, kind, self.q.vocabulary, length=self.length, layers=self.layers)
+        more: dict[str, Any] = {} if self.noise == "mask" else {"time_free": False, "noise": self.noise}
+        return preset(self.preset, kind, self.q.vocabulary, length=self.length, layers=self.layers, **more)
 
     def training(self, kind: str) -> Arguments:
         """The cell of a training."""
         own = {one.name: getattr(self, one.name) for one in fields(Student) if one.name != "digest"}
-        return {"job": "training", "kind": kind} | own
+        return {"job": "training" if self.noise == "mask" else "uniform_training", "kind": kind} | own
 
 
 @JOBS.register("training")
@@ -126,6 +136,16 @@ class Training(Student):
         return [record(name, estimate, None) for name, estimate in estimates.items()]
 
 
+@JOBS.register("uniform_training")
+@dataclass(frozen=True, kw_only=True)
+class UniformTraining(Training):
+    """The same for a network of uniform noise, with its level as an input."""
+
+    @property
+    def noise(self) -> Noise:
+        return "uniform"
+
+
 def check_same(place: Path, shape: Shape, recipe: Recipe) -> None:
     """Refuse a training of another version of the code, where the preset had other values."""
     from unmask.networks import Shape
@@ -156,6 +176,13 @@ class Taught(Student, Continued, Sampled):
     @property
     def kinds(self) -> tuple[str, ...]:
         return kinds_of(self.sampler)
+
+    @property
+    def noise(self) -> Noise:
+        """The noise that the sampler removes, and so its network."""
+        from unmask.samplers import SAMPLERS
+
+        return SAMPLERS.make(self.sampler).removes
 
     def needs(self) -> Sequence[Arguments]:
         return [self.training(kind) for kind in self.kinds]

@@ -52,8 +52,8 @@ class UnmaskConfig(PretrainedConfig):  # type: ignore[misc]
         smallest = {"kind": "mdm", "vocabulary": 1, "length": 1, "hidden": 2, "layers": 1, "heads": 1}
         own = [field.name for field in fields(Shape)]
         shape = Shape.from_dict(smallest | {name: given.pop(name) for name in own if name in given})
-        for name, value in shape.to_dict().items():
-            setattr(self, name, value)
+        for name in own:
+            setattr(self, name, getattr(shape, name))
         super().__init__(**({"tie_word_embeddings": False} | given))
 
     @property

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.memory import fits
 from unmask.core.reading import fit
+from unmask.denoisers.noise import Noise
 
 KINDS = ("mdm", "ar")
 MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}
@@ -20,7 +21,7 @@ PARAMETER_BYTES = 8  # a weight and one copy of it
 class Shape:
     """Sizes of a transformer for sequences of up to `length` tokens of V symbols.
 
-    Symbol V is the mask of an MDM and the start symbol of an AR model.
+    Symbol V is the mask of an MDM and the start symbol of an AR model; an MDM of uniform noise never reads it.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Shape:
     layers: int = 8
     heads: int = 8
     time_free: bool = True  # False: an MDM with time as an input, whose outputs cannot be cached
+    noise: str = "mask"  # that an MDM removes (denoisers/noise.py); the time of uniform noise is its level a
 
     def __post_init__(self) -> None:
         arguments.word("kind of network", self.kind, KINDS)
@@ -41,10 +43,18 @@ class Shape:
             raise UnmaskError(f"{sizes}; expected a multiple of 2 x heads, since each head needs an even width")
         if self.kind == "ar" and not self.time_free:
             raise UnmaskError("time_free is False; an AR model has no time. Leave time_free out")
+        arguments.word("noise", self.noise, get_args(Noise))
+        if self.kind == "ar" and self.noise != "mask":
+            raise UnmaskError(f"noise is {self.noise!r}; an AR model removes no noise. Leave noise out")
 
     @property
     def causal(self) -> bool:
         return self.kind == "ar"
+
+    @property
+    def title(self) -> str:
+        """Its kind, for titles."""
+        return "model of uniform noise" if self.noise == "uniform" else self.kind.upper()
 
     @property
     def wide(self) -> int:
@@ -62,7 +72,8 @@ class Shape:
         fits(self.parameters, "parameters and one copy of them", PARAMETER_BYTES)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """The fields as plain values; masks are not named."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("noise", "mask")}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Shape:

@@ -30,6 +30,7 @@ SCORE = 8.0  # initial attention score of a head's preferred neighbour; other po
 NEAR = 4  # its largest distance
 PERIODS = 2.0, 16.0  # rotary: the shortest in positions, the longest in lengths. A narrow head then wastes few pairs on
 # distances beyond the sequence, and its slowest pairs hardly rotate
+LEAST_NOISE = 1e-3  # 1 - a: below it, the clock of uniform noise stands still, since q(x_i | y) hardly depends on it
 SLOWEST = 10_000.0  # ratio of the fastest to the slowest frequency of the clock
 Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
 
@@ -200,7 +201,7 @@ class Trunk(nn.Module):
         return self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, columns))
 
     def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
-        condition = None if self.time is None else self.time(time)
+        condition = None if self.time is None else self.time(depth(time) if self.shape.noise == "uniform" else time)
         if reach is not None and reach.places is not None:
             return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
         first = 0 if reach is None else reach.first
@@ -294,6 +295,14 @@ class Clock(nn.Module):
         angles = 1000 * time.float().unsqueeze(1) * rates
         waves = torch.cat([angles.sin(), angles.cos()], 1).to(self.widen.weight.dtype)
         return functional.silu(self.mix(functional.silu(self.widen(waves))))
+
+
+def depth(level: Tensor) -> Tensor:
+    """The clock of uniform noise, (B) in [0, 1] from levels a: log(1 - a) / log(LEAST_NOISE), 0 if all is noise.
+
+    Near a = 1 the noise falls geometrically from step to step, and with it the probability of a wrong token.
+    """
+    return (1 - level).clamp(min=LEAST_NOISE).log() / math.log(LEAST_NOISE)
 
 
 def rotated(x: Tensor, turn: Turn) -> Tensor:

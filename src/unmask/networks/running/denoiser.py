@@ -2,6 +2,9 @@
 
     p_theta(x_j | x_R) = softmax(logits_j) if x_j is hidden, x_j itself if it is revealed (SUBS, theory.md 10)
 
+A network of uniform noise predicts the full posterior at every position, p_theta(x_i | y) from noisy tokens y; samplers
+divide it by the likelihood of the own token (denoisers/noise.py). Its time is the level a.
+
 Tokens and samplers stay on the host. An engine copies changed rows to the network's device and returns the
 probabilities at the requested positions, in float64 unless there are many symbols.
 """
@@ -66,6 +69,7 @@ class Network(Denoiser):
         self.concurrent = all(trunk.device.type == "cpu" for trunk in self._trunks)
         self.length = min(shape.length for shape in shapes)  # longest sequence
         self.time_free = mdm is None or mdm.shape.time_free
+        self.removes = "uniform" if mdm is not None and mdm.shape.noise == "uniform" else "mask"
 
     @property
     def _trunks(self) -> list[Trunk]:
@@ -80,7 +84,7 @@ class Network(Denoiser):
         if valid is not None:
             return super().engine(tokens, given, valid)
         evaluator = self._masked(tokens.shape[1])
-        if self.time_free and self.vocabulary <= FEW:
+        if self.time_free and self.vocabulary <= FEW and self.removes == "mask":
             return FollowingEngine(evaluator, tokens)
         return NetworkEngine(evaluator, tokens)
 
@@ -93,10 +97,17 @@ class Network(Denoiser):
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         evaluator = self._masked(tokens.shape[1])
+        if self.removes == "uniform" and bool((tokens == self.vocabulary).any()):
+            problem = f"{self.name} removes uniform noise, and some tokens are masks"
+            raise UnmaskError(
+                f"{problem}; expected tokens 0 to {self.vocabulary - 1}. Put random tokens in their place"
+            )
         columns = None if positions is None else positions.expand(len(tokens), -1)
         logits = evaluator.head(evaluator.states(evaluator.below(tokens, time), columns, time))
-        shown = tokens if columns is None else tokens.gather(1, columns)
-        return _carried(probabilities(logits).to(tokens.device), shown)
+        predicted = probabilities(logits).to(tokens.device)
+        if self.removes == "uniform":
+            return predicted
+        return _carried(predicted, tokens if columns is None else tokens.gather(1, columns))
 
     def rows_at_once(self, length: int) -> int | None:
         """Rows per batch on the CPU, limited by its caches or by the KV cache; on other devices `batch`."""

@@ -34,6 +34,7 @@ from unmask.networks.training.directory import alone, check_unused
 from unmask.networks.training.distributed import World, world
 from unmask.networks.training.journal import Journal
 from unmask.networks.training.learner import Learner
+from unmask.networks.training.noising import Noisy, clean_distributions, draw_noise, noisy_nats
 from unmask.networks.training.objectives import (
     Masks,
     causal_nats,
@@ -63,7 +64,7 @@ class Part(NamedTuple):
 
     tokens: Tensor  # (B, L)
     size: int  # tokens that count: the sum of |x|
-    masks: Masks | None  # None for an AR model
+    masks: Masks | Noisy | None  # None for an AR model
     most: int  # largest number of hidden positions in a row
     distributions: Tensor | None  # (B, most, V), for an AR model (B, L, V); None if the tokens are the targets
 
@@ -136,6 +137,9 @@ class Training:
         arguments.whole("prompt_length", recipe.prompt_length, 0, shape.length - 1, left)
         if recipe.prompt_length and isinstance(source, Text):
             raise UnmaskError("prompt_length is set; only languages have prompts. Leave it out for a text")
+        if shape.noise == "uniform" and (recipe.spread or recipe.sampling_steps is not None):
+            problem = "spread is set" if recipe.spread else "sampling_steps is set"
+            raise UnmaskError(f"{problem}, which needs masks; the noise is uniform. Leave it out, or use noise mask")
         self.mine = here.part(recipe.batch)
         self.parts = conditions.parts(self.mine.stop - self.mine.start, shape.length, here.device)
         self.threads = conditions.threads_of(shape, here.device)
@@ -145,7 +149,7 @@ class Training:
             fit = Fit(source, shape.length) if isinstance(source, Language) else None
             self.delta = deltas(recipe.schedule, recipe.sampling_steps, fit)
         self.examples = _examples(source, shape.length, recipe)
-        self.judge = _judge(source, self.examples.held_out(HELD_OUT), recipe, shape.causal)
+        self.judge = _judge(source, self.examples.held_out(HELD_OUT), recipe, shape)
         self.learner = Learner(shape, recipe, here.device)
         self.network = here.share(self.learner.trunk)
         self.journal = Journal(directory, conditions.tensorboard and here.first, conditions.say if here.first else None)
@@ -164,7 +168,7 @@ class Training:
 
     def go(self) -> Trained:
         """Train to the end."""
-        label = f"training {self.shape.kind.upper()}"
+        label = f"training {self.shape.title}"
         track = progress.track(label, self.recipe.steps) if self.here.first else nullcontext(_silent)
         try:
             with torch_threads(self.threads), track as advance:
@@ -226,7 +230,7 @@ class Training:
         for _ in self.learn(steps):
             if self.step % look == 0 or self.step in reports:
                 self._look()
-                progress.rename(f"training {self.shape.kind.upper()}, loss {self.loss:.4f}")
+                progress.rename(f"training {self.shape.title}, loss {self.loss:.4f}")
                 if self.here.first and self.step in reports:
                     rate, validation = self.recipe.rate_at(self.step - 1), self.judge(self.learner.average)
                     if not math.isfinite(validation.loss.value):
@@ -249,30 +253,32 @@ class Training:
         tokens = self.examples.rows(first, rows)
         sizes = self.source.sizes(tokens)
         rng = Randomness(self.recipe.seed, torch.arange(first, first + rows))
-        masks = None
-        if not self.shape.causal:
-            prompt = self.recipe.prompt_length
+        masks: Masks | Noisy | None = None
+        prompt = self.recipe.prompt_length
+        if self.shape.noise == "uniform":
+            masks = draw_noise(rng, self.recipe.batch, tokens, self.shape.vocabulary, prompt)
+        elif not self.shape.causal:
             masks = draw_masks(rng, self.recipe.batch, self.shape.length, self.delta, prompt)
             if spread := self.recipe.spread_at(step):
                 masks = spread_out(masks, rng, spread, self.recipe.run, prompt)
         parts = []
         for which in torch.arange(rows).chunk(self.parts):
-            own = None if masks is None else Masks(*(part[which] for part in masks))
-            most = self.shape.length if own is None else int(own.counts.max())
+            own = None if masks is None else masks.select(which)
+            most = int(own.counts.max()) if isinstance(own, Masks) else self.shape.length
             parts.append(
                 Part(tokens[which], int(sizes[which].sum()), own, most, self._distributions(tokens[which], own, most))
             )
         return parts
 
-    def _distributions(self, tokens: Tensor, masks: Masks | None, most: int) -> Tensor | None:
+    def _distributions(self, tokens: Tensor, masks: Masks | Noisy | None, most: int) -> Tensor | None:
         if self.recipe.targets == "tokens":
             return None
         assert isinstance(self.source, Language)
-        return (
-            next_distributions(self.source, tokens)
-            if masks is None
-            else hidden_distributions(self.source, tokens, masks, most)
-        )
+        if masks is None:
+            return next_distributions(self.source, tokens)
+        if isinstance(masks, Noisy):
+            return clean_distributions(self.source, masks)
+        return hidden_distributions(self.source, tokens, masks, most)
 
     def _learn(self, batch: list[Part]) -> None:
         """Apply one step: the gradient of the nats of the whole batch, per token."""
@@ -294,8 +300,10 @@ class Training:
         distributions = None if part.distributions is None else part.distributions.to(device, non_blocking=True)
         if part.masks is None:
             return causal_nats(self.network, self.shape.vocabulary, tokens, distributions, self.recipe.prompt_length)
-        masks = Masks(*(column.to(device, non_blocking=True) for column in part.masks))
-        how = (part.most, not self.shape.time_free, distributions, self.recipe.prompt_length)
+        masks, timed = part.masks.to(device), not self.shape.time_free
+        if isinstance(masks, Noisy):
+            return noisy_nats(self.network, tokens, masks, timed, distributions)
+        how = (part.most, timed, distributions, self.recipe.prompt_length)
         return masked_nats(self.network, self.shape.vocabulary, tokens, masks, *how)
 
     def _look(self) -> None:
@@ -344,8 +352,9 @@ def _examples(source: Source, length: int, recipe: Recipe) -> Examples | Windows
     return Examples(source, length, recipe.seed, recipe.samples)
 
 
-def _judge(source: Source, tokens: Tensor, recipe: Recipe, causal: bool) -> HeldOut:
-    how = (recipe.seed, causal, recipe.prompt_length)
+def _judge(source: Source, tokens: Tensor, recipe: Recipe, shape: Shape) -> HeldOut:
+    symbols = shape.vocabulary if shape.noise == "uniform" else None
+    how = (recipe.seed, shape.causal, recipe.prompt_length, symbols)
     return HeldOut(tokens, *how) if isinstance(source, Text) else Judge(source, tokens, *how)
 
 

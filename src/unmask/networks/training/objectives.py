@@ -56,6 +56,12 @@ class Masks(NamedTuple):
     counts: Tensor  # (B), at least 1
     time: Tensor  # (B): the corresponding time, for networks that have it as an input
 
+    def select(self, rows: Tensor | slice) -> Masks:
+        return Masks(*(part[rows] for part in self))
+
+    def to(self, device: torch.device) -> Masks:
+        return Masks(*(part.to(device, non_blocking=True) for part in self))
+
     def hide(self, tokens: Tensor, mask: int) -> Tensor:
         """Tokens (B, L) with the mask at hidden positions."""
         ranks = torch.empty_like(self.order).scatter_(1, self.order, self._places.expand_as(self.order))
@@ -134,14 +140,14 @@ def masked_nats(
     columns = masks.order[:, :most]
     logits = network(masks.hide(tokens, mask), columns, masks.time.float() if timed else None)
     targets = tokens.gather(1, columns) if distributions is None else distributions
-    return (tokens.shape[1] - prompt) * masks.mean(_surprise(logits, targets))
+    return (tokens.shape[1] - prompt) * masks.mean(surprise(logits, targets))
 
 
 def causal_nats(
     network: Network, start: int, tokens: Tensor, distributions: Tensor | None = None, prompt: int = 0
 ) -> Tensor:
     """(B): sum of -log p(x_j | x_<j) after the prompt; with distributions (B, L, V), its expectation over x_j."""
-    return _surprise(network(follows(tokens, start)), tokens if distributions is None else distributions)[
+    return surprise(network(follows(tokens, start)), tokens if distributions is None else distributions)[
         :, prompt:
     ].sum(1)
 
@@ -166,7 +172,7 @@ def next_distributions(language: Language, tokens: Tensor) -> Tensor:
     return distributions.view(rows, length, -1).to(torch.float32)
 
 
-def _surprise(logits: Tensor, truth: Tensor) -> Tensor:
+def surprise(logits: Tensor, truth: Tensor) -> Tensor:
     """-log p(truth) (B, A) from logits (B, A, V), at least in float32; its expectation if truth is (B, A, V)."""
     logits = logits if logits.dtype == torch.float64 else logits.float()
     return functional.cross_entropy(logits.flatten(0, 1), truth.flatten(0, 1), reduction="none").view(truth.shape[:2])

@@ -114,6 +114,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
     "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
 }
+UNSPREAD = {"spread": 0.0, "run": 1}  # uniform noise has no masks
 OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # an AR model learns from every position
     ("quick", "ar"): {"steps": 800, "run": 1},
     ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
@@ -122,14 +123,14 @@ OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # an AR model learns from ev
 }
 
 
-def recipe(name: str, kind: str = "mdm", **changes: Any) -> Recipe:
-    """Recipe of a preset for a kind of network; a change of None keeps the value of the preset.
+def recipe(name: str, kind: str = "mdm", noise: str = "mask", **changes: Any) -> Recipe:
+    """Recipe of a preset for a kind of network and its noise; a change of None keeps the value of the preset.
 
     `epochs`, the number of passes over a fixed set, is used if `steps` is not given.
     """
     if name not in RECIPES:
         raise unknown("preset of a network", name, RECIPES)
-    entries = RECIPES[name] | OF_KIND.get((name, kind), {})
+    entries = RECIPES[name] | OF_KIND.get((name, kind), {}) | (UNSPREAD if noise == "uniform" else {})
     entries |= {entry: value for entry, value in changes.items() if value is not None}
     epochs = entries.pop("epochs", None)
     if epochs is not None and "steps" not in entries:

@@ -1,12 +1,12 @@
 """Validation: the loss of a network on held-out sequences, in nats per token, next to the exact entropy.
 
-The loss of the ideal denoiser on the same sequences and masks is a control variate. Its expectation is the entropy,
+The loss of the ideal denoiser on the same sequences and masks, or noise, is a control variate. Its expectation is the entropy,
 since every order of an ideal any-order model gives q(x) (theory.md 1). So
 
     loss = H(q)/|x| + mean of (the network's nats - the ideal's nats)/|x|
 
 has the same expectation as the plain loss and little of its noise: only the noise of the learning error. A text has no
-known ideal denoiser, so its validation is the plain loss.
+known ideal denoiser, so its validation is the plain loss. Under uniform noise the loss here is the NELBO (noising.py).
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.core.estimates import Estimate, mean
+from unmask.ideal import UniformIdeal
 from unmask.languages import Language
 from unmask.networks.model.trunk import Trunk
 from unmask.networks.training.data import HELD_OUT
+from unmask.networks.training.noising import Noisy, alone, draw_noise, nelbo
 from unmask.networks.training.objectives import Masks, causal_nats, draw_masks, masked_nats
 
+BLOCK = 256  # rows whose exact predictions are in memory at once
 TOKENS = {"cpu": 2**12, "cuda": 2**17}  # evaluated at once
 POSTERIOR_BYTES = 2**26  # bytes of the posteriors of the ideal denoiser in memory at once
 LEAST = 1e-12  # nats per token: a language of one sequence has entropy 0, and the relative excess would be infinite
@@ -42,13 +45,20 @@ class Validation(NamedTuple):
 
 
 class HeldOut:
-    """The plain loss on held-out sequences (rows, L), with the same masks at every call."""
+    """The plain loss on held-out sequences (rows, L), with the same masks at every call.
 
-    def __init__(self, tokens: Tensor, seed: int, causal: bool, prompt: int = 0) -> None:
-        self.tokens, self.causal, self.prompt = tokens, causal, prompt
+    symbols: the V of uniform noise, in place of masks.
+    """
+
+    def __init__(self, tokens: Tensor, seed: int, causal: bool, prompt: int = 0, symbols: int | None = None) -> None:
+        self.tokens, self.prompt = tokens, prompt
         rows, length = tokens.shape
         rng = Randomness(seed, HELD_OUT + torch.arange(rows))
-        self.masks = None if causal else draw_masks(rng, rows, length, prompt=prompt)
+        self.masks: Masks | Noisy | None = None
+        if symbols is not None:
+            self.masks = draw_noise(rng, rows, tokens, symbols, prompt)
+        elif not causal:
+            self.masks = draw_masks(rng, rows, length, prompt=prompt)
 
     @property
     def padding(self) -> float:
@@ -74,9 +84,14 @@ class HeldOut:
         tokens, symbols = self.tokens[rows].to(trunk.device), trunk.shape.vocabulary
         if self.masks is None:
             nats = causal_nats(trunk, symbols, tokens, prompt=self.prompt)
+        elif isinstance(self.masks, Noisy):
+            noisy = self.masks.select(rows)
+            level = None if trunk.shape.time_free else noisy.level.to(trunk.device)
+            full = trunk(noisy.tokens.to(trunk.device), None, level).double().softmax(-1)
+            nats = nelbo(alone(full.cpu(), noisy), self.tokens[rows], noisy)
         else:
-            masks = Masks(*(part[rows].to(trunk.device) for part in self.masks))
-            most = int(self.masks.counts[rows].max())
+            masks = self.masks.select(rows).to(trunk.device)
+            most = int(masks.counts.max())
             timed = not trunk.shape.time_free
             nats = masked_nats(trunk, symbols, tokens, masks, most, timed, prompt=self.prompt)
         return nats.double().cpu()
@@ -85,8 +100,16 @@ class HeldOut:
 class Judge(HeldOut):
     """The loss paired with the exact denoiser; tokens of a prompt count with their entropy."""
 
-    def __init__(self, language: Language, tokens: Tensor, seed: int, causal: bool, prompt: int = 0) -> None:
-        super().__init__(tokens, seed, causal, prompt)
+    def __init__(
+        self,
+        language: Language,
+        tokens: Tensor,
+        seed: int,
+        causal: bool,
+        prompt: int = 0,
+        symbols: int | None = None,
+    ) -> None:
+        super().__init__(tokens, seed, causal, prompt, symbols)
         self.language, self.sizes = language, language.sizes(tokens)
 
     @property
@@ -109,6 +132,9 @@ class Judge(HeldOut):
             places = torch.arange(self.tokens.shape[1])
             shown = torch.where(places < self.prompt, self.tokens, self.language.vocabulary)
             return -self.language.log_prob(self.tokens, shown)
+        if isinstance(self.masks, Noisy):
+            blocks = torch.arange(len(self.tokens)).split(BLOCK)
+            return torch.cat([self._ideal_of(rows, self.masks.select(rows)) for rows in blocks])
         tokens, places = self.tokens, self.masks.order
         contexts = self.masks.hide(tokens, self.language.vocabulary)
         block = max(1, POSTERIOR_BYTES // (8 * tokens.shape[1] * self.language.vocabulary))
@@ -119,6 +145,10 @@ class Judge(HeldOut):
             for rows in (slice(begin, begin + block) for begin in range(0, len(tokens), block))
         ]
         return (tokens.shape[1] - self.prompt) * self.masks.mean(-torch.cat(probabilities).squeeze(2).log())
+
+    def _ideal_of(self, rows: Tensor, noisy: Noisy) -> Tensor:
+        r = UniformIdeal(self.language).posterior(noisy.tokens, time=noisy.level, known=noisy.known)
+        return nelbo(r, self.tokens[rows], noisy)
 
     def __call__(self, trunk: Trunk) -> Validation:
         a_token = (self.nats(trunk) - self._ideal) * self.padding / self.tokens.shape[1]
