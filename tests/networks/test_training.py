@@ -80,6 +80,7 @@ CASES = {
     "muon": (shape(), replace(BRIEF, optimiser="muon", weight_decay=0.1)),
     "posterior, muon": (shape(time_free=False), replace(BRIEF, targets="posterior", optimiser="muon", spread=0.8)),
     "posterior, ar": (shape("ar"), replace(BRIEF, targets="posterior")),
+    "uniform noise": (shape(time_free=False, noise="uniform"), replace(BRIEF, targets="posterior", optimiser="muon")),
     "no average": (shape(), replace(BRIEF, average=0.0, weight_decay=0.1)),
 }
 

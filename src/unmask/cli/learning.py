@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unmask.cli.options import Answer, Count, Counts, Named
 
 if TYPE_CHECKING:
+    from unmask.core.estimates import Estimate
     from unmask.diagnosis.decomposition import Blame
-    from unmask.diagnosis.learning import Learning
+    from unmask.diagnosis.learning import AtNoise, Learning
+    from unmask.languages import Language
+    from unmask.networks import Network
 
+SCHEDULE = "geometric(last=0.000001)"  # of uniform noise
 STEPS = (4, 8, 16, 32, 64)
 
 
@@ -44,6 +48,11 @@ def command(
     the exact denoiser has too, and the learning error. An AR model needs one step
     per token and has learning errors only.
 
+    For a network of uniform noise the learning error is KL(exact || network) at all
+    positions, by the fraction of noise. `keeping` is the probability of a replaced
+    token, next to that of the exact denoiser. SER is that of
+    uniform-ancestral with the schedule geometric(last=0.000001).
+
     Args:
         model: Directory of a network of `unmask train`.
         language: Language to compare with. (default: the language that the network was trained on)
@@ -59,6 +68,8 @@ def command(
     from unmask.networks import Network
 
     trunk, exact, label, size = models.read(model, device, language, length)
+    if trunk.shape.noise == "uniform":
+        return _of_uniform_noise(model, Network(trunk), exact, label, size, steps or STEPS, rows, contexts, seed)
     causal = trunk.shape.causal
     network = Network(ar=trunk) if causal else Network(trunk)
     known = of_language(network, exact, size, rows=contexts, seed=seed, causal=causal)
@@ -70,6 +81,44 @@ def command(
     about = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}
     about |= {"learning": [known.to_dict(), visited.to_dict()], "errors": [error.to_dict() for error in errors]}
     return Answer(about, lambda: _print(trunk.shape.kind, label, (known, visited), errors))
+
+
+def _of_uniform_noise(
+    model: Path,
+    network: Network,
+    exact: Language,
+    label: str,
+    length: int,
+    steps: Sequence[int],
+    rows: int,
+    contexts: int,
+    seed: int,
+) -> Answer:
+    from unmask.cli.output import show_grid
+    from unmask.diagnosis.decomposition import blame_uniform
+    from unmask.diagnosis.learning import by_noise
+
+    known = by_noise(network, exact, length, rows=contexts, seed=seed)
+    errors = blame_uniform(network, exact, length, SCHEDULE, steps, rows=rows, seed=seed)
+
+    def text() -> None:
+        title = (
+            f"network of uniform noise on {label}: learning error in nats per position, and keeping of replaced tokens"
+        )
+        lines = [[f"{one.noise:.1%}", _spread(one.nats), f"{one.largest:.3g}", *_keeping(one)] for one in known]
+        show_grid(title, ["noise", "mean", "maximum", "keeping", "exact"], lines)
+        heads = ["N", "model calls", "SER", "sampling", "learning"]
+        show_grid("SER: sampling error and learning error", heads, [_error(error) for error in errors])
+
+    about = {"model": str(model), "kind": "uniform noise", "language": label, "length": length}
+    about |= {"learning": [one.to_dict() for one in known], "errors": [error.to_dict() for error in errors]}
+    return Answer(about, text)
+
+
+def _keeping(one: AtNoise) -> list[str]:
+    if one.keeping is None or one.keeping_exact is None:
+        return ["-", "-"]
+    return [_spread(one.keeping), f"{one.keeping_exact:.3g}"]
 
 
 def _print(kind: str, label: str, learned: Sequence[Learning], errors: Sequence[Blame]) -> None:
@@ -95,13 +144,19 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [spread, f"{row['quantile']:.3g}", f"{row['largest']:.3g}"]
 
 
+def _spread(estimate: Estimate) -> str:
+    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
+
+
 def _error(error: Blame) -> list[str]:
-    return [
+    columns = [
         "AR" if error.steps is None else str(error.steps),
         f"{error.model_calls:.4g}",
         str(error.ser),
         f"{error.ser_sampling.value:.4g}",
         f"{error.ser_learning.value:+.4f} [{error.ser_learning.low:+.4f}, {error.ser_learning.high:+.4f}]",
-        f"x {error.ter_sampling.value:.4f}",
-        f"x {error.ter_learning.value:.4f} [{error.ter_learning.low:.4f}, {error.ter_learning.high:.4f}]",
     ]
+    if error.ter_sampling is None or error.ter_learning is None:
+        return columns
+    low, high = error.ter_learning.low, error.ter_learning.high
+    return [*columns, f"x {error.ter_sampling.value:.4f}", f"x {error.ter_learning.value:.4f} [{low:.4f}, {high:.4f}]"]

@@ -179,6 +179,9 @@ def _of_language(
         read = models.read(model, "auto", language, length)
         if read.trunk.shape.causal:
             raise UnmaskError(f"{model} is an AR network, which needs one step per token; expected an MDM")
+        if read.trunk.shape.noise == "uniform":
+            problem = f"{model} is a network of uniform noise, whose plan is not known; expected an MDM"
+            raise UnmaskError(f"{problem}. Measure it with `unmask model learning`")
         if metric == "ser":
             problem = "the SER of a trained network cannot be predicted"
             raise UnmaskError(f"{problem}. Measure it with `unmask model learning`, or add --metric ter")

@@ -28,6 +28,15 @@ def checked(denoiser: object) -> Denoiser:
     return denoiser
 
 
+def removing(denoiser: Denoiser, noise: Noise, what: str) -> None:
+    """Check that a denoiser removes this kind of noise, which `what` is about."""
+    if denoiser.removes != noise:
+        problem = (
+            f"{what} needs a denoiser that removes {noise} noise; {denoiser.name} removes {denoiser.removes} noise"
+        )
+        raise UnmaskError(f"{problem}. Pass another denoiser")
+
+
 class Denoiser:
     """p_theta(x_j | x_R): predicts hidden positions from the revealed ones.
 

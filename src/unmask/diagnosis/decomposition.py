@@ -3,7 +3,8 @@
     SER = SER of the exact denoiser, same random seed          + the rest, the learning error
     log TER <= H(q)/L + E KL(q || p_order)/L of the schedule   + sum_k delta_k h_KL(p_k)/L, the learning error
 
-An exact AR model makes no errors, so all errors of an AR model are learning errors.
+Under uniform noise only SER is decomposed. An exact AR model makes no errors, so all errors of an AR model are learning
+errors.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Blame:
     ser: Estimate
     ser_sampling: Estimate  # SER of the exact denoiser
     ser_learning: Estimate  # the difference, on the same rows
-    ter_sampling: Estimate  # bound of TER / TER of the language: 1 without error
-    ter_learning: Estimate  # factor of the learning error
+    ter_sampling: Estimate | None  # bound of TER / TER of the language: 1 without error; None under uniform noise
+    ter_learning: Estimate | None  # factor of the learning error
     generative_perplexity: Estimate | None
 
     __repr__ = as_table
@@ -68,6 +69,25 @@ def blame(
     return results
 
 
+def blame_uniform(
+    denoiser: Denoiser,
+    language: Language,
+    length: int,
+    schedule: str,
+    steps: Sequence[int],
+    *,
+    rows: int = 1000,
+    seed: int = 0,
+) -> list[Blame]:
+    """Decompose the SER of `uniform-ancestral` at each number of steps."""
+    how: dict[str, Any] = {"sampler": "uniform-ancestral", "schedule": schedule, "length": length}
+    results = []
+    for count in steps:
+        ours, theirs = (generate(one, steps=count, rows=rows, seed=seed, **how) for one in (denoiser, language))
+        results.append(_one(count, ours, theirs, language, None, None))
+    return results
+
+
 def blame_ar(
     denoiser: Denoiser, language: Language, length: int, *, learning: Learning, rows: int = 1000, seed: int = 0
 ) -> Blame:
@@ -81,8 +101,8 @@ def _one(
     ours: Generation,
     theirs: Generation | None,
     language: Language,
-    sampling: Estimate,
-    learning: Estimate,
+    sampling: Estimate | None,
+    learning: Estimate | None,
 ) -> Blame:
     measured = metrics.rows(ours, language)
     exact, rest = exactly(0.0), measured.ser

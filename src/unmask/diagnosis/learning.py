@@ -8,12 +8,16 @@ mean f_KL(k) is exactly the contribution of learning to the NELBO of any schedul
     NELBO_N(p_theta) - NELBO_N(q) = sum_k delta_k h_KL(p_k),   h_KL(u) = L sum_k Binom(L-1, u)(k) f_KL(k)
 
 and for an AR model, whose contexts are prefixes, the sum over positions is KL(q || p_theta).
+
+Under uniform noise `by_noise` compares q(x_i | y) at all positions of noisy tokens y, at several levels. Near clean the
+network must know a wrong token among its neighbors: `keeping` is the probability that it gives to a token that the
+noise has replaced. The exact denoiser keeps such a token if it fits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,24 +25,29 @@ import torch
 from torch import Tensor
 
 from unmask.core import progress
+from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean
 from unmask.core.memory import fits
 from unmask.core.shown import Shown
 from unmask.denoisers import Denoiser
-from unmask.denoisers.denoiser import checked
+from unmask.denoisers.denoiser import checked, removing
+from unmask.denoisers.marginals import as_marginals
+from unmask.denoisers.noise import emitted
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
 from unmask.generation import generate
 from unmask.generation.teaching import read
-from unmask.ideal import Ideal
+from unmask.ideal import Ideal, UniformIdeal
 from unmask.languages import Language, LanguageLike, load
 from unmask.theory.curves import weights
 
 QUANTILE = 0.99
 BINS = 8
 LOOKS = 16  # contexts per row
+COPIES = 4  # noisy ones per row and level
 ROWS_AT_ONCE = 64
 LANGUAGE = "of the language"
+NOISES = (0.9, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)  # 1 - a, most of them near clean
 Contexts = Callable[[slice], tuple[Tensor, Tensor]]  # for some rows: contexts (C, L), and the row (C) of each
 
 
@@ -108,20 +117,90 @@ class Learning(Shown):
         return self._ratio(weight).map(lambda nats: nats * self.length)
 
     def _ratio(self, weight: Tensor) -> Estimate:
-        """Weighted mean over positions (P): a ratio of sums over rows, since only rows are independent."""
-        rows = int(self.row.max()) + 1
-        weights = torch.zeros(rows, dtype=torch.float64).index_add_(0, self.row, weight)
-        total = torch.zeros(rows, dtype=torch.float64).index_add_(0, self.row, weight * self.nats)
-        if not bool(weights.any()):
-            raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
-        value = float(total.sum() / weights.sum())
-        met = weights > 0
-        errors = (total - value * weights)[met] / weights[met].mean()
-        return mean(errors, method="ratio of sums over rows").map(lambda error: value + error)
+        return ratio(self.nats, weight, self.row)
 
     def _between(self, low: float, high: float) -> Tensor:
         hidden = 1 - self.revealed / self.length
         return (hidden > low) & (hidden <= high)
+
+
+def ratio(values: Tensor, weight: Tensor, row: Tensor) -> Estimate:
+    """Weighted mean over positions (P) of rows (P): a ratio of sums over rows, since only rows are independent."""
+    rows = int(row.max()) + 1
+    weights = torch.zeros(rows, dtype=torch.float64).index_add_(0, row, weight)
+    total = torch.zeros(rows, dtype=torch.float64).index_add_(0, row, weight * values)
+    if not bool(weights.any()):
+        raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
+    value = float(total.sum() / weights.sum())
+    met = weights > 0
+    errors = (total - value * weights)[met] / weights[met].mean()
+    return mean(errors, method="ratio of sums over rows").map(lambda error: value + error)
+
+
+@dataclass(frozen=True)
+class AtNoise(Shown):
+    """The learning error at one level of uniform noise, 1 - a."""
+
+    noise: float
+    nats: Estimate  # KL(q(x_i | y) || p(x_i | y)), a mean over all positions
+    largest: float
+    keeping: Estimate | None  # mean probability of a replaced token; None if the noise replaced none
+    keeping_exact: float | None  # the same of the exact denoiser
+
+    def __repr__(self) -> str:
+        return f"<AtNoise {self.noise:g}: {self.nats} nats>"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def by_noise(
+    denoiser: Denoiser, language: LanguageLike, length: int, *, rows: int = 200, looks: int = COPIES, seed: int = 0
+) -> list[AtNoise]:
+    """Learning error under uniform noise at each of NOISES, for `looks` noisy copies of each row x ~ q."""
+    language = load(language)
+    removing(checked(denoiser), "uniform", "the learning error by noise")
+    clean = language.sample(rows, length, seed=seed)
+    levels = []
+    with progress.track("learning error", len(NOISES)) as advance:
+        for noise in NOISES:
+            levels.append(_at_noise(denoiser, language, clean, noise, looks, seed))
+            advance(1)
+    return levels
+
+
+def _at_noise(denoiser: Denoiser, language: Language, clean: Tensor, noise: float, looks: int, seed: int) -> AtNoise:
+    exact = UniformIdeal(language).full()
+    nats, ours, theirs, replaced = [], [], [], []
+    for look in range(looks):
+        rng, shape = Randomness(seed, torch.arange(len(clean))), clean.shape
+        fresh = (rng.grid(Stream.RESIDUAL, shape[1], look) * language.vocabulary).long()
+        noisy = torch.where(rng.grid(Stream.ACCEPT, shape[1], look) < noise, fresh, clean)
+        level = torch.full((len(clean),), 1 - noise, dtype=torch.float64)
+        truth, guess = exact.posterior(noisy, time=level), full_posterior(denoiser, noisy, level)
+        nats.append(divergence(truth, guess))
+        own = noisy.unsqueeze(2)
+        ours.append(guess.gather(2, own).squeeze(2))
+        theirs.append(truth.gather(2, own).squeeze(2))
+        replaced.append(noisy != clean)
+    row = torch.arange(len(clean)).repeat_interleave(clean.shape[1]).repeat(looks)
+    loss, wrong = torch.cat(nats).flatten(), torch.cat(replaced).flatten().double()
+    mean_of = ratio(loss, torch.ones_like(loss), row)
+    if not bool(wrong.any()):
+        return AtNoise(noise, mean_of, float(loss.max()), None, None)
+    keeping, exactly = (ratio(torch.cat(each).flatten(), wrong, row) for each in (ours, theirs))
+    return AtNoise(noise, mean_of, float(loss.max()), keeping, exactly.value)
+
+
+def full_posterior(denoiser: Denoiser, noisy: Tensor, level: Tensor) -> Tensor:
+    """(B, L, V): q(x_i | y) from noisy tokens (B, L) at levels (B), by a denoiser of either view."""
+    engine = denoiser.engine(noisy.clone(), torch.full_like(noisy, denoiser.vocabulary))
+    rows, positions = torch.ones_like(noisy).nonzero(as_tuple=True)
+    answer = as_marginals(engine.at(rows, positions, None if denoiser.time_free else level)).dense().double()
+    if engine.hollow:
+        answer = emitted(answer, noisy.flatten(), level[rows])
+        answer = answer / answer.sum(1, keepdim=True)
+    return answer.view(*noisy.shape, -1)
 
 
 def of_language(
@@ -140,6 +219,7 @@ def of_language(
     checked(denoiser)
     if causal:
         return _of_prefixes(denoiser, language, tokens, LANGUAGE)
+    removing(denoiser, "mask", "the learning error by hidden positions")
     revealed = revealed_counts(rows, length, looks, seed)
 
     def contexts(part: slice) -> Tensor:

@@ -28,7 +28,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, as_marginals
-from unmask.denoisers.denoiser import checked
+from unmask.denoisers.denoiser import checked, removing
 from unmask.diagnosis.contexts import hidden_places, revealed_counts
 from unmask.generation.start import start as starting
 from unmask.kernels.machine import Floats
@@ -120,6 +120,7 @@ def loss_curve(
         given = torch.full_like(samples, denoiser.vocabulary)
     rows, _, start, valid = starting(denoiser, given, None, None)
     truth, targets = _truth(denoiser, samples, start, valid)
+    removing(denoiser, "mask", "the loss curve")
     length = targets.shape[1]
     revealed = revealed_counts(rows, length, looks, seed)
     looks = revealed.shape[1]

@@ -201,7 +201,9 @@ class Trunk(nn.Module):
         return self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, columns))
 
     def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
-        condition = None if self.time is None else self.time(depth(time) if self.shape.noise == "uniform" else time)
+        if time is not None and self.shape.noise == "uniform":
+            time = depth(time)
+        condition = None if self.time is None else self.time(time)
         if reach is not None and reach.places is not None:
             return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
         first = 0 if reach is None else reach.first

@@ -99,9 +99,7 @@ class Network(Denoiser):
         evaluator = self._masked(tokens.shape[1])
         if self.removes == "uniform" and bool((tokens == self.vocabulary).any()):
             problem = f"{self.name} removes uniform noise, and some tokens are masks"
-            raise UnmaskError(
-                f"{problem}; expected tokens 0 to {self.vocabulary - 1}. Put random tokens in their place"
-            )
+            raise UnmaskError(f"{problem}; expected tokens 0 to {self.vocabulary - 1}. Replace them by random tokens")
         columns = None if positions is None else positions.expand(len(tokens), -1)
         logits = evaluator.head(evaluator.states(evaluator.below(tokens, time), columns, time))
         predicted = probabilities(logits).to(tokens.device)

@@ -10,6 +10,7 @@ from unmask.networks.training.data import training_size
 from unmask.networks.training.recipe import Recipe
 
 KINDS = {"mdm": "masked diffusion model", "ar": "autoregressive model"}
+UNIFORM = "diffusion model of uniform noise"
 OPTIMISERS = {"adamw": "AdamW", "muon": "Muon for the matrices, AdamW for the rest"}
 AUTO = {"mdm": "AutoModelForMaskedLM", "ar": "AutoModelForCausalLM"}
 
@@ -73,9 +74,9 @@ def card(
     rows |= {"weights": f"moving average, decay {recipe.average:g}" if recipe.average else "last step"}
     rows |= {"seed": str(recipe.seed)}
     return CARD.format(
-        tag="masked-diffusion" if shape.kind == "mdm" else "autoregressive",
-        kind=shape.kind.upper(),
-        long_kind=KINDS[shape.kind],
+        tag="autoregressive" if shape.causal else {"mask": "masked-diffusion"}.get(shape.noise, "uniform-diffusion"),
+        kind=shape.title[0].upper() + shape.title[1:],
+        long_kind=KINDS[shape.kind] if shape.noise == "mask" else UNIFORM,
         source=TEXT if is_text else LANGUAGE,
         label=label,
         table=_table(("", ""), [(name, value) for name, value in rows.items()]),
@@ -95,6 +96,8 @@ def _objective(shape: Shape, recipe: Recipe) -> str:
 def _loss(shape: Shape, recipe: Recipe) -> str:
     if shape.kind == "ar":
         return "the next token"
+    if shape.noise == "uniform":
+        return f"cross-entropy of clean tokens at levels of noise{'' if shape.time_free else ', which are an input'}"
     timed = "" if shape.time_free else ", with time as an input"
     if recipe.sampling_steps is None:
         return f"NELBO in continuous time{timed}"

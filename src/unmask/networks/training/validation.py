@@ -1,7 +1,7 @@
 """Validation: the loss of a network on held-out sequences, in nats per token, next to the exact entropy.
 
-The loss of the ideal denoiser on the same sequences and masks, or noise, is a control variate. Its expectation is the entropy,
-since every order of an ideal any-order model gives q(x) (theory.md 1). So
+The loss of the ideal denoiser on the same sequences and masks, or noise, is a control variate. Its expectation is the
+entropy, since every order of an ideal any-order model gives q(x) (theory.md 1). So
 
     loss = H(q)/|x| + mean of (the network's nats - the ideal's nats)/|x|
 

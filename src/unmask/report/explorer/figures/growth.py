@@ -1,4 +1,4 @@
-"""The steps and the model calls that an SER takes against the length, by sampler and schedule."""
+"""The steps and model calls that an SER takes against the length; SER of trained networks of both kinds of noise."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from unmask.core.estimates import Estimate
 from unmask.report.explorer.figure import FEW, HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
 from unmask.report.explorer.figures.steps import samplers
 from unmask.report.frame import GREY, INK
-from unmask.report.results import Point, Results
+from unmask.report.results import IDEAL, TRAINED, Point, Results
 
 MEASURE = "steps_for_ser"
 TARGETS = ("0.5", "0.1", "0.01")
 PLAIN = "linear"
 LOOKS = (INK, *FEW, GREY)  # of masks, then of the others
 MASKS, UNIFORM = "ancestral", "uniform-ancestral"
+NOISES = {MASKS: "masks", UNIFORM: "uniform noise"}
+LOOK_OF = {TRAINED: [1, 0], IDEAL: [5, 4]}
 
 
 def label(point: Point) -> str:
     """The sampler, and its schedule if it is not the linear one of masks."""
-    names = {MASKS: "masks", UNIFORM: "uniform noise"}
-    name = names.get(point["sampler"]) or str(point["sampler"])
+    name = NOISES.get(point["sampler"]) or str(point["sampler"])
     return name if point["schedule"] == PLAIN and point["sampler"] != UNIFORM else f"{name}, {point['schedule']}"
 
 
@@ -104,6 +105,43 @@ def draw(results: Results, what: Shown) -> Any:
 DRAWN = {what: partial(draw, what=what) for what in (STEPS, CALLS, DISTANCE)}
 
 
+def learned(results: Results) -> list[Row]:
+    """A row per language, N, noise and denoiser: SER."""
+    rows = []
+    for point in sorted(results.of("ser"), key=lambda p: (p["model"], p["model_calls"] or 0)):
+        if point["sampler"] not in NOISES or not point["model_calls"] or point["model"] not in LOOK_OF:
+            continue
+        about = {"of": point["of"], "series": f"{NOISES[point['sampler']]}, {point['model']}"}
+        about |= {"place": point["model_calls"], "model": point["model"], "noise": NOISES[point["sampler"]]}
+        about |= {name: point[name] for name in ("value", "low", "high")} | {"shown": str(Estimate.of_record(point))}
+        setting = f"N = {point['steps']}, {point['model_calls']:.4g} model calls"
+        rows.append(about | {"setting": setting, "at": point["number"], "kind": "mdm", "cost": "", "sample": ""})
+    return rows
+
+
+def draw_learned(results: Results) -> Any:
+    """Color: noise; dashes: the exact denoiser."""
+    x = alt.X("place:Q", title="model calls per sequence", axis=alt.Axis(format="~g", grid=False, tickCount=6))
+    x = x.scale(type="log", base=2, nice=False, padding=12)
+    y = alt.Y("value:Q", title="SER", axis=alt.Axis(format="%", tickCount=6)).scale(domain=[0, 1])
+    legend = alt.Legend(title=None, orient="bottom")
+    scale = alt.Scale(domain=list(NOISES.values()), range=[INK, FEW[0]])
+    colour = alt.Color("noise:N", scale=scale, legend=legend)
+    dash = alt.StrokeDash("model:N", legend=legend)
+    dash = dash.scale(domain=list(LOOK_OF), range=list(LOOK_OF.values()))
+    base = alt.Chart(ROWS)
+    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash, detail="series:N")
+    spread = base.transform_filter("datum.high > datum.low").mark_rule()
+    spread = spread.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+    dots = base.mark_point(filled=True, size=60).encode(x=x, y=y, color=colour, tooltip=tooltip())
+    return alt.layer(line, spread, dots).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+
+
+def _both(results: Results) -> bool:
+    """Whether both kinds of noise have trained networks and an exact denoiser."""
+    return len({row["series"] for row in learned(results)}) == len(NOISES) * len(LOOK_OF)
+
+
 def _figure(number: int, target: str, what: Shown) -> Figure:
     return Figure(
         name=f"growth-{target.partition('.')[2]}{what.suffix}",
@@ -118,4 +156,16 @@ def _figure(number: int, target: str, what: Shown) -> Figure:
     )
 
 
-FIGURES = [_figure(n, target, what) for n, (what, target) in enumerate(product(DRAWN, TARGETS))]
+FIGURES = [_figure(n, target, what) for n, (what, target) in enumerate(product(DRAWN, TARGETS))] + [
+    Figure(
+        name="growth-networks",
+        place=60,
+        options={"obeys": ("of",)},
+        title="SER of trained networks against model calls: masks and uniform noise",
+        under="dashed: the exact denoiser; what is above it is learning error",
+        caption="Networks of the same layers and as many training steps.",
+        draw=draw_learned,
+        needs=_both,
+        own=learned,
+    )
+]
