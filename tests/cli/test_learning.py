@@ -50,6 +50,23 @@ def test_an_mdm(run, trained):
     assert "x 1." in out
 
 
+def test_a_network_of_uniform_noise(run):
+    size = ("--length", 8, "--hidden", 8, "--heads", 1, "--steps", 20, "--batch", 16)
+    run("train", *LANGUAGE, "--noise", "uniform", *size, "--device", "cpu", "--out", "out")
+    ran = run("model", "learning", "out", "--steps", 2, 8, *BRIEF, "--json")
+    assert (ran.code, ran.result["kind"]) == (0, "uniform noise")
+    assert [one["noise"] for one in ran.result["learning"]] == sorted(
+        (one["noise"] for one in ran.result["learning"]), reverse=True
+    )
+    for error in ran.result["errors"]:
+        assert error["ser"]["value"] == pytest.approx(error["ser_sampling"]["value"] + error["ser_learning"]["value"])
+        assert error["model_calls"] == error["steps"]
+    out = run("model", "learning", "out", "--steps", 2, *BRIEF).out
+    assert "learning error in nats per position" in out
+    plan = run("plan", "--model", "out", "--metric", "ter", "--target", 3).err
+    assert "out is a network of uniform noise, whose plan is not known; expected an MDM." in plan
+
+
 def test_an_ar_model(run, trained):
     ran = run("model", "learning", trained("ar"), *BRIEF, "--json")
     (error,) = ran.result["errors"]

@@ -55,6 +55,49 @@ def test_it_is_what_python_trains(run, kind):
     assert "paper-2gram(seed=2)" in Path("out/README.md").read_text()
 
 
+def test_uniform_noise_is_what_python_trains_and_generates_with_its_samplers(run):
+    ran = run("train", *SMALL, "--noise", "uniform", "--seed", 3, "--out", "out", "--json")
+    assert ran.code == 0
+    assert set(ran.result) == KEYS
+    language = languages.load("paper-2gram")
+    shape = preset("quick", "mdm", 8, length=8, hidden=16, layers=1, heads=2, time_free=False, noise="uniform")
+    how = recipe("quick", "mdm", "uniform", steps=10, batch=8, seed=3)
+    found = loop.train(language, shape, how, "python").to_dict()
+    for name in KEYS - MEASURED:
+        assert ran.result[name] == found[name]
+    made = run(
+        "generate", "--model", "out", "--sampler", "uniform-ancestral", "--steps", 3, "--rows", 4, "--out", "a.npy"
+    )
+    assert made.code == 0
+    traced = ("--sampler", "uniform-corrector", "--steps", 3, "--out", "trace.json")
+    assert run("play", "--model", "out", *traced).code == 0
+    assert (
+        run("generate", "--model", "out", "--sampler", "renoise", "--steps", 3, "--rows", 4, "--out", "c.npy").code == 0
+    )
+    refused = run("generate", "--model", "out", "--steps", 3, "--rows", 4, "--out", "d.npy").err
+    assert "sampler ancestral removes mask noise, and Network removes uniform noise; expected the same. Use" in refused
+    run("train", *SMALL, "--noise", "uniform", "--untimed", "--out", "untimed")
+    assert networks.load("untimed", "cpu").shape.time_free
+    assert run("train", "--out", "out", "--resume", "--json").result["steps"] == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--noise", "gauss"), "unknown noise 'gauss'; known: mask, uniform"),
+        (("--noise", "uniform", "--model", "ar"), "an AR model removes no noise"),
+        (("--noise", "uniform", "--spread", 0.5), "spread is set, which needs masks; the noise is uniform"),
+        (("--noise", "uniform", "--timed", "--untimed"), "--untimed is for uniform noise, without --timed"),
+        (("--untimed",), "--untimed is for uniform noise"),
+    ],
+)
+def test_mistakes_with_noise(run, options, said):
+    ran = run("train", *SMALL, *options, "--out", "out")
+    assert ran.code != 0
+    assert said in ran.err
+    assert not Path("out").exists()
+
+
 def test_every_option_reaches_the_recipe(run):
     options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40, "--timed")
     run(

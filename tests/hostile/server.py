@@ -40,6 +40,7 @@ LONG = (
     ["paper", "figure-2"],
     ["paper", "reasoning"],
     ["paper", "growth"],
+    ["paper", "growth", "--networks"],
     ["paper", "gap"],
 )
 UNMEASURED = "nothing is measured here"

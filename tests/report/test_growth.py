@@ -33,6 +33,22 @@ def test_rows_are_what_was_measured(results):
     assert not growth.own(results, "0.01", growth.STEPS)
 
 
+def test_networks_of_both_kinds_of_noise(tmp_path):
+    page = of_recipe("growth-networks")
+    small = ("rows=20", "length=8", "training_steps=2", "layers=1", "steps=[2,4]", "language=[paper-2gram]")
+    sweep(page.recipe(Selection("growth-networks", small)), store=tmp_path / "s", engine="here")
+    results = read([tmp_path / "s"])
+    rows = growth.learned(results)
+    expected = {(p["model"], p["sampler"], p["model_calls"], p["value"]) for p in results.of("ser")}
+    samplers = {name: sampler for sampler, name in growth.NOISES.items()}
+    assert {(r["model"], samplers[r["noise"]], r["place"], r["value"]) for r in rows} == expected
+    assert len(rows) == 8
+    explorer = Explorer(results, page.view)
+    assert "growth-networks" in [figure.name for figure in explorer.figures]
+    assert {training.kind for training in results.trainings} == {"mdm", "uniform noise"}
+    assert "with 4 steps" not in " ".join(f"{card}" for card in explorer.cards)  # cards are for 8 steps
+
+
 def test_the_page_has_them_for_one_language(results):
     explorer = Explorer(results, PAGE.view)
     names = [figure.name for figure in explorer.figures]

@@ -171,7 +171,8 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             for key, row in {row["key"]: row for row in own}.items():
                 files = directory / FILES / key
                 if row["job"] in ("training", "uniform_training", "text_training"):
-                    trainings += of_training(files, _of(row), row["kind"])
+                    kind = "uniform noise" if row["job"] == "uniform_training" else row["kind"]
+                    trainings += of_training(files, _of(row), kind)
                 if (files / EXAMPLE).exists():
                     examples[_writer(row)] = read_text(files / EXAMPLE)
         if (directory / RECORDS).exists():

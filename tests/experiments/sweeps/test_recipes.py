@@ -32,6 +32,7 @@ SMALLER = {
     "figure-2": {"tokenizer": "chars", "layers": 1, "hidden": 16, "steps": [4], "training_steps": 2},
     "growth": {"language": "paper-2gram", "length": 8, "most": 2, "steps": 2, "ser": 0.5},
     "growth-quick": {"language": "paper-2gram", "length": 8, "most": 2, "steps": 2, "ser": 0.5},
+    "growth-networks": {"preset": "quick", "language": "paper-2gram", "training_steps": 2, "layers": 1, "steps": 4},
     "learning": {"language": ["paper-2gram"], "layers": 1, "training_steps": 2},
     "reasoning": {"language": "modular-sum", "length": 17, "preset": "sums", "prompt_length": 0, "training_steps": 2}
     | {"sampler": ["ancestral"], "steps": 4, "layers": 1},
@@ -43,7 +44,7 @@ SMALLER = {
 SIZES = {"smoke": 51, "lengths": 90, "figure-1-exact": 135, "demo": 159, "board": 864}
 SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
 SIZES |= {"figure-1": 88, "figure-2": 21, "reasoning-quick": 27, "growth": 325, "growth-quick": 78}
-SIZES |= {"gap": 538, "gap-quick": 98}
+SIZES |= {"gap": 538, "gap-quick": 98, "growth-networks": 78}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

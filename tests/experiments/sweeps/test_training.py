@@ -51,6 +51,22 @@ def undisturbed(tmp_path_factory):
     return place, records
 
 
+def test_the_sampler_decides_the_noise_of_its_network(tmp_path):
+    """Both kinds of noise take a training of their own; masked cells keep the key that they had."""
+    fixed = NETWORK | {"sampler": "uniform-ancestral", "steps": 3}
+    cells = cells_of(from_dict({"name": "t", "jobs": ["learned"], "fixed": fixed, "rows": 10}))
+    assert [cell.job for cell in cells] == ["uniform_training", "learned"]
+    masked = cells_of(from_dict({"name": "t", "jobs": ["learned"], "fixed": NETWORK | {"steps": 3}, "rows": 10}))
+    assert masked[0].spec == cells[0].spec | {"job": "training"}
+    assert "noise" not in masked[0].spec
+    made = sweep({"name": "t", "jobs": ["learned"], "fixed": fixed, "rows": 10}, store=tmp_path / "s", engine="here")
+    assert {row["n"] for row in made.rows() if row["measure"] == "ser"} == {10}
+    (trained,) = [
+        row["key"] for row in made.rows() if row["job"] == "uniform_training" and row["measure"] == "training_steps"
+    ]
+    assert load(made.directory / FILES / trained).shape.noise == "uniform"
+
+
 def directories(made):
     """Of an MDM and of an AR model."""
     rows = {row["kind"]: row["key"] for row in made.rows() if row["job"] == "training"}

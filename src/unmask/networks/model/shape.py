@@ -41,11 +41,11 @@ class Shape:
         if self.hidden % (2 * self.heads):
             sizes = f"hidden is {self.hidden} with {self.heads} heads"
             raise UnmaskError(f"{sizes}; expected a multiple of 2 x heads, since each head needs an even width")
-        if self.kind == "ar" and not self.time_free:
-            raise UnmaskError("time_free is False; an AR model has no time. Leave time_free out")
         arguments.word("noise", self.noise, get_args(Noise))
         if self.kind == "ar" and self.noise != "mask":
             raise UnmaskError(f"noise is {self.noise!r}; an AR model removes no noise. Leave noise out")
+        if self.kind == "ar" and not self.time_free:
+            raise UnmaskError("time_free is False; an AR model has no time. Leave time_free out")
 
     @property
     def causal(self) -> bool:

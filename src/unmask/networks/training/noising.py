@@ -48,7 +48,8 @@ class Noisy(NamedTuple):
         return Noisy(self.tokens[rows], self.level[rows], self.prompt)
 
     def to(self, device: torch.device) -> Noisy:
-        return Noisy(*(part.to(device, non_blocking=True) for part in self[:2]), self.prompt)
+        tokens, level = (part.to(device, non_blocking=True) for part in (self.tokens, self.level))
+        return Noisy(tokens, level, self.prompt)
 
     @property
     def known(self) -> Tensor:
