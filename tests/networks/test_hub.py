@@ -24,10 +24,10 @@ def hub():
         yield unmask.networks.model.huggingface
 
 
-@pytest.fixture(params=["mdm", "ar", "told the time"])
+@pytest.fixture(params=["mdm", "ar", "told the time", "uniform noise"])
 def made(request):
-    kind = "ar" if request.param == "ar" else "mdm"
-    return trunk(kind, time_free=request.param != "told the time", dtype=torch.float32).eval()
+    kind, noise = "ar" if request.param == "ar" else "mdm", "uniform" if request.param == "uniform noise" else "mask"
+    return trunk(kind, time_free=request.param in ("mdm", "ar"), noise=noise, dtype=torch.float32).eval()
 
 
 def auto(kind):
