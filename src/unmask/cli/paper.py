@@ -259,8 +259,8 @@ def growth(
     sequences, and takes about a minute. Ctrl-C and OUT/sweep work as in figure-1.
 
     --networks trains a network for each kind of noise on three languages, with the
-    same layers and as many steps, and compares their SER with that of the exact
-    denoiser. This takes half an hour on two cores.
+    same layers and the same number of steps, and compares their SER with that of
+    the exact denoiser. This takes half an hour on two cores.
 
     Args:
         quick: Three languages, up to 128 tokens, fewer sequences.

@@ -336,7 +336,8 @@ def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
     if row["job"] == CURVE and row.get("budget") is not None:
         own = row.get("knob", STEPS) != STEPS
         steps, knob = (None, f"{row['knob']} = {row['budget']:g}") if own else (row["budget"], None)
-    sampler = AR if ar else row.get("sampler") or ("ancestral" if row.get("language") else None)
+    usual = "uniform-ancestral" if row["job"] == "uniform_training" else "ancestral"  # of a network of that noise
+    sampler = AR if ar else row.get("sampler") or (usual if row.get("language") else None)
     options = (f"{name}={row[name]}" for name in varied if row.get(name) not in (None, ""))
     return {
         "of": _of(row),
