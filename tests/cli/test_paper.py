@@ -127,3 +127,9 @@ def test_the_page_has_the_figures():
     page = paper.drawn(replace(records, items=("timing", "length")), origin).decode()
     assert page.count("<figure>") == 1
     assert page.index('<h2 id="length">') < page.index('data-figure="length-lengths"')
+
+
+def test_growth_is_of_exact_denoisers_or_of_networks(run):
+    ran = run("paper", "growth", "--quick", "--networks", "--out", "out")
+    assert ran.code != 0
+    assert "--quick is without networks. Leave it out, or pass --set training_steps=300 rows=100" in ran.err

@@ -40,7 +40,6 @@ LONG = (
     ["paper", "figure-2"],
     ["paper", "reasoning"],
     ["paper", "growth"],
-    ["paper", "growth", "--networks"],
     ["paper", "gap"],
 )
 UNMEASURED = "nothing is measured here"
