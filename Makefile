@@ -4,11 +4,12 @@ PYTHON ?= python3
 PYTEST_ARGS ?= -n 3 --dist worksteal
 LONG ?= 0/1
 BENCH_ARGS ?=
+GPU_ARGS ?=
 BIN := .venv/bin
 
 unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts compiles all sources again
 
-.PHONY: help demo test test-extras test-long lint docs bench results clean
+.PHONY: help demo test test-extras test-long lint docs bench gpu results clean
 
 help:
 	@echo "make demo    reproduce the main result as a web page: demo/index.html"
@@ -18,6 +19,7 @@ help:
 	@echo "make lint    lint and types only"
 	@echo "make docs    the site of these documents: site/index.html"
 	@echo "make bench   speed and memory against peers, half an hour (BENCH_ARGS=--quick: minutes); the last line is JSON"
+	@echo "make gpu     what needs a CUDA device, for 9 minutes; again to go on (GPU_ARGS=--list; --dry-run on a CPU)"
 	@echo "make results make the files in results/ again, which takes hours and goes on where it stopped"
 	@echo "make clean   remove everything that make has made"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
@@ -47,6 +49,9 @@ docs: .venv/.docs
 
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
+
+gpu: .venv/.installed
+	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
 
 clean:
 	rm -rf .venv demo dist site benchmarks/results .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,19 +58,20 @@ with peak(torch.device("cpu")) as most:
 """
 
 
-def config(hidden: int, layers: int, vocabulary: int) -> dict[str, Any]:
+def config(hidden: int, layers: int, vocabulary: int, head: int = 32) -> dict[str, Any]:
     return {
         "model_type": "llada",
         "d_model": hidden,
         "n_layers": layers,
-        "n_heads": hidden // 32,
+        "n_heads": hidden // head,
         "mlp_hidden_size": -(-hidden * 8 // 3 // 32) * 32,
         "embedding_size": vocabulary,
         "max_sequence_length": 4096,
     }
 
 
-def model_of(hidden: int, layers: int, vocabulary: int, **options: Any) -> OpenModel:
+def model_of(hidden: int, layers: int, vocabulary: int, head: int = 32, device: str = "cpu") -> OpenModel:
+    """With random weights, which are drawn on the device; the type is torch's default."""
     card = Card(
         name="random",
         repository="random",
@@ -80,9 +82,10 @@ def model_of(hidden: int, layers: int, vocabulary: int, **options: Any) -> OpenM
     torch.manual_seed(0)
     make = FAMILIES["llada"].body
     assert make is not None
-    body = make(config(hidden, layers, vocabulary), "config.json").requires_grad_(False).eval()
+    with torch.device(device):
+        body = make(config(hidden, layers, vocabulary, head), "config.json").requires_grad_(False).eval()
     body.lm_head.weight.mul_(30)
-    return OpenModel(card, body, **options)
+    return OpenModel(card, body)
 
 
 def native(model: OpenModel) -> Any:
@@ -108,15 +111,17 @@ def native(model: OpenModel) -> Any:
 
 
 @torch.no_grad()
-def published(llama: Any, prompt: Tensor, new: int, steps: int, block: int, mask: int) -> Tensor:
+def published(
+    logits_of: Callable[[Tensor], Tensor], prompt: Tensor, new: int, steps: int, block: int, mask: int
+) -> Tensor:
     """LLaDA's generate at temperature 0: of each block, in each step, the surest of what is likeliest."""
-    x = torch.cat([prompt, torch.full((len(prompt), new), mask)], 1)
+    x = torch.cat([prompt, torch.full_like(prompt[:, :1], mask).expand(-1, new)], 1)
     blocks = new // block
     for index in range(blocks):
         end = prompt.shape[1] + (index + 1) * block
         for step in range(steps // blocks):
             hidden = x == mask
-            logits = llama(x, use_cache=False).logits
+            logits = logits_of(x)
             logits[..., mask] = -torch.inf
             best = logits.argmax(-1)
             sure = torch.softmax(logits.to(torch.float64), -1).gather(-1, best.unsqueeze(-1)).squeeze(-1)
@@ -147,6 +152,10 @@ def measure(report: Report) -> None:
         report.missing["transformers"] = INSTALL
     else:
         llama = native(model)
+
+        def logits_of(x: Tensor) -> Any:
+            return llama(x, use_cache=False).logits
+
         short, new = long[:, : max(size.prompt // 10, 4)], size.new // 2
         for prompt, count, who, asked, bound in (
             (short, new, model, "no cache", 1.3),
@@ -159,15 +168,15 @@ def measure(report: Report) -> None:
             works = {
                 "unmask": Work(partial(ours, who, *arguments), threads, warm_up=partial(ours, who, *few)),
                 "LLaDA's loop": Work(
-                    partial(published, llama, *arguments, mask),
+                    partial(published, logits_of, *arguments, mask),
                     threads,
-                    warm_up=partial(published, llama, *few, mask),
+                    warm_up=partial(published, logits_of, *few, mask),
                 ),
             }
             found = report.race(task, 1, count, works, size.repeats)
             report.at_least(f"LLaDA's loop over unmask, {asked}", found["LLaDA's loop"].ratio or 0.0, bound)
             if asked == "no cache":
-                same = ours(model, *arguments) == published(llama, *arguments, mask)
+                same = ours(model, *arguments) == published(logits_of, *arguments, mask)
                 report.at_least("tokens that are the same", float(same.double().mean()), 1.0, "of them")
     _batches(report, model, size, rng)
     _stopping(report, model, size)

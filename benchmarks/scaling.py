@@ -1,16 +1,22 @@
-"""Time a token against the number of rounds and the length, with two small figures; the peak memory of a generation."""
+"""Time a token against the number of rounds and the length, with two small figures; memory and CPU seconds at scale.
+
+The table at scale has a process for each number: CPU seconds (user and system, which other work on the machine does not
+change much) and the highest resident memory above that before the work, which follows a tiny call that loads all code.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from benchmarks.timing import Report, Work, main, say
+from benchmarks.timing import Report, Work, main, say, table
 from unmask import generate, languages
 from unmask.core import cores
+from unmask.core.memory import size as memory_size
 
 NAMES = ("paper-2gram", "interval-5", "sparse-hmm", "paper-hmm")
 MEMORY = ("paper-2gram", "paper-hmm", "paper-4gram")
@@ -24,13 +30,47 @@ class Size(NamedTuple):
     memory: tuple[str, ...]  # the languages whose memory is measured
     memory_rows: int
     repeats: int
+    largest: dict[str, int]  # of the table at scale, next to a tenth and a hundredth of it
 
 
+LARGEST = {"rows": 10**6, "length": 10**5, "steps": 10**6, "symbols": 150_000}
 SIZES = {
-    "toy": Size(4, 12, (3, 100), (12, 24), ("paper-hmm",), 4, 1),
-    "quick": Size(128, 512, (8, 512, 10**6), (512, 4096), ("paper-hmm",), 128, 1),
-    "full": Size(512, 512, (8, 64, 512, 4096, 32768, 10**6), (512, 2048, 8192, 32768, 100_000), MEMORY, 2000, 3),
+    "toy": Size(4, 12, (3, 100), (12, 24), ("paper-hmm",), 4, 1, {"rows": 200}),
+    "quick": Size(128, 512, (8, 512, 10**6), (512, 4096), ("paper-hmm",), 128, 1, {"rows": 10**5, "length": 10**4}),
+    "full": Size(
+        512, 512, (8, 64, 512, 4096, 32768, 10**6), (512, 2048, 8192, 32768, 100_000), MEMORY, 2000, 3, LARGEST
+    ),
 }
+USUAL = {  # of the others, where one axis grows; a network of one layer has any number of symbols
+    "rows": {"source": "sparse-hmm", "length": 64, "steps": 64},
+    "length": {"source": "sparse-hmm", "rows": 1},  # N = L
+    "steps": {"source": "sparse-hmm", "rows": 64, "length": 512},
+    "symbols": {"source": "network", "rows": 64, "length": 64, "steps": 64},
+}
+COSTS = """
+import json, resource, sys, torch
+from unmask import generate, languages
+from unmask.networks import Network, Shape, Trunk
+from unmask.cost.memory import peak
+at = json.loads(sys.argv[1])
+symbols, rows, length = at.get("symbols", 8), at["rows"], at["length"]
+steps = at.get("steps", length)
+if at["source"] == "network":
+    source = Network(Trunk(Shape("mdm", symbols, length, 16, 1, 2)).eval())
+else:
+    source = languages.load(at["source"])
+generate(source, rows=2, length=8, steps=2)
+
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+with peak(torch.device("cpu")) as most:
+    before, began = most() or 0, cpu()
+    made = generate(source, rows=rows, length=length, steps=steps)
+    result = sum(x.numel() * x.element_size() for x in (made.tokens, made.order, made.probability))
+    print(json.dumps([cpu() - began, (most() or 0) - before, result]))
+"""
 # The peak is the kernel's own count: ru_maxrss starts from the parent's.
 PROGRAM = """
 import resource, sys
@@ -65,6 +105,7 @@ def measure(report: Report) -> None:
     for name in size.memory:
         peak = peak_megabytes(name, size)
         report.at_most(f"{name}: peak memory {size.memory_rows} x {size.length}", peak, 1500, "MB")
+    at_scale(report, size.largest)
     draw(report, by_steps, f"steps N ({size.rows} x {size.length})", "time-by-steps")
     draw(report, by_length, "length L = N (one row, one thread)", "time-by-length")
 
@@ -74,6 +115,24 @@ def peak_megabytes(name: str, size: Size) -> float:
     numbers = [str(number) for number in (size.memory_rows, size.length, size.length)]
     ran = subprocess.run([sys.executable, "-c", PROGRAM, name, *numbers], check=True, capture_output=True, text=True)
     return int(ran.stdout.split()[-1]) * 1024 / 1e6
+
+
+def at_scale(report: Report, largest: dict[str, int]) -> None:
+    """Each axis at a hundredth, a tenth and the whole of its largest number; the last two against linear."""
+    rows = []
+    for axis, most in largest.items():
+        before = None
+        for count in (most // 100, most // 10, most):
+            say(f"{axis} = {count}")
+            words = [sys.executable, "-c", COSTS, json.dumps(USUAL[axis] | {axis: count})]
+            ran = subprocess.run(words, check=True, capture_output=True, text=True)
+            cpu, memory, result = json.loads(ran.stdout.splitlines()[-1])
+            growth = "" if before is None else f"{cpu / before / 10:.2f}"
+            rows.append((f"{axis} = {count:,}", f"{cpu:.3g}", growth, memory_size(memory), memory_size(result)))
+            if count == most and before is not None:
+                report.at_most(f"{axis} = {count:,}: CPU seconds over linear", cpu / before / 10, 1.5, "times")
+            before = cpu
+    table(("", "CPU s", "over linear", "memory", "of it the result"), rows)
 
 
 def draw(report: Report, points: Sequence[Point], title: str, file: str) -> None:

@@ -133,7 +133,7 @@ class Report:
             f"{about['cpu']}, {about['cores']} cores, {about['threads']} threads, Python {about['python']}; {versions}"
         )
         print(HOW_TO_READ)
-        _table(
+        table(
             ("task", "who", "rows", "thr", "time", "spread", "first", "us/token", "ratio"),
             [
                 (
@@ -155,7 +155,7 @@ class Report:
         if self.checks:
             print("\nTargets" + ("" if self.size == "full" else f" (stated for the full size; this was {self.size})"))
             verdict = {True: "met", False: "MISSED", None: "-"}
-            _table(
+            table(
                 ("claim", "value", "bound", "unit", ""),
                 [(c.claim, f"{c.value:.3g}", f"{c.bound:g}", c.unit, verdict[c.met]) for c in self.checks],
             )
@@ -254,7 +254,7 @@ def _time(value: float) -> str:
     return f"{1e3 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for row in (head, ["-" * width for width in widths], *rows):
         print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())

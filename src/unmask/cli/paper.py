@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from unmask.experiments.paper.reproduction import Reproduction
 
 Items = Annotated[tuple[str, ...], "ITEM"]
+Files = Annotated[tuple[Path, ...], "FILE"]
 
 
 def run(
@@ -84,23 +85,26 @@ def listed() -> Answer:
     return Answer(result, [(name, f"{item.about} ({len(item.claims)} claims)") for name, item in ITEMS.items()])
 
 
-def report(*, out: Path = Path("paper-quick"), records: File = None, markdown: File = None) -> Answer:
+def report(*, out: Path = Path("paper-quick"), records: Files = (), markdown: File = None) -> Answer:
     """Judge recorded measurements again and write the page or a document.
 
     Examples:
         unmask paper report --out paper-quick
         unmask paper report --records results/paper-quick.json --markdown r.md
+        unmask paper report --records results/paper-quick.json \\
+            results/gpu/timing.json
 
     This command measures nothing. It judges records of any version of unmask.
+    `make gpu` writes records of claims that need a GPU.
 
     Args:
         out: Directory of an `unmask paper`, for the page; made if it does not exist.
-        records: File of records (default: OUT/paper.json).
+        records: File of records (default: OUT/paper.json). Later files decide the claims that they measure.
         markdown: Write a document to this file instead of the page.
     """
     from unmask.cli.output import show_tables
     from unmask.core.files import atomic, check_writable
-    from unmask.experiments.paper.reproduction import FILE, read
+    from unmask.experiments.paper.reproduction import FILE, joined
     from unmask.report import paper
     from unmask.report.frame import PAGE
     from unmask.report.publishing import check_directory, write
@@ -110,13 +114,13 @@ def report(*, out: Path = Path("paper-quick"), records: File = None, markdown: F
         check_directory(out, PAGE)
     else:
         check_writable(markdown)
-    source = out / FILE if records is None else records
-    reproduction, origin = read(source)
+    sources = records or (out / FILE,)
+    reproduction, origin = joined(sources)
     if markdown is None:
         write(out, {PAGE: paper.drawn(reproduction, origin)}, PAGE)
     else:
         with atomic(markdown) as file:
-            file.write(paper.markdown(reproduction, origin, source.name).encode())
+            file.write(paper.markdown(reproduction, origin, sources[0].name).encode())
 
     def text() -> None:
         show_tables(paper.tables(reproduction))

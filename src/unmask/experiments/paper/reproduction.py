@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -41,6 +41,7 @@ class Origin(msgspec.Struct):
     command: Annotated[list[str], msgspec.Meta(min_length=1)]
     code: str
     machine: str
+    device: str | None = None
 
 
 class Content(msgspec.Struct):
@@ -55,20 +56,24 @@ class Content(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Reproduction:
-    """items: those with all cells measured; seconds: of work on all cells."""
+    """items: those with all cells measured; seconds: of work on all cells.
+
+    others: by name, reproductions that may decide a claim that this one leaves open, or decide it again: the last wins.
+    """
 
     size: str
     items: tuple[str, ...]
     records: Sequence[Record]
     seconds: float
     failures: tuple[tuple[str, str], ...] = ()  # (metric, error) of failed cells
+    others: tuple[tuple[str, Reproduction], ...] = ()
 
     @cached_property
     def findings(self) -> dict[str, list[tuple[Claim, Finding]]]:
         """The claims of each item, with their findings."""
-        records = Records(self.records)
+        sources = [("", Records(self.records)), *((name, Records(other.records)) for name, other in self.others)]
         items = chosen(self.items)
-        return {item.name: [(claim, claim.finding(records)) for claim in item.claims.values()] for item in items}
+        return {item.name: [(claim, _last(claim, sources)) for claim in item.claims.values()] for item in items}
 
     def of(self, item: str) -> list[Record]:
         """The records of an item's cells, with default values."""
@@ -86,6 +91,26 @@ class Reproduction:
         lines = ",\n  ".join(json.dumps(record, allow_nan=False) for record in self.records)
         head = json.dumps(finite(about), indent=1, allow_nan=False).removesuffix("\n}")
         return f'{head},\n "records": [\n  {lines}\n ]\n}}\n'.encode()
+
+
+def _last(claim: Claim, sources: Sequence[tuple[str, Records]]) -> Finding:
+    """The finding of the last records that decide a claim by other values, with their name; else that of the first."""
+    finding = claim.finding(sources[0][1])
+    for name, records in sources[1:]:
+        other = claim.finding(records)
+        if other.verdict != "not tested" and other.ours != finding.ours:
+            finding = replace(other, why=f"{other.why} Measured on {name}.")
+    return finding
+
+
+def joined(paths: Sequence[str | Path]) -> tuple[Reproduction, dict[str, Any]]:
+    """The reproduction in the first file and its origin; the other files decide claims, too."""
+    (first, origin), *rest = (read(path) for path in paths)
+    named = [
+        (f"{about['device'] or about['machine']} ({Path(path).name})", other)
+        for path, (other, about) in zip(paths[1:], rest, strict=True)
+    ]
+    return replace(first, others=tuple(named)), origin
 
 
 def of_sweep(sweep: Sweep, size: Size) -> Reproduction:

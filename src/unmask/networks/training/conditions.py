@@ -13,6 +13,8 @@ from unmask.networks.model.shape import Shape
 
 PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: fits a cache, or a GPU's memory
 SAVE_SECONDS = 10.0  # between checkpoints
+ACTIVATIONS = {False: 87, True: 48}  # bytes for a backward pass, by token, layer and hidden unit; True: in bfloat16
+STATE = 20  # bytes of a parameter: weight, gradient, two moments, average
 NARROW = 256  # hidden size; below it, torch's threads spend more time waiting than computing
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -34,6 +36,12 @@ class Conditions:
         if self.accumulate is None:
             return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
         return arguments.whole("accumulate", self.accumulate, 1, rows, ", the sequences of a batch in one process")
+
+    def needed(self, shape: Shape, rows: int, device: torch.device) -> int:
+        """Bytes of a training with these rows in a process: of parameters, and activations of rows computed at once."""
+        at_once = math.ceil(rows / self.parts(rows, shape.length, device))
+        each = ACTIVATIONS[self.half_of(device)] * shape.layers * shape.hidden
+        return STATE * shape.parameters + at_once * shape.length * each
 
     def threads_of(self, shape: Shape, device: torch.device) -> int:
         if self.threads is None:

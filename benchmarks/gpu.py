@@ -1,0 +1,357 @@
+"""`make gpu`: what needs a CUDA device, in pieces of minutes, in order of worth.
+
+    python -m benchmarks.gpu               the pieces that are left, for 9 minutes; a second call goes on
+    python -m benchmarks.gpu --list        the pieces, with their time, memory and claims of the paper
+    python -m benchmarks.gpu --only NAME   one piece, also a finished one if its file was removed
+    python -m benchmarks.gpu --dry-run     every piece with tiny sizes on the CPU, into a temporary directory
+
+A finished piece is a file results/gpu/NAME.json with its device, versions, commit and date. A training goes on from its
+last checkpoint in benchmarks/results/gpu; the other pieces start again. `unmask paper report --records
+results/paper-quick.json results/gpu/*.json` shows the claims of the paper that these files decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from benchmarks import open_models, parity
+from benchmarks.remake import RESULTS, ROOT, WORK, numbers
+from benchmarks.timing import Report, Work, seconds
+from unmask.core import progress
+from unmask.core.errors import UnmaskError
+from unmask.core.files import atomic, code, finite, origin, write_json
+from unmask.core.memory import available, size
+from unmask.core.threads import torch_threads
+from unmask.cost import flops
+from unmask.cost.clock import device_name
+from unmask.cost.memory import peak
+from unmask.experiments.jobs.training import STEP_PASSES
+from unmask.experiments.paper import figure_1, models
+from unmask.experiments.paper.items import ITEMS
+from unmask.experiments.paper.judge import Size, part
+from unmask.experiments.paper.records import Records, compact
+from unmask.experiments.paper.reproduction import Reproduction
+from unmask.experiments.sweeps.recipe import from_dict
+from unmask.experiments.sweeps.run import sweep
+from unmask.hub.model import OpenModel
+from unmask.networks import Shape, preset
+from unmask.networks.training.conditions import USUAL
+from unmask.networks.training.recipe import recipe
+from unmask.report import paper
+
+MINUTES = 9.0
+SMALL = 4 * 10**9  # bytes of networks of at most 25 million parameters, with their caches
+MOST = 40e9  # bytes of the device that a piece may allocate
+TINY = {"length": 12, "steps": 4, "batch": 2, "preset": "quick", "layers": 2}  # of each cell, in a dry run
+LEARNED = (*figure_1.NGRAMS, figure_1.HMM)
+OPEN = {"0.5b": (1024, 24), "1.5b": (2048, 20), "3b": (2560, 32), "7b": (4096, 32)}  # hidden size, layers
+VOCABULARY, HEAD = 126_464, 128  # of LLaDA
+GIVEN, NEW, STEPS = 512, 256, 64  # tokens, and steps of an open model
+SPEED = 3e14  # FLOP per second of an H100 in training, by which --list estimates
+
+
+class Here(NamedTuple):
+    """Where and how large; tiny: a dry run."""
+
+    device: str
+    out: Path  # finished pieces
+    work: Path  # checkpoints and cells
+    tiny: bool
+
+    @property
+    def size(self) -> Size:
+        return Size(True, self.device)
+
+
+class Piece(NamedTuple):
+    """minutes: on an H100, estimated before anything was measured; resumes: whether it goes on where it stopped."""
+
+    about: str
+    minutes: float
+    bytes: int
+    run: Callable[[Here], dict[str, Any]]
+    resumes: bool = False
+    after: tuple[str, ...] = ()  # pieces that it needs
+    claims: tuple[str, ...] = ()  # of the paper, which it decides
+
+
+class TimeUp(KeyboardInterrupt):
+    """The minutes of this call are over."""
+
+
+def compared(here: Here) -> dict[str, Any]:
+    report = Report("toy" if here.tiny else "full", here.out)
+    parity.measure(report, here.device)
+    return {"checks": [asdict(check) for check in report.checks]}
+
+
+def times(here: Here) -> dict[str, Any]:
+    """The poster's times, and those of Figure 1."""
+    clocked = {"language": figure_1.LEARNED, "preset": "paper", "device": here.device}
+    return measured(
+        here,
+        *models.times(here.size),
+        part("clock", kind=["mdm", "ar"], length=512, batch=16, **clocked),
+        part("valid_steps", length=512, steps=64),
+    )
+
+
+def training(language: str, kind: str, here: Here) -> dict[str, Any]:
+    own = figure_1.network(here.size) | {"language": language}
+    layers = {"layers": 10} if language == "paper-4gram" else {}
+    return measured(here, part("training", kind=[kind], **own, **layers))
+
+
+def figure(here: Here) -> dict[str, Any]:
+    made = measured(here, *figure_1.cells(here.size))
+    shown = Reproduction(made["size"], ("figure-1",), made["records"], made["seconds"])
+    with atomic(here.out / "figure-1.html") as page:
+        page.write(paper.drawn(shown, origin()))
+    return made
+
+
+def measured(here: Here, *parts: dict[str, Any]) -> dict[str, Any]:
+    """Records of these cells, as `unmask paper report` reads them. All pieces share one store, so one network."""
+    cells = [tiny(part) for part in parts] if here.tiny else list(parts)
+    made = sweep(from_dict({"name": "gpu", "parts": cells}), store=here.work / "sweep", engine="here", fresh=True)
+    records = [compact(finite(row)) for row in made.whole().rows()]
+    return {"size": "quick" if here.tiny else "full", "seconds": made.work, "items": [], "records": records} | verdicts(
+        records
+    )
+
+
+def tiny(part: dict[str, Any]) -> dict[str, Any]:
+    """The same part with tiny values, and a training of three steps."""
+    grid = {name: [TINY.get(name, value) for value in values[: 1 if name in TINY else None]]
+            for name, values in part["grid"].items()}  # fmt: skip
+    fixed = {name: TINY.get(name, value) for name, value in part["fixed"].items()}
+    if set(part["jobs"]) & {"training", "learned"}:
+        fixed |= {"training_steps": 3}
+    return part | {"grid": grid, "fixed": fixed} | ({"rows": 8} if "rows" in part else {})
+
+
+def verdicts(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The claims that these records decide."""
+    of, found = Records(records), {}
+    for claim in (claim for item in ITEMS.values() for claim in item.claims.values()):
+        with suppress(UnmaskError):  # records that do not fit this claim
+            found[claim.name] = claim.finding(of).verdict
+    return {"claims": {name: verdict for name, verdict in found.items() if verdict != "not tested"}}
+
+
+def opened(name: str, here: Here) -> dict[str, Any]:
+    """Steps per second and memory, with and without caches; the published loop runs the same network."""
+    hidden, layers, vocabulary, head = (32, 1, 500, 16) if here.tiny else (*OPEN[name], VOCABULARY, HEAD)
+    given, new, steps = (8, 8, 4) if here.tiny else (GIVEN, NEW, STEPS)
+    block, usual = min(32, new // 2), torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        model = open_models.model_of(hidden, layers, vocabulary, head, here.device)
+    finally:
+        torch.set_default_dtype(usual)
+    prompt = torch.randint(2, vocabulary - 1, (1, given), generator=torch.Generator().manual_seed(1))
+    kept = {kind: OpenModel(model.card, model.body, cache=f"{kind}(block={block})") for kind in ("prefix", "dual")}
+
+    def logits_of(x: torch.Tensor) -> torch.Tensor:
+        return model.body.logits(model.body.states(x, None, None, None))
+
+    def published() -> torch.Tensor:
+        return open_models.published(logits_of, prompt.to(here.device), new, steps, block, vocabulary - 1).cpu()
+
+    works = {"unmask": partial(open_models.ours, model, prompt, new, steps, block)}
+    works |= {f"{kind} cache": partial(open_models.ours, one, prompt, new, steps, block) for kind, one in kept.items()}
+    works["published loop"] = published
+    report = Report("toy" if here.tiny else "full", here.out)
+    task = f"open-{name}: {given} tokens given, {new} written in {steps} steps"
+    found = report.race(task, 1, new, {who: Work(run, 1) for who, run in works.items()}, 3, patience=20.0)
+    table = {}
+    for who, run in works.items():
+        with peak(torch.device(here.device)) as most:
+            seconds(run)
+            table[who] = {"steps_per_second": steps / found[who].seconds, "peak_bytes": most()}
+    same = float((works["unmask"]() == published()).double().mean())
+    parameters = sum(weight.numel() for weight in model.body.parameters())
+    about = {"parameters": parameters, "same_tokens_as_published": same, "by": table}
+    return about | {"measurements": [asdict(one) for one in report.measurements]}
+
+
+def pieces() -> dict[str, Piece]:
+    """By name, in order of worth a minute."""
+    claims: tuple[str, ...] = ("timing.ar", "timing.considerable", "figure-1.speed")
+    found = {
+        "parity": Piece("every engine gives the sequences of the CPU", 3, SMALL, compared),
+        "timing": Piece("512 steps and AR at 512, 1024, 2048 tokens, as on the poster", 2, SMALL, times, claims=claims),
+    }
+    for name, (hidden, layers) in OPEN.items():
+        weights = 2 * (2 * VOCABULARY * hidden + 12 * hidden**2 * layers)
+        logits = 20 * (GIVEN + NEW) * VOCABULARY  # bfloat16, and float64 twice
+        about = f"an open model of {name[:-1]} billion parameters, with and without caches"
+        found[f"open-{name}"] = Piece(about, 1 + weights / 5e9, weights + logits, partial(opened, name))
+    for language in LEARNED:
+        for kind in ("mdm", "ar"):
+            shape = preset("paper", kind, 8, layers=10 if language == "paper-4gram" else None)
+            how = recipe("paper", kind)
+            flop = STEP_PASSES * flops.evaluation(shape, shape.length) * how.batch * how.steps
+            about = f"the paper's training of an {kind.upper()} on {language}"
+            run = partial(training, language, kind)
+            found[f"{language}-{kind}"] = Piece(about, flop / SPEED / 60, _trained_bytes(shape), run, resumes=True)
+        if language == figure_1.LEARNED:
+            claims = tuple(f"figure-1.{name}" for name in ("ar-zero", "learned", "assumption", "whose-fault"))
+            after = tuple(name for name in found if name.startswith(language))
+            found["figure-1"] = Piece("Figure 1", 30, SMALL, figure, True, after, claims)
+    return found
+
+
+def _trained_bytes(shape: Shape) -> int:
+    return USUAL.needed(shape, 512, torch.device("cuda"))
+
+
+def state(name: str, piece: Piece, here: Here, room: float) -> str:
+    """done, waits, too large or left."""
+    if (here.out / f"{name}.json").exists():
+        return "done"
+    if waits := [one for one in piece.after if not (here.out / f"{one}.json").exists()]:
+        return f"waits for {', '.join(waits)}"
+    if not here.tiny and piece.bytes > room:
+        return f"too large: it needs {size(piece.bytes)}, and {size(int(room))} are available"
+    return "left"
+
+
+def about_device(device: str) -> dict[str, Any]:
+    """Name, memory and abilities of the device."""
+    found: dict[str, Any] = {"device": device_name(torch.device(device)), "torch": torch.__version__}
+    if device == "cpu":
+        return found | {"bytes": available()}
+    capability = torch.cuda.get_device_capability()
+    free, total = torch.cuda.mem_get_info()
+    abilities = {"bfloat16": torch.cuda.is_bf16_supported(), "tf32": capability >= (8, 0), "fp8": capability >= (8, 9)}
+    abilities |= {"capability": ".".join(map(str, capability)), "cuda": torch.version.cuda}
+    return found | {"bytes": total, "free_bytes": free} | abilities
+
+
+@contextmanager
+def within(minutes: float) -> Iterator[None]:
+    """Raise TimeUp in this thread after so many minutes."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeUp
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(60 * minutes, 1e-3))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(chosen: Mapping[str, Piece], here: Here, minutes: float) -> dict[str, str]:
+    """Run the pieces that are left, and return the state of each."""
+    about, began, first = about_device(here.device), time.monotonic(), True
+    room = min(MOST, about.get("free_bytes", about["bytes"]))
+    if here.device != "cpu":
+        torch.cuda.set_per_process_memory_fraction(min(1.0, MOST / about["bytes"]))
+    try:
+        with within(minutes):
+            for name, piece in chosen.items():
+                left = minutes - (time.monotonic() - began) / 60
+                if (found := state(name, piece, here, room)) != "left":
+                    progress.note(f"{name}: {found}")
+                elif not first and not piece.resumes and piece.minutes > left:
+                    progress.note(f"{name}: needs about {piece.minutes:.0f} minutes, and {left:.0f} are left")
+                else:
+                    first = False
+                    progress.note(f"{name}: {piece.about}, about {piece.minutes:.3g} minutes")
+                    write_piece(name, piece, here, about)
+    except TimeUp:
+        progress.note(f"{minutes:g} minutes are over. The same command goes on")
+    except KeyboardInterrupt:
+        progress.note("interrupted. The same command goes on")
+    return {name: state(name, piece, here, room) for name, piece in chosen.items()}
+
+
+def write_piece(name: str, piece: Piece, here: Here, about: dict[str, Any]) -> None:
+    began = time.monotonic()
+    try:
+        with progress.command(name):
+            made = piece.run(here)
+    except (UnmaskError, torch.OutOfMemoryError) as error:  # the other pieces go on
+        progress.note(f"{name}: {error}")
+        return
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    told = origin() | about | {"commit": _commit(), "code": code(), "numbers": numbers(), "date": today}
+    write_json(here.out / f"{name}.json", finite({"piece": name, "origin": told} | made))
+    progress.note(f"{name}: done in {time.monotonic() - began:.0f} s")
+
+
+def _commit() -> str:
+    with suppress(OSError, subprocess.CalledProcessError):
+        words = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    return "unknown"
+
+
+def missed(out: Path, names: Mapping[str, Piece]) -> list[str]:
+    """Checks of finished pieces that are not met."""
+    files = [out / f"{name}.json" for name in names]
+    checks = [check for file in files if file.exists() for check in json.loads(file.read_text()).get("checks", [])]
+    return [f"{check['claim']}: {check['value']:.3g}" for check in checks if check["met"] is False]
+
+
+def listed(here: Here) -> str:
+    return "\n".join(
+        f"{name:18} {piece.minutes:5.0f} min {size(piece.bytes):>8}  {state(name, piece, here, MOST)}: {piece.about}"
+        + (f" ({', '.join(piece.claims)})" if piece.claims else "")
+        for name, piece in pieces().items()
+    )
+
+
+def main(words: list[str] | None = None) -> int:
+    every = pieces()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=every, metavar="NAME", nargs="+", help="only these pieces")
+    parser.add_argument("--list", action="store_true", help="list the pieces")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="stop after so many minutes (default: 9)")
+    parser.add_argument("--dry-run", action="store_true", help="tiny sizes on the CPU")
+    parser.add_argument("--out", type=Path, help="directory of finished pieces (default: results/gpu)")
+    asked = parser.parse_args(words)
+    if asked.list:
+        print(listed(Here("cuda", asked.out or RESULTS / "gpu", WORK / "gpu", False)))
+        return 0
+    chosen = {name: piece for name, piece in every.items() if not asked.only or name in asked.only}
+    with tempfile.TemporaryDirectory() as directory:
+        out = asked.out or (Path(directory) if asked.dry_run else RESULTS / "gpu")
+        if asked.dry_run:
+            here = Here("cpu", out, out / "work", True)
+        elif torch.cuda.is_available():
+            here = Here("cuda", out, WORK / "gpu", False)
+        else:
+            parser.error("torch finds no CUDA device; --dry-run tries every piece on the CPU, --list shows them")
+        for place in (here.out, here.work):
+            place.mkdir(parents=True, exist_ok=True)
+        with torch_threads(1) if here.tiny else nullcontext():
+            states = run(chosen, here, asked.minutes)
+        wrong = missed(here.out, chosen)
+    for claim in wrong:
+        print(f"MISSED  {claim}")
+    print(json.dumps(about_device(here.device) | {"pieces": states, "missed": wrong, "out": str(out)}))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
