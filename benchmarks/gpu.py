@@ -218,7 +218,8 @@ def pieces() -> dict[str, Piece]:
 
 
 def _trained_bytes(shape: Shape) -> int:
-    return USUAL.needed(shape, 512, torch.device("cuda"))
+    batch, device = recipe("paper", shape.kind).batch, torch.device("cuda")
+    return USUAL.needed(shape, batch // USUAL.parts(batch, shape.length, device), device)
 
 
 def state(name: str, piece: Piece, here: Here, room: float) -> str:

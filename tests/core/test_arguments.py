@@ -113,7 +113,7 @@ def test_long_input_is_cut():
 def test_what_does_not_fit_is_said_before_the_work(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     memory.fits(10**6, "rows of 20 tokens", 160)
-    wanted = "1e+12 rows of 20 tokens need 160 TB; expected at most 6,250,000, which fit into 1 GB"
+    wanted = "1e+12 rows of 20 tokens need 160 TB; expected at most 6,250,000, which fit into the 1 GB available"
     says(lambda: memory.fits(10**12, "rows of 20 tokens", 160), wanted)
     says(lambda: memory.fits(10**400, "rows", 160), "more than 1e300 rows need")
 

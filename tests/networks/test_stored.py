@@ -125,7 +125,7 @@ CONFIGS = [
     ({"hidden": 12 * 10**9}, "hidden is 12000000000"),
     ({"layers": 10**18}, "layers is 1000000000000000000"),
     ({"layers": 4000}, "has no 'blocks.1."),
-    ({"vocabulary": 2**24, "hidden": 2**17}, "fit into"),
+    ({"vocabulary": 2**24, "hidden": 2**17}, "fit into the"),
     ({"kind": ["mdm"]}, "kind is ['mdm']; expected a text"),
     ({"kind": None}, "kind is None; expected a text"),
     ({"hidden": "8"}, "hidden is '8'"),

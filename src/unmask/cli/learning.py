@@ -63,6 +63,7 @@ def command(
         device: Device of the network: auto, cpu or cuda.
     """
     from unmask.cli import models
+    from unmask.core.memory import PLACE_BYTES, fits
     from unmask.diagnosis.decomposition import blame, blame_ar
     from unmask.diagnosis.learning import of_language, of_sampler
     from unmask.networks import Network
@@ -70,6 +71,7 @@ def command(
     trunk, exact, label, size = models.read(model, device, language, length)
     if trunk.shape.noise == "uniform":
         return _of_uniform_noise(model, Network(trunk), exact, label, size, steps or STEPS, rows, contexts, seed)
+    fits(rows, f"rows of {size} tokens", PLACE_BYTES * size)  # here, since the contexts take minutes
     causal = trunk.shape.causal
     network = Network(ar=trunk) if causal else Network(trunk)
     known = of_language(network, exact, size, rows=contexts, seed=seed, causal=causal)

@@ -9,6 +9,7 @@ from pathlib import Path
 from unmask.core.errors import UnmaskError
 
 SMALL = 2**27  # bytes that are not checked
+PLACE_BYTES = 56  # of a generated position, by benchmarks/scaling.py: token, step and probability, in blocks and joined
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 GROUP = Path("/sys/fs/cgroup")
 
@@ -27,14 +28,15 @@ def available() -> int:
     return max(min(limits, default=2**63), 0)
 
 
-def fits(count: int, unit: str, each: int) -> None:
-    """Raise an error if `count` units of `each` bytes do not fit into memory."""
+def fits(count: int, unit: str, each: int, lower: str = "rows or length", free: int | None = None) -> None:
+    """Raise an error if `count` units of `each` bytes do not fit into memory. free: bytes of a device."""
     if count * each <= SMALL:
         return
-    free = available()
+    free = available() if free is None else free
     if count * each > free:
         problem = f"{counted(count)} {unit} need {size(count * each)}"
-        raise UnmaskError(f"{problem}; expected at most {counted(free // each)}, which fit into {size(free)}")
+        most = f"expected at most {counted(free // each)}, which fit into the {size(free)} available"
+        raise UnmaskError(f"{problem}; {most}. Lower {lower}")
 
 
 def size(count: int) -> str:

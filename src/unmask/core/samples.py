@@ -144,7 +144,7 @@ def _read_npy(path: Path) -> Ints:
             raise UnmaskError(f"{path} is not a complete .npy file: {problem}")
         if expected > available() / (1 + TOKEN / dtype.itemsize):
             problem = f"{counted(count)} tokens need {size(expected + TOKEN * count)} of {size(available())}"
-            raise UnmaskError(f"{path} does not fit into memory: {problem}. Score it in parts.")
+            raise UnmaskError(f"{path} does not fit into memory: {problem}. Split it into parts.")
         tokens = np.fromfile(file, dtype, count).reshape(shape, order="F" if columns_first else "C")
     if tokens.size and int(tokens.max()) > np.iinfo(np.int64).max:
         raise UnmaskError(f"{path} contains the number {int(tokens.max())}; expected tokens below 2^63")

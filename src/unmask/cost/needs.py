@@ -20,13 +20,13 @@ from torch import Tensor, nn
 from unmask.core import arguments
 from unmask.core.cores import count
 from unmask.core.errors import UnmaskError
-from unmask.core.memory import available, size
+from unmask.core.memory import size
 from unmask.cost.matmul import flop_per_second
 from unmask.hub import Card, OpenModel
 from unmask.hub.fetch import here
 from unmask.hub.loading import DTYPES, outline
 from unmask.hub.quantize import HEAD
-from unmask.networks.model.checkpoints import choose_device
+from unmask.networks.model.checkpoints import choose_device, free_on
 
 USUAL = "bfloat16"  # of published weights
 PACKED = {"int8": 1.0, "int4": 0.5}  # bytes of a weight of a layer
@@ -71,7 +71,7 @@ def needs(
             layers, heads, width = model.body.sizes
             parts["keys_and_values"] = 2 * layers * heads * width * rows * (length + 1) * each
         parts["states"] = rows * (length + 1) * model.body.hidden * each
-    room = torch.cuda.mem_get_info(place)[0] if place.type == "cuda" else available()
+    room = free_on(place)
     total = sum(parts.values())
     about: dict[str, Any] = {"model": card.name, "files": "not here" if model is None else "here"}
     about |= {"parameters": parameters, "dtype": kind, "device": str(place)}

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.memory import fits
+from unmask.core.memory import PLACE_BYTES, fits
 from unmask.denoisers import Denoiser
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens
 
-PLACE_BYTES = 32  # per position of the result: token, step, probability, and the joined copy
 ROWS, LENGTH = 2000, 512  # defaults
 PADDING = 0  # behind rows that are shorter than others; never read
 

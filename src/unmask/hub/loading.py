@@ -48,7 +48,8 @@ def load_model(
         arguments.word("dtype", dtype, DTYPES)
     directory, named = locate(source, card)
     fitting, config = card_of(directory, named)
-    body, about = _body(directory, fitting, config, choose_device(device), None if dtype is None else DTYPES[dtype])
+    place, kind = choose_device(device), None if dtype is None else DTYPES[dtype]
+    body, about = _body(directory, fitting, config, place, kind, quantize is not None)
     about |= {"quantize": quantize or "none"}
     if quantize is not None:
         body = quantized(body, quantize)
@@ -93,13 +94,18 @@ def shape_of(directory: Path, card: Card, config: dict[str, Any]) -> Body | None
 
 
 def _body(
-    directory: Path, card: Card, config: dict[str, Any], device: torch.device, dtype: torch.dtype | None
+    directory: Path,
+    card: Card,
+    config: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype | None,
+    shrinks: bool = False,
 ) -> tuple[Body, dict[str, Any]]:
-    """The body of a checkpoint, and its entries in results."""
+    """The body of a checkpoint, and its entries in results. shrinks: whether it is quantized later."""
     family, body = FAMILIES[card.family], shape_of(directory, card, config)
     with weights.opened(directory) as files:
         if body is not None:
-            weights.fill(body, family, files, device, dtype)
+            weights.fill(body, family, files, device, dtype, shrinks)
         else:
             assert family.read is not None
             body = family.read(directory, config, dtype).to(device)

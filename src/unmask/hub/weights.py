@@ -22,6 +22,7 @@ from torch import Tensor
 
 from unmask.core import progress
 from unmask.core.errors import UnmaskError, shown
+from unmask.core.memory import fits
 from unmask.core.reading import read_json
 from unmask.hub.body import Body
 from unmask.hub.card import Family, Source
@@ -110,8 +111,18 @@ def _paths(directory: Path) -> list[Path]:
     raise UnmaskError(f"{directory} contains no weights; expected {WHOLE} or {INDEX}. Download them, too")
 
 
-def fill(body: Body, family: Family, files: Files | Packed, device: torch.device, dtype: torch.dtype | None) -> None:
-    """Load the tensors of a checkpoint into a body on the meta device; an error lists all problems."""
+def fill(
+    body: Body,
+    family: Family,
+    files: Files | Packed,
+    device: torch.device,
+    dtype: torch.dtype | None,
+    shrinks: bool = False,
+) -> None:
+    """Load the tensors of a checkpoint into a body on the meta device; an error lists all problems.
+
+    shrinks: whether the weights are quantized later; mapped files then need no memory.
+    """
     assert family.sources is not None
     sources = family.sources(body, frozenset(files))
     shapes = {name: tensor.shape for name, tensor in body.state_dict().items()}
@@ -120,6 +131,8 @@ def fill(body: Body, family: Family, files: Files | Packed, device: torch.device
         more = f" (and {len(misfits) - SHOWN} more)" if len(misfits) > SHOWN else ""
         listed = "; ".join(misfits[:SHOWN])
         raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {listed}{more}")
+    if not shrinks:
+        _check_memory(body, files, device, dtype)
     state = {}
     with progress.track("loading weights", len(shapes)) as advance:
         for name, shape in shapes.items():
@@ -133,6 +146,14 @@ def fill(body: Body, family: Family, files: Files | Packed, device: torch.device
             advance(1)
     body.load_state_dict(state, assign=True)
     body.requires_grad_(False).eval()
+
+
+def _check_memory(body: Body, files: Files | Packed, device: torch.device, dtype: torch.dtype | None) -> None:
+    """Raise an error if the weights do not fit into the memory of the device."""
+    count = sum(weight.numel() for weight in body.parameters())
+    each = (dtype or files.read(next(iter(files))).dtype).itemsize
+    lower = "the size of the model or of its weights (--dtype, --quantize)"
+    fits(count, f"parameters of {files.directory}", each, lower, checkpoints.free_on(device))
 
 
 def _made(source: Source, files: Files | Packed) -> Tensor:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.core.compiled import kernel
+from unmask.core.memory import fits
 from unmask.kernels.machine import Floats, Ints, Machine
 
 BETTER = 1e-12  # nats: costs that differ by less count as equal, and the first is taken
@@ -54,6 +55,7 @@ class FirstOrder:
         With begin and end as two more revealed tokens, an open gap is treated like the others.
         """
         size = self.size
+        fits(longest + 1, f"transitions of {size} states", 8 * (size + 1) ** 2, "the length")
         powers = np.ones((longest + 1, size + 1, size + 1))
         powers[0] = np.eye(size + 1)
         for u in range(1, longest + 1):

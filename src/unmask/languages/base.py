@@ -171,7 +171,7 @@ class Language(ABC):
         """(V^size) the distribution of `size` consecutive tokens at a uniformly random position, oldest digit first."""
         self.check_length(length)
         whole("size", size, 1, length)
-        fits(self.vocabulary**size, f"windows of {size} tokens", 8)
+        fits(self.vocabulary**size, f"windows of {size} tokens", 8, "the size of the windows")
         return self._window_distribution(size, length)
 
     def _window_distribution(self, size: int, length: int) -> Tensor:
@@ -199,7 +199,7 @@ class Language(ABC):
 
     def possible_lengths(self, longest: int) -> np.ndarray:
         """(longest+1) booleans: whether sequences of each length exist."""
-        fits(arguments.whole("longest", longest, 0) + 1, "lengths", 8)
+        fits(arguments.whole("longest", longest, 0) + 1, "lengths", 8, "the longest length")
         return np.arange(longest + 1) > 0
 
     def sample(

@@ -37,7 +37,7 @@ class MachineLanguage(Language):
 
     def check_length(self, length: int) -> None:
         super().check_length(length)
-        fits(length, f"positions of {self.machine.states} states", 16 * self.machine.states)
+        fits(length, f"positions of {self.machine.states} states", 16 * self.machine.states, "the length")
 
     @cached_property
     def passes(self) -> Passes:

@@ -79,7 +79,7 @@ def read(source: str | Path) -> Corpus:
     if os.path.isdir(path):
         return Corpus(str(path.absolute()), _files(path))
     text = read_text(path, MOST)
-    fits(text.count("\n") + text.count("\f"), "lines of a text", LINE)
+    fits(text.count("\n") + text.count("\f"), "lines of a text", LINE, "the size of the text")
     return Corpus(str(path.absolute()), tuple(divided(text)))
 
 

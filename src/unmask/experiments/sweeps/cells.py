@@ -18,6 +18,7 @@ from typing import Any
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, unknown
+from unmask.core.memory import PLACE_BYTES, fits
 from unmask.core.registry import parse, written
 from unmask.experiments.jobs.catalogue import TRIVIAL_COST, Measure, Tally, find, merge
 from unmask.experiments.sweeps.recipe import Recipe
@@ -173,8 +174,11 @@ def check(cells: Sequence[Cell]) -> None:
     for job, settings in by_job.items():
         find(job).check(settings)
     for cell in cells:
+        rows, length = cell.spec.get("rows"), cell.spec.get("length")
         if cell.measure.merges:
-            _ = cell.size
+            rows = min(cell.spec["rows"], max(cell.size))
+        if isinstance(rows, int) and isinstance(length, int):
+            fits(rows, f"rows of {length} tokens", PLACE_BYTES * length)
 
 
 def _chosen(specification: str) -> tuple[Measure, str, dict[str, Any]]:

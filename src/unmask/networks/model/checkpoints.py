@@ -30,6 +30,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 from unmask.core.files import atomic, make_directory, write_json
+from unmask.core.memory import available
 from unmask.core.reading import MOST, check_file, read_json
 from unmask.languages import Language, from_dict
 from unmask.networks.model.shape import Shape
@@ -179,6 +180,11 @@ def choose_device(device: str | torch.device) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UnmaskError("device is 'cuda', but torch finds no CUDA device. Pass 'cpu' or 'auto'")
     return torch.device(name)
+
+
+def free_on(device: torch.device) -> int:
+    """Bytes that may still be allocated on a device."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available()
 
 
 def save_state(directory: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:

@@ -69,7 +69,12 @@ class Shape:
 
     def check_memory(self) -> None:
         """Raise an error if a network of this shape does not fit into memory."""
-        fits(self.parameters, "parameters and one copy of them", PARAMETER_BYTES)
+        fits(
+            self.parameters,
+            "parameters and one copy of them",
+            PARAMETER_BYTES,
+            "the number of layers or the hidden size",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values; masks are not named."""

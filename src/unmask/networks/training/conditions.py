@@ -37,9 +37,8 @@ class Conditions:
             return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
         return arguments.whole("accumulate", self.accumulate, 1, rows, ", the sequences of a batch in one process")
 
-    def needed(self, shape: Shape, rows: int, device: torch.device) -> int:
-        """Bytes of a training with these rows in a process: of parameters, and activations of rows computed at once."""
-        at_once = math.ceil(rows / self.parts(rows, shape.length, device))
+    def needed(self, shape: Shape, at_once: int, device: torch.device) -> int:
+        """Bytes of a training: of the parameters, and of the activations of the rows that are computed at once."""
         each = ACTIVATIONS[self.half_of(device)] * shape.layers * shape.hidden
         return STATE * shape.parameters + at_once * shape.length * each
 

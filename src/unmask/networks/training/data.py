@@ -36,7 +36,7 @@ class Examples:
         language.check_length(length)
         if samples is not None:
             arguments.whole("samples", samples, 2, what=": one of them is for validation")
-            fits(samples, f"samples of {length} tokens", 2 * length)
+            fits(samples, f"samples of {length} tokens", 2 * length, "the number of samples")
         self.language, self.length, self.seed = language, length, seed
         self.fixed = None if samples is None else self._draw_all(samples)  # (S, L)
         self.trained_on = 0 if samples is None else training_size(samples)

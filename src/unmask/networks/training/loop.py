@@ -142,6 +142,10 @@ class Training:
             raise UnmaskError(f"{problem}, which needs masks; the noise is uniform. Leave it out, or use noise mask")
         self.mine = here.part(recipe.batch)
         self.parts = conditions.parts(self.mine.stop - self.mine.start, shape.length, here.device)
+        at_once = math.ceil((self.mine.stop - self.mine.start) / self.parts)
+        room, needed = checkpoints.free_on(here.device), conditions.needed(shape, at_once, here.device)
+        way = "the batch size, or pass a larger --accumulate" if at_once > 1 else "the number of layers or the length"
+        fits(at_once, f"sequences of {shape.length} tokens and this network", needed // at_once, way, room)
         self.threads = conditions.threads_of(shape, here.device)
         self.half = conditions.half_of(here.device)
         self.delta = None

@@ -159,14 +159,19 @@ def follows(tokens: Tensor, start: int) -> Tensor:
 
 def hidden_distributions(language: Language, tokens: Tensor, masks: Masks, most: int) -> Tensor:
     """(B, most, V) float32: q(x_j | x_R) at the first positions of the order, one-hot if revealed."""
-    fits(len(tokens) * most, f"distributions of {language.vocabulary} symbols", 12 * language.vocabulary)
+    fits(
+        len(tokens) * most,
+        f"distributions of {language.vocabulary} symbols",
+        12 * language.vocabulary,
+        "the batch size",
+    )
     return language.posterior(masks.hide(tokens, language.vocabulary), masks.order[:, :most]).float()
 
 
 def next_distributions(language: Language, tokens: Tensor) -> Tensor:
     """(B, L, V) float32: q(x_j | x_<j)."""
     rows, length = tokens.shape
-    fits(tokens.numel(), f"distributions of {language.vocabulary} symbols", 12 * language.vocabulary)
+    fits(tokens.numel(), f"distributions of {language.vocabulary} symbols", 12 * language.vocabulary, "the batch size")
     marginals = Ideal(language).causal(rows, length).extend(follows(tokens, language.vocabulary))
     distributions = marginals if isinstance(marginals, Tensor) else marginals.dense()
     return distributions.view(rows, length, -1).to(torch.float32)
