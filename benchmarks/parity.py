@@ -85,11 +85,13 @@ def engines(length: int, hidden: int, layers: int, compiled: bool) -> dict[str, 
     }
 
 
-def measure(report: Report, device: str) -> None:
+def measure(report: Report, device: str, compiled: bool = False) -> None:
+    """compiled: only the engine that torch.compile makes, which takes minutes, and a compiler."""
     toy = report.size == "toy"
     rows, length, hidden, layers = (2, 8, 16, 1) if toy else (64, 64, 128, 4)
-    _numbers(report, device)
     for name, engine in engines(length, hidden, layers, device != "cpu").items():
+        if name.endswith("compiled") != compiled:
+            continue
         say(f"parity: {name}")
         for dtype in APART:
             kind = str(dtype).removeprefix("torch.")
@@ -103,7 +105,9 @@ def measure(report: Report, device: str) -> None:
                 noise[:, ::2] = engine.vocabulary  # hidden
                 apart = float((_predicted(there, noise) - _predicted(here, noise)).abs().max())
                 report.at_most(f"{name}, {kind}: difference of a probability", apart, APART[dtype], "of 1")
-    _trainings(report, device, length, hidden, layers)
+    if not compiled:
+        _numbers(report, device)
+        _trainings(report, device, length, hidden, layers)
 
 
 def _made(denoiser: Denoiser, sampler: str, rows: int, length: int) -> Tensor:
@@ -114,7 +118,7 @@ def _predicted(denoiser: Denoiser, noise: Tensor) -> Tensor:
     """(n, V) at the hidden positions; a time in the middle."""
     rows, places = (noise == denoiser.vocabulary).nonzero(as_tuple=True)
     time = None if denoiser.time_free else torch.full((len(noise),), 0.5, dtype=torch.float64)
-    return denoiser.engine(noise.clone()).at(rows, places, time).dense().double()
+    return denoiser.engine(noise.clone()).at(rows, places, time).dense().double().cpu()
 
 
 def _numbers(report: Report, device: str) -> None:
