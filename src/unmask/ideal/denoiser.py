@@ -15,10 +15,11 @@ from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
 from unmask.ideal.listed import ListedEngine
-from unmask.kernels import abreast, filling, messages, neighbours, paths
+from unmask.kernels import abreast, filling, messages, neighbours, paths, windows
 from unmask.kernels.chain import Chain
 from unmask.kernels.lanes import LANES
-from unmask.kernels.machine import Floats, aligned
+from unmask.kernels.machine import Floats, Ints, aligned
+from unmask.kernels.windows import Windows
 from unmask.languages import Language
 from unmask.languages.answers import Answers
 from unmask.languages.base import MESSAGE_BYTES
@@ -54,6 +55,9 @@ class Ideal(Denoiser):
         if (form := self.language.local_form(tokens.shape[1])) is not None:
             return LocalEngine(self.language, tokens, *form)
         if isinstance(self.language, MachineLanguage):
+            form = self.language.windows
+            if form is not None and tokens.shape[1] >= form.memory:
+                return WindowEngine(self.language, tokens, form)
             return MessageEngine(self.language, tokens)
         if isinstance(self.language, Answers):
             return ListedEngine(self.language, tokens)
@@ -94,6 +98,17 @@ def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Flo
     return forward, backward
 
 
+def _blank_pair(language: MachineLanguage, length: int) -> Floats:
+    return np.stack([messages.reshape(-1) for messages in _blank_messages(language, length)])
+
+
+@lru_cache(maxsize=8)
+def _blank_windows(language: MachineLanguage, length: int) -> Floats:
+    """The restricted messages (2, L*size) of a canvas without revealed tokens."""
+    assert language.windows is not None
+    return windows.blank(language.windows, length)
+
+
 class MessageEngine(Engine):
     """Forward and backward messages (B, L, S), updated outwards from changes (kernels/messages.py).
 
@@ -127,20 +142,14 @@ class MessageEngine(Engine):
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         if self._messages is None:
             return
-        keys = rows * self.tokens.shape[1] + positions
-        if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
-            keys = keys.unique()
-            rows, positions = keys // self.tokens.shape[1], keys % self.tokens.shape[1]
-        which, counts = rows.unique_consecutive(return_counts=True)
-        starts = np.concatenate([[0], np.cumsum(counts.numpy())])
-        changed = which.numpy()
-        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._messages, changed, starts, positions.numpy())
-        self._dead[which] = torch.from_numpy(self._messages[2][changed].any(1))
+        which, starts, places = _grouped(rows, positions, self.tokens.shape[1])
+        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._messages, which, starts, places)
+        self._dead[which] = torch.from_numpy(self._messages[2][which].any(1))
 
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._messages = None
         length = self.tokens.shape[1]
-        blank = np.stack([messages.reshape(-1) for messages in _blank_messages(self.language, length)])
+        blank = _blank_pair(self.language, length)
         eight = self.language.passes.eight
         if eight is not None and self.machine.abreast and len(self.tokens) >= LANES:
             lanes = abreast.scratch(self.machine, eight, length)
@@ -150,6 +159,10 @@ class MessageEngine(Engine):
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
+        return self.marginals(rows, positions)
+
+    def marginals(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """(K, V): the marginals at K entries."""
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         forward, backward, _ = self.messages
         messages.marginals_at(self.machine, forward, backward, rows.numpy(), positions.numpy(), out.numpy())
@@ -158,6 +171,82 @@ class MessageEngine(Engine):
     def dead(self) -> Tensor:
         _ = self.messages  # sets _dead
         return self._dead
+
+
+class WindowEngine(MessageEngine):
+    """Messages of an n-gram, restricted to windows that agree with the revealed tokens (kernels/windows.py).
+
+    A row whose context becomes impossible has unrestricted messages from then on.
+    """
+
+    def __init__(self, language: MachineLanguage, tokens: Tensor, form: Windows) -> None:
+        super().__init__(language, tokens)
+        self.form = form
+        self._scratch = windows.scratch(form, tokens.shape[1])
+        self._restricted: Floats | None = None
+        self._possible = torch.ones(len(tokens), dtype=torch.bool)
+
+    @property
+    def restricted(self) -> Floats:
+        """Both restricted messages (2, B, L, size), computed at the first use."""
+        if self._restricted is None:
+            rows, length = self.tokens.shape
+            self._restricted = aligned((2, rows, length, len(self.form.initial)))
+            self._restricted[:] = _blank_windows(self.language, length).reshape(2, 1, length, -1)
+            self._messages = *(aligned((rows, length, self.machine.states)) for _ in range(2)), np.zeros((rows, length), bool)
+            self._messages[0][:, 0], self._messages[1][:, -1] = self.machine.initial, self.machine.final
+            self._possible[:], self._dead[:] = True, False
+            if bool((self.tokens != self.vocabulary).any()):
+                self.renew(torch.arange(rows).repeat_interleave(length), torch.arange(length).repeat(rows))
+        return self._restricted
+
+    @property
+    def messages(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        _ = self.restricted
+        return super().messages
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        possible = self._possible[rows]
+        super().renew(rows[~possible], positions[~possible])
+        if self._restricted is None or not bool(possible.any()):
+            return
+        which, starts, places = _grouped(rows[possible], positions[possible], self.tokens.shape[1])
+        still = self._possible.numpy()
+        arrays = self.tokens.numpy(), *self._restricted, still, which, starts, places
+        windows.sweep_rows(self.form, *arrays, self._scratch)
+        if len(dead := torch.from_numpy(which[~still[which]])):
+            length = self.tokens.shape[1]
+            super().renew(dead.repeat_interleave(length), torch.arange(length).repeat(len(dead)))
+
+    def marginals(self, rows: Tensor, positions: Tensor) -> Tensor:
+        restricted, possible = self.restricted, self._possible[rows]
+        if not bool(possible.all()):
+            out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+            out[possible] = self.marginals(rows[possible], positions[possible])
+            out[~possible] = super().marginals(rows[~possible], positions[~possible])
+            return out
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        arrays = (t.numpy() for t in (rows, positions, out))
+        windows.marginals_at(self.form, self.tokens.numpy(), *restricted, *arrays, self._scratch)
+        return out
+
+    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self._restricted = self._messages = None
+        length = self.tokens.shape[1]
+        spare = aligned((2, length * len(self.form.initial))), self._scratch
+        rest = self.machine, _blank_pair(self.language, length), filling.scratch(self.machine, length)
+        arguments = self.form, _blank_windows(self.language, length), spare, rest
+        return _follow(self, windows.by_windows, arguments, order, rng, visits)
+
+
+def _grouped(rows: Tensor, positions: Tensor, length: int) -> tuple[Ints, Ints, Ints]:
+    """(distinct rows (R), starts (R+1), positions) of entries (K), each once, in ascending order."""
+    keys = rows * length + positions
+    if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
+        keys = keys.unique()
+        rows, positions = keys // length, keys % length
+    which, counts = rows.unique_consecutive(return_counts=True)
+    return which.numpy(), np.concatenate([[0], np.cumsum(counts.numpy())]), positions.numpy()
 
 
 def _follow(

@@ -52,22 +52,28 @@ def by_messages(machine, blank, scratch, tokens, order, rng, visits, probability
     visits (B, L). Sets the probability (B, L) of each token, and for each row its model calls (B) and the first of them
     with an impossible context (B), or 0.
     """
-    (steps, positions), length = order, tokens.shape[1]
-    forward, backward, beside = scratch
+    results = rng, visits, probability, model_calls, impossible
     for b in range(tokens.shape[0]):
-        dead = begin_row(machine, tokens[b], blank, forward, backward, beside)
-        begin = skip(steps[b])
-        while begin < length:
-            end = step_end(steps[b], begin)
-            model_calls[b] += 1
-            if dead and impossible[b] == 0:
-                impossible[b] = model_calls[b]
-            changed = positions[b, begin:end]
-            for j in changed:
-                marginal(machine, forward, j, backward, j, beside.distribution, beside.here)
-                tokens[b, j] = write(beside.distribution, rng, b, j, visits, probability)
-            dead |= _sweep(machine, tokens[b], forward, backward, beside, changed)
-            begin = end
+        complete_row(machine, blank, scratch, b, skip(order[0][b]), tokens, order, results)
+
+
+@kernel(_nrt=False)
+def complete_row(machine, blank, scratch, b, begin, tokens, order, results):  # type: ignore[no-untyped-def]
+    """`by_messages` for row b, from index `begin` in its order."""
+    (steps, positions), (forward, backward, beside) = order, scratch
+    rng, visits, probability, model_calls, impossible = results
+    dead = begin_row(machine, tokens[b], blank, forward, backward, beside)
+    while begin < tokens.shape[1]:
+        end = step_end(steps[b], begin)
+        model_calls[b] += 1
+        if dead and impossible[b] == 0:
+            impossible[b] = model_calls[b]
+        changed = positions[b, begin:end]
+        for j in changed:
+            marginal(machine, forward, j, backward, j, beside.distribution, beside.here)
+            tokens[b, j] = write(beside.distribution, rng, b, j, visits, probability)
+        dead |= _sweep(machine, tokens[b], forward, backward, beside, changed)
+        begin = end
 
 
 @kernel(_nrt=False)

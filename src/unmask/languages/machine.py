@@ -18,6 +18,7 @@ from unmask.kernels import first_order, pairs, paths
 from unmask.kernels.machine import Machine
 from unmask.kernels.messages import fill_rows
 from unmask.kernels.passes import Passes
+from unmask.kernels.windows import Windows
 from unmask.languages.base import MESSAGE_BYTES, Language
 from unmask.languages.facts import machine_facts
 
@@ -42,6 +43,11 @@ class MachineLanguage(Language):
     @cached_property
     def passes(self) -> Passes:
         return Passes(self.machine)
+
+    @property
+    def windows(self) -> Windows | None:
+        """The form of an n-gram whose messages are restricted to revealed tokens, where it is faster."""
+        return None
 
     @property
     def endless(self) -> bool:

@@ -14,7 +14,9 @@ from unmask.core.errors import UnmaskError
 from unmask.core.memory import counted
 from unmask.kernels import chain
 from unmask.kernels.chain import Chain
+from unmask.kernels.lanes import LANES
 from unmask.kernels.machine import Floats, Ints, Machine, from_edges
+from unmask.kernels.windows import Windows, windows
 from unmask.languages.base import LANGUAGES, UNKNOWN
 from unmask.languages.machine import MachineLanguage
 from unmask.languages.tables import table
@@ -92,6 +94,14 @@ class NGram(MachineLanguage):
         symbols = np.concatenate(codes) % v
         joined = (np.concatenate(source), np.concatenate(target), np.concatenate(weight))
         return from_edges(initial, *joined, symbols, v, np.ones(offset[-1]))
+
+    @cached_property
+    def windows(self) -> Windows | None:
+        """None for a chain, and if most contexts are unreachable, or most lanes unused."""
+        width = -(-self.vocabulary // LANES) * LANES
+        if self.order == 2 or self.vocabulary ** (self.order - 2) * width > 2 * self.machine.states:
+            return None
+        return windows(self.order - 1, self.initial, self.transition)
 
     def local_form(self, length: int) -> tuple[Chain, int] | None:
         """The tables of a first-order chain, in which only the nearest revealed neighbours matter.

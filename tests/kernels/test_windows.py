@@ -1,0 +1,67 @@
+"""Messages restricted to revealed tokens: the posterior of the whole machine, whatever is revealed, hidden or changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from unmask.kernels import windows
+from unmask.kernels.messages import posterior_rows
+from unmask.languages import random_ngram
+
+CASES = [(3, 2, 0.1, 2), (3, 3, 0.1, 7), (3, 9, 0.05, 12), (4, 3, 0.1, 3), (4, 3, 0.0, 11), (5, 2, 0.2, 13)]
+
+
+class Row:
+    """One row with restricted messages."""
+
+    def __init__(self, order, symbols, threshold, length):
+        self.language = random_ngram(order, symbols, threshold=threshold, seed=order)
+        self.form = windows.windows(order - 1, self.language.initial, self.language.transition)
+        self.scratch = windows.scratch(self.form, length)
+        self.tokens = np.full(length, symbols)
+        self.restart()
+
+    def restart(self):
+        self.messages = windows.blank(self.form, len(self.tokens))
+
+    def set(self, positions, tokens):
+        """Whether the context is possible."""
+        self.tokens[positions] = tokens
+        return windows.sweep(self.form, self.tokens, *self.messages, np.sort(positions), self.scratch)
+
+    def marginals(self):
+        """(L, V): at revealed positions as if hidden."""
+        out = np.empty((len(self.tokens), self.form.symbols))
+        for j, row in enumerate(out):
+            windows.marginal(self.form, self.tokens, j, *self.messages, row, self.scratch)
+        return out
+
+    def posterior(self):
+        """(L, V): what `marginals` must be, from the machine and from scratch."""
+        length, symbols = len(self.tokens), self.form.symbols
+        contexts, out = np.tile(self.tokens, (length, 1)), np.empty((length, 1, symbols))
+        np.fill_diagonal(contexts, symbols)
+        posterior_rows(self.language.machine, contexts, np.arange(length).reshape(-1, 1), out)
+        return out[:, 0]
+
+
+@pytest.mark.parametrize(("order", "symbols", "threshold", "length"), CASES)
+@pytest.mark.parametrize("seed", range(8))
+def test_marginals_are_those_of_the_machine(order, symbols, threshold, length, seed):
+    """Tokens of q and of chance are revealed, hidden and changed in chunks; an impossible context is known at once."""
+    row, rng, impossible = Row(order, symbols, threshold, length), np.random.default_rng(seed), 0
+    drawn = row.language.sample(1, length, seed=seed)[0].numpy()
+    for _ in range(12):
+        positions = rng.permutation(length)[: rng.integers(1, 4)]
+        hide, chance = rng.random((2, len(positions))) < [[0.25], [0.05]]
+        tokens = np.where(chance, rng.integers(symbols, size=len(positions)), drawn[positions])
+        possible = row.set(positions, np.where(hide, symbols, tokens))
+        assert possible == bool(row.language.log_evidence(torch.from_numpy(row.tokens[None])) > -torch.inf)
+        if not possible:
+            impossible += 1
+            row.tokens[:] = symbols
+            row.restart()
+        np.testing.assert_allclose(row.marginals(), row.posterior(), rtol=0, atol=1e-9)
+        assert ((row.marginals() > 0) == (row.posterior() > 0)).all()
