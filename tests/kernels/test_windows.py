@@ -1,4 +1,4 @@
-"""Messages restricted to revealed tokens: the posterior of the whole machine, whatever is revealed, hidden or changed."""
+"""Messages restricted to revealed tokens give the posterior of the whole machine, after any changes of tokens."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from unmask.ideal.denoiser import MessageEngine, WindowEngine
 from unmask.kernels import windows
 from unmask.kernels.messages import posterior_rows
 from unmask.languages import random_ngram
@@ -50,8 +51,8 @@ class Row:
 @pytest.mark.parametrize(("order", "symbols", "threshold", "length"), CASES)
 @pytest.mark.parametrize("seed", range(8))
 def test_marginals_are_those_of_the_machine(order, symbols, threshold, length, seed):
-    """Tokens of q and of chance are revealed, hidden and changed in chunks; an impossible context is known at once."""
-    row, rng, impossible = Row(order, symbols, threshold, length), np.random.default_rng(seed), 0
+    """Chunks of tokens of q, and random ones, are revealed, hidden and changed; impossible contexts are found."""
+    row, rng = Row(order, symbols, threshold, length), np.random.default_rng(seed)
     drawn = row.language.sample(1, length, seed=seed)[0].numpy()
     for _ in range(12):
         positions = rng.permutation(length)[: rng.integers(1, 4)]
@@ -60,8 +61,32 @@ def test_marginals_are_those_of_the_machine(order, symbols, threshold, length, s
         possible = row.set(positions, np.where(hide, symbols, tokens))
         assert possible == bool(row.language.log_evidence(torch.from_numpy(row.tokens[None])) > -torch.inf)
         if not possible:
-            impossible += 1
             row.tokens[:] = symbols
             row.restart()
-        np.testing.assert_allclose(row.marginals(), row.posterior(), rtol=0, atol=1e-9)
-        assert ((row.marginals() > 0) == (row.posterior() > 0)).all()
+        ours, wanted = row.marginals(), row.posterior()
+        np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-9)
+        assert ((ours > 0) == (wanted > 0)).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_engine_of_windows_is_one_of_messages(seed):
+    """Rows that are revealed, hidden again and changed, through impossible contexts."""
+    language, rng = random_ngram(3, 5, threshold=0.05, seed=seed), np.random.default_rng(seed)
+    drawn, tokens = language.sample(20, 9, seed=seed), language.blank(20, 9)
+    tokens[:, 2] = drawn[:, 2]
+    engines = WindowEngine(language, tokens), MessageEngine(language, tokens)
+    rows, positions = torch.ones_like(tokens).nonzero(as_tuple=True)
+    for _ in range(8):
+        ours, wanted = (engine.at(rows, positions, None) for engine in engines)
+        torch.testing.assert_close(ours, wanted, rtol=0, atol=1e-9)
+        known = torch.from_numpy(language.log_evidence(tokens).numpy() == -np.inf)
+        assert torch.equal(engines[0].dead(), known)
+        assert torch.equal(engines[1].dead(), known)
+        at = torch.from_numpy(rng.random(tokens.shape) < 0.2)
+        choice = torch.from_numpy(rng.random(tokens.shape))
+        tokens[at] = torch.where(choice < 0.9, drawn, torch.from_numpy(rng.integers(5, size=tokens.shape)))[at]
+        tokens[at & (choice < 0.2)] = 5
+        for engine in engines:
+            engine.renew(*at.nonzero(as_tuple=True))
+    assert bool(known.any())
+    assert not bool(known.all())

@@ -55,10 +55,9 @@ class Ideal(Denoiser):
         if (form := self.language.local_form(tokens.shape[1])) is not None:
             return LocalEngine(self.language, tokens, *form)
         if isinstance(self.language, MachineLanguage):
-            form = self.language.windows
-            if form is not None and tokens.shape[1] >= form.memory:
-                return WindowEngine(self.language, tokens, form)
-            return MessageEngine(self.language, tokens)
+            some = self.language.windows
+            faster = some is not None and some.memory <= tokens.shape[1] and len(some.initial) >= LEAST_WINDOWS
+            return (WindowEngine if faster else MessageEngine)(self.language, tokens)
         if isinstance(self.language, Answers):
             return ListedEngine(self.language, tokens)
         return StatelessEngine(self, tokens)
@@ -83,30 +82,31 @@ class Ideal(Denoiser):
 
 
 LEAST_ROWS, MOST_ROWS = 8, 4096
+LEAST_WINDOWS = 256  # entries of a message: for fewer, it takes longer to list the restricted ones than to compute all
 
 
 LOCAL_BYTES = 64  # per position, if only tokens are stored
 
 
 @lru_cache(maxsize=8)
-def _blank_messages(language: MachineLanguage, length: int) -> tuple[Floats, Floats]:
-    """The messages (1, L, S) of a canvas without revealed tokens."""
-    forward = np.empty((1, length, language.machine.states))
-    backward = np.empty_like(forward)
-    free = language.blank(1, length).numpy()
-    messages.fill_rows(language.machine, free, forward, backward, np.empty((1, length), bool))
-    return forward, backward
-
-
-def _blank_pair(language: MachineLanguage, length: int) -> Floats:
-    return np.stack([messages.reshape(-1) for messages in _blank_messages(language, length)])
+def _blank_messages(language: MachineLanguage, length: int) -> Floats:
+    """Both messages (2, L, S) of a canvas without revealed tokens."""
+    forward, backward = both = np.empty((2, 1, length, language.machine.states))
+    messages.fill_rows(
+        language.machine, language.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool)
+    )
+    return both[:, 0]
 
 
 @lru_cache(maxsize=8)
 def _blank_windows(language: MachineLanguage, length: int) -> Floats:
     """The restricted messages (2, L*size) of a canvas without revealed tokens."""
+    return windows.blank(_windows(language), length)
+
+
+def _windows(language: MachineLanguage) -> Windows:
     assert language.windows is not None
-    return windows.blank(language.windows, length)
+    return language.windows
 
 
 class MessageEngine(Engine):
@@ -149,7 +149,7 @@ class MessageEngine(Engine):
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._messages = None
         length = self.tokens.shape[1]
-        blank = _blank_pair(self.language, length)
+        blank = _blank_messages(self.language, length).reshape(2, -1)
         eight = self.language.passes.eight
         if eight is not None and self.machine.abreast and len(self.tokens) >= LANES:
             lanes = abreast.scratch(self.machine, eight, length)
@@ -179,10 +179,10 @@ class WindowEngine(MessageEngine):
     A row whose context becomes impossible has unrestricted messages from then on.
     """
 
-    def __init__(self, language: MachineLanguage, tokens: Tensor, form: Windows) -> None:
+    def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
         super().__init__(language, tokens)
-        self.form = form
-        self._scratch = windows.scratch(form, tokens.shape[1])
+        self.form = _windows(language)
+        self._scratch = windows.scratch(self.form, tokens.shape[1])
         self._restricted: Floats | None = None
         self._possible = torch.ones(len(tokens), dtype=torch.bool)
 
@@ -193,8 +193,9 @@ class WindowEngine(MessageEngine):
             rows, length = self.tokens.shape
             self._restricted = aligned((2, rows, length, len(self.form.initial)))
             self._restricted[:] = _blank_windows(self.language, length).reshape(2, 1, length, -1)
-            self._messages = *(aligned((rows, length, self.machine.states)) for _ in range(2)), np.zeros((rows, length), bool)
-            self._messages[0][:, 0], self._messages[1][:, -1] = self.machine.initial, self.machine.final
+            forward, backward = aligned((2, rows, length, self.machine.states))
+            forward[:, 0], backward[:, -1] = self.machine.initial, self.machine.final
+            self._messages = forward, backward, np.zeros((rows, length), bool)
             self._possible[:], self._dead[:] = True, False
             if bool((self.tokens != self.vocabulary).any()):
                 self.renew(torch.arange(rows).repeat_interleave(length), torch.arange(length).repeat(rows))
@@ -220,12 +221,11 @@ class WindowEngine(MessageEngine):
 
     def marginals(self, rows: Tensor, positions: Tensor) -> Tensor:
         restricted, possible = self.restricted, self._possible[rows]
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         if not bool(possible.all()):
-            out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
             out[possible] = self.marginals(rows[possible], positions[possible])
             out[~possible] = super().marginals(rows[~possible], positions[~possible])
             return out
-        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         arrays = (t.numpy() for t in (rows, positions, out))
         windows.marginals_at(self.form, self.tokens.numpy(), *restricted, *arrays, self._scratch)
         return out
@@ -234,7 +234,11 @@ class WindowEngine(MessageEngine):
         self._restricted = self._messages = None
         length = self.tokens.shape[1]
         spare = aligned((2, length * len(self.form.initial))), self._scratch
-        rest = self.machine, _blank_pair(self.language, length), filling.scratch(self.machine, length)
+        rest = (
+            self.machine,
+            _blank_messages(self.language, length).reshape(2, -1),
+            filling.scratch(self.machine, length),
+        )
         arguments = self.form, _blank_windows(self.language, length), spare, rest
         return _follow(self, windows.by_windows, arguments, order, rng, visits)
 
@@ -315,7 +319,7 @@ class FilterCausal(Causal):
         super().__init__(rows)
         self.machine = language.machine
         self.passes = language.passes
-        self.ahead = _blank_messages(language, length)[1][0]  # (L, S)
+        self.ahead = _blank_messages(language, length)[1]  # (L, S)
         self.lengths = torch.full((rows,), -1)
 
     @cached_property

@@ -256,7 +256,10 @@ def marginal(form, tokens, j, forward, backward, out, scratch):  # type: ignore[
 
 @kernel(_nrt=False)
 def by_windows(form, empty, spare, rest, tokens, order, rng, visits, probability, model_calls, impossible):  # type: ignore[no-untyped-def]
-    """`filling.by_messages`. empty (2, L*size): `blank`; spare: messages (2, L*size) and scratch; rest: machine, blank and scratch of `by_messages`."""
+    """`filling.by_messages`. empty (2, L*size): `blank`; spare: messages (2, L*size) and scratch.
+
+    rest: machine, blank messages and scratch of `filling.by_messages`, for rows whose context becomes impossible.
+    """
     (steps, positions), length, (both, scratch), (machine, free, alone) = order, tokens.shape[1], spare, rest
     results = rng, visits, probability, model_calls, impossible
     forward, backward = both[0], both[1]

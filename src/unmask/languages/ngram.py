@@ -97,7 +97,7 @@ class NGram(MachineLanguage):
 
     @cached_property
     def windows(self) -> Windows | None:
-        """None for a chain, and if most contexts are unreachable, or most lanes unused."""
+        """None for a chain, which has a closed form, and if more than half of the entries are unreachable or unused."""
         width = -(-self.vocabulary // LANES) * LANES
         if self.order == 2 or self.vocabulary ** (self.order - 2) * width > 2 * self.machine.states:
             return None
