@@ -21,7 +21,7 @@ NAME = "parallel"
 
 
 def page(out: Path) -> Page[Settings, list[Suite]]:
-    """The page in a directory, whose store says which items are there already."""
+    """The page in a directory; answers in the store of this directory are not generated again."""
     return Page(frame.PAGE, lambda settings: recipe(settings, out / STORE), _suites, _contents, saved(NAME))
 
 

@@ -276,7 +276,7 @@ def of_tree(directory: Path) -> list[Point]:
 
 
 def _paced(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The sampler without the value of its own pace, which takes the place of N."""
+    """The sampler without the option that decides its number of steps, and this option in place of N."""
     sampler, knob, value = apart(str(settings["sampler"]))
     if knob == STEPS or value is None:
         return {}

@@ -22,7 +22,7 @@ USUAL = "low-confidence"  # the sampler of most open models
 
 @dataclass(frozen=True, eq=False)
 class Canvas:
-    """What is filled for one item."""
+    """The canvas of one item."""
 
     source: Language | Denoiser
     given: Tensor  # (L): V where hidden
@@ -31,7 +31,7 @@ class Canvas:
 
 
 class Filler(Protocol):
-    """A model without a text of its own."""
+    """A model that fills canvases and reads no prompt."""
 
     @property
     def about(self) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 from unmask.core import arguments
 from unmask.core.run import Loading
 from unmask.experiments import evaluation
-from unmask.experiments.board.families import STEPS, family, lists_budgets, with_steps
+from unmask.experiments.board.families import family, lists_budgets, with_steps
 from unmask.experiments.evaluation.run import plan
 from unmask.experiments.parallel.points import of_samples
 from unmask.experiments.parallel.points import settings as grouped
@@ -52,7 +52,7 @@ STORE = "sweep"  # in the directory of a page
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured: a model, and the exact denoiser of every task beside it."""
+    """A model, tasks and samplers. The exact denoiser of each task is measured, too."""
 
     model: str = NAME
     tasks: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class Settings:
         return self.network.length if self.network else TASKS.make(task).length
 
     def of(self, model: str) -> list[evaluation.Settings]:
-        """The evaluations of a model: one for each task, sampler and setting."""
+        """The settings of `unmask eval` for one model: each task, sampler and budget."""
         usual = 1.0 if self.exact or self.network else 0.0
         common: dict[str, Any] = {"model": model, "limit": self.most, "each": self.each, "seed": self.seed}
         common |= {"temperature": (usual if self.temperature is None else self.temperature,), "batch": self.batch}
