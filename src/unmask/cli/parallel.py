@@ -87,7 +87,7 @@ def run(
             if suite.swept:
                 show_grid(*suite.pbx())
             show_grid(*suite.by_task())
-        say(str(published.page))
+        say(str(out / published.page.name))
 
     about = {"page": str(published.page), "seconds": published.seconds}
     return Answer(about | {"suites": [suite.to_dict() for suite in published.measured]}, text)

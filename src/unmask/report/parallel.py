@@ -32,10 +32,21 @@ def _suites(sweep: Sweep, settings: Settings) -> list[Suite]:
 def _contents(suites: list[Suite], settings: Settings, context: Context) -> dict[str, bytes]:
     about = {"origin": context.origin, "seconds": context.seconds, "settings": asdict(settings)}
     files = frame.numbers(NAME, [suite.to_dict() for suite in suites], **about)
-    shown = [_table(grid) for suite in suites for grid in (suite.pbx(), suite.by_task(), suite.by_setting())]
-    notes = "".join(f"<li>{frame.text(message)}</li>" for suite in suites for message in suite.messages)
-    below = f"<details><summary>Remarks on these numbers</summary><ul>{notes}</ul></details>" if notes else ""
+    shown = [_table(suite.pbx()) for suite in suites if suite.swept]
+    below = "".join(_folded(suite) for suite in suites)
     return files | whole.page(context.explorer, context.origin, files, context.out, shown, below, _cards(suites))
+
+
+def _folded(suite: Suite) -> str:
+    """The longer tables and the messages of a model."""
+    notes = "".join(f"<li>{frame.text(message)}</li>" for message in suite.messages)
+    parts = {
+        "Each task: accuracy, and the ceiling of the sampler": frame.table(_table(suite.by_task())),
+        "Each setting: mean accuracy and tokens per step": frame.table(_table(suite.by_setting())),
+        "Remarks on these numbers": f"<ul>{notes}</ul>",
+    }
+    texts = (f"<details><summary>{title}</summary>{inside}</details>" for title, inside in parts.items())
+    return "".join(texts)
 
 
 def _table(grid: Grid) -> Table:

@@ -101,7 +101,7 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
 
 
 def apart(specification: str) -> tuple[str, str, Any]:
-    """(specification without the value of its knob, knob, value); the value is None if it is not given."""
+    """(specification without the value of its knob, knob, value); the value can be None."""
     name, options = parse("sampler", specification)
     knob = KNOBS.get(name, (STEPS, ()))[0]
     value = options.pop(knob, None)
