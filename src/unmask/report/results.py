@@ -229,7 +229,8 @@ def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
     groups = summary.groups(records.read(directory))
     ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
     measured, missing = [], []
-    varied = summary.varied([group for group in groups if not group.causal])
+    masked = [group.settings for group in groups if not group.causal]
+    varied = [name for name in summary.varied([group for group in groups if not group.causal]) if _free(name, masked)]
     several = sum(group.causal for group in groups) > len(ar)  # AR settings of one task
     for label, group in zip(summary.labels(groups), groups, strict=True):
         settings, cost = group.settings, group.cost()
@@ -238,8 +239,7 @@ def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
         if group.causal:
             about["setting"] = label if several else None
         else:
-            known = [name for name in varied if name not in (*WHO, "task") and settings.get(name) is not None]
-            own = [f"{name}={settings[name]}" for name in known]
+            own = [f"{name}={settings[name]}" for name in varied if name not in (*WHO, "task")]
             about |= {name: settings.get(name) for name in ("model", "schedule", "steps")}
             about |= {"setting": ", ".join(own) or None} | _paced(settings)
         base = ar.get(settings["task"])
@@ -273,6 +273,14 @@ def of_tree(directory: Path) -> list[Point]:
             spent = {"model_calls": fmean(calls) if calls else None, "seconds": None, "causal": 0.0, "flops": None}
             measured.append(about | finite(accuracy(own).to_dict()) | spent)
     return measured
+
+
+def _free(name: str, settings: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all settings have a value of this name, and it does not follow from the model."""
+    of_model: dict[Any, set[str]] = {}
+    for one in settings:
+        of_model.setdefault(one["model"], set()).add(str(one.get(name)))
+    return all(name in one for one in settings) and any(len(values) > 1 for values in of_model.values())
 
 
 def _paced(settings: Mapping[str, Any]) -> dict[str, Any]:
