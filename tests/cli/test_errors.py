@@ -113,7 +113,7 @@ def generate(*arguments: object, language: str = "interval-5") -> tuple[object, 
     ("name", "words"),
     [
         ("interval5", "'interval5'; did you mean interval-5 or interval?"),
-        ("zzz", "known: brackets, "),
+        ("zzz", "known: answers, "),
         ("nothere.json", "neither a file nor a preset"),
         (".", "it is a directory"),
     ],

@@ -42,14 +42,14 @@ def run(
         unmask parallel --model dream-v0-instruct-7b --quick --dry-run
 
     The tasks, samplers and settings are those of ParallelBench: ten operations on
-    lists of names, Latin squares and sudokus. The exact denoiser of each task answers
-    them, too, with the same samplers. It knows all right answers, so its accuracy is
-    the ceiling: the rest is the sampler's error, and the distance from the ceiling
-    the model's. With --model ideal, the default, only ceilings are measured.
+    lists of names, Latin squares and sudokus. The exact denoiser of each task
+    answers them, too, with the same samplers. It knows all right answers, so its
+    accuracy is the ceiling of a sampler. Errors below the ceiling are due to the
+    model, the others to the sampler. The default, ideal, measures ceilings only.
 
-    The page OUT/index.html and the tables have the accuracy of each task, tokens per
-    step in three ways, and PBx with intervals. After an interruption, the same command
-    resumes; a larger --items adds items. OUT/sweep/records.jsonl has all answers.
+    OUT/index.html shows the accuracy of each task, tokens per step in three ways,
+    and PBx with intervals. After an interruption, the same command resumes; a
+    larger --items adds items. OUT/sweep/records.jsonl has all answers.
 
     Args:
         model: Open model: a name of `unmask list models`, or a directory; ideal, the exact denoiser; or the directory

@@ -66,7 +66,7 @@ def test_own_records_convert():
     ]
     first, second, third, fourth = of_samples(samples)
     assert (first.sampler, first.setting, first.score, first.strict) == ("confidence", "k4", 0.5, 0.0)
-    assert (first.forwards, first.canvas, first.written, first.task) == (6, 32, 10, "sums")
+    assert (first.forwards, first.canvas, first.written, first.task) == (6, 32, 10, "sums(size=2)")
     assert (second.sampler, second.setting) == ("threshold(block_length=8)", "threshold=0.9")
     assert (third.setting, fourth.setting) == ("usual threshold", "k1")
     assert len({one.item for one in (first, second, third, fourth)}) == 1  # pairs

@@ -245,7 +245,7 @@ def test_a_store_that_was_first_made_on_a_full_disk(bench: Bench, command):
             found = Store.find(bench.store)
             assert found is None or found.keys() == []
             settings = Settings(task="sums", model="m")
-            assert len(plan(settings, bench.store, 3).parts) == 1
+            assert len(plan([settings], bench.store, 3).parts) == 1
     signal.signal(signal.SIGXFSZ, before)
     assert refused >= 3
 

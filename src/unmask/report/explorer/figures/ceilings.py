@@ -57,7 +57,7 @@ def draw(results: Results) -> Any:
 FIGURES = [
     Figure(
         name="ceilings",
-        place=5,
+        place=9,
         options={"obeys": ("of",)},
         title="Accuracy against speed, with ceilings",
         under="up and right is better; dashed: the exact denoiser with the same sampler",
@@ -66,6 +66,5 @@ FIGURES = [
         draw=draw,
         own=own,
         needs=lambda results: bool(accuracies(results)),
-        wide=False,
     )
 ]
