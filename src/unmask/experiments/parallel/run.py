@@ -140,8 +140,8 @@ def recipe(settings: Settings, directory: Path) -> Recipe:
 
 def measured(samples: Sequence[Sample], settings: Settings) -> list[Suite]:
     """The results of the model, with the accuracies of the exact denoiser as its ceilings."""
-    chosen = {(model, asking(task)) for model in settings.models for task in settings.every_task}
-    own = [one for one in samples if (one.about["model"]["card"], one.about["task"]) in chosen]
+    tasks = {asking(task) for task in settings.every_task}
+    own = [one for one in samples if one.about["task"] in tasks and _known(one.about["model"]["card"], settings)]
     outcomes = of_samples(own)
     exact = [one for one in outcomes if is_ideal(one.model)]
     ceilings = {
@@ -152,6 +152,11 @@ def measured(samples: Sequence[Sample], settings: Settings) -> list[Suite]:
     if settings.exact:
         return suites(Published(outcomes))
     return suites(Published([one for one in outcomes if not is_ideal(one.model)]), ceilings=ceilings)
+
+
+def _known(card: str, settings: Settings) -> bool:
+    """Whether a sample is of these settings: an open model has another name in its card, so all in the store count."""
+    return card in settings.models or not (settings.exact or is_ideal(card))
 
 
 def planned(settings: Settings, out: Path) -> list[dict[str, Any]]:
