@@ -159,7 +159,7 @@ def _figure(number: int, target: str, what: Shown) -> Figure:
 FIGURES = [_figure(n, target, what) for n, (what, target) in enumerate(product(DRAWN, TARGETS))] + [
     Figure(
         name="growth-networks",
-        place=69,
+        place=59,
         options={"obeys": ("of",)},
         title="SER of trained networks against model calls: masks and uniform noise",
         under="dashed: the exact denoiser; the distance above it is learning error",
