@@ -1,4 +1,7 @@
-"""All benchmarks in one run: one table, the targets, and one JSON object as the last line."""
+"""All benchmarks in one run: one table, the claims with those that are missed, and one JSON object as the last line.
+
+After an interruption, the next run goes on with the part that was interrupted, unless the code has changed.
+"""
 
 from benchmarks import (
     causal,

@@ -6,12 +6,14 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from unmask.core import cores
+from unmask.core.files import code, write_json
 
 SIZES = ("toy", "quick", "full")
 HOW_TO_READ = """\
@@ -72,6 +75,13 @@ class Check:
     bound: float
     unit: str
     met: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """Met, or by how much it is missed."""
+        if self.met is None:
+            return "-"
+        return "met" if self.met else f"MISSED by {abs(self.value / self.bound - 1):.0%}"
 
 
 @dataclass
@@ -154,19 +164,35 @@ class Report:
             print(f"  {note}")
         if self.checks:
             print("\nTargets" + ("" if self.size == "full" else f" (stated for the full size; this was {self.size})"))
-            verdict = {True: "met", False: "MISSED", None: "-"}
             table(
                 ("claim", "value", "bound", "unit", ""),
-                [(c.claim, f"{c.value:.3g}", f"{c.bound:g}", c.unit, verdict[c.met]) for c in self.checks],
+                [(c.claim, f"{c.value:.3g}", f"{c.bound:g}", c.unit, c.verdict) for c in self.checks],
             )
+            missed = sum(c.met is False for c in self.checks)
+            print(f"{missed} of {len(self.checks)} claims are missed" if self.size == "full" else "")
         for name, reason in self.missing.items():
             print(f"Not measured: {name}: {reason}")
         for path in self.figures:
             print(f"Figure: {path}")
-        measurements = [asdict(m) | {"token_us": m.token_us} for m in self.measurements]
-        rest = {"checks": [asdict(c) for c in self.checks], "missing": self.missing, "figures": self.figures}
-        whole = {"machine": about, "size": self.size, "measurements": measurements} | rest
-        print(json.dumps(whole, allow_nan=False))
+        found = self.found()
+        for measured, m in zip(found["measurements"], self.measurements, strict=True):
+            measured["token_us"] = m.token_us
+        print(json.dumps({"machine": about, "size": self.size} | found, allow_nan=False))
+
+    def found(self) -> dict[str, Any]:
+        return {
+            "measurements": [asdict(m) for m in self.measurements],
+            "checks": [asdict(c) for c in self.checks],
+            "missing": self.missing,
+            "figures": self.figures,
+        }
+
+    def add(self, found: dict[str, Any]) -> None:
+        """What another report has found, after what this one has."""
+        self.measurements += [Measurement(**m) for m in found["measurements"]]
+        self.checks += [Check(**c) for c in found["checks"]]
+        self.missing |= found["missing"]
+        self.figures += found["figures"]
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -224,9 +250,29 @@ def main(about: str | None, *parts: Callable[[Report], None]) -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where figures go")
     asked = parser.parse_args()
     report = Report(asked.size, asked.out)
-    for part in parts:
-        part(report)
+    if len(parts) == 1:
+        parts[0](report)
+    else:
+        resume(report, parts)
     report.show()
+
+
+def resume(report: Report, parts: Sequence[Callable[[Report], None]]) -> None:
+    """Every part, but those that this code has finished: a file per part keeps what it found until the last has."""
+    kept = report.out / f"bench-{report.size}-{code()}"
+    kept.mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        name = part.__module__.rpartition(".")[2]
+        path = kept / f"{name}.json"
+        if path.exists():
+            say(f"{name}: kept from the run that was interrupted")
+        else:
+            alone = Report(report.size, report.out)
+            took = seconds(partial(part, alone))
+            say(f"{name}: done in {took:.0f} s")
+            write_json(path, alone.found())
+        report.add(json.loads(path.read_text()))
+    shutil.rmtree(kept)
 
 
 def say(text: str) -> None:

@@ -22,7 +22,7 @@ from benchmarks import (
     training,
     vocabulary,
 )
-from benchmarks.timing import Report, Work, agree
+from benchmarks.timing import Report, Work, agree, resume
 from tests.needs import needs
 from tests.sparing import held_out_in_part, in_this_process
 from unmask import generate, languages
@@ -121,6 +121,34 @@ def test_targets_are_judged_at_full_size_only(tmp_path):
         report.at_most("time", 1.0, 2.0)
         report.at_least("ratio", 1.0, 2.0)
         assert [check.met for check in report.checks] == met
+        assert [check.verdict for check in report.checks] == (["met", "MISSED by 50%"] if met[0] else ["-", "-"])
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    """The second part fails once: the first is not repeated, and the files of parts go when all are there."""
+    done: list[str] = []
+
+    def first(report: Report) -> None:
+        done.append("first")
+        report.race("task", 4, 8, {"unmask": Work(int, 1), "peer": Work(int, 1)}, repeats=1)
+        report.missing["other"] = "absent"
+
+    def second(report: Report) -> None:
+        done.append("second")
+        if done.count("second") == 1:
+            raise KeyboardInterrupt
+        report.at_most("time", 1.0, 2.0)
+
+    first.__module__, second.__module__ = "benchmarks.one", "benchmarks.two"
+    with pytest.raises(KeyboardInterrupt):
+        resume(Report("full", tmp_path), [first, second])
+    report = Report("full", tmp_path)
+    resume(report, [first, second])
+    assert done == ["first", "second", "second"]
+    assert [m.who for m in report.measurements] == ["unmask", "peer"]
+    assert [check.met for check in report.checks] == [True]
+    assert report.missing == {"other": "absent"}
+    assert not list(tmp_path.iterdir())
 
 
 def test_who_computes_something_else_is_not_timed():
