@@ -18,7 +18,7 @@ help:
 	@echo "make test-long    the tests that 'make test' leaves out for their time (LONG=3/10: part 3 of 10)"
 	@echo "make lint    lint and types only"
 	@echo "make docs    the site of these documents: site/index.html"
-	@echo "make bench   speed and memory against peers, half an hour (BENCH_ARGS=--quick: minutes); the last line is JSON"
+	@echo "make bench   speed and memory against peers, half an hour, goes on where it stopped (BENCH_ARGS=--quick: minutes)"
 	@echo "make gpu     what needs a CUDA device, for 9 minutes; again to go on (GPU_ARGS=--list; --dry-run on a CPU)"
 	@echo "make results make the files in results/ again, which takes hours and goes on where it stopped"
 	@echo "make clean   remove everything that make has made"

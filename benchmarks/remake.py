@@ -4,7 +4,8 @@
     python -m benchmarks.remake --list   the steps, with the hours of each
 
 Each step is a command of `unmask`, in a directory that belongs to the digest of the code that numbers depend on. A file
-says in `origin` the digest of all code and of that code, the commit, the machine and the date.
+says in `origin` the digest of all code and of that code, the commit, the machine and the date. It is written as soon as
+its last step is done.
 """
 
 from __future__ import annotations
@@ -161,14 +162,14 @@ def _file(path: str) -> Callable[[Path], dict[str, Any]]:
     return lambda here: json.loads((here / path).read_text())
 
 
-FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "board-quick.json": _file("board-quick/board.json"),
-    "compare-quick.json": _pairs,
-    "board-mdlm.json": _file("board-mdlm/board.json"),
-    "board.json": _file("board/board.json"),
-    "board-networks.json": _networks,
-    "ranks.json": _file("ranks/ranks.json"),
-    "paper-quick.json": _file("paper-quick/paper.json"),
+FILES: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {  # the last step of each, and the file by its output
+    "board-quick.json": ("board-quick", _file("board-quick/board.json")),
+    "compare-quick.json": (f"pair-{len(PAIRS) - 1}", _pairs),
+    "board-mdlm.json": ("board-mdlm", _file("board-mdlm/board.json")),
+    "board.json": ("board", _file("board/board.json")),
+    "board-networks.json": ("on-hmm", _networks),
+    "ranks.json": ("ranks", _file("ranks/ranks.json")),
+    "paper-quick.json": ("paper-quick", _file("paper-quick/paper.json")),
 }
 BESIDE = {"board-quick.csv": "board-quick/board.csv", "board-quick.svg": "board-quick/board.svg"}
 
@@ -230,17 +231,23 @@ def main() -> None:
     for step in left:
         print(f"{step.name}, about {step.hours:g} h: unmask {step.words}", flush=True)
         _unmask(step, here)
+        keep(step, here, commit)
         (here / f"{step.name}.done").touch()
-    origins = {}
-    for name, make in FILES.items():
-        made = make(here)
-        made["origin"] = origins[name] = made.get("origin", origin()) | told(commit)
-        write_json(RESULTS / name, {"origin": made.pop("origin")} | made)
-    for name, source in BESIDE.items():
-        shutil.copyfile(here / source, RESULTS / name)
-    with atomic(RESULTS / "README.md") as file:
-        file.write(readme(origins).encode())
     print(f"{len(FILES)} files are made; compare the documents with them: make test PYTEST_ARGS='tests/documents'")
+
+
+def keep(step: Step, here: Path, commit: str) -> None:
+    """Write the files of results/ of which this was the last step, and the table of all files."""
+    for name, (last, make) in FILES.items():
+        if last == step.name:
+            made = make(here)
+            write_json(RESULTS / name, {"origin": made.pop("origin", origin()) | told(commit)} | made)
+    for name, source in BESIDE.items():
+        if name.startswith(f"{step.name}."):
+            shutil.copyfile(here / source, RESULTS / name)
+    found = {name: json.loads((RESULTS / name).read_text())["origin"] for name in FILES if (RESULTS / name).exists()}
+    with atomic(RESULTS / "README.md") as file:
+        file.write(readme(found).encode())
 
 
 if __name__ == "__main__":

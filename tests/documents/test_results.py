@@ -89,14 +89,15 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(remake, "_unmask", run)
     monkeypatch.setattr(remake, "check_clean", lambda: "abc")
     monkeypatch.setattr(remake, "STEPS", (remake.Step("a", "x", 1), remake.Step("b", "y", 2)))
-    monkeypatch.setattr(remake, "FILES", {f"{name}.json": remake._file(f"{name}.json") for name in "ab"})
+    monkeypatch.setattr(remake, "FILES", {f"{name}.json": (name, remake._file(f"{name}.json")) for name in "ab"})
     monkeypatch.setattr(remake, "BESIDE", {})
     monkeypatch.setattr(remake, "WORK", tmp_path / "work")
     monkeypatch.setattr(remake, "RESULTS", tmp_path)
     monkeypatch.setattr("sys.argv", ["remake"])
     with pytest.raises(KeyboardInterrupt):
         remake.main()
-    assert not (tmp_path / "a.json").exists()
+    assert (tmp_path / "a.json").exists()
+    assert not (tmp_path / "b.json").exists()
     remake.main()
     assert done == ["a", "b", "b"]
     assert "1 of 2 steps are done; about 2.0 h are left" in capsys.readouterr().out
