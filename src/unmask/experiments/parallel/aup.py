@@ -58,7 +58,7 @@ def aup(points: Sequence[Pair], best: float) -> Aup:
 def of_accuracies(points: Sequence[Pair], best: float, items: int) -> Aup:
     """AUP with an interval from accuracies on this number of items; y_max is fixed.
 
-    Accuracies of one method on the same items depend on each other in an unknown way. The interval is the wider one of
+    Accuracies of one method on the same items depend on each other in an unknown way. The interval contains those of
     two extremes: independent accuracies, and accuracies of equal rank.
     """
     from scipy.special import betaincinv
@@ -69,25 +69,28 @@ def of_accuracies(points: Sequence[Pair], best: float, items: int) -> Aup:
     extremes = []
     for ranks in (uniform, uniform[:, :1].expand_as(uniform)):
         drawn = betaincinv(*(part.numpy() for part in (right + 0.5, items - right + 0.5, ranks)))  # Jeffreys
-        rows = [[(r, 100 * y) for (r, _), y in zip(ordered, row, strict=True)] for row in drawn.tolist()]
-        extremes.append(_of_draws(aup(ordered, best), ordered, rows, items, "Jeffreys"))
-    return max(extremes, key=lambda one: one.interval.high - one.interval.low if one.interval else 0.0)
+        extremes.append([[(r, 100 * y) for (r, _), y in zip(ordered, row, strict=True)] for row in drawn.tolist()])
+    return _of_draws(ordered, best, extremes, items, "Jeffreys")
 
 
 def of_items(speeds: Tensor, scores: Tensor, best: float) -> Aup:
     """AUP with an interval from resampled items. speeds, scores: those of a sampler of pbx.py."""
     rows = [sorted(zip(*row, strict=True)) for row in zip(speeds.tolist(), scores.tolist(), strict=True)]
-    return _of_draws(aup(rows[0], best), rows[0], rows[1:], len(rows) - 1, "paired bootstrap over items")
+    return _of_draws(rows[0], best, [rows[1:]], len(rows) - 1, "paired bootstrap over items")
 
 
-def _of_draws(result: Aup, points: Sequence[Pair], rows: Sequence[Sequence[Pair]], n: int, method: str) -> Aup:
-    """The result with quantiles over rows of points as its interval."""
-    dropped = _measure(points, result.best)[1]
-    drawn = [_measure(row, result.best) for row in rows]
+def _of_draws(
+    points: Sequence[Pair], best: float, kinds: Sequence[Sequence[Sequence[Pair]]], n: int, method: str
+) -> Aup:
+    """AUP of the points; its interval contains the quantiles over the rows of points of every kind."""
+    result, dropped = aup(points, best), _measure(points, best)[1]
+    drawn = [[_measure(row, best) for row in rows] for rows in kinds]
+    values = torch.tensor([[value for value, _ in rows] for rows in drawn], dtype=torch.float64)
     tail = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
-    low, high = torch.tensor([value for value, _ in drawn], dtype=torch.float64).quantile(tail).tolist()
-    interval = Estimate(result.value, min(low, result.value), max(high, result.value), n, LEVEL, method)
-    return replace(result, interval=interval, drops=sum(other != dropped for _, other in drawn) / len(drawn))
+    low, high = values.quantile(tail, dim=1)
+    least, most = min(float(low.min()), result.value), max(float(high.max()), result.value)
+    drops = max(sum(other != dropped for _, other in rows) / len(rows) for rows in drawn)
+    return replace(result, interval=Estimate(result.value, least, most, n, LEVEL, method), drops=drops)
 
 
 def _measure(ordered: Sequence[Pair], best: float) -> tuple[float, tuple[int, ...]]:
