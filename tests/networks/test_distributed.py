@@ -64,7 +64,8 @@ def test_two_processes_train_what_one_trains(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.count("\n") == 1
     ((out, err),) = trained(tmp_path / "two", 2, monkeypatch)
     assert capsys.readouterr().out.count("\n") == 1
-    said = [line for line in err.splitlines() if "at work for" not in line]  # as each does where it is slow
+    usual = "at work for", "[c10d]"  # of each where it is slow; of torch on a machine without a host name
+    said = [line for line in err.splitlines() if not any(words in line for words in usual)]
     assert (out, said) == ("", [])  # the first process speaks
     left, right = (stored.read(tmp_path / name) for name in ("one", "two"))
     one, two = left.tensors, right.tensors

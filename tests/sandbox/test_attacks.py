@@ -80,7 +80,7 @@ def test_nothing_is_left(kind, box):
         "for _ in range(20):\n    os.mkdir('deeper', 0o300)\n    os.chdir('deeper')\n"
         "for _ in range(3):\n    if not os.fork():\n        os.setsid()\n        time.sleep(600)\n"
     )
-    assert box(kind).run(program, LIMITS).passed
+    assert box(kind).run(program, LIMITS).outcome in ("passed", "disk")  # only root counts what a closed directory has
     assert os.listdir(home) == []
 
 

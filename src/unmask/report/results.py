@@ -375,9 +375,10 @@ def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Other fields of cells in which cells of one metric and language differ."""
     texts: dict[tuple[str, str, str], set[str]] = {}
     for row in rows:
+        of = _of(row)
         for name in row:
             if name not in OWN and name not in tables.AFTER:
-                texts.setdefault((row["job"], _of(row), name), set()).add(str(row[name]))
+                texts.setdefault((row["job"], of, name), set()).add(str(row[name]))
     varied = (name for (job, _, name), values in texts.items() if len(values) > 1 and job != CURVE)
     return list(dict.fromkeys(varied))
 
