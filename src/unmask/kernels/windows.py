@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint64
+from numba import int64, uint64
 
 from unmask.core.compiled import kernel
 from unmask.kernels.filling import complete_row, skip, step_end, write
@@ -84,8 +84,8 @@ def blank(form: Windows, length: int) -> Floats:
 @kernel(_nrt=False)
 def sweep(form, tokens, forward, backward, changed, scratch):  # type: ignore[no-untyped-def]
     """Update both messages (L*size) from the changed positions (ascending). Return whether the context is possible."""
-    return _sweep(form, form.ahead, 1, tokens, forward, changed, scratch) and _sweep(
-        form, form.behind, -1, tokens, backward, changed, scratch
+    return _sweep(form, form.ahead, int64(1), tokens, forward, changed, scratch) and _sweep(
+        form, form.behind, int64(-1), tokens, backward, changed, scratch
     )
 
 
@@ -226,7 +226,7 @@ def marginal(form, tokens, j, forward, backward, out, scratch):  # type: ignore[
     first = last - form.memory + 1
     if token < form.symbols:  # the backward messages over j lack its other symbols
         for i in range(min(j, tokens.shape[0] - form.memory), first, -1):
-            carry(form, form.behind, -1, tokens, i, backward, scratch)
+            carry(form, form.behind, int64(-1), tokens, i, backward, scratch)
     n, place = 1, uint64(0)  # codes: the window without its last token, and its offset in backward
     codes[0, 0] = codes[1, 0] = 0
     for at in range(first, last):
