@@ -45,9 +45,9 @@ def test_a_trace_of_the_rows_that_are_shown_plays_again(run, tmp_path):
     first = run("play", *SMALL, "--row", 12, "--out", "t.json", "--json").result
     trace = traces.read(tmp_path / "t.json")
     assert (first["row"], len(trace.rows), trace.sampler) == (12, 8, "ancestral")
-    again = run("play", "t.json", "--language", "paper-2gram", "--row", 7, "--out", "t.svg", "--json").result
+    again = run("play", "t.json", "--language", "paper-2gram", "--row", 7, "--out", "t.html", "--json").result
     assert again["ancestral"]["why"] == first["ancestral, 3 steps"]["why"]
-    assert (tmp_path / "t.svg").read_text().startswith("<svg ")
+    assert (tmp_path / "t.html").read_text().startswith("<!DOCTYPE html>")
     alone = run("play", "t.json", "--out", "u.html").out.splitlines()
     told = ["row        0 of 8", "ancestral  not scored: add --language or --gap", "file       u.html"]
     assert alone == told
@@ -142,7 +142,7 @@ def test_a_terminal_plays_steps_and_stops(played, monkeypatch):
         (["good.json", "--row", "1"], "row is 1; expected 0 to 0"),
         ([], "no source of sequences. Add --language, --model, or the file of a trace"),
         (["--language", "paper-2gram", "--prompt", "x"], "--prompt needs --model"),
-        (["--language", "paper-2gram", "--out", "x.png"], "--out is x.png; expected .html, .svg, .gif or .json"),
+        (["--language", "paper-2gram", "--out", "x.png"], "--out is x.png; expected .html or .json"),
         (
             ["--language", "paper-2gram", "--out", "x.json", "--against", "gibbs"],
             "a trace has one sampler. Leave out",

@@ -82,7 +82,7 @@ def test_traces(server: Server, random: Random):
         "diff t.json --language interval.json",
         "play t.json --language interval.json",
         "play t.json --language interval.json --terminal",
-        "play t.json --language interval.json --out o.svg",
+        "play t.json --language interval.json --out o.html",
         "play t.json --language interval.json --out o.json --row 1",
     ))  # fmt: skip
     check(server, Case(words.split(), {"t.json": mutations.json_file(trace, random), "interval.json": None}))

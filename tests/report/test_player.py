@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
-from xml.etree import ElementTree
 
 import pytest
-import vl_convert
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
 from unmask.generation.trace import Row, Trace
-from unmask.report.player import Run, animation, assets, chosen, drawing, fragment, gif, page
+from unmask.report.player import Run, assets, chosen, fragment, page
 
 LANGUAGE = languages.load("paper-2gram")
 LENGTH, STEPS, ROWS = 14, 4, 6
@@ -266,52 +263,3 @@ def test_one_run_or_two(runs, count):
 def test_rows_side_by_side_are_the_same(runs, nasty):
     with pytest.raises(UnmaskError, match="the runs have 1 and 6 rows"):
         fragment([runs[0], nasty])
-
-
-def test_the_picture_moves_by_itself_and_shows_what_the_player_shows(runs, nasty):
-    for some in (runs, [nasty]):
-        moving = ElementTree.fromstring(animation(some))
-        assert "prefers-reduced-motion" in moving.find("{*}style").text
-        assert not [one for one in moving.iter() if one.tag.endswith(("script", "image", "a"))]
-    row = chosen({run.name: run.trace for run in runs}, LANGUAGE).row
-    scene = drawing.scene(runs, row)
-    for step in (0, scene.still, scene.end):
-        said = [one.text for one in ElementTree.fromstring(scene.frame(step)).iter() if one.tag.endswith("text")]
-        for run in runs:
-            expected = [symbol for symbol in stands(run, row, step) if symbol is not None]
-            assert lost(run, row, step) in said
-            assert said.count(run.name) == 1
-            for symbol in set(expected):
-                assert said.count(symbol) >= expected.count(symbol)
-    assert "Impossible: positions" in scene.frame(scene.still)
-    assert vl_convert.svg_to_png(scene.frame(scene.still)).startswith(b"\x89PNG")
-
-
-def test_a_gif_has_a_frame_a_step(runs, monkeypatch):
-    import io
-
-    from PIL import Image
-
-    monkeypatch.setattr(drawing, "FRAMES", 6)
-    short = [Run(run.name, run.trace.of([1]), LANGUAGE) for run in runs]
-    made = Image.open(io.BytesIO(gif(short)))
-    assert 6 <= made.n_frames <= 8
-    total = 0
-    for frame in range(made.n_frames):
-        made.seek(frame)
-        total += made.info["duration"]
-    assert total == pytest.approx(1000 * sum(drawing.scene(short).seconds()), rel=0.02)
-
-
-def test_a_picture_of_too_much_is_refused(nasty, monkeypatch):
-    monkeypatch.setattr(drawing, "LONGEST", 8)
-    with pytest.raises(
-        UnmaskError, match="<b>no</b> has 9 positions and 9 steps; a picture shows at most 8 positions and 2048"
-    ):
-        animation([nasty])
-
-
-def test_a_gif_needs_pillow(runs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(UnmaskError, match=r"pip install 'unmask\[gif\]'"):
-        gif(runs)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Recorded = Annotated[Path | None, "TRACE"]
 PAGE = Path("play.html")
-SUFFIXES = (".html", ".svg", ".gif", ".json")
+SUFFIXES = (".html", ".json")
 LENGTH, ROWS, STEPS = 64, 50, 8  # defaults
 
 
@@ -49,7 +49,7 @@ def command(
     Examples:
         unmask play --language paper-2gram --steps 8
         unmask play --language interval-5 --against autoregressive --open
-        unmask play --language sparse-hmm --sampler gibbs --out x.gif
+        unmask play --language sparse-hmm --sampler gibbs --out gibbs.html
         unmask play --model runs/mdm --causal-model runs/ar --against autoregressive
         unmask play trace.json --language paper-2gram
         unmask play --language paper-3gram --terminal
@@ -60,9 +60,8 @@ def command(
     sequence of the language is possible any more, it shows which tokens contradict
     each other, and why. It begins with the first sequence that has an error.
 
-    OUT is a page in one file (.html), an animation (.svg or .gif), or the trace
-    (.json). docs/player.md explains how to record your own loop, or the stream of a
-    server: TRACE can be that stream.
+    OUT is a page in one file (.html), or the trace (.json). docs/player.md explains
+    how to record your own loop, or the stream of a server: TRACE can be that stream.
 
     Args:
         trace: Trace to play, of your own loop or of `--out x.json`, or a saved stream, instead of new samples.
@@ -75,7 +74,7 @@ def command(
         rows: Number of sequences to search for an error. (default: 50; for open models 1)
         row: Number of the first sequence to show. (default: the first with an error)
         prompt: Text at the beginning of each sequence, for models of text.
-        out: File to write: .html, .svg, .gif or .json. (default: play.html; with --terminal none)
+        out: File to write: .html or .json. (default: play.html; with --terminal none)
         open: Open the file in the browser.
         gap: Take arcs and losses from the model's own probabilities, not from a language: two model calls per token.
             A trace also needs its --model.
@@ -137,9 +136,9 @@ def _check(file: Path | None, against: str | None, open: bool) -> None:
     from unmask.core.errors import UnmaskError, cut
 
     if file is not None and file.suffix not in SUFFIXES:
-        raise UnmaskError(f"--out is {cut(str(file))}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+        raise UnmaskError(f"--out is {cut(str(file))}; expected {' or '.join(SUFFIXES)}")
     if file is not None and file.suffix == ".json" and against is not None:
-        raise UnmaskError("a trace has one sampler. Leave out --against, or use --out with .html, .svg or .gif")
+        raise UnmaskError("a trace has one sampler. Leave out --against, or use --out with .html")
     if open and file is None:
         raise UnmaskError("--open needs a file. Add --out, or leave out --terminal")
 
@@ -202,19 +201,15 @@ def _write(file: Path, picked: Chosen) -> None:
     import sys
 
     from unmask.core.files import atomic
-    from unmask.report.player import animation, gif, page
+    from unmask.report.player import page
 
     runs, row = picked.runs, picked.row
     if file.suffix == ".json":
         runs[0].trace.write(file)
         return
-    if file.suffix == ".html":
-        command = shlex.join(["unmask", *sys.argv[1:]])
-        content = page(runs, " and ".join(run.name for run in runs), command, row)
-    else:
-        content = animation(runs, row).encode() if file.suffix == ".svg" else gif(runs, row)
+    command = shlex.join(["unmask", *sys.argv[1:]])
     with atomic(file) as out:
-        out.write(content)
+        out.write(page(runs, " and ".join(run.name for run in runs), command, row))
 
 
 def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:

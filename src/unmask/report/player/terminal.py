@@ -18,11 +18,11 @@ from rich.panel import Panel
 from rich.text import Text
 
 from unmask.core.errors import plain
-from unmask.report.player.drawing import LEAST, MOST, SECONDS
 from unmask.report.player.run import Run
 
 LONGEST = 24  # characters of a token
 HIDDEN = "_"
+SECONDS, LEAST, MOST = 8.0, 0.07, 1.1  # of a complete play, approximately; of a step
 LOOK = 3.0  # seconds at the first error
 KEYS = {
     " ": "pause",
