@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
@@ -10,6 +11,7 @@ import numpy as np
 from tests.brute import SHARP, distribution, posterior, sequences
 from tests.metrics.small import SMALL
 from unmask.languages import HMM, Interval, random_ngram
+from unmask.theory.partitions import partitions
 
 
 def relabelled(language):
@@ -88,3 +90,38 @@ def contradictions(name):
                         total += mass * apart[table == 0].sum()
                 found[len(shown)].append(total)
     return np.array([np.mean(values) for values in found])
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """Every order of N steps, its probability under a schedule, and its errors."""
+
+    orders: np.ndarray  # (N^L, L) steps 0..N-1
+    chance: np.ndarray  # (N^L)
+    ser: np.ndarray  # (N^L)
+    divergence: np.ndarray  # (N^L) KL(q || p_order) in nats
+    mixture: float  # KL(q || p)
+
+    @property
+    def ser_ratio(self):
+        """SER of the best order over that of a random one; 1 if no error is possible."""
+        mean = float(self.chance @ self.ser)
+        return float(self.ser.min()) / mean if mean > 1e-12 else 1.0
+
+    @property
+    def mixture_ratio(self):
+        """KL of the mixture over that of its best order: below 1 if randomness helps."""
+        least = float(self.divergence[self.chance > 0].min())
+        return self.mixture / least if least > 1e-12 else 1.0
+
+
+def every_order(language, length, delta):
+    """All orders of a tiny language."""
+    steps = len(delta)
+    every = partitions(language, length)
+    orders = np.array(list(product(range(steps), repeat=length)))
+    distributions = np.array([every.of_order(order) for order in orders])
+    divergence = np.log(every.q / distributions) @ every.q
+    ser = np.maximum(1 - distributions.sum(1), 0.0)
+    chance = delta.numpy()[orders].prod(1)
+    return Orders(orders, chance, ser, divergence, float(every.q @ np.log(every.q / (chance @ distributions))))

@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from tests.brute import distribution, sequences
-from tests.theory.small import CHAINS
+from tests.theory.small import CHAINS, every_order
 from unmask import UnmaskError, generate
 from unmask.languages import Interval, NGram, load, random_ngram
 from unmask.schedules import Fit, deltas, orders
 from unmask.theory import best_orders, known
 from unmask.theory.chains import first_order, order_divergence
-from unmask.theory.derandomised import every_order
 
 STICKY = NGram(2, [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])
 UNLIKE = NGram(2, [0.01, 0.52, 0.47], [[0.0, 0.05, 0.95], [0.09, 0.0, 0.91], [0.0, 1.0, 0.0]])  # a parity, and slips

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.brute import distribution, posterior, sequences
+from tests.theory.small import every_order
 from unmask import UnmaskError, generate
 from unmask.ideal import Ideal
-from unmask.languages import NGram, load, random_hmm, random_ngram
+from unmask.languages import load, random_hmm, random_ngram
 from unmask.metrics.enumeration import output_distribution
 from unmask.schedules import deltas
 from unmask.theory import crossover
 from unmask.theory.blocks import of_blocks
-from unmask.theory.derandomised import every_order
 from unmask.theory.known import error_curve
 from unmask.theory.speculation import turns
 
@@ -225,8 +225,3 @@ def test_chance_may_help_the_divergence():
         every_order(random_hmm(3, 2, 2.0, 0.15, seed=seed), 4, deltas("linear", 2)).mixture_ratio for seed in range(40)
     ]
     assert min(ratios) < 1
-
-
-def test_orders_that_are_too_many():
-    with pytest.raises(UnmaskError, match="5 positions in 10 steps have 100,000 orders"):
-        every_order(NGram(2, [1, 0], [[0.5, 0.5], [1, 0]]), 5, deltas("linear", 10))

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from unmask.languages import random_hmm
 from unmask.schedules import Schedule, deltas, sizes
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein, by_size
-from unmask.theory.sampled import information_curve
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=100)
 points = st.lists(st.floats(0, 3), min_size=1, max_size=40).map(np.array)
@@ -110,11 +108,3 @@ def test_short_sequences(length):
     for fixed in (False, True):
         assert errors.ser(delta, fixed_size=fixed).value == pytest.approx(1 - math.exp(-errors.pairs))
     assert InformationCurve(np.ones(length), "test").divergence(delta).value == pytest.approx(0, abs=1e-12)
-
-
-def test_the_error_of_a_measured_curve_at_a_point():
-    curve = information_curve(random_hmm(3, 3, temperature=2.0, seed=1), 6, rows=50)
-    assert not curve.nelbo(deltas("cosine", 4)).exact
-    rows = np.array([[curve.length * bernstein(row, u) for u in (0, 0.4)] for row in curve.terms])
-    np.testing.assert_allclose(curve.standard_error([0, 0.4]), rows.std(0, ddof=1) / math.sqrt(50))
-    assert InformationCurve(curve.f, "test").standard_error([0, 0.4]).tolist() == [0, 0]

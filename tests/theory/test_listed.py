@@ -7,12 +7,11 @@ import math
 import pytest
 import torch
 
-from tests.theory.small import SMALL
+from tests.theory.small import SMALL, every_order
 from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, load, random_hmm
 from unmask.schedules import deltas
 from unmask.theory import correctness
-from unmask.theory.derandomised import every_order
 from unmask.theory.listed import STATEMENTS, Case, catalogue, shown
 from unmask.theory.partitions import partitions
 from unmask.theory.statements import Statement

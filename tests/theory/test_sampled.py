@@ -6,20 +6,18 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
-from tests.brute import SHARP, distribution, entropy, sequences
-from tests.metrics.small import by_rank, conditional_entropies, paid
+from tests.brute import SHARP, distribution, entropy
+from tests.metrics.small import by_rank, conditional_entropies
 from tests.theory.small import SMALL, TINY, contradictions
-from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.ideal import Ideal
 from unmask.languages import Interval, random_hmm, random_ngram
 from unmask.metrics import output_distribution
-from unmask.schedules import deltas, orders
+from unmask.schedules import deltas
 from unmask.theory import exponential, sampled
 from unmask.theory.chains import first_order
-from unmask.theory.chains import order_divergence as exact_order_divergence
+from unmask.theory.curves import bernstein
 from unmask.theory.known import error_curve as any_error_curve
 from unmask.theory.partitions import partitions
 
@@ -34,6 +32,12 @@ def near(ours, expected, errors):
     return bool((np.abs(ours - expected) <= 6 * errors + 1e-9).all())
 
 
+def error(terms, factor, u):
+    """Standard error of a curve at u, from the rows behind it."""
+    values = factor * np.array([bernstein(row, u) for row in terms])
+    return values.std(0, ddof=1) / math.sqrt(len(values))
+
+
 @pytest.mark.parametrize("name", ["hmm, sparse", "3-gram, pruned", "interval 3", "brackets, 1 kind, stop"])
 def test_the_information_curve(name):
     language, length = SMALL[name]
@@ -42,7 +46,7 @@ def test_the_information_curve(name):
     u = np.linspace(0, 1, 5)
     expected = partitions(language, length).information_curve()
     assert near(curve.f, f, curve.terms.std(0) / math.sqrt(ROWS))
-    assert near(curve.h(u), expected.h(u), curve.standard_error(u))
+    assert near(curve.h(u), expected.h(u), error(curve.terms, curve.length, u))
     assert within(curve.entropy, entropy(distribution(language, length)))
     assert within(curve.divergence(deltas("cosine", 3)), expected.divergence(deltas("cosine", 3)).value)
 
@@ -65,7 +69,7 @@ def test_where_there_are_more_sizes_than_looks():
         (Interval(3), any_error_curve(Interval(3), 150)),
     ):
         curve = sampled.error_curve(language, 150, rows=60, seed=2)
-        assert near(curve.e(u), expected.e(u), curve.standard_error(u) + 1e-3 * expected.e(u))
+        assert near(curve.e(u), expected.e(u), error(curve.terms, curve.pairs, u) + 1e-3 * expected.e(u))
         assert within(curve.constant, expected.constant.value)
         assert within(curve.ser(deltas("linear", 500)), expected.ser(deltas("linear", 500)).value)
 
@@ -73,37 +77,6 @@ def test_where_there_are_more_sizes_than_looks():
 def test_full_support_makes_no_errors():
     assert sampled.error_curve(random_hmm(3, 3), 9, rows=5).g.tolist() == [0] * 8
     assert sampled.error_curve(random_ngram(2, 3), 1, rows=5).g.tolist() == []
-
-
-@pytest.mark.parametrize("name", ["hmm, sparse", "3-gram, pruned", "interval 3", "brackets, 2 kinds"])
-def test_the_divergence_of_orders(name):
-    """The mean over given orders, here all of them: of two steps, drawn again and again."""
-    language, length = SMALL[name]
-    every = np.array([order for order in 1 + sequences(2, length) if 1 in order])
-    expected = paid(conditional_entropies(name), every) - entropy(distribution(language, length))
-    chosen = every[np.argsort(-expected)[: len(every) // 2]]
-    mean = np.sort(expected)[::-1][: len(every) // 2].mean()
-    repeated = torch.from_numpy(np.tile(chosen, (ROWS // len(chosen) + 1, 1)))
-    ours = sampled.order_divergence(language, repeated, seed=1)
-    assert within(ours, mean)
-    if language.entropy(length).exact:  # the entropy's own noise would hide the difference
-        assert not within(ours, expected.mean(), 1e-3)
-
-
-def test_the_divergence_of_structured_orders():
-    """7.6: a dyadic order of 4 steps pays a fraction of what random steps pay; exact on the other side."""
-    language = random_ngram(2, 4, **SHARP, seed=4)
-    rows, hidden = 200, torch.ones((200, 64), dtype=torch.bool)
-    found = []
-    for order in (
-        orders.dyadic(4, hidden),
-        orders.independent(deltas("linear", 4), hidden, Randomness(1, torch.arange(rows))),
-    ):
-        exact = exact_order_divergence(first_order(language), order).mean()
-        ours = sampled.order_divergence(language, order)
-        assert within(ours, exact)
-        found.append(ours.value)
-    assert found[0] < found[1] / 5
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -120,8 +93,6 @@ def test_refusals():
         sampled.divergence(random_hmm(3, 3), 5, deltas("linear", 2))
     with pytest.raises(UnmaskError, match="rows is 1"):
         sampled.error_curve(random_hmm(3, 3), 5, rows=1)
-    with pytest.raises(UnmaskError, match="expected at least 2"):
-        sampled.order_divergence(random_hmm(3, 3), torch.zeros((5, 3), dtype=torch.int64))
 
 
 def test_one_contradiction_in_three_that_is_missed_is_caught(monkeypatch):

@@ -141,7 +141,7 @@ def command(
     """
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
-    from unmask.cost import matmul
+    from unmask.cost import flops
     from unmask.networks.model import shape as shapes
     from unmask.networks.training.conditions import Conditions
     from unmask.networks.training.distributed import is_first
@@ -194,7 +194,7 @@ def command(
         shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=free, noise=noise, **size)
         how = recipe(chosen, shape.kind, shape.noise, **changes)
         trained = train(source_of, shape, how, out, label=label, conditions=conditions)
-    return Answer(trained.to_dict() | {"percent_of_matmul_peak": matmul.percent(trained)}) if is_first() else None
+    return Answer(trained.to_dict() | {"percent_of_matmul_peak": flops.percent(trained)}) if is_first() else None
 
 
 def _learned(language: str | None, text: str | None, tokenizer: str | None) -> tuple[Language | Text, str]:

@@ -8,14 +8,24 @@ an addition count as two operations.
     L tokens one after another        n [L d (8 d + 6 w) + 2 d L (L+1)]   + 2 L d |V|
 
 They differ only in attention: an AR model attends to the tokens so far, an MDM to all. So one model call costs as much
-as all of autoregression: diffusion can win in time, never in arithmetic.
+as all of autoregression: diffusion can win in time, never in arithmetic. The peak rate of this machine is measured by
+products of large matrices.
 """
 
 from __future__ import annotations
 
+import time
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
 from torch import Tensor
 
+from unmask.core.threads import torch_threads
 from unmask.networks.model.shape import Shape
+
+if TYPE_CHECKING:
+    from unmask.networks.training.trained import Trained
 
 
 def evaluation(shape: Shape, length: int) -> float:
@@ -48,3 +58,35 @@ def model_calls(delta: Tensor, length: int, batch: int = 1) -> float:
 
 def _matrices(shape: Shape, length: int) -> float:
     return length * shape.hidden * (shape.layers * (8.0 * shape.hidden + 6.0 * shape.wide) + 2.0 * shape.vocabulary)
+
+
+SIZE = {"cpu": 1024, "cuda": 8192}  # of the two square matrices
+SECONDS = 0.2  # of products; the fastest counts
+
+
+def percent(trained: Trained) -> float:
+    """Return the arithmetic rate of a training in percent of the peak with the same threads or devices."""
+    shape = trained.shape
+    done = training(shape, shape.length) / shape.length * trained.tokens_per_second
+    each = flop_per_second(torch.device(trained.device), getattr(torch, trained.precision), trained.threads)
+    return 100 * done / (each * trained.processes)
+
+
+@cache
+def flop_per_second(device: torch.device, dtype: torch.dtype, threads: int) -> float:
+    """Measure the peak rate by products of large matrices, once per process."""
+    size = SIZE[device.type]
+    left = torch.ones((size, size), device=device, dtype=dtype)
+    least, end = float("inf"), time.perf_counter() + SECONDS
+    with torch_threads(threads), torch.inference_mode():
+        while time.perf_counter() < end:
+            began = _now(device)
+            left @ left
+            least = min(least, _now(device) - began)
+    return 2.0 * size**3 / least
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

@@ -21,7 +21,7 @@ from unmask.core import arguments
 from unmask.core.cores import count
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import size
-from unmask.cost.matmul import flop_per_second
+from unmask.cost.flops import flop_per_second
 from unmask.hub import Card, OpenModel
 from unmask.hub.fetch import here
 from unmask.hub.loading import DTYPES, outline

@@ -34,7 +34,7 @@ from unmask.denoisers import Denoiser
 from unmask.denoisers.denoiser import checked, removing
 from unmask.denoisers.marginals import as_marginals
 from unmask.denoisers.noise import emitted
-from unmask.diagnosis.contexts import hidden_places, revealed_counts
+from unmask.diagnosis.loss_curve import hidden_places, revealed_counts
 from unmask.generation import generate
 from unmask.generation.teaching import read
 from unmask.ideal import Ideal, UniformIdeal

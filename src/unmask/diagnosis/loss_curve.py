@@ -4,9 +4,10 @@
          = the conditional entropy of the language + the learning error
 
 So sum_k delta_k h(p_k) predicts the network's NELBO for every schedule and number of steps, without sampling. Each row
-is evaluated at a few k (contexts.py). For an ideal denoiser f never increases, so f is fitted by isotonic regression.
-An inconsistent denoiser may have a rising f: monotone=False keeps the means, with straight lines between them.
-Intervals are quantiles of the fit over resampled rows.
+is evaluated at a few k, one from each of several equal parts of 0..L-1. The rows divide the values within a part
+evenly, so all k occur equally often. For an ideal denoiser f never increases, so f is fitted by isotonic regression. An
+inconsistent denoiser may have a rising f: monotone=False keeps the means, with straight lines between them. Intervals
+are quantiles of the fit over resampled rows.
 
 Rows may continue given tokens: then L is the number of the other positions, the same in all rows.
 """
@@ -22,14 +23,14 @@ import torch
 from scipy.optimize import isotonic_regression
 from torch import Tensor
 
-from unmask.core import progress
-from unmask.core.chance import Stream, uniform
+from unmask.core import arguments, progress
+from unmask.core.chance import Randomness, Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate
+from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, as_marginals
 from unmask.denoisers.denoiser import checked, removing
-from unmask.diagnosis.contexts import hidden_places, revealed_counts
 from unmask.generation.start import start as starting
 from unmask.kernels.machine import Floats
 from unmask.languages.base import MESSAGE_BYTES, as_tokens
@@ -203,3 +204,23 @@ def _fit(total: Floats, count: Floats, monotone: bool) -> Floats:
     means = total[seen] / count[seen]
     fitted = isotonic_regression(means, weights=count[seen], increasing=False).x if monotone else means
     return np.interp(np.arange(len(total)), seen, fitted)
+
+
+def revealed_counts(rows: int, length: int, looks: int, seed: int) -> Tensor:
+    """(rows, looks): number of revealed positions of each context; fewer than `looks` contexts if L is smaller."""
+    arguments.whole("rows", rows)
+    looks = min(arguments.whole("looks", looks), length)
+    fits(rows, f"rows of {length} tokens", 16 * length)
+    rng = Randomness(check_seed(seed), torch.arange(rows))
+    shift = (torch.arange(rows) + rng.uniform(Stream.ORDER, torch.arange(rows), torch.tensor(0), 1)) / rows
+    counts = (torch.arange(looks) + shift.unsqueeze(1)) * (length / looks)
+    return counts.long().clamp(max=length - 1)
+
+
+def hidden_places(revealed: Tensor, part: slice, length: int, seed: int) -> Tensor:
+    """Bool (R looks, L): hidden positions of the contexts of some rows, from numbers of revealed positions."""
+    looks = revealed.shape[1]
+    rng = Randomness(seed, torch.arange(part.start, part.stop).repeat_interleave(looks))
+    turn = torch.arange(looks).repeat(part.stop - part.start).unsqueeze(1)
+    ranks = rng.grid(Stream.ORDER, length, 2 + turn).argsort(1).argsort(1)
+    return ranks >= revealed[part].reshape(-1, 1)

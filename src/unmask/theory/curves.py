@@ -115,10 +115,6 @@ class InformationCurve(Shown):
         """h'(u) = L (L-1) sum_k Binom(L-2, u)(k) (f(k+1) - f(k))."""
         return self.length * (self.length - 1) * bernstein(np.diff(self.f), u)
 
-    def standard_error(self, u: ArrayLike) -> Floats:
-        """Standard error of h(u), pointwise; zero if the curve is exact."""
-        return self.length * _standard_error(self.terms, u)
-
     @cached_property
     def entropy(self) -> Estimate:
         """H(q) = int h, the area under the curve of the ideal denoiser."""
@@ -206,10 +202,6 @@ class ErrorCurve:
         """e(u) at any number of u in [0, 1]."""
         return self.pairs * bernstein(self.g, u)
 
-    def standard_error(self, u: ArrayLike) -> Floats:
-        """Standard error of e(u), pointwise; zero if the curve is exact."""
-        return self.pairs * _standard_error(self.terms, u)
-
     @cached_property
     def constant(self) -> Estimate:
         """C(q) = int e, the step constant: N SER -> C(q) for the linear schedule; c(q) = C(q) / L."""
@@ -237,16 +229,6 @@ def _estimate(means: Floats, rows: Floats | None, weights: Floats, method: str) 
     if rows is None:
         return exactly(float(means @ weights), f"exact: {method}")
     return mean(torch.from_numpy(rows @ weights), method=method)
-
-
-def _standard_error(rows: Floats | None, u: ArrayLike) -> Floats:
-    """Standard error of the polynomial with the mean of rows as coefficients."""
-    points = np.asarray(u, np.float64)
-    if rows is None:
-        return np.zeros_like(points)
-    basis = np.array([bernstein(one, points) for one in np.eye(rows.shape[1])]).reshape(rows.shape[1], *points.shape)
-    values = np.tensordot(rows, basis, 1)
-    return np.asarray(values.std(0, ddof=1) / math.sqrt(len(values)))
 
 
 def _fixed(delta: Tensor, length: int) -> tuple[Floats, np.ndarray]:

@@ -251,7 +251,12 @@ def best_choice(case: Case) -> list[Statement]:
 
 @statement("derandomised", "upper", "ours", "any language; randomness independent of the tokens")
 def derandomised_orders(case: Case) -> list[Statement]:
-    """Some fixed order of N steps has at most the SER, and some at most the divergence, of random orders on average."""
+    """Some fixed order of N steps has at most the SER, and some at most the divergence, of random orders on average.
+
+    Orders tau are independent of the tokens, p = E_tau p_tau. SER is linear in p, so min SER(p_tau) <= SER(p). For the
+    divergence min KL(q || p_tau) <= E_tau KL(q || p_tau), but KL(q || .) is convex: the mixture may be closer to q than
+    each of its orders.
+    """
     assumption = f"the best of all orders of {len(case.delta)} steps, ideal denoiser"
     known = exact(case.language, case.length, case.delta)
     bounds = {"divergence of one order": known.expected_plan_divergence_nats, "ser of one order": known.ser}

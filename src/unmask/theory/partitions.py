@@ -49,6 +49,14 @@ class Partitions:
         """(K) p(x) of ancestral sampling."""
         return sum((_chances(delta, sizes) * mass for sizes, mass in self.blocks.items()), np.zeros(len(self.q)))
 
+    def of_order(self, order: Floats) -> Floats:
+        """(K) p_order(x) = prod_j q(x_j | x of earlier steps)."""
+        distribution = np.ones(len(self.q))
+        for j, step in enumerate(order):
+            earlier = sum(1 << i for i, other in enumerate(order) if other < step)
+            distribution = distribution * self.shown[earlier | 1 << j] / self.shown[earlier]
+        return distribution
+
     def ser(self, delta: Tensor) -> float:
         """SER, with full precision where it is small: the sum of losses, not a difference from 1."""
         return sum(_chances(delta, sizes) * lost for sizes, lost in self.lost.items())

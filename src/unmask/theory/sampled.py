@@ -1,4 +1,4 @@
-"""Any language: unbiased estimates of the two curves and of the cost of fixed orders (theory.md 7.1, 7.2, 7.4).
+"""Any language: unbiased estimates of the two curves (theory.md 7.2, 7.4).
 
 A context is x_R with x ~ q; the rest is computed from its exact posterior, which reduces the variance: entropies
 replace surprisals, and the mass of contradictions their number.
@@ -160,21 +160,3 @@ def divergence(language: Language, length: int, delta: Tensor, *, rows: int = 20
         )
     drawn = language.sample(rows, length, seed=seed)
     return mean(language.log_prob(drawn) - log_prob(chain, drawn, delta), method="monte carlo")
-
-
-def order_divergence(language: LanguageLike, order: Tensor, seed: int = 0) -> Estimate:
-    """The mean of KL(q || p_order) in nats over fixed orders (B, L) of any kind, with one x ~ q each.
-
-    KL(q || p_order) = sum_j E H(X_j | tokens of earlier steps) - H(q); if H is not known, it is -log q(x).
-    """
-    rows, length = order.shape
-    language = load(language)
-    language.check_length(length)
-    if rows < 2 or int(order.min()) < 1:
-        raise UnmaskError("these orders do not fit; expected at least 2 (B, L) on a blank canvas, with steps from 1")
-    drawn = language.sample(rows, length, seed=seed)
-    entropy = language.entropy(length, rows=2)
-    ideal = torch.full((rows,), entropy.value) if entropy.exact else -language.log_prob(drawn)
-
-    paid = _taught(Ideal(language), language.blank(rows, length), drawn, order, seed).sum(1)
-    return mean(paid - ideal, method="monte carlo")

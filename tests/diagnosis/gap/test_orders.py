@@ -8,7 +8,7 @@ import torch
 import unmask
 from tests.diagnosis.gap.toys import Toy, V, chained, fixed, walked
 from unmask.core.errors import UnmaskError
-from unmask.diagnosis.gap import orders
+from unmask.diagnosis.gap import estimators
 from unmask.diagnosis.gap.accuracy import accuracy
 from unmask.diagnosis.gap.reader import Reader
 
@@ -19,7 +19,7 @@ def test_cuts_estimate_the_difference_of_the_two_orders(logs):
     toy = Toy(4, 0.4)
     path, probability = walked(toy, fixed([0, 1, 2, 3]))
     reader, steps = Reader(toy, path), torch.arange(len(path.row))
-    every = [orders._differences(reader, steps, torch.full_like(steps, cut), logs) for cut in (1, 2, 3)]
+    every = [estimators._differences(reader, steps, torch.full_like(steps, cut), logs) for cut in (1, 2, 3)]
     left, right = (
         sum(
             float(p) * chained(toy, (V,) * 4, tuple(text), order)

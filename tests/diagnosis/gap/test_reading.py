@@ -71,8 +71,6 @@ def test_the_page_says_which(tmp_path, monkeypatch, capsys):
     assert said["measured_by"] == "the ideal denoiser of hmm"
     assert '"measured":"model"' in (tmp_path / "play.html").read_text().replace(" ", "")
     assert main([*words, "--out", "t.json"]) == 0
-    assert main([*words, "--out", "t.svg"]) == 0
-    assert "by the model's own probabilities" in (tmp_path / "t.svg").read_text().replace("&#x27;", "'")
     assert len(read_trace(tmp_path / "t.json").rows) == 3
     assert main(["play", "t.json", "--gap"]) == 2
     assert "--gap needs the model" in capsys.readouterr().err

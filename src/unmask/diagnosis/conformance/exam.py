@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from torch import Tensor
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.conformance.cases import Case, cases, patterns
-from unmask.diagnosis.conformance.report import Check, Outcome
 from unmask.diagnosis.conformance.watch import Watched, WatchedSession
 from unmask.generation import Generation, generate
 from unmask.samplers import Sampler, StopRule, fill
@@ -145,3 +144,41 @@ class Exam:
                 if session is not None:
                     filled.append((f"{task} of {case.name}", session))
         return filled
+
+
+Outcome = Literal["passed", "warned", "failed", "refused", "skipped", "not run", "no claim"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """Result of one check; `why` names the error, the warning, or the refused task."""
+
+    name: str
+    outcome: Outcome
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    sampler: str
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.failed
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.outcome == "failed")
+
+    def __getitem__(self, name: str) -> Check:
+        return next(check for check in self.checks if check.name == name)
+
+    def raise_if_failed(self) -> None:
+        if self.failed:
+            raise AssertionError(str(self))
+
+    def __str__(self) -> str:
+        verdict = "conforms" if self.passed else f"does not conform: {', '.join(check.name for check in self.failed)}"
+        lines = [f"  {check.name:<14}{check.outcome:<9}{check.why}".rstrip() for check in self.checks]
+        return "\n".join([f"{self.sampler} {verdict}", *lines])

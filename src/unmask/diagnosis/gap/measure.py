@@ -16,7 +16,7 @@ from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Guided, Sharpened
 from unmask.denoisers.canvas import by_length
-from unmask.diagnosis.gap import estimators, orders
+from unmask.diagnosis.gap import estimators
 from unmask.diagnosis.gap.choice import Estimator, check_calls, chosen, evenly
 from unmask.diagnosis.gap.drawn import corrections
 from unmask.diagnosis.gap.estimators import Flips, Readings, Subsets
@@ -234,10 +234,10 @@ def _budget(path: Path, units: Estimator | int, each: int, consistent: bool) -> 
     if isinstance(units, str):
         every = torch.arange(count)
         return every, int(path.steps.max()), every, 1
-    compared = units // (ORDER_PART * orders.CALLS)
+    compared = units // (ORDER_PART * estimators.CALLS)
     order_rows = torch.arange(count) if consistent else evenly(count, compared)
     compared = 0 if consistent else compared // max(len(order_rows), 1)
-    left = units - orders.CALLS * compared * len(order_rows)
+    left = units - estimators.CALLS * compared * len(order_rows)
     rows = evenly(count, max(left // each, 1))
     return rows, max(left // (each * len(rows)), 1), order_rows, compared
 
@@ -251,7 +251,7 @@ def _order_gap(reader: Reader, rows: Tensor, most: int, logs: bool, rng: torch.G
     local[rows] = torch.arange(len(rows))
     weight = (path.size * (path.size - 1)).masked_fill(local[path.row] < 0, 0)
     steps, probability = chosen(weight, path.row, most, rng)
-    differences = orders.differences(reader, steps, logs, rng)
+    differences = estimators.differences(reader, steps, logs, rng)
     return total.index_add_(0, local[path.row[steps]], differences / probability)
 
 

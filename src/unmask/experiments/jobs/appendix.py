@@ -24,7 +24,6 @@ from unmask.languages.ngram import NGram
 from unmask.metrics.enumeration import output_distribution, sequences
 from unmask.schedules import deltas
 from unmask.theory import correctness, fluency, separators
-from unmask.theory.derandomised import distribution_of
 from unmask.theory.partitions import partitions
 from unmask.theory.statements import Statement
 
@@ -125,7 +124,7 @@ def by_steps(cases: int, random: np.random.Generator) -> Iterator[Case]:
                 joint = every.shown[earlier | sum(1 << j for j in mine)] / every.shown[earlier]
                 apart = math.prod(every.shown[earlier | 1 << j] / every.shown[earlier] for j in mine)
                 parts += divergence(every.q, every.q * apart / joint)
-            yield divergence(every.q, distribution_of(every, order)), bound(parts, "exact")
+            yield divergence(every.q, every.of_order(order)), bound(parts, "exact")
 
 
 @checks("b6")
@@ -147,7 +146,7 @@ def one_order(cases: int, random: np.random.Generator) -> Iterator[Case]:
         for _ in range(10):
             order = random.integers(0, 4, size=5).astype(float)
             statement = separators.lemma_b8(order_of, 3, torch.from_numpy(order).long() + 1)
-            yield divergence(every.q, distribution_of(every, order)), statement
+            yield divergence(every.q, every.of_order(order)), statement
 
 
 @checks("b9")

@@ -117,7 +117,7 @@ def draw_crossover(results: Results) -> Any:
 
 
 def divergences(results: Results) -> list[Row]:
-    """KL at N = 1..8 of first-order chains, at a length that is quick to search (theory.best_orders, derandomised)."""
+    """KL at N = 1..8 of first-order chains, at a length that is quick to search (theory.best_orders)."""
     rows: list[Row] = []
     for of, full, language in cases(results):
         chain, length = first_order(language), min(full, LONGEST)
