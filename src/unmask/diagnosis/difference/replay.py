@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from scipy.optimize import minimize_scalar
@@ -17,16 +16,17 @@ from torch import Tensor
 
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Denoiser, Marginals, as_marginals
+from unmask.denoisers import Denoiser, Marginals
 from unmask.diagnosis.difference.causes import Cause, Evidence
 from unmask.diagnosis.difference.rows import Split
-from unmask.generation.trace import Row, Step, Trace
+from unmask.diagnosis.gap.path import NEVER, of_trace
+from unmask.diagnosis.gap.reader import Reader
+from unmask.generation.trace import Trace
 from unmask.samplers.contract import named_in_file
 
 FITTED = 200  # tokens of a trace for the fit of its temperature
 RESIDUAL = 1e-3  # nats; the largest median error of a temperature that fits
 COLDEST, HOTTEST = 0.05, 20.0
-AT_ONCE = 64  # contexts of a model call
 
 
 @dataclass(frozen=True)
@@ -46,34 +46,37 @@ class Cost:
         return f"{text} (from the first difference on; A is preferred in {self.preferred} of {self.rows} rows)"
 
 
-class Drawn(NamedTuple):
-    """The tokens of one step, and their context."""
-
-    row: int
-    given: Tensor  # (L): the context, V where hidden
-    positions: list[int]
-    tokens: list[int]
-    recorded: list[float]
-
-
 def cost_of(seen: Evidence, denoiser: Denoiser) -> Cost:
     """The cost of the difference under this model."""
     check(seen.a, denoiser)
-    losses = []
-    with progress.track("replaying", len(seen.splits)) as advance:
-        for split in seen.splits:
-            ours, theirs = (_log_probability(denoiser, trace, split) for trace in (seen.a, seen.b))
-            losses.append(ours - theirs)
-            advance(1)
-    mean = sum(losses) / len(losses) if all(map(math.isfinite, losses)) else math.nan
-    return Cost(mean, sum(loss > 0 for loss in losses), len(losses))
+    ours, theirs = (_log_probabilities(Reader(denoiser, of_trace(trace)), seen.splits) for trace in (seen.a, seen.b))
+    losses = ours - theirs
+    mean = float(losses.mean()) if bool(losses.isfinite().all()) else math.nan
+    return Cost(mean, int((losses > 0).sum()), len(losses))
 
 
-def _log_probability(denoiser: Denoiser, trace: Trace, split: Split) -> float:
-    """The sum of log p along a row, from its split on."""
-    row = trace.rows[split.row]
-    drawn = [_drawn(split.row, row, step, trace.vocabulary) for step in row.steps() if step.number >= split.step]
-    return sum(float(p.log().sum()) for p in probabilities(denoiser, drawn))
+def _log_probabilities(reader: Reader, splits: Sequence[Split]) -> Tensor:
+    """(S): the sum of log p along each row that splits, from its split on."""
+    path, rows = reader.path, torch.tensor([split.row for split in splits])
+    begin = torch.full((len(path.given),), NEVER)
+    begin[rows] = torch.tensor([split.step for split in splits])
+    total = torch.zeros(len(begin), dtype=torch.float64)
+    with progress.track("replaying", len(path.row)) as advance:
+        for entry, marginals in _marginals(reader, (path.number >= begin[path.row]).nonzero().squeeze(1)):
+            total.index_add_(0, path.row[path.step[entry]], marginals.of(path.token[entry]).double().log())
+            advance(len(path.step[entry].unique()))
+    return total[rows]
+
+
+def _marginals(reader: Reader, steps: Tensor) -> Iterator[tuple[Tensor, Marginals]]:
+    """The entries of some steps at a time, and the marginals that drew them."""
+    none = torch.zeros(0, dtype=torch.int64)
+
+    def answer(part: slice) -> tuple[Tensor, Marginals]:
+        wanted = reader.entries(steps[part])
+        return wanted[1], reader.at(steps[part], (none, none), wanted)[0]
+
+    return (result for _, result in reader.each(answer, steps, 1))
 
 
 def refitted(seen: Evidence, denoiser: Denoiser) -> Cause | None:
@@ -88,54 +91,19 @@ def refitted(seen: Evidence, denoiser: Denoiser) -> Cause | None:
 
 def temperature_of(trace: Trace, denoiser: Denoiser) -> float | None:
     """The temperature at which the model gives the recorded probabilities; None if there is none."""
-    few: list[Drawn] = []
-    steps = ((number, row, step) for number, row in enumerate(trace.rows) for step in row.steps())
-    for number, row, step in steps:
-        few.append(_drawn(number, row, step, trace.vocabulary))
-        if sum(len(one.positions) for one in few) >= FITTED:
-            break
-    marginals = list(_marginals(denoiser, few))
-    recorded = torch.tensor([p for one in few for p in one.recorded], dtype=torch.float64).log()
+    path = of_trace(trace)
+    few = torch.arange(min(int((path.size.cumsum(0) < FITTED).sum()) + 1, len(path.row)))
+    parts = list(_marginals(Reader(denoiser, path), few))
+    if not parts:
+        return None
+    recorded = torch.cat([path.probability[entry] for entry, _ in parts]).log()
 
     def error(log_temperature: float) -> float:
-        at = [one.sharpened(math.exp(log_temperature)).of(tokens).double().log() for one, tokens in marginals]
+        at = [one.sharpened(math.exp(log_temperature)).of(path.token[e]).double().log() for e, one in parts]
         return float((torch.cat(at) - recorded).abs().median())
 
-    if not marginals:
-        return None
     best = minimize_scalar(error, bounds=(math.log(COLDEST), math.log(HOTTEST)), options={"xatol": 1e-5})
     return math.exp(best.x) if best.fun < RESIDUAL else None
-
-
-def probabilities(denoiser: Denoiser, drawn: Sequence[Drawn]) -> Iterator[Tensor]:
-    """The probabilities of the tokens of each model call."""
-    for marginals, tokens in _marginals(denoiser, drawn):
-        yield marginals.of(tokens).double()
-
-
-def _marginals(denoiser: Denoiser, drawn: Sequence[Drawn]) -> Iterator[tuple[Marginals, Tensor]]:
-    """The marginals at the revealed positions, and the tokens there, for some contexts of one length at a time."""
-    drawn = [one for one in drawn if one.positions]
-    at = 0
-    while at < len(drawn):
-        size = len(drawn[at].given)
-        group: list[Drawn] = []
-        while at < len(drawn) and len(drawn[at].given) == size and len(group) < AT_ONCE:
-            group.append(drawn[at])
-            at += 1
-        canvas = torch.stack([one.given for one in group])
-        rows = torch.tensor([number for number, one in enumerate(group) for _ in one.positions])
-        positions = torch.tensor([at for one in group for at in one.positions])
-        tokens = torch.tensor([token for one in group for token in one.tokens])
-        yield as_marginals(denoiser.engine(canvas, canvas.clone()).at(rows, positions, None)), tokens
-
-
-def _drawn(number: int, row: Row, step: Step, vocabulary: int) -> Drawn:
-    canvas = torch.full((row.length,), vocabulary)
-    for at, token in step.context.items():
-        canvas[at] = token
-    last = sorted(at for at in step.revealed if at in step.after)
-    return Drawn(number, canvas, last, [step.after[at][0] for at in last], [step.after[at][1] for at in last])
 
 
 def check(trace: Trace, denoiser: Denoiser) -> None:

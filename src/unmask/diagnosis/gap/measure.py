@@ -105,6 +105,7 @@ def gap(
         setting = replace(_setting(base, about, as_sampler(name), temperature), whole=whole)
         spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
     else:
+        written.check_likely()
         path = of_trace(written)
         used = named_in_file(written.sampler) if sampler is None else as_sampler(sampler)
         setting = _setting(base, {}, used, temperature)

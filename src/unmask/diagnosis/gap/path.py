@@ -153,8 +153,7 @@ def of_generation(generation: Generation) -> Path:
 
 
 def of_trace(trace: Trace) -> Path:
-    """The path of a trace."""
-    trace.check_likely()
+    """The path of a trace; tokens without a probability have probability 1."""
     length = max(row.length for row in trace.rows)
     given = torch.full((len(trace.rows), length), trace.vocabulary)
     valid = torch.zeros(given.shape, dtype=torch.bool)
@@ -165,11 +164,11 @@ def of_trace(trace: Trace) -> Path:
             given[number, position] = token
         standing: dict[int, tuple[int, int, float]] = {}
         for step, position, new, probability in row.events:
-            if new is None or probability is None:
+            if new is None:
                 shown, token, p = standing.pop(position)
                 spells.append((number, position, shown, token, p, step))
             else:
-                standing[position] = step, new, probability
+                standing[position] = step, new, 1.0 if probability is None else probability
         spells += [(number, position, *shown, NEVER) for position, shown in standing.items()]
     columns = zip(*spells, strict=True) if spells else [()] * 6
     parts = [

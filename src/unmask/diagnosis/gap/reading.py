@@ -30,6 +30,7 @@ EXCLUDED = "the model gives a token of this step probability 0 once it sees the 
 def read(denoiser: Denoiser, trace: Trace) -> list[Reading]:
     """Analyse all rows of a trace under the model that wrote it."""
     check_vocabulary(denoiser, trace.vocabulary)
+    trace.check_likely()
     reader = Reader(denoiser, of_trace(trace))
     path = reader.path
     losses: dict[tuple[int, int], tuple[float, Pairs]] = {}
