@@ -27,24 +27,9 @@ def _board(tmp_path):
     return unmask.board.board(unmask.board.quick(**settings, seeds=1))
 
 
-def _audit(tmp_path):
-    made = unmask.generate(LANGUAGE, steps=4, length=20, rows=200)
-    return unmask.audit(made.tokens, LANGUAGE, sampler="ancestral", steps=4)
-
-
-def _learning(tmp_path):
-    wrong = unmask.ideal.Perturbed(LANGUAGE, "tilt", 0.3)
-    return unmask.diagnosis.learning.of_language(wrong, LANGUAGE, 20, rows=40)
-
-
 MADE = {
     "generation": lambda _: unmask.generate(LANGUAGE, steps=4, length=20, rows=5),
-    "score": lambda _: unmask.score(unmask.generate(LANGUAGE, steps=4, length=20, rows=50), LANGUAGE),
-    "plan": lambda _: unmask.plan(LANGUAGE, 20, metric="ser", target=0.5),
     "curve": lambda _: unmask.theory.sampled.information_curve(LANGUAGE, 20, rows=20),
-    "audit": _audit,
-    "learning": _learning,
-    "gap": lambda _: unmask.gap(LANGUAGE, "ancestral", steps=4, length=20, rows=50, calls="one"),
     "board": _board,
     "sweep": _sweep,
 }
@@ -59,9 +44,6 @@ def test_it_is_drawn_with_its_own_numbers(kind, tmp_path):
     said = thing._repr_html_()
     assert "<svg" in said
     assert "http" not in said.replace("http://www.w3.org", "")
-    if kind == "score":
-        values = [row["value"] for rows in definition["datasets"].values() for row in rows]
-        assert thing.ser.value in values
     if kind == "generation":
         (rows,) = definition["datasets"].values()
         assert [row["step"] for row in rows] == thing.order.flatten().tolist()

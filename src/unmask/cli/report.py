@@ -36,18 +36,18 @@ def command(
         directories: Directories with results.
         out: Directory of the page and its numbers; created if missing.
         drawings: Also write each figure as SVG and PNG.
-        terminal: Print the verdict and small plots, and write no files.
+        terminal: Print the verdict and its table, and write no files.
     """
     import webbrowser
     from time import perf_counter
 
-    from unmask.cli.output import say
+    from unmask.cli.output import say, show_grid
     from unmask.report import whole
     from unmask.report.explorer.fragment import Explorer
     from unmask.report.frame import PAGE
     from unmask.report.publishing import check_directory
     from unmask.report.results import read
-    from unmask.report.terminal import lines
+    from unmask.report.terminal import summary, table
 
     began = perf_counter()
     files: list[Path] = []
@@ -60,8 +60,10 @@ def command(
     verdict = explorer.verdict if explorer.metrics else None
 
     def text() -> None:
-        for line in lines(explorer) if terminal else [] if verdict is None else [verdict.sentence]:
+        for line in summary(explorer) if terminal else [] if verdict is None else [verdict.sentence]:
             print(line)
+        if terminal and explorer.metrics:
+            show_grid(*table(explorer))
         for one in explorer.results.missing:
             say(one)
         if page is not None:

@@ -24,7 +24,6 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
-from unmask.core.shown import Shown
 from unmask.core.tables import as_table
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve
 from unmask.generation import generate
@@ -36,7 +35,7 @@ BEST = "optimal"  # the schedule of the least predicted loss
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast(Shown):
+class Forecast:
     """Predicted losses in nats per answer, from a loss curve of M tokens."""
 
     curve: LossCurve

@@ -31,7 +31,6 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
-from unmask.core.shown import Shown
 from unmask.core.tables import as_table
 from unmask.cost.flops import break_even, model_calls
 from unmask.diagnosis.learning import Learning
@@ -70,7 +69,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Verdict(Shown):
+class Verdict:
     """The plan for the given schedule, the one for the optimal schedule, and the comparison with autoregression."""
 
     chosen: Plan

@@ -29,7 +29,6 @@ from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean
 from unmask.core.memory import fits
-from unmask.core.shown import Shown
 from unmask.denoisers import Denoiser
 from unmask.denoisers.denoiser import checked, removing
 from unmask.denoisers.marginals import as_marginals
@@ -52,7 +51,7 @@ Contexts = Callable[[slice], tuple[Tensor, Tensor]]  # for some rows: contexts (
 
 
 @dataclass(frozen=True)
-class Learning(Shown):
+class Learning:
     """KL in nats at hidden positions (P), with the row and the context of each.
 
     Impossible contexts have no exact posterior and are omitted; `impossible` is their fraction.
@@ -138,7 +137,7 @@ def ratio(values: Tensor, weight: Tensor, row: Tensor) -> Estimate:
 
 
 @dataclass(frozen=True)
-class AtNoise(Shown):
+class AtNoise:
     """The learning error at one level of uniform noise, 1 - a."""
 
     noise: float

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from unmask.core.estimates import Estimate
 from unmask.core.samples import read_tokens
-from unmask.core.shown import Shown
 from unmask.core.tables import as_table
 from unmask.generation import Generation
 from unmask.languages import LanguageLike
@@ -19,7 +18,7 @@ from unmask.metrics.windows import Bigrams, bigrams
 
 
 @dataclass(frozen=True)
-class Score(Shown):
+class Score:
     """SER = P(q(x) = 0) and the generative perplexity 2^E[-log2 q(x)/|x|] of the valid rows, of B rows of length L.
 
     The paper's plots call the perplexity TER. It is low for repetitive samples, so read it together with SER and the

@@ -1,16 +1,12 @@
-"""The verdict in a terminal, and plots of characters with a bar per setting."""
+"""The verdict and the chosen metric in a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from unmask.report.explorer.chosen import pace, rows, value_text
+from unmask.report.explorer.chosen import value_text
 from unmask.report.explorer.fragment import Explorer, grid
 from unmask.report.explorer.metrics import METRICS
-from unmask.report.results import Point
-
-WIDE = 32  # characters of a bar
-EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def summary(explorer: Explorer) -> Iterator[str]:
@@ -34,32 +30,3 @@ def table(explorer: Explorer) -> tuple[str, list[str], list[list[str]]]:
         for (sampler, setting), line in cells.items()
     ]
     return metric.title, ["sampler", "setting", *columns], lines
-
-
-def lines(explorer: Explorer) -> Iterator[str]:
-    """The summary, and the chosen metric of each language by setting."""
-    yield from summary(explorer)
-    if not explorer.metrics:
-        return
-    state = explorer.state
-    metric = METRICS[state["metric"]]
-    points = rows(explorer.results.points, state, metric.measures, ("of",))
-    most = max((point["value"] for point in points), default=0.0)
-    least = 0.0 if metric.share else min((point["value"] for point in points), default=0.0)
-    yield f"\n{metric.title}"
-    for name in dict.fromkeys(point["of"] for point in points):
-        own = [point for point in points if point["of"] == name]
-        yield f"\n{name}"
-        for point in sorted(own, key=lambda p: (p["kind"] != "mdm", p["steps"] or 0, p["model_calls"] or 0)):
-            part = (point["value"] - least) / (most - least) if most > least else 0.0
-            yield f"{_label(point):>16} {bar(part):<{WIDE}} {value_text(point, metric)}"
-
-
-def bar(part: float) -> str:
-    """A fraction of the width, to an eighth of a character."""
-    eighths = round(8 * WIDE * min(max(part, 0.0), 1.0))
-    return "█" * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")
-
-
-def _label(point: Point) -> str:
-    return {"ar": "AR", "text": "the text"}.get(point["kind"]) or pace(point)

@@ -16,7 +16,6 @@ from torch import Tensor
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
-from unmask.core.shown import Shown
 from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
 from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
@@ -41,7 +40,7 @@ FEW = 50  # distinct rows; fewer have no useful statistics
 
 
 @dataclass(frozen=True)
-class Audit(Shown):
+class Audit:
     """Result of an audit of samples (B, L)."""
 
     verdict: str  # NO_DIFFERENCE or "differs"

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, share
-from unmask.core.shown import Shown
 from unmask.core.tables import Row, lines
 from unmask.diagnosis.gap.accuracy import Accuracy, accuracy
 from unmask.diagnosis.gap.choice import Estimator
@@ -57,7 +56,7 @@ class Flip(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Gap(Shown):
+class Gap:
     """Loss of B measured rows by decoding in parallel, against the same model one token at a time."""
 
     claim: Claim
