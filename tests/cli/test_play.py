@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import webbrowser
-from contextlib import nullcontext
 from importlib.util import module_from_spec, spec_from_file_location
 from io import StringIO
 from pathlib import Path
@@ -117,17 +116,11 @@ def played():
     return [Run("a \x1b[2J name", made.trace(symbols=[*"abcdefg", "\x1b[31m"]), language)]
 
 
-def test_a_terminal_plays_steps_and_stops(played, monkeypatch):
-    """With keys pressed one after another: what is drawn last is where they lead."""
-    keys = iter(["next", "pause", "back", "end", "home", "pause", None, None, None, None])
-    monkeypatch.setattr(terminal, "_keys", lambda: nullcontext(lambda seconds: next(keys)))
-    shown = []
-    kept = terminal.frame
-    monkeypatch.setattr(terminal, "frame", lambda runs, row, step: shown.append(step) or kept(runs, row, step))
+def test_a_terminal_shows_every_step(played):
     out = StringIO()
-    terminal._play(played, 0, Console(file=out, force_terminal=True, width=60))
-    assert shown[:7] == [0, 1, 1, 0, 3, 0, 0]
-    assert shown[-1] == 3
+    terminal.show(played, 0, Console(file=out, force_terminal=True, width=60))
+    steps = [line.split("step ")[1][0] for line in out.getvalue().splitlines() if "step " in line]
+    assert steps == ["0", "1", "2", "3"]
     assert "\x1b[2J" not in out.getvalue()
     assert "\x1b[31m" not in out.getvalue().replace("\x1b[31mposition", "")
 

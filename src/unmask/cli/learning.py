@@ -97,11 +97,11 @@ def _of_uniform_noise(
     seed: int,
 ) -> Answer:
     from unmask.cli.output import show_grid
-    from unmask.diagnosis.decomposition import blame_uniform
+    from unmask.diagnosis.decomposition import blame
     from unmask.diagnosis.learning import by_noise
 
     known = by_noise(network, exact, length, rows=contexts, seed=seed)
-    errors = blame_uniform(network, exact, length, SCHEDULE, steps, rows=rows, seed=seed)
+    errors = blame(network, exact, length, SCHEDULE, steps, learning=None, rows=rows, seed=seed)
 
     def text() -> None:
         title = (

@@ -78,7 +78,7 @@ def command(
         open: Open the file in the browser.
         gap: Take arcs and losses from the model's own probabilities, not from a language: two model calls per token.
             A trace also needs its --model.
-        terminal: Play in the terminal with space, arrows and q; without a terminal, print the last step.
+        terminal: Print the sequence after each step; without a terminal, after the last step.
     """
     from unmask import languages
     from unmask.core.errors import UnmaskError, cut

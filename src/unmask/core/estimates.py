@@ -147,6 +147,13 @@ def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tenso
     return of_variance(value, float(samples.var()) / n if n > 1 else 0.0, n, level, method)
 
 
+def ratio(total: Tensor, count: Tensor, method: str = "t", groups: Tensor | None = None) -> Estimate:
+    """A ratio of sums over n rows, as only rows are independent: linearized, with Student's interval."""
+    value = float(total.sum() / count.sum())
+    errors = (total - value * count) / count.mean()
+    return mean(errors, method=method, groups=groups).map(lambda error: value + error)
+
+
 def of_variance(value: float, variance: float, n: int, level: float, method: str) -> Estimate:
     """Student's interval from the variance of a mean of n independent numbers.
 

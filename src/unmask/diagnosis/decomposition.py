@@ -24,6 +24,8 @@ from unmask.languages import Language
 from unmask.schedules import Fit, deltas
 from unmask.theory.known import curve
 
+RULES = {"mask": "ancestral", "uniform": "uniform-ancestral"}  # by the noise of the denoiser
+
 
 @dataclass(frozen=True)
 class Blame:
@@ -51,40 +53,28 @@ def blame(
     schedule: str,
     steps: Sequence[int],
     *,
-    learning: Learning,
+    learning: Learning | None,
     rows: int = 1000,
     seed: int = 0,
 ) -> list[Blame]:
-    """Decompose ancestral sampling at each number of steps; learning: `of_language` of the same denoiser."""
-    own = curve(language, length)
+    """Decompose ancestral sampling at each number of steps.
+
+    learning: `of_language` of the same denoiser; None for one of uniform noise, whose SER alone is decomposed.
+    """
+    how: dict[str, Any] = {"length": length, "rows": rows, "seed": seed}
+    own = None if learning is None else curve(language, length)
     results = []
     for count in steps:
         delta = deltas(schedule, count, Fit(language, length))
         ours, theirs = (
-            generate(source, schedule=delta.tolist(), length=length, rows=rows, seed=seed)
+            generate(source, sampler=RULES[denoiser.removes], schedule=delta.tolist(), **how)
             for source in (denoiser, language)
         )
-        sampling = own.divergence(delta).map(lambda nats: math.exp(nats / length))
-        results.append(_one(count, ours, theirs, language, sampling, _factor(learning.excess(delta), length)))
-    return results
-
-
-def blame_uniform(
-    denoiser: Denoiser,
-    language: Language,
-    length: int,
-    schedule: str,
-    steps: Sequence[int],
-    *,
-    rows: int = 1000,
-    seed: int = 0,
-) -> list[Blame]:
-    """Decompose the SER of `uniform-ancestral` at each number of steps."""
-    how: dict[str, Any] = {"sampler": "uniform-ancestral", "schedule": schedule, "length": length}
-    results = []
-    for count in steps:
-        ours, theirs = (generate(one, steps=count, rows=rows, seed=seed, **how) for one in (denoiser, language))
-        results.append(_one(count, ours, theirs, language, None, None))
+        sampling = learned = None
+        if learning is not None and own is not None:
+            sampling = own.divergence(delta).map(lambda nats: math.exp(nats / length))
+            learned = _factor(learning.excess(delta), length)
+        results.append(_one(count, ours, theirs, language, sampling, learned))
     return results
 
 

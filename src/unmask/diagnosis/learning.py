@@ -27,7 +27,7 @@ from torch import Tensor
 from unmask.core import progress
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, mean
+from unmask.core.estimates import Estimate, ratio
 from unmask.core.memory import fits
 from unmask.denoisers import Denoiser
 from unmask.denoisers.denoiser import checked, removing
@@ -116,24 +116,22 @@ class Learning:
         return self._ratio(weight).map(lambda nats: nats * self.length)
 
     def _ratio(self, weight: Tensor) -> Estimate:
-        return ratio(self.nats, weight, self.row)
+        return weighted(self.nats, weight, self.row)
 
     def _between(self, low: float, high: float) -> Tensor:
         hidden = 1 - self.revealed / self.length
         return (hidden > low) & (hidden <= high)
 
 
-def ratio(values: Tensor, weight: Tensor, row: Tensor) -> Estimate:
+def weighted(values: Tensor, weight: Tensor, row: Tensor) -> Estimate:
     """Weighted mean over positions (P) of rows (P): a ratio of sums over rows, since only rows are independent."""
     rows = int(row.max()) + 1
     weights = torch.zeros(rows, dtype=torch.float64).index_add_(0, row, weight)
     total = torch.zeros(rows, dtype=torch.float64).index_add_(0, row, weight * values)
     if not bool(weights.any()):
         raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
-    value = float(total.sum() / weights.sum())
     met = weights > 0
-    errors = (total - value * weights)[met] / weights[met].mean()
-    return mean(errors, method="ratio of sums over rows").map(lambda error: value + error)
+    return ratio(total[met], weights[met], "ratio of sums over rows")
 
 
 @dataclass(frozen=True)
@@ -184,10 +182,10 @@ def _at_noise(denoiser: Denoiser, language: Language, clean: Tensor, noise: floa
         replaced.append(noisy != clean)
     row = torch.arange(len(clean)).repeat_interleave(clean.shape[1]).repeat(looks)
     loss, wrong = torch.cat(nats).flatten(), torch.cat(replaced).flatten().double()
-    mean_of = ratio(loss, torch.ones_like(loss), row)
+    mean_of = weighted(loss, torch.ones_like(loss), row)
     if not bool(wrong.any()):
         return AtNoise(noise, mean_of, float(loss.max()), None, None)
-    keeping, exactly = (ratio(torch.cat(each).flatten(), wrong, row) for each in (ours, theirs))
+    keeping, exactly = (weighted(torch.cat(each).flatten(), wrong, row) for each in (ours, theirs))
     return AtNoise(noise, mean_of, float(loss.max()), keeping, exactly.value)
 
 
@@ -221,12 +219,9 @@ def of_language(
     removing(denoiser, "mask", "the learning error by hidden positions")
     revealed = revealed_counts(rows, length, looks, seed)
 
-    def contexts(part: slice) -> Tensor:
-        hidden = hidden_places(revealed, part, length, seed)
-        return torch.where(hidden, language.vocabulary, tokens[part].repeat_interleave(revealed.shape[1], 0))
-
     def contexts_of(part: slice) -> tuple[Tensor, Tensor]:
-        return contexts(part), torch.arange(part.start, part.stop).repeat_interleave(revealed.shape[1])
+        owners = torch.arange(part.start, part.stop).repeat_interleave(revealed.shape[1])
+        return torch.where(hidden_places(revealed, part, length, seed), language.vocabulary, tokens[owners]), owners
 
     return _of_contexts(denoiser, language, rows, length, contexts_of, LANGUAGE)
 
@@ -301,5 +296,4 @@ def _of_prefixes(denoiser: Denoiser, language: Language, tokens: Tensor, name: s
 
 def divergence(exact: Tensor, learned: Tensor) -> Tensor:
     """KL(exact || learned) over the last axis, in nats."""
-    ratio = torch.xlogy(exact, exact) - torch.xlogy(exact, learned.double())
-    return ratio.sum(-1).clamp(min=0)
+    return (torch.xlogy(exact, exact) - torch.xlogy(exact, learned.double())).sum(-1).clamp(min=0)

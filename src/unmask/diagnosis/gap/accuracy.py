@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from unmask.core.estimates import Estimate, mean
+from unmask.core.estimates import Estimate, mean, ratio
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,12 @@ class Accuracy:
 def accuracy(gap: Tensor, score: Tensor, groups: Tensor | None = None) -> Accuracy:
     """gap (B) nats of each row, infinite where one token at a time cannot write it. groups (B): rows of one prompt."""
     weight, score = (-gap).exp(), score.double()
-    level = weight.mean()
-    sequential = (weight * score).sum() / weight.sum()
-    errors = weight * (score - sequential) / level  # linearized: the mean of these is the error of the ratio
+    sequential = ratio(weight * score, weight, "t, weighted", groups)
     own = mean(score, groups=groups)
+    errors = weight * (score - sequential.value) / weight.mean() - (score - own.value)  # linearized
     return Accuracy(
         parallel=own,
-        sequential=mean(errors, method="t, weighted", groups=groups).map(lambda error: float(sequential) + error),
-        lost=mean(errors - (score - own.value), method="t, weighted", groups=groups).map(
-            lambda error: float(sequential) - own.value + error
-        ),
+        sequential=sequential,
+        lost=mean(errors, method="t, weighted", groups=groups).map(lambda error: sequential.value - own.value + error),
         effective=float(weight.sum() ** 2 / (len(weight) * (weight**2).sum())),
     )

@@ -20,7 +20,8 @@ and regret.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -71,8 +72,7 @@ def subsets(path: Path, steps: Tensor, estimator: Estimator, rng: torch.Generato
     return Subsets(steps[which], weight, subset, entry[index], inside, following)
 
 
-@dataclass(frozen=True)
-class Readings:
+class Readings(NamedTuple):
     """One number for each subset: the mean over the tokens outside A."""
 
     nats: Tensor  # KL(c_i(. | x_R) || c_i(. | x_R, x_A)), the token summed out
@@ -84,13 +84,8 @@ class Readings:
     # temperature 0 the fraction of them that are not the most likely ones
     apart: Tensor  # the mean of its absolute value
 
-    @classmethod
-    def joined(cls, parts: list[Readings]) -> Readings:
-        return cls(*(torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)))
 
-
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Ordered pairs (j, i) of tokens of a step, from subsets whose A is j alone."""
 
     subset: Tensor  # (Q)
@@ -98,8 +93,7 @@ class Pairs:
     nats: Tensor  # (Q): KL(c_i(. | x_R, x_j) || c_i(. | x_R))
 
 
-@dataclass(frozen=True)
-class Flips:
+class Flips(NamedTuple):
     """Tokens that another token would replace if those of A had been seen."""
 
     subset: Tensor  # (F)
@@ -111,13 +105,11 @@ def read(reader: Reader, every: Subsets) -> tuple[Readings, Pairs, Flips]:
     """Ask the denoiser about all subsets."""
     none = torch.zeros(0, dtype=torch.int64)
     nothing = none.double()
-    readings: list[Readings] = [Readings(*(nothing for _ in fields(Readings)))]
-    pairs: list[tuple[Tensor, Tensor, Tensor]] = [(none, none, nothing)]
-    flips: list[tuple[Tensor, Tensor, Tensor]] = [(none, none, none)]
+    parts = [(Readings(*[nothing] * 7), Pairs(none, none, nothing), Flips(none, none, none))]
     sizes = reader.path.size[every.step]
     begins = sizes.cumsum(0) - sizes
 
-    def answer(part: slice) -> tuple[Readings, Triple, Triple]:
+    def answer(part: slice) -> tuple[Readings, Pairs, Flips]:
         low, high = int(begins[part.start]), int(begins[part.stop - 1] + sizes[part.stop - 1])
         some = Subsets(
             every.step[part],
@@ -127,22 +119,18 @@ def read(reader: Reader, every: Subsets) -> tuple[Readings, Pairs, Flips]:
             every.inside[low:high],
             every.next[low:high],
         )
-        return _read(reader, some)
+        return _read(reader, some, part.start)
 
     with progress.track("gap", len(every.step)) as advance:
-        for part, (values, (subset, *pair), (owner, *flip)) in reader.each(answer, every.step, 2):
-            readings.append(values)
-            pairs.append((subset + part.start, *pair))
-            flips.append((owner + part.start, *flip))
+        for part, one in reader.each(answer, every.step, 2):
+            parts.append(one)
             advance(part.stop - part.start)
-    joined = [map(torch.cat, zip(*parts, strict=True)) for parts in (pairs, flips)]
-    return Readings.joined(readings), Pairs(*joined[0]), Flips(*joined[1])
+    readings, pairs, flips = (map(torch.cat, zip(*some, strict=True)) for some in zip(*parts, strict=True))
+    return Readings(*readings), Pairs(*pairs), Flips(*flips)
 
 
-Triple = tuple[Tensor, Tensor, Tensor]
-
-
-def _read(reader: Reader, some: Subsets) -> tuple[Readings, Triple, Triple]:
+def _read(reader: Reader, some: Subsets, first: int) -> tuple[Readings, Pairs, Flips]:
+    """first: the number of the first of these subsets."""
     path = reader.path
     own, index = some.step.unique_consecutive(return_inverse=True)  # contexts x_R, shared by the subsets of a step
     whole = reader.entries(own)
@@ -194,10 +182,13 @@ def _read(reader: Reader, some: Subsets) -> tuple[Readings, Triple, Triple]:
     other = theirs.best if reader.temperature == 0 else tokens
     flip = other != tokens
     pair, distance, nats_of = _pairs(some, rest, ours, theirs, path)
-    return values, (pair, distance, nats_of + lost[pair]), (subset[flip], entry[flip], other[flip])
+    pairs = Pairs(pair + first, distance, nats_of + lost[pair])
+    return values, pairs, Flips(subset[flip] + first, entry[flip], other[flip])
 
 
-def _pairs(some: Subsets, rest: Tensor, ours: Marginals, theirs: Marginals, path: Path) -> Triple:
+def _pairs(
+    some: Subsets, rest: Tensor, ours: Marginals, theirs: Marginals, path: Path
+) -> tuple[Tensor, Tensor, Tensor]:
     """(subset, distance, nats) of the subsets that reveal one token."""
     alone = torch.zeros(len(some.step), dtype=torch.int64).index_add(0, some.subset, some.inside.long()) == 1
     revealed = torch.zeros(len(some.step), dtype=torch.int64)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, mean, share
+from unmask.core.estimates import Estimate, mean, ratio, share
 from unmask.core.tables import Row, lines
 from unmask.diagnosis.gap.accuracy import Accuracy, accuracy
 from unmask.diagnosis.gap.choice import Estimator
@@ -297,11 +297,8 @@ class Gap:
         there = (self.finite if among is None else among) & total.isfinite() & (count > 0)
         if not bool(there.any()):
             return None
-        total, count = total[there], count[there].double()
-        value = float(total.sum() / count.sum())
-        errors = (total - value * count) / count.mean()
         groups = None if self.groups is None else self.groups[there]
-        return mean(errors, groups=groups).map(lambda error: value + error)
+        return ratio(total[there], count[there].double(), groups=groups)
 
 
 MOST_LISTED = 100  # flips in a file
