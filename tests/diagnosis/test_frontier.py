@@ -13,9 +13,9 @@ import torch
 from tests import brute
 from unmask import UnmaskError
 from unmask.diagnosis import frontier as made_by
-from unmask.diagnosis.frontier import Judge, beats, distribution_of, frontier, naive, price
+from unmask.diagnosis.frontier import beats, distribution_of, frontier, naive, price
 from unmask.diagnosis.texts import token_entropy
-from unmask.ideal import Ideal
+from unmask.ideal import Perturbed
 from unmask.languages import HMM, load, random_ngram
 from unmask.report import exact as report
 from unmask.report import frame
@@ -69,11 +69,11 @@ def within(estimate, truth):
 
 
 def test_the_judge_is_a_law():
-    nats = price(Judge(Ideal(FULL), SMOOTHING), torch.tensor(STRINGS)).numpy()
+    nats = price(Perturbed(FULL, "mix", SMOOTHING), torch.tensor(STRINGS)).numpy()
     np.testing.assert_allclose(nats, judged(), atol=1e-12)
     for language in (FULL, PRUNED):
         every = torch.tensor(brute.sequences(language.vocabulary, LENGTH))
-        assert float((-price(Judge(Ideal(language), SMOOTHING), every)).exp().sum()) == pytest.approx(1)
+        assert float((-price(Perturbed(language, "mix", SMOOTHING), every)).exp().sum()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("sampler", ["autoregressive", "strided", "ancestral"])
@@ -127,7 +127,7 @@ def test_a_judge_that_errs_nowhere_has_no_price_for_errors():
 
 def walked(language, length, penalty, smoothing):
     """The rows of `naive` in plain Python, one for each first symbol."""
-    judge, vocabulary, rows = Judge(Ideal(language), smoothing), language.vocabulary, []
+    judge, vocabulary, rows = Perturbed(language, "mix", smoothing), language.vocabulary, []
     for first in range(vocabulary):
         row, slipped = [first], False
         while len(row) < length:
@@ -146,8 +146,8 @@ def walked(language, length, penalty, smoothing):
 def test_naive_by_its_rule(penalty):
     language, length = PRUNED, 8
     rows = walked(language, length, penalty, SMOOTHING)  # -log(0.05 / 4) is 4.38 nats: only what is impossible
-    (point,) = naive(language, length, Judge(Ideal(language), SMOOTHING), [penalty])
-    nats = price(Judge(Ideal(language), SMOOTHING), rows).mean() / length
+    (point,) = naive(language, length, Perturbed(language, "mix", SMOOTHING), [penalty])
+    nats = price(Perturbed(language, "mix", SMOOTHING), rows).mean() / length
     assert point.cross_entropy.value == pytest.approx(float(nats))
     assert point.entropy.value == pytest.approx(math.log(4) / length)
     assert point.divergence.value == pytest.approx(float(nats) - math.log(4) / length)

@@ -34,12 +34,10 @@ from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly, mean, proportion
 from unmask.denoisers import Denoiser, Sharpened, as_marginals
-from unmask.denoisers.marginals import Marginals
-from unmask.denoisers.reshaped import Reshaped
 from unmask.diagnosis.texts import token_entropy
 from unmask.generation import Generation, generate
 from unmask.generation.teaching import Unbounded, read, teach_sampler
-from unmask.ideal import Ideal
+from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Language, LanguageLike, load
 from unmask.samplers import SAMPLERS, Sampler
 from unmask.schedules import deltas
@@ -71,26 +69,6 @@ class Point:
         return asdict(self)
 
 
-class Judge(Reshaped):
-    """(1-w) p + w/V: no symbol is impossible."""
-
-    def __init__(self, inner: Denoiser, smoothing: float = SMOOTHING) -> None:
-        arguments.number("smoothing", smoothing, 0, 1)
-        super().__init__(inner)
-        self.smoothing = smoothing
-
-    def options(self) -> Mapping[str, Any]:
-        return {"smoothing": self.smoothing}
-
-    @property
-    def least(self) -> float:
-        """Probability of an impossible symbol."""
-        return self.smoothing / self.vocabulary
-
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Tensor:
-        return (1 - self.smoothing) * marginals.dense() + self.least
-
-
 def frontier(
     language: LanguageLike,
     length: int = 128,
@@ -107,7 +85,8 @@ def frontier(
     if language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length; expected a language of fixed length")
     language.check_length(length)
-    judge = Judge(Ideal(language), smoothing)
+    arguments.number("smoothing", smoothing, 0, 1)
+    judge = Perturbed(language, "mix", smoothing)
     by_name = {name: SAMPLERS.make(name) for name in samplers}
     how = {"steps": steps, "length": length, "rows": rows, "seed": seed}
     for temperature in temperatures:
@@ -151,7 +130,7 @@ def path_nats(sampler: Sampler, generation: Generation, denoiser: Denoiser) -> T
     )
 
 
-def _own(language: Language, length: int, judge: Judge, rows: int, seed: int) -> Point:
+def _own(language: Language, length: int, judge: Perturbed, rows: int, seed: int) -> Point:
     tokens = language.sample(rows, length, seed=seed)
     nats, paid = -language.log_prob(tokens), price(judge, tokens)
     entropy = language.entropy(length, rows=rows, seed=seed).map(lambda value: value / length)
@@ -173,7 +152,7 @@ def _sampled(
     sampler: Sampler,
     distribution: bool | None,
     language: Language,
-    judge: Judge,
+    judge: Perturbed,
     temperature: float,
     how: Mapping[str, Any],
 ) -> Point:
@@ -200,7 +179,7 @@ def _mean(values: Tensor) -> Estimate:
 
 
 def naive(
-    language: Language, length: int, judge: Judge, penalties: Sequence[float] = PENALTIES, slip: bool = True
+    language: Language, length: int, judge: Perturbed, penalties: Sequence[float] = PENALTIES, slip: bool = True
 ) -> list[Point]:
     """A sampler without a model, with exact values: p is uniform over V rows, one for each first symbol.
 
@@ -232,7 +211,7 @@ def naive(
     return points
 
 
-def _walks(judge: Judge, length: int, penalties: Sequence[float], slip: bool) -> Tensor:
+def _walks(judge: Perturbed, length: int, penalties: Sequence[float], slip: bool) -> Tensor:
     """(penalties V, L): rows of each penalty, ordered by first symbol."""
     symbols = judge.vocabulary
     rows = len(penalties) * symbols
@@ -247,7 +226,7 @@ def _walks(judge: Judge, length: int, penalties: Sequence[float], slip: bool) ->
         last = tokens[:, position - 1 : position]
         counts.scatter_add_(1, last, torch.ones_like(last, dtype=torch.float64))
         marginals = as_marginals(reader.extend(last)).dense()
-        slips = due & (marginals.amin(1) <= judge.least * (1 + NEAR)) & (position >= length // 2)
+        slips = due & (marginals.amin(1) <= judge.epsilon / symbols * (1 + NEAR)) & (position >= length // 2)
         tokens[:, position] = torch.where(slips, marginals.argmin(1), (marginals.log() - weight * counts).argmax(1))
         due &= ~slips
     return tokens
