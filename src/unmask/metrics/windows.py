@@ -72,10 +72,15 @@ def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1, w
     where: Bool (B, L - size + 1), the first positions of the windows to count. (default: all)
     """
     arguments.whole("size", size, 1, as_tokens(tokens).shape[-1])
-    codes = as_tokens(tokens).unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
-    counted = torch.ones_like(codes, dtype=torch.bool) if where is None else where
-    parts = zip(codes.tensor_split(groups), counted.tensor_split(groups), strict=True)
+    every = codes(as_tokens(tokens), vocabulary, size)
+    counted = torch.ones_like(every, dtype=torch.bool) if where is None else where
+    parts = zip(every.tensor_split(groups), counted.tensor_split(groups), strict=True)
     return torch.stack([torch.bincount(part[mask], minlength=vocabulary**size) for part, mask in parts]).double()
+
+
+def codes(tokens: Tensor, vocabulary: int, size: int) -> Tensor:
+    """(B, L - size + 1): the index of each window of tokens (B, L) among all V^size, in lexicographic order."""
+    return tokens.unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
 
 
 def total_variation(tokens: Tensor, language: LanguageLike, size: int = 2) -> Estimate:

@@ -18,6 +18,7 @@ from unmask.ideal import Ideal, as_denoiser
 from unmask.languages import Language
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES
+from unmask.metrics.windows import codes
 from unmask.samplers import Sampler
 from unmask.samplers.uniform import ENUMERABLE
 from unmask.schedules import ScheduleLike
@@ -117,8 +118,8 @@ class Bench:
         }
         distribution = self._distribution()
         if distribution is not None:
-            digits = self.language.vocabulary ** torch.arange(self.length - 1, -1, -1)
-            counts = torch.bincount(samples.tokens @ digits, minlength=len(distribution))
+            which = codes(samples.tokens, self.language.vocabulary, self.length).squeeze(1)
+            counts = torch.bincount(which, minlength=len(distribution))
             p_values["exact distribution"] = pvalues.against_distribution(counts, distribution)
         return p_values
 

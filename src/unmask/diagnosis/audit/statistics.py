@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unmask.languages import Language
 from unmask.metrics import window_counts
+from unmask.metrics.windows import codes
 
 MAX_WINDOWS = 4096  # largest V^size of windows with a table of probabilities
 LONGEST = 4
@@ -54,7 +55,7 @@ class Statistics:
 
     def surprise(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """(bits, impossible) of each window, (B, L-size+1): 0 bits if it is impossible."""
-        bits = self.bits[_codes(tokens, self.language.vocabulary, self.size)]
+        bits = self.bits[codes(tokens, self.language.vocabulary, self.size)]
         impossible = torch.isinf(bits)
         return torch.where(impossible, 0.0, bits), impossible
 
@@ -62,7 +63,7 @@ class Statistics:
         """Statistics of tokens (B, L); order: the step of each, surprise: its -log p when it was revealed."""
         bits, impossible = self.surprise(tokens)
         classes = torch.where(impossible, BITS + 1, bits.long().clamp(max=BITS))
-        pairs = self.cells[_codes(tokens, self.language.vocabulary, self.pair_size)]
+        pairs = self.cells[codes(tokens, self.language.vocabulary, self.pair_size)]
         whole = bits.sum(1)
         valid = self.language.supports(tokens)
         counts = [
@@ -156,10 +157,6 @@ class Noise:
     def white(self, difference: Tensor) -> Tensor:
         """A difference of means (D) in coordinates (degrees) whose noise is standard normal."""
         return (difference[..., self.used] / self.scale) @ self.whiten
-
-
-def _codes(tokens: Tensor, vocabulary: int, size: int) -> Tensor:
-    return tokens.unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
 
 
 def _histogram(codes: Tensor, size: int) -> Tensor:

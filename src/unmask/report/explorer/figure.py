@@ -83,6 +83,11 @@ def parameters() -> list[Any]:
     return [*numbers, alt.param(name="share", value=False)]
 
 
+def layered(*layers: Any, width: int = WIDTH, height: int = HEIGHT) -> Any:
+    """The drawing of a figure, with its parameters."""
+    return alt.layer(*layers).add_params(*parameters()).properties(width=width, height=height)
+
+
 def names(chart: alt.Chart, colour: Any) -> alt.Chart:
     """The name of each line at its row with `end`, pushed up from the name below."""
     return (

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.figure import FEW, HEIGHT, OWN, ROWS, WIDTH, Figure, Row, bare, parameters, tooltip
+from unmask.report.explorer.figure import FEW, OWN, ROWS, Figure, Row, bare, layered, tooltip
 from unmask.report.results import EVALUATION, Point, Results
 from unmask.tasks.fillers import is_ideal
 
@@ -51,7 +51,7 @@ def draw(results: Results) -> Any:
     )
     spread = base.mark_rule(strokeWidth=1.2).encode(y=alt.Y("low:Q"), y2="high:Q", opacity=alt.value(0.45))
     points = base.mark_point(filled=True, size=45).encode(y=y, opacity=faint, tooltip=tooltip(TIPS))
-    return alt.layer(spread, line, points).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(spread, line, points)
 
 
 FIGURES = [

@@ -15,7 +15,7 @@ from unmask.report.explorer.figure import (
     axis_of_value,
     colours,
     emphasis,
-    parameters,
+    layered,
     size,
     tooltip,
 )
@@ -46,8 +46,7 @@ def front(results: Results) -> Any:
     text = text.encode(x=x, y=alt.value(-9))
     name = own.transform_filter("datum.end").mark_text(align="left", dx=8, dy=-7, fontSize=12)
     name = name.encode(x=x, y=y, text="series:N", color=colour, opacity=emphasis())
-    drawn = alt.layer(band, even, size(), across(), text, line, points, diamond, name)
-    return drawn.add_params(*parameters()).properties(width=900, height=HEIGHT + 40)
+    return layered(band, even, size(), across(), text, line, points, diamond, name, width=900, height=HEIGHT + 40)
 
 
 def headroom(results: Results) -> Any:
@@ -61,7 +60,7 @@ def headroom(results: Results) -> Any:
     dot = base.mark_point(filled=True, size=80, cursor="pointer").encode(x=x, tooltip=tooltip())
     value = base.mark_text(align="left", dx=9, fontSize=12).encode(x=x, text="setting:N")
     height = BAR * (len(results.choices("sampler")) + 1)
-    return alt.layer(bar, dot, value, across()).add_params(*parameters()).properties(width=620, height=height)
+    return layered(bar, dot, value, across(), width=620, height=height)
 
 
 def _compares(results: Results, least: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 
 from unmask.diagnosis.frontier import LANGUAGE
-from unmask.report.explorer.figure import FEW, HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
+from unmask.report.explorer.figure import FEW, ROWS, Figure, Row, layered, tooltip
 from unmask.report.frame import INK
 from unmask.report.results import Results
 
@@ -63,7 +63,7 @@ def draw(results: Results, across: str) -> Any:
     if across == "entropy":
         line = base.mark_line(color=INK, strokeDash=[6, 4], opacity=0.6, strokeWidth=1)
         layers.insert(0, line.encode(x=x, y=alt.Y("place:Q")))
-    return alt.layer(*layers).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(*layers)
 
 
 def _figure(place: int, name: str, across: str, under: str, caption: str) -> Figure:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, colours, parameters, tooltip
+from unmask.report.explorer.figure import ROWS, Figure, Row, colours, layered, tooltip
 from unmask.report.frame import INK
 from unmask.report.results import IDEAL, Point, Results
 
@@ -98,7 +98,7 @@ def draw_divergences(results: Results) -> Any:
     spread = base.mark_rule(strokeWidth=1.5).encode(y=axis(alt.Y("low:Q"), "measured gap, nats"), y2="high:Q")
     points = base.mark_point(filled=True, size=55, opacity=1).encode(y=y, tooltip=tooltip(TIPS))
     points = points.encode(shape=alt.condition("datum.sure", alt.value("diamond"), alt.value("circle")))
-    return alt.layer(same, spread, points).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(same, spread, points)
 
 
 def draw_errors(results: Results, error: str) -> Any:
@@ -110,7 +110,7 @@ def draw_errors(results: Results, error: str) -> Any:
     line = base.mark_line(strokeWidth=1.8).encode(y=y, order="order:Q", detail="series:N")
     spread = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2="high:Q")
     points = base.mark_point(filled=True, size=55, opacity=1).encode(y=y, tooltip=tooltip(TIPS))
-    return alt.layer(most, line, spread, points).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(most, line, spread, points)
 
 
 def _errors(place: int, error: str) -> Figure:

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.figure import FEW, HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
+from unmask.report.explorer.figure import FEW, ROWS, Figure, Row, layered, tooltip
 from unmask.report.explorer.figures.steps import samplers
 from unmask.report.frame import GREY, INK
 from unmask.report.results import IDEAL, TRAINED, Point, Results
@@ -99,7 +99,7 @@ def draw(results: Results, what: Shown) -> Any:
     dots = base.mark_point(filled=True, size=60).encode(x=x, y=y, color=colour, tooltip=tooltip())
     same = base.mark_line(color=INK, strokeDash=[2, 3], opacity=0.5).encode(x=x, y=alt.Y("place:Q"))
     layers = [line, spread, dots] if what is DISTANCE else [same, line, spread, dots]
-    return alt.layer(*layers).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(*layers)
 
 
 DRAWN = {what: partial(draw, what=what) for what in (STEPS, CALLS, DISTANCE)}
@@ -134,7 +134,7 @@ def draw_learned(results: Results) -> Any:
     spread = base.transform_filter("datum.high > datum.low").mark_rule()
     spread = spread.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
     dots = base.mark_point(filled=True, size=60).encode(x=x, y=y, color=colour, tooltip=tooltip())
-    return alt.layer(line, spread, dots).add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(line, spread, dots)
 
 
 def _both(results: Results) -> bool:

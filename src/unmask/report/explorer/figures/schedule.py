@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, colours, parameters, tooltip
+from unmask.report.explorer.figure import ROWS, Figure, Row, colours, layered, tooltip
 from unmask.report.frame import COLOURS, INK
 from unmask.report.results import Results
 from unmask.schedules import Fit, Schedule, deltas
@@ -81,8 +81,7 @@ def draw(results: Results) -> Any:
     total = total.transform_calculate(words="'divergence: ' + format(datum.all, '.4f') + ' bits per token'")
     text = total.mark_text(align="right", color=INK, fontSize=12)
     text = text.encode(x=alt.value("width"), y=alt.value(12), text="words:N")
-    drawn = alt.layer(shade, stair, line, text)
-    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(shade, stair, line, text)
 
 
 def _figure(place: int, name: str, schedule: str) -> Figure:

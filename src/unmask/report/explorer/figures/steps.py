@@ -9,16 +9,14 @@ import altair as alt
 
 from unmask.core.estimates import Estimate
 from unmask.report.explorer.figure import (
-    HEIGHT,
     ROWS,
-    WIDTH,
     Figure,
     Row,
     axis_of_value,
     colours,
     emphasis,
+    layered,
     names,
-    parameters,
     size,
     tooltip,
 )
@@ -52,8 +50,7 @@ def draw(results: Results, by: str) -> Any:
     text = ar.mark_text(color=INK, opacity=0.8, align="left", dx=5, dy=-7, fontSize=12, text="AR")
     text = text.encode(x=alt.value(0), y=y)
     goal = alt.Chart(ROWS).transform_filter("datum.goal").mark_rule(color=INK, opacity=0.35).encode(y=y)
-    drawn = alt.layer(size(), level, text, goal, line, spread, points, names(line.copy(), colour).encode(x=x))
-    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(size(), level, text, goal, line, spread, points, names(line.copy(), colour).encode(x=x))
 
 
 DRAWN = {by: partial(draw, by=by) for by in BETWEEN}  # figures of one function share their definition
@@ -113,8 +110,7 @@ def draw_lengths(results: Results) -> Any:
     same = base.mark_line(color=INK, strokeDash=[2, 3], opacity=0.5)
     same = same.encode(x=x, y=alt.Y("place:Q"), color=alt.value(INK))
     name = base.transform_filter("datum.end").mark_text(align="left", dx=8, fontSize=12)
-    drawn = alt.layer(same, line, spread, points, name.encode(x=x, y=y, text="series:N"))
-    return drawn.add_params(*parameters()).properties(width=900, height=HEIGHT)
+    return layered(same, line, spread, points, name.encode(x=x, y=y, text="series:N"), width=900)
 
 
 FIGURES = [_figure(number, one, by) for number, one in enumerate(METRICS.values()) for by in BETWEEN] + [

@@ -13,7 +13,7 @@ import torch
 from unmask.cost.flops import model_calls
 from unmask.diagnosis.table import EXACT
 from unmask.languages import Language
-from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, parameters, tooltip
+from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, layered, parameters, tooltip
 from unmask.report.frame import COLOURS, GREY, INK
 from unmask.report.results import Results
 from unmask.schedules import Fit, deltas, orders
@@ -74,8 +74,7 @@ def draw_bounds(results: Results, quantity: str) -> Any:
     measured = alt.Chart(ROWS).transform_filter("datum.part == 'measured'")
     spread = measured.transform_filter("datum.high > datum.low && datum.low > 0").mark_rule(color=GREY, strokeWidth=1.5)
     points = measured.mark_point(filled=True, size=60, color=INK, opacity=1).encode(x=x, y=y, tooltip=tips)
-    drawn = alt.layer(line, spread.encode(x=x, y="low:Q", y2="high:Q"), points)
-    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(line, spread.encode(x=x, y="low:Q", y2="high:Q"), points)
 
 
 def crossover(results: Results) -> list[Row]:
@@ -112,8 +111,7 @@ def draw_crossover(results: Results) -> Any:
     text = text.encode(x=alt.value(0), y=y, text="shown:N")
     cross = even.mark_point(filled=True, size=70, shape="diamond", color=COLOURS[2], opacity=1).encode(x=x, y=y)
     dots = dot.mark_point(filled=True, size=55, color=INK, opacity=1).encode(x=x, y=y)
-    drawn = alt.layer(level, formula, cross, dots, text)
-    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(level, formula, cross, dots, text)
 
 
 def divergences(results: Results) -> list[Row]:

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from unmask.core.estimates import Estimate
-from unmask.report.explorer.figure import FEW, HEIGHT, ROWS, WIDTH, Figure, Row, colours, emphasis, parameters, tooltip
+from unmask.report.explorer.figure import FEW, ROWS, Figure, Row, colours, emphasis, layered, tooltip
 from unmask.report.frame import INK
 from unmask.report.results import IDEAL, Point, Results
 
@@ -49,8 +49,7 @@ def draw_losses(results: Results) -> Any:
     if not results.points:  # otherwise a colour is a language, which other figures name
         name = base.transform_filter("datum.end").mark_text(align="right", dy=-12, fontSize=12)
         layers.append(name.encode(text="series:N"))
-    drawn = alt.layer(*layers)
-    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(*layers)
 
 
 def learning(results: Results) -> list[Row]:
@@ -85,8 +84,7 @@ def draw_learning(results: Results) -> Any:
     same = alt.Chart(ROWS).transform_aggregate(all="count()").mark_rule(color=INK, opacity=0.5, strokeDash=[2, 3])
     same = same.encode(x=alt.datum(0), y=alt.datum(0), x2=alt.datum(1), y2=alt.datum(1))
     name = base.transform_filter("datum.end").mark_text(align="left", dx=9, dy=16, fontSize=12)
-    drawn = alt.layer(same, line, spread, points, name.encode(x=x, y=y, text="series:N"))
-    return drawn.add_params(*parameters()).properties(width=WIDTH, height=HEIGHT)
+    return layered(same, line, spread, points, name.encode(x=x, y=y, text="series:N"))
 
 
 FIGURES = [
