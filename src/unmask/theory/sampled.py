@@ -58,9 +58,20 @@ def information_curve(
     hidden = None if shown is None else hidden_counts(language, shown)
     drawn = language.sample(rows, length, seed=seed, given=shown)
     start = language.blank(rows, length) if shown is None else shown
-    order = orders.shuffled(deltas("linear", length), start == language.vocabulary, _rng(rows, seed))
-    entropies = denoiser is None and language.end is None
-    nats = _taught(Ideal(language) if denoiser is None else denoiser, start, drawn, order, seed, entropies)
+    rng = _rng(rows, seed)
+    order = orders.shuffled(deltas("linear", length), start == language.vocabulary, rng)
+    source, entropies = denoiser or Ideal(language), denoiser is None and language.end is None
+
+    def some(part: slice) -> Tensor:
+        own = Randomness(rng.seed, rng.row_ids[part])
+        return teach(source, start[part], drawn[part], order[part], own, entropies)
+
+    parts = []
+    with progress.track("teaching", rows) as advance:
+        for taught in over_blocks(some, rows, min(source.rows_at_once(length) or BLOCK, BLOCK)):
+            parts.append(taught)
+            advance(len(taught))
+    nats = torch.cat(parts)
     terms, revealed = torch.zeros_like(nats), order > 0
     terms[revealed.nonzero(as_tuple=True)[0], order[revealed] - 1] = nats[revealed]
     measured = Measured(
@@ -71,26 +82,6 @@ def information_curve(
         prompt_numbers(shown) if prompt is None else prompt,
     )
     return InformationCurve(measured.f, "monte carlo", measured, language)
-
-
-def _taught(
-    denoiser: Denoiser, start: Tensor, truth: Tensor, order: Tensor, seed: int, entropies: bool = True
-) -> Tensor:
-    """(rows, L) nats of each token of the truth, revealed in an order (rows, L)."""
-    rows, length = truth.shape
-    block = min(denoiser.rows_at_once(length) or BLOCK, BLOCK)
-    rng = _rng(rows, seed)
-
-    def some(part: slice) -> Tensor:
-        own = Randomness(rng.seed, rng.row_ids[part])
-        return teach(denoiser, start[part], truth[part], order[part], own, entropies)
-
-    parts = []
-    with progress.track("teaching", rows) as advance:
-        for nats in over_blocks(some, rows, block):
-            parts.append(nats)
-            advance(len(nats))
-    return torch.cat(parts)
 
 
 def _rng(rows: int, seed: int) -> Randomness:
