@@ -33,10 +33,6 @@ class Carries(Line):
 
     digits: int = 6
     chain: int = 3
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 32
     wordings = (

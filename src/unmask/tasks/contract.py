@@ -17,6 +17,7 @@ import hashlib
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -89,17 +90,19 @@ class Task(ABC):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, kw_only=True)
 class Generated(Task):
-    """A task whose items are generated from a seed. Derived dataclasses have the fields declared here.
+    """A task whose items are generated from a seed.
 
     The value `strict` is 1 only if the text is a right answer in exactly the requested format; `right` is lenient.
     `template` chooses one of five wordings of the request, because scores depend on the wording.
     """
 
-    shots: int
-    items_seed: int
-    many: int
-    template: int
+    shots: int = 2
+    many: int = 256
+    items_seed: int = 0
+    template: int = 0
+
     wordings: ClassVar[tuple[str, str, str, str, str]]
     source: ClassVar[str] = "generated from a seed"
 

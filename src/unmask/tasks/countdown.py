@@ -36,10 +36,6 @@ class Countdown(Generated):
     """Combine all given numbers by +, -, * and / into a target value; each item has a solution."""
 
     numbers: int = 4
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 64
     wordings = (

@@ -14,7 +14,7 @@ from unmask.generation import Generation, generate
 from unmask.hub.answering import tempered
 from unmask.languages import Language
 from unmask.tasks.contract import Item, Task
-from unmask.tasks.sample import Sample
+from unmask.tasks.sample import Sample, cost_of
 from unmask.tasks.writing import How
 
 USUAL = "low-confidence"  # the sampler of most open models
@@ -71,7 +71,6 @@ class CanvasWriter:
         begin = len(by.given) - self.length
         tokens = result.tokens[at, begin:].tolist()
         end = tokens.index(by.end) if by.end in tokens else len(tokens)
-        rows = len(result.tokens)
         return Sample(
             item=item,
             number=number,
@@ -80,15 +79,10 @@ class CanvasWriter:
             prompt="",
             prompt_sha256="",
             prompt_tokens=begin,
+            memory=None,
             tokens=tokens[:end],
             order=result.order[at, begin : begin + end].tolist(),
             reason="filled" if end == len(tokens) else "stopped",
-            model_calls={name: int(count[at]) for name, count in result.model_calls_of.items()},
-            forwards=result.spent.forwards,
-            flops=result.spent.flops / rows,
-            seconds=result.seconds / rows,
-            memory=None,
-            batch=rows,
             text=by.text(tokens[:end]),
-            positions=result.spent.tokens / rows,
+            **cost_of(result, at),
         )

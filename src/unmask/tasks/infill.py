@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 @TASKS.register("infill")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Infill(Line):
     """Sequences of a `language` with a gap of `span` of their `size` signs; the answer is the whole sequence.
 
@@ -46,9 +46,6 @@ class Infill(Line):
     size: int = 12
     span: int = 4
     shots: int = 3
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 32
     wordings = (

@@ -30,10 +30,6 @@ class Latin(Generated):
     """Write any Latin square of the given symbols: 576 are right of order 4, and 161,280 of order 5."""
 
     order: int = 4
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 64
     until: ClassVar[tuple[str, ...]] = ("\n\n",)

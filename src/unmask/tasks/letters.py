@@ -22,7 +22,7 @@ from unmask.tasks.contract import Item, Task
 from unmask.tasks.filling import Canvas
 from unmask.tasks.lists import Lists, Row, family, listed
 
-UNKNOWN = "?"  # a token that stands for no name of the item
+UNKNOWN = "?"  # written for a letter that no name of the item has
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Letters:
         row: Row = item.row
         ranked = sorted((*row.names, row.new), key=family)
         if len(ranked) > q.letters:
-            ranked = sorted(row.names, key=family)  # without a new name, if there is no letter for it
+            ranked = sorted(row.names, key=family)  # the new name gets no letter if the language has too few
         letters = {name: letter for letter, name in enumerate(ranked)}
         question = [letters[name] for name in row.names]
         if q.how == "index":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ REQUESTS = {  # where the intermediate results are: the sentence that asks for t
 }
 
 
+@dataclass(frozen=True, kw_only=True)
 class Line(Generated):
     """A task whose prompt has rules, shots and a question, and whose answer is the line after it."""
 
@@ -50,6 +52,7 @@ class Line(Generated):
         return [self.solution(item.row)]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Stepwise(Line):
     """A task whose answer is the last of several whole numbers, its intermediate results. `steps` is their position:
 
@@ -60,7 +63,7 @@ class Stepwise(Line):
     Only the answer decides. `steps_right` is the fraction of results that are right, each at its position.
     """
 
-    steps: str
+    steps: str = "before"
 
     def _check(self, shots: int = 8) -> None:
         super()._check(shots)

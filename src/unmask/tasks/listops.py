@@ -25,17 +25,13 @@ Row = int | tuple[str, tuple["Row", ...]]  # a digit, or an operation with its a
 
 
 @TASKS.register("listops")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ListOps(Stepwise):
     """Nested MIN, MAX, MED and SUM of digits; the results are written in the order of the closing brackets."""
 
     depth: int = 2
     fanout: int = 3
-    steps: str = "before"
     shots: int = 3
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 32
     wordings = (

@@ -115,10 +115,6 @@ class Lists(Generated):
     operation: str = "copy"
     low: int = 3
     high: int = 6
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 64
     until: ClassVar[tuple[str, ...]] = ("\n",)

@@ -36,10 +36,6 @@ class Needles(Line):
 
     pairs: int = 12
     ask: str = "both"
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 32
     wordings = (

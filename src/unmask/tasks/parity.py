@@ -19,17 +19,13 @@ class Row(NamedTuple):
 
 
 @TASKS.register("parity")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Parity(Stepwise):
     """The xor of the bits at `positions` listed positions of `bits` bits; the results are the running xors."""
 
     bits: int = 8
     positions: int = 3
-    steps: str = "before"
     shots: int = 3
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 32
     wordings = (

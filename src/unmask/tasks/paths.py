@@ -22,6 +22,7 @@ class Row(NamedTuple):
     goal: int
 
 
+@dataclass(frozen=True, kw_only=True)
 class Graph(Line):
     """A task that asks for a shortest path; any path whose edges exist and that is as short is right.
 
@@ -29,6 +30,7 @@ class Graph(Line):
     path.
     """
 
+    length: ClassVar[int] = 32
     wordings = (
         "Edges: {edges}\nShortest path from {start} to {goal}:",
         "A graph has the edges {edges}. Walk from {start} to {goal} over as few edges as possible.\nPath:",
@@ -68,12 +70,6 @@ class Paths(Graph):
 
     nodes: int = 8
     edges: int = 11
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
-
-    length: ClassVar[int] = 32
 
     def __post_init__(self) -> None:
         arguments.whole("nodes", self.nodes, 3, 40)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from unmask.core.files import atomic
 from unmask.core.reading import fit, read_lines
+
+if TYPE_CHECKING:
+    from unmask.generation import Generation
 
 MOST = 2**32  # bytes of a file
 TOO_LONG = "prompt too long"
@@ -52,6 +55,19 @@ class Sample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     @property
     def needed(self) -> int:
         return sum(self.model_calls.values())
+
+
+def cost_of(result: Generation, at: int) -> dict[str, Any]:
+    """The fields of the cost of row `at`; that of its batch is divided by the number of rows."""
+    rows = len(result.tokens)
+    return {
+        "model_calls": {name: int(count[at]) for name, count in result.model_calls_of.items()},
+        "forwards": result.spent.forwards,
+        "flops": result.spent.flops / rows,
+        "seconds": result.seconds / rows,
+        "batch": rows,
+        "positions": result.spent.tokens / rows,
+    }
 
 
 def too_long(count: int, of: int | str, context: int | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 from unmask.core import arguments
 from unmask.tasks.contract import TASKS
@@ -23,12 +22,6 @@ class Star(Graph):
 
     arms: int = 3
     depth: int = 3
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
-
-    length: ClassVar[int] = 32
 
     def __post_init__(self) -> None:
         arguments.whole("arms", self.arms, 2, 16)

@@ -44,10 +44,6 @@ class Sudoku(Generated):
     """
 
     empty: int = 8
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
     unique: bool = True
     score: str = "rules"
 

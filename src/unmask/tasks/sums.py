@@ -40,10 +40,6 @@ class Sums(Generated):
 
     terms: int = 4
     steps: str = "before"
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 48
     wordings = (

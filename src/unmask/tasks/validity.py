@@ -33,10 +33,6 @@ class Validity(Generated):
     """JSON objects with given fields of given kinds; like SER, it tests whether the text is possible."""
 
     fields: int = 3
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 96
     wordings = (

@@ -24,7 +24,7 @@ from unmask.samplers import SAMPLERS
 from unmask.samplers.stopping import Budget
 from unmask.schedules import deltas
 from unmask.tasks.contract import Item, Task
-from unmask.tasks.sample import TOO_LONG, Sample, too_long
+from unmask.tasks.sample import TOO_LONG, Sample, cost_of, too_long
 
 FIRST = 16  # prompts, of which one must fit
 
@@ -140,7 +140,7 @@ class Writer:
     def _sample(
         self, result: Generation, at: int, row: Tensor, item: Item, number: int, numbered: int, memory: int | None
     ) -> Sample:
-        begin, length, rows = len(row) - self.length, int(result.lengths[at]), len(result.tokens)
+        begin, length = len(row) - self.length, int(result.lengths[at])
         tokens = result.tokens[at, begin:length].tolist()
         reason = result.reasons[at]
         if (end := next((i for i, token in enumerate(tokens) if token in self.ends), None)) is not None:
@@ -157,36 +157,15 @@ class Writer:
             tokens=tokens,
             order=result.order[at, begin : begin + len(tokens)].tolist(),
             reason=reason,
-            model_calls={name: int(count[at]) for name, count in result.model_calls_of.items()},
-            forwards=result.spent.forwards,
-            flops=result.spent.flops / rows,
-            seconds=result.seconds / rows,
             memory=memory,
-            batch=rows,
             text=text,
-            positions=result.spent.tokens / rows,
+            **cost_of(result, at),
         )
 
     def _too_long(self, item: Item, number: int, row: int) -> Sample:
-        return Sample(
-            item=item.name,
-            number=number,
-            row=row,
-            about=self.about,
-            prompt="",
-            prompt_sha256="",
-            prompt_tokens=0,
-            tokens=[],
-            order=[],
-            reason=TOO_LONG,
-            model_calls={},
-            forwards=0,
-            flops=0.0,
-            seconds=0.0,
-            memory=None,
-            batch=0,
-            text="",
-        )
+        nothing: dict[str, Any] = {"prompt": "", "prompt_sha256": "", "prompt_tokens": 0, "tokens": [], "order": []}
+        nothing |= {"model_calls": {}, "forwards": 0, "flops": 0.0, "seconds": 0.0, "memory": None, "batch": 0}
+        return Sample(item=item.name, number=number, row=row, about=self.about, reason=TOO_LONG, text="", **nothing)
 
 
 def _last(sampler: str, tokens: Collection[int]) -> str:

@@ -54,10 +54,6 @@ class Zebra(Line):
 
     houses: int = 3
     attributes: int = 2
-    shots: int = 2
-    many: int = 256
-    items_seed: int = 0
-    template: int = 0
 
     length: ClassVar[int] = 64
     wordings = (

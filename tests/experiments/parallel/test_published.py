@@ -174,7 +174,7 @@ def _outside():
 
 
 def test_nothing_to_read(tmp_path):
-    with pytest.raises(UnmaskError, match=r"there is no such file or directory; expected a result tree"):
+    with pytest.raises(UnmaskError, match=r"it does not exist; expected a result tree"):
         read([tmp_path / "absent"])
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(UnmaskError, match=r"there are no results in"):

@@ -1,4 +1,4 @@
-"""The free test of a result: with one model call for the whole canvas there is no order, so all samplers must agree.
+"""A test that needs no reference: with one model call for the whole canvas, all samplers must write the same tokens.
 
 At temperature 0, a sampler that fills the canvas in one model call writes the most likely token at each position,
 whatever its rule. Two such outcomes of one model on one item have the same score. If they differ, then the temperature,

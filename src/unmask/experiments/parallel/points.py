@@ -183,7 +183,7 @@ def _named(how: Mapping[str, object]) -> tuple[str, str]:
 
 
 def short(task: str) -> str:
-    """A task's specification; of `lists`, the operation stands for it."""
+    """A task's specification; for `lists`, the name of the operation in place of that of the task."""
     _, options = parse("task", task)
     return written(str(options.pop("operation")), options) if "operation" in options else task
 

@@ -30,7 +30,7 @@ SCORE = 8.0  # initial attention score of a head's preferred neighbour; other po
 NEAR = 4  # its largest distance
 PERIODS = 2.0, 16.0  # rotary: the shortest in positions, the longest in lengths. A narrow head then wastes few pairs on
 # distances beyond the sequence, and its slowest pairs hardly rotate
-LEAST_NOISE = 1e-3  # 1 - a: below it, the clock of uniform noise stands still, since q(x_i | y) hardly depends on it
+LEAST_NOISE = 1e-3  # 1 - a; smaller values count as this one, since q(x_i | y) hardly depends on them
 SLOWEST = 10_000.0  # ratio of the fastest to the slowest frequency of the clock
 Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
 

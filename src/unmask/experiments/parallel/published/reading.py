@@ -41,7 +41,7 @@ def read(paths: Sequence[str | Path]) -> Published:
 
 def _add(everything: Published, path: Path) -> None:
     if not path.exists():
-        raise UnmaskError(f"cannot read {cut(str(path))}: there is no such file or directory; expected {LAYOUTS}")
+        raise UnmaskError(f"cannot read {cut(str(path))}: it does not exist; expected {LAYOUTS}")
     if (path / records.RECORDS).exists() or path.name == records.RECORDS:
         everything.outcomes += of_samples(records.read(path))
         return
