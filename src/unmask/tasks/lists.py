@@ -16,7 +16,8 @@ from itertools import permutations
 from typing import ClassVar, NamedTuple
 
 from unmask.core import arguments
-from unmask.tasks.contract import TASKS, Generated, Item
+from unmask.tasks.contract import TASKS, Item
+from unmask.tasks.lines import Line
 
 GIVEN_NAMES = "Ada Ben Cleo Dan Eva Finn Gina Hugo Iris Jack Kira Leo Mara Nils Olga Paul Rosa Sam Tara Vera"
 FAMILY_NAMES = "Ash Bell Clay Dale East Field Glass Hill Iron Jade Lake Moss North Oak Pine Quill Reed Stone Thorn Vale"
@@ -106,7 +107,7 @@ class Row(NamedTuple):
 
 @TASKS.register("lists")
 @dataclass(frozen=True)
-class Lists(Generated):
+class Lists(Line):
     """Copy, reverse, sort or shuffle a list of names; insert, remove or replace a name.
 
     Item i has low + i mod (high - low + 1) names, so all sizes are equally frequent. Indices count from 1.
@@ -117,7 +118,6 @@ class Lists(Generated):
     high: int = 6
 
     length: ClassVar[int] = 64
-    until: ClassVar[tuple[str, ...]] = ("\n",)
     wordings = (
         "{order}\nList: {names}\nAnswer:",
         "{order} This is the list: {names}\nNew list:",
@@ -150,11 +150,10 @@ class Lists(Generated):
             pass
         return row._replace(shown=order)
 
-    def prompt(self, item: Item) -> str:
-        shots = [f"{self._question(shot)} {listed(shot.shown)}\n\n" for shot in self.examples()]
-        return "".join([*shots, self._question(item.row)])
+    def solution(self, row: Row) -> str:
+        return listed(row.shown)
 
-    def _question(self, row: Row) -> str:
+    def question(self, row: Row) -> str:
         order = REQUESTS[self.operation][self.template].format(new=row.new, index=row.number)
         return self.wording.format(order=order, names=listed(row.names))
 

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import from_json
-from unmask.tasks.contract import TASKS, Generated, Item
+from unmask.tasks.contract import TASKS, Item
 from unmask.tasks.extraction import fenced
+from unmask.tasks.lines import Line
 
 KINDS: dict[str, tuple[tuple[type, ...], Any]] = {  # name of a kind: its types, and an example
     "a string": ((str,), "blue"),
@@ -29,7 +30,7 @@ class Row(NamedTuple):
 
 @TASKS.register("json")
 @dataclass(frozen=True)
-class Validity(Generated):
+class Validity(Line):
     """JSON objects with given fields of given kinds; like SER, it tests whether the text is possible."""
 
     fields: int = 3
@@ -51,11 +52,13 @@ class Validity(Generated):
     def make(self, rng: random.Random) -> Row:
         return Row({name: rng.choice(list(KINDS)) for name in rng.sample(NAMES, self.fields)})
 
-    def prompt(self, item: Item) -> str:
-        shots = [f"{self._question(shot)} {_example(shot)}\n\n" for shot in self.examples()]
-        return "".join([*shots, self._question(item.row)])
+    def solution(self, row: Row) -> str:
+        return json.dumps({name: KINDS[kind][1] for name, kind in row.fields.items()})
 
-    def _question(self, row: Row) -> str:
+    def solutions(self, item: Item) -> None:
+        """None: an object may have any values of the given kinds."""
+
+    def question(self, row: Row) -> str:
         return self.wording.format(fields=", ".join(f'"{name}" ({kind})' for name, kind in row.fields.items()))
 
     def answer(self, item: Item, text: str) -> str | None:
@@ -70,10 +73,6 @@ class Validity(Generated):
         if not isinstance(content, dict) or content.keys() != fields.keys():
             return False
         return all(_is(content[name], kind) for name, kind in fields.items())
-
-
-def _example(row: Row) -> str:
-    return json.dumps({name: KINDS[kind][1] for name, kind in row.fields.items()})
 
 
 def _is(value: Any, kind: str) -> bool:
