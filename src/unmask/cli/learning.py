@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unmask.cli.options import Answer, Count, Counts, Named
 
 if TYPE_CHECKING:
-    from unmask.core.estimates import Estimate
     from unmask.diagnosis.decomposition import Blame
     from unmask.diagnosis.learning import AtNoise, Learning
     from unmask.languages import Language
@@ -96,7 +95,7 @@ def _of_uniform_noise(
     contexts: int,
     seed: int,
 ) -> Answer:
-    from unmask.cli.output import show_grid
+    from unmask.cli.output import show_grid, spread
     from unmask.diagnosis.decomposition import blame
     from unmask.diagnosis.learning import by_noise
 
@@ -107,7 +106,7 @@ def _of_uniform_noise(
         title = (
             f"network of uniform noise on {label}: learning error in nats per position, and keeping of replaced tokens"
         )
-        lines = [[f"{one.noise:.1%}", _spread(one.nats), f"{one.largest:.3g}", *_keeping(one)] for one in known]
+        lines = [[f"{one.noise:.1%}", spread(one.nats), f"{one.largest:.3g}", *_keeping(one)] for one in known]
         show_grid(title, ["noise", "mean", "maximum", "keeping", "exact"], lines)
         heads = ["N", "model calls", "SER", "sampling", "learning"]
         show_grid("SER: sampling error and learning error", heads, [_error(error) for error in errors])
@@ -118,9 +117,11 @@ def _of_uniform_noise(
 
 
 def _keeping(one: AtNoise) -> list[str]:
+    from unmask.cli.output import spread
+
     if one.keeping is None or one.keeping_exact is None:
         return ["-", "-"]
-    return [_spread(one.keeping), f"{one.keeping_exact:.3g}"]
+    return [spread(one.keeping), f"{one.keeping_exact:.3g}"]
 
 
 def _print(kind: str, label: str, learned: Sequence[Learning], errors: Sequence[Blame]) -> None:
@@ -144,10 +145,6 @@ def _cells(row: dict[str, Any]) -> list[str]:
     mean = row["mean"]
     spread = f"{mean['value']:.3g} [{mean['low']:.3g}, {mean['high']:.3g}]"
     return [spread, f"{row['quantile']:.3g}", f"{row['largest']:.3g}"]
-
-
-def _spread(estimate: Estimate) -> str:
-    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
 
 
 def _error(error: Blame) -> list[str]:

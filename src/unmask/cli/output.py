@@ -44,6 +44,11 @@ def percent(estimate: Estimate) -> str:
     return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
 
 
+def spread(estimate: Estimate) -> str:
+    """Return a value with its interval: 1.23 [1.2, 1.26]."""
+    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
+
+
 def show_lines(rows: Sequence[tuple[str, str]]) -> None:
     """Print names with their texts, as wide as the terminal."""
     print("\n".join(lines(rows)))

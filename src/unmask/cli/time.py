@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from unmask.cli.options import Answer, Count, Counts, Model, Switch, Word
 
 if TYPE_CHECKING:
-    from unmask.core.estimates import Estimate
     from unmask.cost.clock import Timing
 
 POSTER = {512: (3.1, 1.7), 1024: (4.2, 3.3), 2048: (4.7, 7.0)}  # seconds of an MDM of 512 steps, and of AR
@@ -125,15 +124,17 @@ def _print(timings: Sequence[Timing], failures: Sequence[str], known: bool) -> N
 
 
 def _cells(timing: Timing) -> list[str]:
+    from unmask.cli.output import spread
+
     rates = timing.to_dict()
     steps = timing.break_even_steps
     return [
         str(timing.length),
         str(timing.batch),
-        _spread(timing.model_call_ms),
+        spread(timing.model_call_ms),
         f"{timing.model_calls:.4g}",
         f"{timing.mdm_seconds:.3g}",
-        _spread(timing.token_ms),
+        spread(timing.token_ms),
         f"{timing.ar_seconds:.3g}",
         f"{timing.mdm_seconds / timing.ar_seconds:.3g}",
         f"{timing.break_even_model_calls:.3g}",
@@ -141,10 +142,6 @@ def _cells(timing: Timing) -> list[str]:
         " ".join(f"{rates[f'{name}_flop_per_second'] / 1e9:.3g}" for name in ("evaluation", "token")),
         "-" if timing.peak_bytes is None else f"{timing.peak_bytes / 1e6:.0f}",
     ]
-
-
-def _spread(middle: Estimate) -> str:
-    return f"{middle.value:.3g} [{middle.low:.3g}, {middle.high:.3g}]"
 
 
 def _poster(length: int) -> dict[str, Any] | None:

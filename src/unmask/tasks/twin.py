@@ -119,7 +119,7 @@ class Twin(Answers):
         items = source.items(None)
         of = items[arguments.whole("item", item, 0, len(items) - 1)]
         table = twin(right_answers(source, of, orders), cut(symbols, separators), length)
-        super().__init__(table.answers.tolist(), table.vocabulary, end=table.end)
+        super().__init__(table.answers, table.vocabulary, end=table.end)
         self.name_tokens(table.names)
 
     def parameters(self) -> dict[str, Any]:
