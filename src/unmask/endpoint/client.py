@@ -193,28 +193,21 @@ class Client:
         headers = {"Content-Type": "application/json", "X-Request-Id": str(base["key"])}
         with self._counting:
             self.sent += 1
-        reading = _Reading(self.dialect, body)
-        status, again, after = None, False, None
+        reading = _Reading(self.dialect, body, base)
+        answer, again, after = reading.answer, False, None
         try:
             with self.link("POST", self.dialect.path, content, headers) as head:
-                status, reading.first_byte = head.status, reading.passed()
-                if status == 200:
+                answer.status, answer.first_byte = head.status, reading.passed()
+                if head.status == 200:
                     reading.read(head, self.limits.most)
-                    outcome, error, param = reading.outcome(), "", ""
+                    answer.outcome = reading.outcome()
                 else:
-                    outcome, error, param = refusal(head)
-                    again, after = status in AGAIN, _after(head.headers.get("retry-after"))
+                    answer.outcome, answer.error, answer.param = refusal(head)
+                    again, after = head.status in AGAIN, _after(head.headers.get("retry-after"))
         except Failed as failed:
-            outcome, error, param, again = failed.outcome, str(failed), "", failed.early
-        answer = Answer(
-            **base,
-            outcome=outcome,
-            status=status,
-            error=self._hidden(cut(error)),
-            param=cut(param),
-            seconds=reading.passed(),
-            **{name: getattr(reading, name) for name in FIELDS},
-        )
+            answer.outcome, answer.error, answer.param, again = failed.outcome, str(failed), "", failed.early
+        answer.seconds, answer.param = reading.passed(), cut(answer.param)
+        answer.error = self._hidden(cut(answer.error))
         answer.text, answer.reasoning = self._hidden(answer.text), self._hidden(answer.reasoning)
         answer.drafts = list(map(self._hidden, answer.drafts))
         return answer, again, after
@@ -224,29 +217,12 @@ class Client:
         return text.replace(self.key, "***") if self.key else text
 
 
-FIELDS = (
-    *("text", "reasoning", "finish", "prompt_tokens", "tokens", "reasoning_tokens", "forwards", "details"),
-    *("probabilities", "first_byte", "first_text", "chunks", "drafts", "edits"),
-)
-
-
 class _Reading:
-    """Reads an answer or a stream in a dialect."""
+    """Reads an answer or a stream in a dialect into `answer`."""
 
-    def __init__(self, dialect: Dialect, body: Mapping[str, Any]) -> None:
-        self.dialect, self.body, self.sent = dialect, body, time.monotonic()
-        self.text, self.reasoning, self.finish, self.ended = "", "", "", False
-        self.prompt_tokens: int | None = None
-        self.tokens: int | None = None
-        self.reasoning_tokens: int | None = None
-        self.forwards: int | None = None
-        self.details: dict[str, Any] = {}
-        self.probabilities: dict[str, float] = {}
-        self.first_byte: float | None = None
-        self.first_text: float | None = None
-        self.chunks: list[Chunk] = []
-        self.drafts: list[str] = []
-        self.edits: list[list[int]] = []
+    def __init__(self, dialect: Dialect, body: Mapping[str, Any], base: Mapping[str, Any]) -> None:
+        self.dialect, self.body, self.sent, self.ended = dialect, body, time.monotonic(), False
+        self.answer = Answer(**base, outcome="malformed")
 
     def passed(self) -> float:
         return time.monotonic() - self.sent
@@ -259,11 +235,11 @@ class _Reading:
                     break
             while head.read():  # the end of the body, so that the connection can be used again
                 pass
-            self.text = "".join(pieces)
+            self.answer.text = "".join(pieces)
             if not self.ended:
                 raise Failed("malformed", "the stream stopped without its end: neither a finish reason nor [DONE]")
-            if self.first_text is None and self.text:
-                self.first_text = self.passed()
+            if self.answer.first_text is None and self.answer.text:
+                self.answer.first_text = self.passed()
             return
         content = read_json(wire.whole(head, most), "the answer")
         if (error := dig(content, ("error",))) is not None:
@@ -272,14 +248,14 @@ class _Reading:
         reasoning = dig(content, self.dialect.reasoning)
         if text is None and reasoning is None and dig(content, self.dialect.finish) is None:
             raise Failed("malformed", f"the answer has no {self.dialect.text[0]}; is it in another dialect?")
-        self.text, self.reasoning = _text(text), _text(reasoning)
-        self.first_text = self.passed() if self.text else None
+        self.answer.text, self.answer.reasoning = _text(text), _text(reasoning)
+        self.answer.first_text = self.passed() if self.answer.text else None
         self._account(content)
 
     def outcome(self) -> str:
-        if not self.text.strip():
+        if not self.answer.text.strip():
             return "empty"
-        return "truncated" if self.finish in ("length", "max_tokens") else "ok"
+        return "truncated" if self.answer.finish in ("length", "max_tokens") else "ok"
 
     def _ends(self, event: Event, pieces: list[str]) -> bool:
         """Read one event; True after the last one."""
@@ -293,37 +269,37 @@ class _Reading:
             raise Failed("server_error", f"an error within a stream of status 200: {message}")
         text = _text(dig(content, self.dialect.chunk))
         if text and kind == CANVAS:  # with kinds of events, it is the draft of the text after the finished one
-            self.drafts.append("".join([*pieces, text]) if self.dialect.kinds else text)
+            self.answer.drafts.append("".join([*pieces, text]) if self.dialect.kinds else text)
         if isinstance(edits := dig(content, ("choices.0.edits", "edits")), list):
-            self.edits.append([at for at in (dig(edit, ("0",)) for edit in edits) if type(at) is int])
+            self.answer.edits.append([at for at in (dig(edit, ("0",)) for edit in edits) if type(at) is int])
         if kind == APPEND:
             pieces.append(text)
         elif text and (kind != CANVAS or not self.dialect.kinds):
             pieces[:] = [text]
-        if text and kind != CANVAS and self.first_text is None:
-            self.first_text = event.at - self.sent
-        self.chunks.append(Chunk(event.at - self.sent, len(event.data), len(text), kind))
-        self.reasoning += _text(dig(content, self.dialect.reasoning))
+        if text and kind != CANVAS and self.answer.first_text is None:
+            self.answer.first_text = event.at - self.sent
+        self.answer.chunks.append(Chunk(event.at - self.sent, len(event.data), len(text), kind))
+        self.answer.reasoning += _text(dig(content, self.dialect.reasoning))
         self._account(content)
         return False
 
     def _account(self, content: Mapping[str, Any]) -> None:
         """Tokens, forward passes and the finish reason, as far as they are reported."""
         if finish := dig(content, self.dialect.finish):
-            self.finish, self.ended = cut(str(finish)), True
+            self.answer.finish, self.ended = cut(str(finish)), True
         for name in ("prompt_tokens", "tokens", "reasoning_tokens", "forwards"):
             value = dig(content, getattr(self.dialect, name))
             if isinstance(value, list):
                 value = sum(one for one in value if type(one) is int) if name == "forwards" else len(value)
             if type(value) is int and 0 <= value < MOST_TOKENS:
-                setattr(self, name, value)
+                setattr(self.answer, name, value)
         details = dig(content, ("usage.forwards_details",))
-        self.details = details if isinstance(details, dict) else self.details
+        self.answer.details = details if isinstance(details, dict) else self.answer.details
         top = dig(content, ("choices.0.logprobs.content.0.top_logprobs", "choices.0.logprobs.top_logprobs.0"))
         if isinstance(top, list):
             top = {_text(dig(one, ("token",))): dig(one, ("logprob",)) for one in top}
         if isinstance(top, dict):
-            self.probabilities = {
+            self.answer.probabilities = {
                 str(token): min(2.718281828459045**value, 1.0)
                 for token, value in top.items()
                 if isinstance(value, int | float) and -745 < value <= 1e-6

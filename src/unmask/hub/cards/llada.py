@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import field
 
 from unmask.core.reading import fit
 from unmask.hub.body import Body
@@ -31,16 +32,18 @@ PARTS = (  # parts of names: in unmask, in the checkpoint
 
 
 class Config(msgspec.Struct):
-    d_model: Count
-    n_layers: Depth
-    n_heads: Count
-    mlp_hidden_size: Count
-    embedding_size: Count
-    max_sequence_length: Count
-    n_kv_heads: Count | None = None
-    rope_theta: float = 5e5
-    rms_norm_eps: float = 1e-5
-    weight_tying: bool = False
+    """Fields of Shape, by their names in config.json."""
+
+    hidden: Count = field(name="d_model")
+    layers: Depth = field(name="n_layers")
+    heads: Count = field(name="n_heads")
+    inner: Count = field(name="mlp_hidden_size")
+    vocabulary: Count = field(name="embedding_size")
+    context: Count = field(name="max_sequence_length")
+    kv_heads: Count | None = field(name="n_kv_heads", default=None)
+    theta: float = field(name="rope_theta", default=5e5)
+    eps: float = field(name="rms_norm_eps", default=1e-5)
+    tied: bool = field(name="weight_tying", default=False)
 
 
 def accepts(config: Mapping[str, Any]) -> bool:
@@ -48,22 +51,15 @@ def accepts(config: Mapping[str, Any]) -> bool:
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    settings: Config = fit(dict(config), Config, where)
-    return Decoder(
-        Shape(
-            vocabulary=settings.embedding_size,
-            hidden=settings.d_model,
-            layers=settings.n_layers,
-            heads=settings.n_heads,
-            kv_heads=settings.n_kv_heads or settings.n_heads,
-            head_dim=settings.d_model // settings.n_heads,
-            inner=settings.mlp_hidden_size,
-            context=settings.max_sequence_length,
-            theta=settings.rope_theta,
-            eps=settings.rms_norm_eps,
-            tied=settings.weight_tying,
-        )
-    )
+    return Decoder(sized(fit(dict(config), Config, where)))
+
+
+def sized(settings: msgspec.Struct, **options: Any) -> Shape:
+    """The shape with the fields of a config; by default its heads are of equal width, each with keys and values."""
+    given = msgspec.structs.asdict(settings) | options
+    heads = {"kv_heads": given.get("kv_heads") or given["heads"]}
+    heads["head_dim"] = given.get("head_dim") or given["hidden"] // given["heads"]
+    return Shape(**(given | heads))
 
 
 def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:

@@ -6,28 +6,34 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import field
 
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count, Depth
+from unmask.hub.cards.llada import Count, Depth, sized
 from unmask.hub.decoder import Decoder, Shape
 
 
 class Config(msgspec.Struct):
-    vocab_size: Count
-    hidden_size: Count
-    num_hidden_layers: Depth
-    num_attention_heads: Count
-    intermediate_size: Count
-    num_key_value_heads: Count | None = None
+    """Fields of Shape, by their names in transformers."""
+
+    vocabulary: Count = field(name="vocab_size")
+    hidden: Count = field(name="hidden_size")
+    layers: Depth = field(name="num_hidden_layers")
+    heads: Count = field(name="num_attention_heads")
+    inner: Count = field(name="intermediate_size")
+    kv_heads: Count | None = field(name="num_key_value_heads", default=None)
     head_dim: Count | None = None
-    max_position_embeddings: Count = 2048
-    rope_theta: float = 1e4
-    rms_norm_eps: float = 1e-6
-    tie_word_embeddings: bool = False
-    attention_bias: bool = False
+    context: Count = field(name="max_position_embeddings", default=2048)
+    theta: float = field(name="rope_theta", default=1e4)
+    eps: float = field(name="rms_norm_eps", default=1e-6)
+    tied: bool = field(name="tie_word_embeddings", default=False)
+    bias: bool = field(name="attention_bias", default=False)
+
+
+class Unsupported(msgspec.Struct):
     rope_parameters: dict[str, Any] | None = None
     rope_scaling: dict[str, Any] | None = None
     use_sliding_window: bool = False
@@ -35,27 +41,14 @@ class Config(msgspec.Struct):
 
 def shape_of(config: Mapping[str, Any], where: str, **options: Any) -> Shape:
     """The shape in a config.json of transformers; options: fields of Shape that replace it."""
-    settings: Config = fit(dict(config), Config, where)
+    settings: Unsupported = fit(dict(config), Unsupported, where)
     rotary = settings.rope_parameters or settings.rope_scaling or {}
     kind = rotary.get("rope_type", rotary.get("type", "default"))
     if kind not in ("default", None) or settings.use_sliding_window:
         problem = "sliding windows" if settings.use_sliding_window else f"rotary positions of type {kind!r}"
         raise UnmaskError(f"{where} has {problem}; expected full attention and plain rotary positions")
-    fields = {
-        "vocabulary": settings.vocab_size,
-        "hidden": settings.hidden_size,
-        "layers": settings.num_hidden_layers,
-        "heads": settings.num_attention_heads,
-        "kv_heads": settings.num_key_value_heads or settings.num_attention_heads,
-        "head_dim": settings.head_dim or settings.hidden_size // settings.num_attention_heads,
-        "inner": settings.intermediate_size,
-        "context": settings.max_position_embeddings,
-        "theta": float(rotary.get("rope_theta", settings.rope_theta)),
-        "eps": settings.rms_norm_eps,
-        "bias": settings.attention_bias,
-        "tied": settings.tie_word_embeddings,
-    }
-    return Shape(**(fields | options))
+    shape: Config = fit(dict(config), Config, where)
+    return sized(shape, **({"theta": float(rotary.get("rope_theta", shape.theta))} | options))
 
 
 def as_named(body: Body, names: frozenset[str]) -> dict[str, Source]:

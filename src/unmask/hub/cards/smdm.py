@@ -9,12 +9,13 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import field
 from torch import Tensor
 
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count, Depth, renamed
+from unmask.hub.cards.llada import Count, Depth, renamed, sized
 from unmask.hub.cards.qwen import of_type
 from unmask.hub.decoder import Decoder, Shape
 from unmask.hub.rotary import Rounded
@@ -34,34 +35,21 @@ PARTS = (
 
 
 class Config(msgspec.Struct):
-    """The fields of Lit-GPT that these checkpoints use."""
+    """Fields of Shape, by their names in Lit-GPT."""
 
-    n_layer: Depth
-    n_head: Count
-    n_embd: Count
-    intermediate_size: Count
-    vocab_size: Count
-    block_size: Count = 2048
-    n_query_groups: Count | None = None
-    norm_eps: float = 1e-5
+    layers: Depth = field(name="n_layer")
+    heads: Count = field(name="n_head")
+    hidden: Count = field(name="n_embd")
+    inner: Count = field(name="intermediate_size")
+    vocabulary: Count = field(name="vocab_size")
+    context: Count = field(name="block_size", default=2048)
+    kv_heads: Count | None = field(name="n_query_groups", default=None)
+    eps: float = field(name="norm_eps", default=1e-5)
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
     settings: Config = fit(dict(config), Config, where)
-    return Rounded(
-        Shape(
-            vocabulary=settings.vocab_size,
-            symbols=settings.vocab_size + 1,  # the mask is only an input
-            hidden=settings.n_embd,
-            layers=settings.n_layer,
-            heads=settings.n_head,
-            kv_heads=settings.n_query_groups or settings.n_head,
-            head_dim=settings.n_embd // settings.n_head,
-            inner=settings.intermediate_size,
-            context=settings.block_size,
-            eps=settings.norm_eps,
-        )
-    )
+    return Rounded(sized(settings, symbols=settings.vocabulary + 1))  # the mask is only an input
 
 
 def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
