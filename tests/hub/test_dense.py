@@ -91,8 +91,8 @@ def test_batches_and_memory_change_nothing(tmp_path, family):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"attention_bias": True}, "attention_bias is true"),
-        ({"layer_norm_eps": 1e-5}, "norms that subtract the mean"),
+        ({"attention_bias": True}, "attention_bias is True"),
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; expected iLLaDA without it"),
         ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rotary positions of type 'linear'"),
     ],
 )

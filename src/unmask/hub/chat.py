@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -108,50 +108,38 @@ def template(name: str) -> Template:
     return TEMPLATES[name]
 
 
-def _chatml(opening: str = "", spoken: str | None = None) -> Template:
-    turn = "<|im_start|>{}\n{{}}<|im_end|>\n"
-    return Template(
-        user=turn.format("user"),
-        assistant=turn.format("assistant"),
-        system=turn.format("system"),
-        opening=f"<|im_start|>assistant\n{opening}",
-        end="<|im_end|>",
-        controls=("<|im_start|>", "<|im_end|>"),
-        marks=("<think>", "</think>"),
-        spoken=spoken,
-    )
+def _turns(turn: str, end: str, names: Sequence[str] = ("user", "assistant", "system"), **more: Any) -> Template:
+    """A template whose turns differ only in the name of the speaker, {}; the message follows the name."""
+    user, assistant, system = (turn.format(name) for name in names)
+    opening = assistant + more.pop("opening", "")
+    return Template(f"{user}{{}}{end}", f"{assistant}{{}}{end}", f"{system}{{}}{end}", opening, end.strip(), **more)
 
 
-def _ling() -> Template:
-    turn = "<role>{}</role>{{}}<|role_end|>"
-    return Template(
-        user=turn.format("HUMAN"),
-        assistant=turn.format("ASSISTANT"),
-        system=turn.format("SYSTEM"),
-        opening="<role>ASSISTANT</role>",
-        end="<|role_end|>",
-        controls=("<|role_end|>",),
-        marks=("<role>", "</role>"),
-        spoken="detailed thinking off",
-    )
+def _chatml(**more: Any) -> Template:
+    controls, marks = ("<|im_start|>", "<|im_end|>"), ("<think>", "</think>")
+    return _turns("<|im_start|>{}\n", "<|im_end|>\n", controls=controls, marks=marks, **more)
 
 
-def _llada() -> Template:
-    turn = "<|start_header_id|>{}<|end_header_id|>\n\n{{}}<|eot_id|>"
-    return Template(
-        user=turn.format("user"),
-        assistant=turn.format("assistant"),
-        system=turn.format("system"),
-        opening="<|start_header_id|>assistant<|end_header_id|>\n\n",
-        end="<|eot_id|>",
+TEMPLATES: Mapping[str, Template] = {
+    "llada": _turns(
+        "<|start_header_id|>{}<|end_header_id|>\n\n",
+        "<|eot_id|>",
         controls=("<|startoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
         begin="<|startoftext|>",
         trimmed=True,
-    )
-
-
-def _question() -> Template:
-    return Template(
+    ),
+    "chatml": _chatml(),
+    "qwen2": _chatml(spoken="You are a helpful assistant."),
+    "qwen3": _chatml(opening="<think>\n\n</think>\n\n"),  # with an empty thought
+    "ling": _turns(
+        "<role>{}</role>",
+        "<|role_end|>",
+        ("HUMAN", "ASSISTANT", "SYSTEM"),
+        controls=("<|role_end|>",),
+        marks=("<role>", "</role>"),
+        spoken="detailed thinking off",
+    ),
+    "question": Template(
         user="[Question]\n{}\n[/Question]\n\n",
         assistant="[Answer]\n{}\n[/Answer]\n\n",
         system="[SYS]\n{}\n[/SYS]\n\n",
@@ -159,14 +147,5 @@ def _question() -> Template:
         end="[/Answer]",
         marks=("[SYS]", "[/SYS]", "[Question]", "[/Question]", "[Answer]", "[/Answer]"),
         trimmed=True,
-    )
-
-
-TEMPLATES: Mapping[str, Template] = {
-    "llada": _llada(),
-    "chatml": _chatml(),
-    "qwen2": _chatml(spoken="You are a helpful assistant."),
-    "qwen3": _chatml(opening="<think>\n\n</think>\n\n"),  # with an empty thought
-    "ling": _ling(),
-    "question": _question(),
+    ),
 }

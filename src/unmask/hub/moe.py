@@ -11,13 +11,15 @@ sorted by expert, so that one grouped product computes all experts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.core.errors import UnmaskError
-from unmask.hub.decoder import MLP, Decoder
+from unmask.hub.decoder import MLP, Decoder, Shape
 
 EVEN = 1e-20  # prevents a division by zero
 ALIGNED = 16  # rows of a grouped product must be multiples of this number of bytes; it does not support float64
@@ -107,7 +109,13 @@ class MoE(nn.Module):
 
 
 class SparseDecoder(Decoder):
-    """A decoder with experts instead of some or all MLPs."""
+    """A decoder with experts instead of the MLPs of some layers; by default, of all layers."""
+
+    def __init__(self, shape: Shape, experts: Experts, sparse: Callable[[int], bool] = lambda layer: True) -> None:
+        def mlp(layer: int) -> nn.Module:
+            return MoE(shape.hidden, experts) if sparse(layer) else MLP(shape.hidden, shape.inner)
+
+        super().__init__(shape, mlp)
 
     def parameters_used(self) -> int:
         """Number of weights per token: of the experts only the chosen ones."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unmask.core.errors import UnmaskError
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
+from unmask.hub.cards.llada import without
 from unmask.hub.cards.qwen import UNUSED, as_named, of_type, shape_of
 from unmask.hub.decoder import Decoder
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
-    for name in ("attention_bias", "mlp_bias"):
-        if config.get(name):
-            raise UnmaskError(f"{where}: {name} is true; expected iLLaDA without it")
-    if config.get("layer_norm_eps") is not None:
-        raise UnmaskError(f"{where}: layer_norm_eps is set; expected iLLaDA without norms that subtract the mean")
+    without(config, ("attention_bias", "mlp_bias", "layer_norm_eps"), where, "iLLaDA")
     return Decoder(shape_of(config, where))
 
 

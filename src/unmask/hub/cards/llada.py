@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import field
 
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
@@ -64,9 +65,15 @@ def sized(settings: msgspec.Struct, **options: Any) -> Shape:
 
 def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     """Names as published, or those of Llama, as in converted copies."""
-    if "model.embed_tokens.weight" in names:
-        return {name: Source((name,)) for name in body.state_dict()}
-    return {name: Source((renamed(name, PARTS),)) for name in body.state_dict()}
+    parts = () if "model.embed_tokens.weight" in names else PARTS
+    return {name: Source((renamed(name, parts),)) for name in body.state_dict()}
+
+
+def without(config: Mapping[str, Any], names: Sequence[str], where: str, family: str) -> None:
+    """Raise an error if one of these settings is on, as no published model of the family has it."""
+    for name in names:
+        if (value := config.get(name)) not in (None, False, 0):
+            raise UnmaskError(f"{where}: {name} is {shown(value)}; expected {family} without it")
 
 
 def renamed(name: str, parts: Sequence[tuple[str, str]]) -> str:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError, shown
@@ -18,8 +17,8 @@ from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
 from unmask.hub.cards.llada import Count, Depth, renamed
 from unmask.hub.cards.llada_moe import expert_source
 from unmask.hub.cards.qwen import UNUSED, of_type, shape_of
-from unmask.hub.decoder import MLP, Decoder, Shape
-from unmask.hub.moe import Experts, MoE, SparseDecoder
+from unmask.hub.decoder import Decoder, Shape
+from unmask.hub.moe import Experts, SparseDecoder
 
 PARTS = (
     (r"^model\.embed_tokens\.", "model.word_embeddings."),
@@ -71,12 +70,7 @@ def body(config: Mapping[str, Any], where: str) -> Body:
         factor=settings.routed_scaling_factor,
         shared=settings.moe_intermediate_size * (settings.num_shared_experts or 0),
     )
-
-    def mlp(layer: int) -> torch.nn.Module:
-        sparse = layer >= settings.first_k_dense_replace
-        return MoE(shape.hidden, experts) if sparse else MLP(shape.hidden, shape.inner)
-
-    return SparseDecoder(shape, mlp)
+    return SparseDecoder(shape, experts, lambda layer: layer >= settings.first_k_dense_replace)
 
 
 def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:

@@ -14,10 +14,11 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count, Depth
+from unmask.hub.cards.llada import Count, Depth, without
 from unmask.hub.cards.qwen import UNUSED, shape_of
-from unmask.hub.decoder import MLP
 from unmask.hub.moe import Experts, MoE, SparseDecoder
+
+UNSUPPORTED = ("shared_expert_intermediate_size", "moe_router_enable_expert_bias", "clip_qkv")
 
 
 class Config(msgspec.Struct):
@@ -30,10 +31,7 @@ class Config(msgspec.Struct):
     moe_layer_freq: Annotated[list[int], msgspec.Meta(max_length=10000)]
     qk_layernorm: bool = True
     partial_rotary_factor: float = 1.0
-    shared_expert_intermediate_size: int | None = None
-    moe_router_enable_expert_bias: bool | None = None
     moe_router_score_function: str | None = None
-    clip_qkv: float | None = None
 
 
 def accepts(config: Mapping[str, Any]) -> bool:
@@ -42,9 +40,7 @@ def accepts(config: Mapping[str, Any]) -> bool:
 
 def body(config: Mapping[str, Any], where: str) -> Body:
     settings: Config = fit(dict(config), Config, where)
-    for name in ("shared_expert_intermediate_size", "moe_router_enable_expert_bias", "clip_qkv"):
-        if (value := getattr(settings, name)) not in (None, False, 0):
-            raise UnmaskError(f"{where}: {name} is {shown(value)}; expected LLaDA-MoE without it")
+    without(config, UNSUPPORTED, where, "LLaDA-MoE")
     if settings.moe_router_score_function not in (None, "softmax"):
         function = shown(settings.moe_router_score_function)
         raise UnmaskError(f"{where}: moe_router_score_function is {function}; expected 'softmax'")
@@ -58,12 +54,7 @@ def body(config: Mapping[str, Any], where: str) -> Body:
     experts = Experts(
         count=settings.num_experts, chosen=settings.num_experts_per_tok, inner=settings.expert_intermediate_size
     )
-
-    def mlp(layer: int) -> torch.nn.Module:
-        sparse = settings.moe_layer_freq[layer] != 0
-        return MoE(shape.hidden, experts) if sparse else MLP(shape.hidden, shape.inner)
-
-    return SparseDecoder(shape, mlp)
+    return SparseDecoder(shape, experts, lambda layer: settings.moe_layer_freq[layer] != 0)
 
 
 def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:

@@ -14,22 +14,18 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
+from unmask.hub.cards.llada import without
 from unmask.hub.cards.qwen import of_type, shape_of
 from unmask.hub.rotary import Stretched, Yarn
 
 
 class Config(msgspec.Struct):
     rope_parameters: dict[str, Any]
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    sliding_window: int | None = None
 
 
 def body(config: Mapping[str, Any], where: str) -> Body:
     settings: Config = fit(dict(config), Config, where)
-    for name in ("attention_bias", "mlp_bias", "sliding_window"):
-        if (value := getattr(settings, name)) not in (None, False):
-            raise UnmaskError(f"{where}: {name} is {shown(value)}; expected Nemotron-Labs-Diffusion without it")
+    without(config, ("attention_bias", "mlp_bias", "sliding_window"), where, "Nemotron-Labs-Diffusion")
     kind = settings.rope_parameters.get("rope_type")
     if kind != "yarn":
         raise UnmaskError(f"{where}: rope_type is {shown(kind)}; expected 'yarn'")

@@ -14,7 +14,7 @@ from unmask.hub.card import FAMILIES, Card, Family, Recipe, Tokens, add
 from unmask.hub.cards.llada import Count, Depth
 from unmask.hub.cards.llada_moe import sources
 from unmask.hub.cards.qwen import UNUSED, as_named, decoder, of_type, shape_of
-from unmask.hub.moe import Experts, MoE, SparseDecoder
+from unmask.hub.moe import Experts, SparseDecoder
 
 GITHUB = "github.com/JetAstra/SDAR: README"
 TOKENS = Tokens(mask=151669, eos=151643, pad=151643, end_of_turn=151645)
@@ -44,7 +44,7 @@ def sparse(config: Mapping[str, Any], where: str) -> Body:
         inner=settings.moe_intermediate_size,
         normalised=settings.norm_topk_prob,
     )
-    return SparseDecoder(shape, lambda layer: MoE(shape.hidden, experts))
+    return SparseDecoder(shape, experts)
 
 
 FAMILIES["sdar-moe"] = Family(of_type("sdar_moe"), sparse, sources, UNUSED)
