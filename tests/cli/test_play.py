@@ -130,7 +130,7 @@ def test_a_terminal_shows_every_step(played):
     [
         (["nowhere.json"], "cannot read nowhere.json: No such file"),
         (["bad.json"], "bad.json, row 0, event 1: step 1 reveals position 0, which is not hidden"),
-        (["good.json", "--steps", "3"], "--steps does not apply to a trace. Leave out --steps or good.json"),
+        (["good.json", "--steps", "3"], "--steps does not apply to a trace. Leave it out, or leave out good.json"),
         (["good.json", "--language", "interval-5"], "the trace has 8 symbols, interval has 16"),
         (["good.json", "--row", "1"], "row is 1; expected 0 to 0"),
         ([], "no source of sequences. Add --language, --model, or the file of a trace"),

@@ -100,7 +100,7 @@ def test_the_bible_by_its_name(run):
         (("train", "--text", "words.txt", *TINY, "--length", 10**5, "--out", "new"), "a smaller --length"),
         (("train", "--text", "latin.txt", *TINY, "--out", "new"), "byte 1 is not UTF-8 text"),
         (("train", "--text", "words.txt", "--targets", "posterior", *TINY, "--out", "new"), "a text does not have"),
-        (("train", "--text", "words.txt", *TINY, "--out", "mdm", "--resume"), "Leave --text out"),
+        (("train", "--text", "words.txt", *TINY, "--out", "mdm", "--resume"), "--text does not apply to --resume"),
         (("generate", "--model", "mdm", "--prompt", "the cat sat on the mat", "--out", "a.txt"), "Shorten the prompt"),
         (("generate", "--model", "mdm", "--prompt", "a", "--given", "x.npy", "--out", "a.txt"), "--given and --prompt"),
         (("generate", "--language", "brackets", "--prompt", "a", "--out", "a.npy"), "--prompt needs --model"),

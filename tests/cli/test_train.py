@@ -179,9 +179,9 @@ def often(*arguments):
     [
         (("--out", "new"), "--language is missing"),
         (("--out", "new", "--resume"), "new holds nothing to resume"),
-        (("--out", "out", "--resume", "--rate", 1), "Leave --rate out"),
-        (("--out", "out", "--resume", "--language", "brackets"), "Leave --language out"),
-        (("--out", "out", "--resume", "--sampling-steps", 3), "Leave --sampling-steps out"),
+        (("--out", "out", "--resume", "--rate", 1), "--rate does not apply to --resume"),
+        (("--out", "out", "--resume", "--language", "brackets"), "--language does not apply to --resume"),
+        (("--out", "out", "--resume", "--sampling-steps", 3), "--sampling-steps does not apply to --resume"),
         ((*SMALL, "--out", "out"), "already holds a network"),
         ((*SMALL, "--out", "new", "--schedule", "cosine"), "--sampling-steps N"),
         ((*SMALL, "--out", "new", "--model", "mmd"), "did you mean mdm?"),

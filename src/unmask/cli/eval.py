@@ -36,7 +36,7 @@ class Writing:
         schedule: Schedule: a name of `unmask list schedules`.
         length: Largest number of tokens in an answer. (default: the task's own)
         eos: Handling of end-of-text tokens: stop, fill, never or last (docs/evaluate.md).
-        no_until: Do not end an answer at the task's stop strings, for example the next question.
+        until: Do not end an answer at the task's stop strings, for example the next question.
         temperature: Sampling temperatures; 0 means greedy. (default: 0)
         top_k: Keep at most this many tokens.
         chat: Format the question as a user message with the model's chat template.
@@ -48,7 +48,7 @@ class Writing:
     schedule: Annotated[str, "NAME"] = "linear"
     length: Counts = ()
     eos: Names = ()
-    no_until: Switch = False
+    until: Switch = True
     temperature: Numbers = ()
     top_p: Number = None
     top_k: Count = None
@@ -156,28 +156,20 @@ def run(
 
     if unconfined and not allow_code_execution:
         raise UnmaskError("--unconfined needs --allow-code-execution. Add it, or leave --unconfined out")
-    options = {name: getattr(by, name) for name in by.__dataclass_fields__ if name != "no_until"}
-    options |= asdict(loading) | {"seed": seed}
-    options |= {
-        "causal_model": causal_model,
-        "causal_card": causal_card,
-        "each": each,
-        "batch": batch,
-        "limit": limit,
-        "until": not by.no_until,
-    }
+    options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
+    options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
     if recipe is not None:
         model, task, options = _as_published(named(recipe), model, task, options)
     if server.endpoint is not None:
         if task is None:
             raise UnmaskError("unmask eval needs --task. See `unmask list tasks`")
-        own = Writing(length=by.length, system=by.system, no_until=by.no_until)
+        own = Writing(length=by.length, system=by.system, until=by.until)
         if by != own or recipe or causal_model or until_decided or dry_run or loading != Loading():
             expected = "expected --length, --system and --no-until; other fields of a request are --send NAME=JSON"
             raise UnmaskError(f"the options of a model on disk do not apply to --endpoint; {expected}")
         remote = {"task": task, "model": model, "data": None if data is None else str(data), "limit": limit}
         remote |= {"each": each, "length": by.length[0] if by.length else None, "system": by.system}
-        return _remote(server, remote | {"until": not by.no_until}, store, allow_code_execution, unconfined)
+        return _remote(server, remote | {"until": by.until}, store, allow_code_execution, unconfined)
     if task is None or model is None:
         missing = "--task" if task is None else "--model"
         raise UnmaskError(f"unmask eval needs {missing}. See `unmask list tasks` and `unmask list models`")

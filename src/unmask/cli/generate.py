@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unmask.cli.options import Answer, Count, Model, Named, Switch
+from unmask.cli.options import Answer, Count, Model, Named, Switch, refuse
 from unmask.cli.prompts import Prompting
 from unmask.core.run import Loading, Sampling
 
@@ -106,12 +106,10 @@ def command(
             raise UnmaskError(
                 "--language and --model are missing. Add --language for an exact denoiser, or --model DIR"
             )
-        _refuse({"--causal-model": causal_model, "--batch": batch}, "--model")
+        refuse({"causal_model": causal_model, "batch": batch}, "needs --model")
     else:
-        _refuse(
-            {"--language": language, "--prompt-length": prompt_length},
-            "--language",
-        )
+        refuse({"language": language}, "and --model exclude each other. Leave one of them out")
+        refuse({"prompt_length": prompt_length}, "needs --language")
     source: Language | Network | OpenModel
     if opened:
         from unmask.hub import load_model
@@ -123,8 +121,8 @@ def command(
         start, tokenizer = prompts.start(loaded, rows, length, rows_per_prompt), loaded.tokenizer
     else:
         own = replace(prompting, given=None, prompt=None)
-        changed = _changed(own) | _changed(replace(loading, device="auto")) | {"--dry-run": dry_run or None}
-        _refuse(changed, "an open model, --model NAME")
+        changed = _changed(own) | _changed(replace(loading, device="auto")) | {"dry_run": dry_run or None}
+        refuse(changed, "needs an open model, --model NAME")
         known: Language | Network
         if model is None:
             known = source = languages.load(str(language))
@@ -172,20 +170,11 @@ def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:
     return lines
 
 
-def _refuse(options: dict[str, object], needed: str) -> None:
-    from unmask.core.errors import UnmaskError
-
-    for name, value in options.items():
-        if value is not None:
-            other = "--language and --model exclude each other. Leave one of them out"
-            raise UnmaskError(other if name == needed else f"{name} needs {needed}")
-
-
 def _changed(options: Any) -> dict[str, object]:
-    """Return the flags of the fields that differ from their default."""
+    """Return the fields that differ from their default, by the names of their flags."""
     default = type(options)()
     names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
-    return {f"--no-{name}" if getattr(default, name) is True else f"--{name}": getattr(options, name) for name in names}
+    return {f"no_{name}" if getattr(default, name) is True else name: getattr(options, name) for name in names}
 
 
 def _numbers(text: str) -> str | list[float]:

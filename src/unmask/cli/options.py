@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+from unmask.core.errors import UnmaskError
+
 ABOUT = {  # the help of an option that a docstring does not explain
     "json": "Print one JSON object instead of text.",
     "language": 'Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.',
@@ -95,6 +97,13 @@ class Measuring:
     def options(self, device: str = "cpu") -> dict[str, Any]:
         """Return the options of `unmask.sweep`. device: the device of networks, if there are any."""
         return asdict(self) | {"address": self.address or None, "engine": engine_on(device, self.engine)}
+
+
+def refuse(given: Mapping[str, object], why: str) -> None:
+    """Raise an error for the first of these options that is given: its flag, and why it does not fit."""
+    for name, value in given.items():
+        if value is not None:
+            raise UnmaskError(f"--{name.replace('_', '-')} {why}")
 
 
 def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "here"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Count, File, Model, Named, Number, Portion, Switch
+from unmask.cli.options import Answer, Count, File, Model, Named, Number, Portion, Switch, refuse
 
 Results = Annotated[tuple[Path, ...], "RECORDS"]
 SUBJECTS = (
@@ -98,11 +98,9 @@ def command(
     from unmask.core.errors import UnmaskError
 
     if prompts is not None or texts is not None:
-        others = {"--language": language, "--results": results or None, "--budget-ms": budget_ms, "--task": task}
-        others |= {"--batch": batch, "--metric": None if metric == "kl" else metric}
-        for name, value in others.items():
-            if value is not None:
-                raise UnmaskError(f"{name} does not apply to an open model with prompts or texts. Leave it out")
+        others = {"language": language, "results": results or None, "budget_ms": budget_ms, "task": task}
+        others |= {"batch": batch, "metric": None if metric == "kl" else metric}
+        refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
         if model is None:
             raise UnmaskError(
                 "--prompts and --texts need an open model. Add --model with a name of `unmask list models`"
@@ -123,10 +121,9 @@ def command(
     if missing or target is None:
         problem = f"unmask plan needs {' and '.join(missing)}"
         raise UnmaskError(f"{problem}. For example: unmask plan --language paper-2gram --target 10%")
-    for name in OF_LANGUAGES if results else OF_RECORDS:
-        if given[name] is not None:
-            flag, other = name.replace("_", "-"), "records" if results else "a language or a network"
-            raise UnmaskError(f"--{flag} does not apply to {other}. Leave it out")
+    other = "records" if results else "a language or a network"
+    unfit = {name: given[name] for name in (OF_LANGUAGES if results else OF_RECORDS)}
+    refuse(unfit, f"does not apply to {other}. Leave it out")
     if (results or metric in (None, "ser")) and not 0.0 < target < 1.0:
         expected = "expected an error above 0 and below 1"
         raise UnmaskError(f"--target is {target:g}; {expected}. For example: --target 10%")

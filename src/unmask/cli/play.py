@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Count, File, Model, Named, Switch, Text, Word
+from unmask.cli.options import Answer, Count, File, Model, Named, Switch, Text, Word, refuse
 from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
@@ -95,17 +95,10 @@ def command(
         check_writable(file)
     known = None if language is None else languages.load(language)
     if trace is not None:
-        made_here = {
-            "--model": None if gap else model,
-            "--card": None if gap else loading.card,
-            "--causal-model": causal_model,
-            "--against": against,
-            "--steps": sampling.steps,
-        }
-        made_here |= {"--length": length, "--rows": rows, "--prompt": prompt}
-        for name, value in made_here.items():
-            if value is not None:
-                raise UnmaskError(f"{name} does not apply to a trace. Leave out {name} or {cut(str(trace))}")
+        made_here: dict[str, object] = {"against": against, "steps": sampling.steps, "length": length, "rows": rows}
+        made_here |= {"causal_model": causal_model, "prompt": prompt}
+        made_here |= {} if gap else {"model": model, "card": loading.card}
+        refuse(made_here, f"does not apply to a trace. Leave it out, or leave out {cut(str(trace))}")
         read = observed.read(trace)
         recorded = {read.sampler or trace.name: read}
         if gap and model is None and known is None:
@@ -165,9 +158,7 @@ def _recorded(
     source: Any = known
     tokenizer: Any = None
     if known is not None and model is None:
-        for name, value in {"--card": loading.card, "--causal-model": causal_model, "--prompt": prompt}.items():
-            if value is not None:
-                raise UnmaskError(f"{name} needs --model")
+        refuse({"card": loading.card, "causal_model": causal_model, "prompt": prompt}, "needs --model")
         size = known.nearest_lengths(LENGTH)[-1] if length is None else length
         start = Prompts(None, None, None, None, 1).start(known, ROWS if rows is None else rows, size, 0, 0)
     elif model is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from unmask.cli.options import Answer, Count, File, Name, Samples, Switch, Word
+from unmask.cli.options import Answer, Count, File, Name, Samples, Switch, Word, refuse
 
 if TYPE_CHECKING:
     from unmask.languages import Language
@@ -65,7 +65,6 @@ def command(
     """
     from unmask import languages, score
     from unmask.core import progress
-    from unmask.core.errors import UnmaskError
     from unmask.core.files import age, code
     from unmask.core.samples import read_account, read_given, read_tokens
 
@@ -76,9 +75,7 @@ def command(
     origin = account.get("origin", {})
     how: dict[str, Any] = {"sampler": sampler, "steps": steps, "schedule": schedule, "draws": draws}
     if likelihood is None:
-        for name, value in how.items():
-            if value is not None:
-                raise UnmaskError(f"--{name} applies to a likelihood. Add --likelihood bracket, or leave it out")
+        refuse(how, "applies to a likelihood. Add --likelihood bracket, or leave it out")
         how = {}
     elif sampler is None:
         recorded = origin.get("configuration", {})

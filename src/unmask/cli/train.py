@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Count, Named, Number, Switch, Word
+from unmask.cli.options import Answer, Count, Named, Number, Switch, Word, refuse
 
 if TYPE_CHECKING:
     from unmask.languages import Language
     from unmask.text import Text
 
 Source = Annotated[str | None, "TEXT"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a network.
+
+    Args:
+        length: Sequence length in tokens. (default of this and the next options: the preset's value)
+        layers: Number of transformer layers; the paper uses 10 for its 4-gram.
+        hidden: Width of a layer.
+        heads: Number of attention heads.
+    """
+
+    length: Count = None
+    layers: Count = None
+    hidden: Count = None
+    heads: Count = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """Fields of the recipe that differ from those of the preset.
+
+    Args:
+        steps: Number of training batches.
+        batch: Sequences per batch, over all processes.
+        rate: Highest learning rate.
+        weight_decay: Weight decay of matrices (AdamW).
+        average: Decay of the weight average (EMA); 0 is off.
+        samples: Train on a fixed set of N sequences, 1% of them for validation, instead of new ones.
+        spread: Fraction of training batches with structured masks (every 2nd to 6th position).
+        run: Longest block hidden by a structured mask. (default: 1)
+        prompt_length: Tokens at the beginning that are always visible and not learned.
+        targets: Training targets: tokens, as in the paper, or posterior, the exact distribution of each token.
+        optimiser: Optimizer: adamw, or muon for matrices with AdamW for the rest.
+        sampling_steps: Train on the NELBO of a sampler with N steps, not in continuous time.
+        schedule: Schedule of --sampling-steps; see `unmask list schedules`. (default: linear)
+        seed: Random seed of weights, sequences and masks. (default: 0)
+    """
+
+    steps: Count = None
+    batch: Count = None
+    rate: Number = None
+    weight_decay: Number = None
+    average: Number = None
+    samples: Count = None
+    spread: Number = None
+    run: Count = None
+    prompt_length: Count = None
+    targets: Word = None
+    optimiser: Word = None
+    sampling_steps: Count = None
+    schedule: Word = None
+    seed: Count = None
 
 
 def command(
@@ -22,27 +77,11 @@ def command(
     tokenizer: Word = None,
     model: Word = None,
     preset: Word = None,
-    length: Count = None,
-    layers: Count = None,
-    hidden: Count = None,
-    heads: Count = None,
+    size: Size = Size(),
     noise: str = "mask",
     timed: Switch = False,
     untimed: Switch = False,
-    steps: Count = None,
-    batch: Count = None,
-    rate: Number = None,
-    weight_decay: Number = None,
-    average: Number = None,
-    samples: Count = None,
-    spread: Number = None,
-    run: Count = None,
-    prompt_length: Count = None,
-    targets: Word = None,
-    optimiser: Word = None,
-    sampling_steps: Count = None,
-    schedule: Word = None,
-    seed: Count = None,
+    change: Change = Change(),
     resume: Switch = False,
     device: str = "auto",
     precision: str = "auto",
@@ -111,27 +150,9 @@ def command(
         model: Kind of network: mdm, masked diffusion, or ar, autoregressive. (default: mdm)
         preset: Size and recipe: quick, thorough, sums, questions, small, text or paper. (default: quick; for a text,
             text)
-        length: Sequence length in tokens. (default of this and the next options: the preset's value)
-        layers: Number of transformer layers; the paper uses 10 for its 4-gram.
-        hidden: Width of a layer.
-        heads: Number of attention heads.
         noise: Noise that an MDM removes: mask; or uniform, which replaces tokens by random ones.
         timed: Condition an MDM on the time; every step then calls the model for every sequence.
         untimed: Leave out the level of uniform noise, which the network otherwise has as an input.
-        steps: Number of training batches.
-        batch: Sequences per batch, over all processes.
-        rate: Highest learning rate.
-        weight_decay: Weight decay of matrices (AdamW).
-        average: Decay of the weight average (EMA); 0 is off.
-        samples: Train on a fixed set of N sequences, 1% of them for validation, instead of new ones.
-        spread: Fraction of training batches with structured masks (every 2nd to 6th position).
-        run: Longest block hidden by a structured mask. (default: 1)
-        prompt_length: Tokens at the beginning that are always visible and not learned.
-        targets: Training targets: tokens, as in the paper, or posterior, the exact distribution of each token.
-        optimiser: Optimizer: adamw, or muon for matrices with AdamW for the rest.
-        sampling_steps: Train on the NELBO of a sampler with N steps, not in continuous time.
-        schedule: Schedule of --sampling-steps; see `unmask list schedules`. (default: linear)
-        seed: Random seed of weights, sequences and masks. (default: 0)
         resume: Continue the training in OUT with its own options.
         device: Device: cpu, cuda or auto.
         precision: Precision: float32, bfloat16 or auto; auto is bfloat16 on CUDA.
@@ -153,46 +174,24 @@ def command(
     if tensorboard:
         check_tensorboard()
     conditions = Conditions(device, precision, accumulate, threads, tensorboard, progress.note)
-    size = {"length": length, "layers": layers, "hidden": hidden, "heads": heads}
-    changes: dict[str, Any] = {"steps": steps, "batch": batch, "rate": rate, "average": average}
-    changes |= {
-        "weight_decay": weight_decay,
-        "samples": samples,
-        "spread": spread,
-        "run": run,
-        "prompt_length": prompt_length,
-        "targets": targets,
-        "optimiser": optimiser,
-        "sampling_steps": sampling_steps,
-        "schedule": schedule,
-        "seed": seed,
-    }
     if resume:
-        source: dict[str, Any] = {
-            "language": language,
-            "text": text,
-            "tokenizer": tokenizer,
-            "model": model,
-            "preset": preset,
-        }
-        more = {"noise": None if noise == "mask" else noise, "timed": timed or None, "untimed": untimed or None}
-        for name, value in (source | size | changes | more).items():
-            if value is not None:
-                flag = name.replace("_", "-")
-                raise UnmaskError(f"--resume uses the options of the first run. Leave --{flag} out")
+        given: dict[str, Any] = {"language": language, "text": text, "tokenizer": tokenizer, "model": model}
+        given |= {"preset": preset, "noise": None if noise == "mask" else noise}
+        given |= {"timed": timed or None, "untimed": untimed or None} | asdict(size) | asdict(change)
+        refuse(given, "does not apply to --resume, which uses the options of the first run. Leave it out")
         trained = continued(out, conditions=conditions)
     else:
-        if schedule is not None and sampling_steps is None:
-            raise UnmaskError("--schedule needs --sampling-steps. Add --sampling-steps N, or leave --schedule out")
+        if change.sampling_steps is None:
+            refuse({"schedule": change.schedule}, "needs --sampling-steps N. Add it, or leave --schedule out")
         source_of, label = _learned(language, text, tokenizer)
         chosen = preset or ("quick" if text is None else "text")
-        if text is not None and targets is None:
-            changes["targets"] = "tokens"  # also if the preset differs: a text has no exact distribution
+        if text is not None and change.targets is None:
+            change = replace(change, targets="tokens")  # also if the preset differs: a text has no exact distribution
         if untimed and (timed or noise == "mask"):
             raise UnmaskError("--untimed is for uniform noise, without --timed. Leave --untimed out")
         free = untimed or not (timed or noise == "uniform")
-        shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=free, noise=noise, **size)
-        how = recipe(chosen, shape.kind, shape.noise, **changes)
+        shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=free, noise=noise, **asdict(size))
+        how = recipe(chosen, shape.kind, shape.noise, **asdict(change))
         trained = train(source_of, shape, how, out, label=label, conditions=conditions)
     return Answer(trained.to_dict() | {"percent_of_matmul_peak": flops.percent(trained)}) if is_first() else None
 

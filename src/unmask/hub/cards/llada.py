@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import field
+from torch import Tensor
 
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
@@ -81,6 +83,16 @@ def renamed(name: str, parts: Sequence[tuple[str, str]]) -> str:
     for pattern, replacement in parts:
         name = re.sub(pattern, replacement, name)
     return name
+
+
+def fused(name: str, parts: Sequence[tuple[str, str]], shape: Shape, rows: Callable[..., Tensor]) -> Source:
+    """The source of a parameter; queries, keys and values are `rows` of one tensor, by shape and kind (q, k or v)."""
+    theirs, part = renamed(name, parts), re.search(r"\.([qkv])_proj\.", name)
+    if part is None:
+        return Source((theirs,))
+    count = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    size = (count, shape.hidden) if name.endswith(".weight") else (count,)
+    return Source((theirs,), partial(rows, shape, part[1]), (size,))
 
 
 FAMILIES["llada"] = Family(accepts, body, sources)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,7 +12,7 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count, Depth, renamed
+from unmask.hub.cards.llada import Count, Depth, fused
 from unmask.hub.cards.llada_moe import expert_source
 from unmask.hub.cards.qwen import UNUSED, of_type, shape_of
 from unmask.hub.decoder import Decoder, Shape
@@ -75,27 +73,13 @@ def body(config: Mapping[str, Any], where: str) -> Body:
 
 def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     assert isinstance(body, Decoder)
-    return {name: expert_source(name, body) or _source(name, body.shape) for name in body.state_dict()}
+    return {name: expert_source(name, body) or fused(name, PARTS, body.shape, _rows) for name in body.state_dict()}
 
 
-def _source(name: str, shape: Shape) -> Source:
-    theirs = renamed(name, PARTS)
-    part = re.search(r"\.([qkv])_proj\.", name)
-    if part is None:
-        return Source((theirs,))
-    sizes = _sizes(shape)
-    fused = (sum(sizes), shape.hidden) if name.endswith(".weight") else (sum(sizes),)
-    return Source((theirs,), partial(_rows, sizes, part[1]), (fused,))
-
-
-def _sizes(shape: Shape) -> list[int]:
-    """Number of rows of the queries, keys and values."""
+def _rows(shape: Shape, kind: str, tensors: Sequence[Tensor]) -> Tensor:
+    """All queries, then all keys, then all values."""
     keys = shape.kv_heads * shape.head_dim
-    return [shape.heads * shape.head_dim, keys, keys]
-
-
-def _rows(sizes: list[int], kind: str, tensors: Sequence[Tensor]) -> Tensor:
-    return tensors[0].split(sizes)["qkv".index(kind)]
+    return tensors[0].split([shape.heads * shape.head_dim, keys, keys])["qkv".index(kind)]
 
 
 FAMILIES["llada2"] = Family(of_type("llada2_moe"), body, sources, UNUSED)

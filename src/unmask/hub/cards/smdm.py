@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,7 +13,7 @@ from torch import Tensor
 from unmask.core.reading import fit
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card, Family, Recipe, Source, Tokens, add
-from unmask.hub.cards.llada import Count, Depth, renamed, sized
+from unmask.hub.cards.llada import Count, Depth, fused, sized
 from unmask.hub.cards.qwen import of_type
 from unmask.hub.decoder import Decoder, Shape
 from unmask.hub.rotary import Rounded
@@ -54,13 +52,7 @@ def body(config: Mapping[str, Any], where: str) -> Body:
 
 def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     assert isinstance(body, Decoder)
-    parameters = {}
-    fused = (((body.shape.heads + 2 * body.shape.kv_heads) * body.shape.head_dim, body.shape.hidden),)
-    for name in body.state_dict():
-        theirs = renamed(name, PARTS)
-        part = re.search(r"\.([qkv])_proj\.", name)
-        parameters[name] = Source((theirs,), partial(_part, body.shape, part[1]), fused) if part else Source((theirs,))
-    return parameters
+    return {name: fused(name, PARTS, body.shape, _part) for name in body.state_dict()}
 
 
 def _part(shape: Shape, kind: str, tensors: Sequence[Tensor]) -> Tensor:
