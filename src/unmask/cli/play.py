@@ -61,7 +61,7 @@ def command(
     each other, and why. It begins with the first sequence that has an error.
 
     OUT is a page in one file (.html), or the trace (.json). docs/player.md explains
-    how to record your own loop, or the stream of a server: TRACE can be that stream.
+    how to record your own loop, or the stream of a server as TRACE.
 
     Args:
         trace: Trace to play, of your own loop or of `--out x.json`, or a saved stream, instead of new samples.
