@@ -13,9 +13,10 @@ from unmask import generate, languages
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis import reveal
 from unmask.diagnosis.difference import difference
-from unmask.diagnosis.gap.path import of_trace
+from unmask.diagnosis.gap import reading
 from unmask.generation import observed
 from unmask.generation.trace import check
+from unmask.ideal import as_denoiser
 
 MASK = 99
 
@@ -166,7 +167,7 @@ def test_unknown_probabilities(tmp_path):
     assert again.rows == bare.rows
     assert difference(made, again).equal
     assert not difference(generate(language, length=12, steps=4, rows=2, seed=2).trace(), again).equal
-    for use in (lambda: reveal.read(language, again, 0), lambda: of_trace(again)):
+    for use in (lambda: reveal.read(language, again, 0), lambda: reading.read(as_denoiser(language), again)):
         with pytest.raises(UnmaskError, match="the trace has no probabilities, as a stream of texts or tokens"):
             use()
     assert (again.order_profile().tau, again.order_profile().certain) == (made.order_profile().tau, None)
