@@ -247,14 +247,12 @@ def _loading(report: Report, size: Size) -> None:
     import msgspec
     from safetensors.torch import save_file
 
-    from unmask.hub.cards.llada import _place
-
     say("loading")
     with tempfile.TemporaryDirectory() as place:
         for name, shape in (("small", (32, 2, 500)), ("large", (2 * size.hidden, size.layers, size.vocabulary))):
             model, directory = model_of(*shape), Path(place) / name
             directory.mkdir()
-            weights = {_place(key): weight.contiguous() for key, weight in model.body.state_dict().items()}
+            weights = {name: weight.contiguous() for name, weight in model.body.state_dict().items()}
             save_file(weights, directory / "model.safetensors")
             (directory / "config.json").write_text(json.dumps(config(*shape)))
             (directory / "card.json").write_bytes(msgspec.json.encode(model.card))

@@ -92,7 +92,7 @@ def looked_at(report: Report, directory: Path, program: str) -> None:
         report.at_most("page: a control's answer, the median of ten", shown.evaluate(CONTROL), 100.0, "ms")
         player: Any = browser.new_page(viewport={"width": 1400, "height": 1000})
         player.goto((directory / "player.html").as_uri())
-        slowest = player.evaluate(STEPS, steps)
+        slowest = player.evaluate(ROUNDS, steps)
         report.at_most(f"player: a round of {steps} x {steps}, the 95th percentile", slowest, 1000 / FRAMES, "ms")
         browser.close()
 
@@ -108,7 +108,7 @@ CONTROL = """async () => {
   }
   return taken.sort((a, b) => a - b)[5];
 }"""
-STEPS = """async (rounds) => {
+ROUNDS = """async (rounds) => {
   const next = document.querySelector("[data-do=next]"), taken = [];
   document.querySelector("[data-do=home]").click();
   for (let turn = 0; turn < rounds; turn++) {

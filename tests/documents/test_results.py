@@ -100,7 +100,7 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "b.json").exists()
     remake.main()
     assert done == ["a", "b", "b"]
-    assert "1 of 2 steps are done; about 2.0 h are left" in capsys.readouterr().out
+    assert "1 of 2 steps are done; about 120 min are left" in capsys.readouterr().out
     made = json.loads((tmp_path / "b.json").read_text())
     assert made["value"] == "b"
     assert made["origin"]["numbers"] == remake.numbers()

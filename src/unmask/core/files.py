@@ -134,13 +134,18 @@ def finite(value: Any) -> Any:
 def origin(**configuration: Any) -> dict[str, Any]:
     """The origin of a file: everything needed to produce it again."""
     return {
-        "command": sys.argv,
+        "command": [_program(Path(sys.argv[0])), *sys.argv[1:]],
         "configuration": configuration,
         "versions": {package: _version(package) for package in ("unmask", "torch", "numpy", "numba")},
         "code": code(),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
     }
+
+
+def _program(path: Path) -> str:
+    """A program without its directory, which says nothing on another machine; `python -m unmask` is `unmask`."""
+    return "unmask" if path.name == "__main__.py" else path.name
 
 
 def age(origin: Mapping[str, Any]) -> str | None:

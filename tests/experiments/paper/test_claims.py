@@ -235,7 +235,6 @@ NOT_TESTED = {
     "figure-2-left.mdlm-owt",
     "figure-2-left.speed-up",
     "figure-2-left.few-steps",
-    "figure-2-left.faster",
     "figure-2-right.gsm8k",
     "figure-2-right.lengths",
     "timing.considerable",
