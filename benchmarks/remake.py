@@ -243,7 +243,8 @@ def main() -> None:
     here = WORK / f"remake-{numbers()}"
     here.mkdir(parents=True, exist_ok=True)
     left = [step for step in STEPS if not (here / f"{step.name}.done").exists()]
-    print(f"{len(STEPS) - len(left)} of {len(STEPS)} steps are done; about {60 * sum(s.hours for s in left):.0f} min are left")
+    minutes = 60 * sum(step.hours for step in left)
+    print(f"{len(STEPS) - len(left)} of {len(STEPS)} steps are done; about {minutes:.0f} min are left")
     for step in left:
         print(f"{step.name}, about {60 * step.hours:.2g} min: unmask {step.words}", flush=True)
         _unmask(step, here)

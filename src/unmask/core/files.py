@@ -144,7 +144,7 @@ def origin(**configuration: Any) -> dict[str, Any]:
 
 
 def _program(path: Path) -> str:
-    """A program without its directory, which says nothing on another machine; `python -m unmask` is `unmask`."""
+    """A program without its directory, which another machine does not have; `python -m unmask` is `unmask`."""
     return "unmask" if path.name == "__main__.py" else path.name
 
 
