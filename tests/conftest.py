@@ -77,10 +77,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     cases: Counter[str] = Counter()
     long, now = [], []
     for item in ordered:
-        rotates = item.get_closest_marker("rotates")
-        if rotates or item.get_closest_marker("long"):
+        rotates, never = item.get_closest_marker("rotates"), item.get_closest_marker("long")
+        if rotates or never:
             long.append(item)
-        if rotates:
+        if rotates and not never:
             name = item.nodeid.partition("[")[0]
             now += [item] if (cases[name] + turn()) % rotates.args[0] == 0 else []
             cases[name] += 1

@@ -42,6 +42,7 @@ def offer(door, package, **names):
     (metadata / "entry_points.txt").write_text("".join(["[unmask.samplers]\n", *lines]))
 
 
+@pytest.mark.long
 @needs("setuptools")
 def test_an_installed_package_is_found_by_name(door):
     """pip builds and installs it, offline; then its sampler is one of many, in code and in the kit."""

@@ -408,6 +408,7 @@ def refuses(call) -> None:
     assert len(str(caught.value)) <= 2100
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("door", TAKE_TOKENS)
 @pytest.mark.parametrize("what", NO_TOKENS)
 def test_what_are_no_tokens(door, what):
@@ -418,6 +419,7 @@ def test_what_are_no_tokens(door, what):
     refuses(lambda: TAKE_TOKENS[door](NO_TOKENS[what]))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("door", TAKE_LANGUAGES)
 @pytest.mark.parametrize("what", NO_LANGUAGE)
 def test_what_is_no_language(door, what):
@@ -593,6 +595,7 @@ def test_a_sandbox_that_there_is_not():
         Sandbox("firejail")
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("wrong", NO_NAMES[:1] + NO_NAMES[3:], ids=lambda value: type(value).__name__)
 def test_what_is_no_program_is_refused(wrong):
     with Sandbox("none") as box:

@@ -17,6 +17,7 @@ from unmask.experiments.paper.reproduction import joined, read
 CLAIMS = {name: claim for item in ITEMS.values() for name, claim in item.claims.items()}
 
 
+@pytest.mark.long
 def test_a_dry_run_runs_every_piece(tmp_path, capsys):
     with held_out_in_part():
         assert gpu.main(["--dry-run", "--out", str(tmp_path)]) == 0

@@ -120,6 +120,7 @@ def family(request, run):
     return lambda command, *words: run(command, "--model", "m", "--card", "card.json", *words), made
 
 
+@pytest.mark.rotates(4)
 def test_prompts_gaps_and_conversations(family, monkeypatch):
     run, card = family
     assert check("m", "card.json").sound
@@ -140,6 +141,7 @@ def test_prompts_gaps_and_conversations(family, monkeypatch):
     assert ran.result["reason"] in ("filled", "stopped")
 
 
+@pytest.mark.rotates(4)
 def test_blocks_and_thresholds_and_repairs(family):
     """Samplers of three kinds: semi-autoregressive, as many as are sure, and one that takes back."""
     run, _ = family

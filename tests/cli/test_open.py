@@ -190,6 +190,7 @@ def test_caches_and_guidance_are_named_in_the_result(place):
     assert account["source"]["of"]["dtype"] == "float32"
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -433,6 +434,7 @@ SPOILED = {  # directories, and what is said of each: part, words
 }
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", SPOILED)
 def test_spoiled_directories_are_told(run, tmp_path, name):
     spoil, part, words = SPOILED[name]

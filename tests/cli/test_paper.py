@@ -106,6 +106,7 @@ def test_the_document_is_that_of_the_records():
     assert sum(paper.totals(records).values()) == sum(len(item.claims) for item in items.ITEMS.values())
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("item", paper.DRAWN)
 def test_the_figures_of_an_item_show_its_measurements(item):
     records, _ = reproduction.read(RECORDS)

@@ -41,6 +41,7 @@ def test_a_share_is_covered_whatever_it_is():
     assert min(least_coverage(n) for n in range(1, 201)) >= 0.95
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("middle", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("n", [2, 6, 12])
 def test_a_bounded_mean_of_three_values_is_covered(n, middle):
@@ -73,6 +74,7 @@ def covered(samples: torch.Tensor, truth: float, ends: tuple[float, float] = (0.
     check(np.array([e.low <= truth <= e.high for e in estimates])[which], 0.95)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("prompts", [10, 20, 100])
 @pytest.mark.parametrize("ser", [0.02, 0.3])
 def test_ser_by_prompts(prompts, ser):
@@ -127,6 +129,7 @@ def paired_coverage(n: int, ahead: float, behind: float) -> float:
     return float(covered)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("n", [1, 5, 50, pytest.param(600, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("ahead", "behind"),

@@ -60,6 +60,7 @@ def by_orders(denoiser, strings, q, counts):
     return loss(counts) - loss([1] * length)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(("language", "length"), [(Interval(2), 4), (Brackets(1, 2), 4), (ModularSum(2), 5)])
 @pytest.mark.parametrize("counts", [[2, 2], [1, 3], [4], [1, 1, 2]])
 def test_the_forward_divergence_of_an_ideal_denoiser(language, length, counts):

@@ -161,6 +161,7 @@ def test_a_canvas_can_begin_with_given_tokens():
     torch.testing.assert_close(said, language.posterior(given)[places], atol=1e-12, rtol=0)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", tiny_languages())
 def test_the_exact_reader_is_the_posterior_of_prefixes_and_rewinds(name):
     """FilterCausal against the stateless posterior, ragged counts and rewinds included, on arbitrary prefixes."""

@@ -35,6 +35,7 @@ def entropy(nats):
     return -float((nats.exp() * nats).sum())
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("kind", "sampler", "steps", "golden"),
     [
@@ -85,6 +86,7 @@ def by_walking(denoiser, sampler, length, counts):
     return torch.tensor([mass.get(tuple(x), 0.0) for x in EVERY.tolist()], dtype=torch.float64)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("sampler", "counts"),
     [

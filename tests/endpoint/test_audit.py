@@ -30,6 +30,7 @@ def test_there_is_a_test_for_each_fault():
     assert len(TESTS) == 14
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("fault", BEHAVIOR)
 def test_the_audit_names_each_fault(fault):
     found = audited(FakeServer(faults=[fault]))

@@ -33,6 +33,7 @@ def fed(sampler, ids, steps, **options):
     return ids, passes
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", FEDS)
 def test_the_tokens_are_those_of_generate(sampler):
     given = torch.full((3, 10), MASK)

@@ -35,6 +35,7 @@ def same(a, b):
     )
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", SAMPLED)
 @pytest.mark.parametrize("language", ["sparse-hmm", "paper-3gram", "interval-5"])
 def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):

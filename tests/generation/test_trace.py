@@ -15,6 +15,7 @@ from unmask.samplers import SAMPLERS
 LANGUAGE = languages.load("paper-2gram")
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", SAMPLERS.names())
 def test_a_trace_ends_where_the_generation_ends(sampler):
     """Of every sampler: the last reveal of each place, its round and its probability; and nobody's luck changes."""

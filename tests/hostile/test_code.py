@@ -156,6 +156,7 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_no_data_file_runs_code(server, attempt):
     words, files, said = ATTEMPTS[attempt]

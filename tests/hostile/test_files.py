@@ -36,6 +36,7 @@ def check(server: Server, case: Case) -> None:
     assert not ran.wrong, f"{'; '.join(ran.wrong)}\n{case!r}\nexit {ran.code}\n{ran.err[-2000:]}"
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kind", LANGUAGES)
 @cases(20)
 def test_languages(server: Server, kind: str, random: Random):
@@ -139,6 +140,7 @@ def test_autoregressive_networks(server: Server, random: Random):
     check(server, Case(words, {"net": None, "ar": ("ar", mutations.network(random))}))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("command", STORE_COMMANDS)
 @cases(25)
 def test_stores(server: Server, command: str, random: Random):

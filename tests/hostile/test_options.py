@@ -147,6 +147,7 @@ def spoiled(command: str, random: Random) -> Case:
     return Case([*command.split(), *words], FILES, changes=("",) if command.split() in LONG else RESULTS)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.parametrize("command", ALL)
 def test_options(server: Server, command: str, times: int):

@@ -26,6 +26,7 @@ def length_of(language: Language) -> int:
     return language.nearest_lengths(40)[-1]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", PRESETS.makers)
 def test_presets_support_their_own_draws(name, seed):
@@ -74,6 +75,7 @@ def test_unknown_presets_name_the_nearest():
         load("paper-2grm")
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("family", "table", "share"),
     [(family, table, s) for family, shares in PRUNED.items() for table, s in zip(TABLES, shares, strict=True)],

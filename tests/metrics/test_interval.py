@@ -51,6 +51,7 @@ def test_two_places_disagree_half_the_time_that_they_meet():
     assert agreement(2, delta) == pytest.approx(1 - (0.01 + 0.36 + 0.09) / 2, abs=1e-12)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(("width", "length"), ENUMERATED)
 @pytest.mark.parametrize(("schedule", "steps"), UNEVEN)
 def test_ser_ter_and_divergence_are_those_of_the_enumerated_law(width, length, schedule, steps):

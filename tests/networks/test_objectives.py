@@ -87,6 +87,7 @@ def test_continuous_time_by_enumeration():
     np.testing.assert_allclose(mean, nelbo_of_orders(made), atol=1e-9)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_rounds_by_enumeration(name, timed):

@@ -58,6 +58,7 @@ def both_ways(monkeypatch, network, close=1e-12, **options):
     return once
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("sampler", ["ancestral", "fixed-size", "blocks(block_length=5)", "dyadic", "first-hitting"])
 def test_an_order_in_one_call_is_the_same_round_by_round(monkeypatch, sampler, dtype):
@@ -243,6 +244,7 @@ def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch
     assert p() < ALARM
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.filterwarnings("ignore")  # of torch's own
 @pytest.mark.parametrize("sampler", ["ancestral", "low-confidence", "autoregressive", "speculative"])
 def test_compiled_networks_write_the_same(monkeypatch, sampler):

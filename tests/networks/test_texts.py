@@ -49,6 +49,7 @@ def shape(text, kind="mdm", **changes):
     return Shape(kind, text.vocabulary, LENGTH, **(TINY | changes))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("tokenizer", ["chars", "bpe:270"])
 @pytest.mark.parametrize("kind", ["mdm", "ar"])
 def test_interrupted_and_resumed_is_undisturbed(tmp_path, path, kind, tokenizer):
@@ -107,6 +108,7 @@ def test_twins_see_equal_data_in_the_same_order(tmp_path, text, monkeypatch):
         assert text.tokenizer.decode(row) in "".join(f"{one}\n\n" for one in text.corpus.training)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

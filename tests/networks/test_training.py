@@ -88,6 +88,7 @@ CASES = {
 LONG = ("told the time", "one of them is for validation", "posterior, ar", "no average")
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.long if case in LONG else ()) for case in CASES])
 def test_interrupted_and_resumed_is_undisturbed(tmp_path, capsys, case):
     size, made = CASES[case]

@@ -35,6 +35,7 @@ MADE = {
 }
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kind", MADE)
 def test_it_is_drawn_with_its_own_numbers(kind, tmp_path):
     thing = MADE[kind](tmp_path)

@@ -275,6 +275,7 @@ def remdm_law(name, strategy, delta, o):
     return as_array(tokens, v, length)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(("name", "strategy"), [*(("3-gram", strategy) for strategy in REMASKING), ("interval", "cap")])
 def test_remdm_follows_its_law(name, strategy):
     o = REMASKING[strategy]
@@ -364,6 +365,7 @@ def gibbs_law(name, start, groups):
     return start
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(("name", "stride"), [("2-gram", 0), ("interval", 0), ("interval", 2), ("leak", 2)])
 def test_gibbs_follows_its_law(name, stride):
     length = CASES[name][1]

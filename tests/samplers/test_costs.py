@@ -208,6 +208,7 @@ def test_sharpened_marginals(temperature, top_p, top_k):
     torch.testing.assert_close(ours.reshape(Table(p), torch.zeros(40)).dense(), expected, atol=1e-9, rtol=0)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", ["left-to-right", "autoregressive", "speculative(draft_length=2)", "first-hitting"])
 def test_every_sampler_sees_the_same_temperature(sampler):
     """One distribution for the canvas, the causal reader and what is drawn; not that of the language."""

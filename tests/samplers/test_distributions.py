@@ -167,6 +167,7 @@ def test_orders_follow_their_law(sampler, rows):
         assert order_passes(sampler, steps, order_of(sampler, steps, CASES["interval"][1]), rows)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "geometric(ratio=3)", [0.5, 0.0, 0.3, 0.2]])
 def test_enumerated_law_is_the_sum_over_all_labels(name, schedule):
@@ -177,6 +178,7 @@ def test_enumerated_law_is_the_sum_over_all_labels(name, schedule):
         np.testing.assert_allclose(output_distribution(denoiser, length, delta).numpy(), expected, atol=1e-12)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", ["2-gram", "3-gram", "interval", "hmm", "final"])
 def test_many_rounds_are_the_language_itself(name):
     """At N = 10^6 two of 4 positions share a step with probability 6e-6: far below what the test can see."""
@@ -186,6 +188,7 @@ def test_many_rounds_are_the_language_itself(name):
         assert passes(name, q, sampler=sampler, steps=10**6, seed=7)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("sampler", ["autoregressive", "speculative(draft_length=2)", "speculative(draft_length=4)"])
 def test_autoregressive_and_speculative_follow_the_causal_law(name, sampler):

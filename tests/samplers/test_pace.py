@@ -329,6 +329,7 @@ def matches(source, sampler, name, options, blocks=1, steps=6):
 PLAIN = {name: Ideal(source) if isinstance(source, Language) else source for name, source in SOURCES.items()}
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[written(*case) for case in CASES])
 def test_every_token_and_evaluation_is_that_of_the_plain_rule(name, options):
     for source in SOURCES:

@@ -153,6 +153,7 @@ def written(name, options):
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})" if options else name
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[written(*case) for case in CASES])
 def test_every_token_is_that_of_the_reference(source, name, options):
@@ -259,6 +260,7 @@ def remdm_reference(denoiser, row, strategy, o):
     return context
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("source", ["hmm", "leak"])
 @pytest.mark.parametrize("strategy", REMASKING)
 def test_every_token_of_remdm_is_that_of_the_reference(source, strategy):

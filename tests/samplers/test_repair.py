@@ -229,6 +229,7 @@ def tokens_of(source, name, options):
     return generate(source, sampler=written(name, options), **settings).tokens.tolist()
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[written(*case) for case in CASES])
 def test_every_token_is_that_of_the_reference(case):
     name, options = CASES[case]
@@ -254,6 +255,7 @@ def test_who_takes_back_says_so():
     assert not SAMPLERS.make("particle-gibbs").revises  # it writes once, at the end
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(("name", "options", "fault"), WRONG)
 def test_a_reference_that_is_a_little_wrong_is_seen(name, options, fault):
     assert tokens_of(SOURCES["hmm"], name, options) != references(SOURCES["hmm"], name, options | fault)

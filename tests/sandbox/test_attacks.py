@@ -43,6 +43,7 @@ OPEN = (  # what nothing refuses at level 1: so these do try what they say
 )
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(("kind", "attack"), CASES, ids=[f"{k[0]}-{k[1]}-{a.name}" for k, a in CASES])
 def test_nothing_escapes(kind, attack, box, outside):
     ran, reached = outside.attacked(box(*kind), attack)
@@ -52,6 +53,7 @@ def test_nothing_escapes(kind, attack, box, outside):
     assert len(ran.stdout) + len(ran.stderr) <= attack.limits.output + 1
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", OPEN)
 def test_what_is_attempted_succeeds_where_nothing_confines(name, box, outside):
     _, reached = outside.attacked(box("none"), BY_NAME[name])

@@ -77,6 +77,7 @@ CHEATS = {
 }
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 @pytest.mark.parametrize("name", CHEATS)
 def test_who_cheats_fails(name, kind, box):
@@ -140,6 +141,7 @@ def test_data_go_across_as_they_are(program, tests, strongest):
     assert ran.passed, ran
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("program", "tests", "outcome", "says"),
     [

@@ -59,6 +59,7 @@ def taken(box: Sandbox, program: str, free: Callable[[], int], enough: int) -> i
     return min(found)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 @pytest.mark.parametrize(
     "name",

@@ -107,6 +107,7 @@ class Other(ast.NodeTransformer):
         return ast.Return(ast.Tuple([node.value or ast.Constant(None), ast.Constant(1)], ast.Load()))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("change", [Nothing(), Other()])
 @pytest.mark.parametrize("items", [humaneval, mbpp])
 def test_changed_ones_fail(items, change, strongest):

@@ -199,6 +199,7 @@ def test_an_interrupt_ends_what_runs(box, monkeypatch):
     assert set(watch.below(os.getpid())) <= before
 
 
+@pytest.mark.long
 @needs("root")
 def test_an_ordinary_user_has_it_too(box):
     """A user who cannot become another: bubblewrap, and Landlock among processes of one's own."""

@@ -58,6 +58,7 @@ def rng(rows, seed=0, first=0):
     return Randomness(seed, torch.arange(first, first + rows))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", MAKERS)
 @EXAMPLES
 @given(uneven, canvases(), st.integers(0, 2**63 - 1))
@@ -69,6 +70,7 @@ def test_every_hidden_position_has_a_round_and_no_given_one(name, delta, hidden,
     assert bool((order[~hidden] == 0).all())
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", MAKERS)
 @EXAMPLES
 @given(uneven, canvases())

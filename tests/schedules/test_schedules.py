@@ -47,6 +47,7 @@ def is_schedule(delta, steps):
     return True
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", sorted(SCHEDULES.makers.keys() - FITTED))
 @pytest.mark.parametrize("steps", [1, 2, 3, 64, 10**6])
 def test_named_schedules_have_their_steps_and_sum_to_one(name, steps):

@@ -37,6 +37,7 @@ def right_answers(model, task, rows, seed=0, **how):
     return verdicts, samples
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("task", SMALL)
 @pytest.mark.parametrize("tokens", PATTERNS)
 def test_one_token_per_step_is_always_right(task, tokens):
@@ -54,6 +55,7 @@ def test_tokens_are_the_text_again(task, tokens):
             assert ideal.join(ideal.cut(solution)) == solution
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("operation", "ceiling"),
     [

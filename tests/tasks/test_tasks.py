@@ -134,6 +134,7 @@ def test_an_expression_reaches_from_the_first_number_to_the_last(text):
     assert TASKS.make("countdown").answer(item, text) == (found[-1] if found else None)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     "sign", ["\\boxed{", "(", "```", " ", "```" + " " * 9, "{", "1+", "(\n", "$", "-", "[", ",", '"', "1\n"]
 )

@@ -29,6 +29,7 @@ from unmask.theory.gaps import log_prob, order_loss, ser_by_orders, valid_given_
 SCHEDULES = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.3, 0.0, 0.7, 0.0], None)]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize(("schedule", "steps"), SCHEDULES)
 def test_against_the_enumerated_law(name, schedule, steps):

@@ -122,6 +122,7 @@ LANGUAGES = {
 }
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("steps", [1, 2, 3, 8, 40, 300])
 def test_never_worse_than_the_usual_ones(name, steps):
@@ -283,6 +284,7 @@ def test_a_bound_with_the_other_correlation_is_caught():
     assert first + 0.3 * curve.total_correlation < truth <= first + 0.3 * curve.dual_total_correlation
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("fixed_size", [False, True])
 @pytest.mark.parametrize("steps", [4, 16, 64])
 def test_a_measured_curve_is_not_fitted_to_its_noise(steps, fixed_size):

@@ -33,6 +33,7 @@ def test_p_is_the_mean_over_all_labels(name, schedule, steps):
     np.testing.assert_allclose(ours.distribution(delta), expected[possible], atol=1e-12)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", TINY)
 def test_every_value_is_its_definition_under_the_enumerated_law(name):
     language, length = TINY[name]

@@ -103,6 +103,7 @@ def test_a_temperature_is_measured(sampler, temperature):
     assert found.fitted_steps is None
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", LOOPS)
 @pytest.mark.parametrize(("bug", "steps"), [("one step short", STEPS - 1), ("twice the steps", 2 * STEPS)])
 def test_the_rounds_are_counted(sampler, bug, steps):

@@ -81,6 +81,7 @@ def test_claims_are_made():
         assert [name for name in SAMPLERS.makers if SAMPLERS.make(name).distribution == distribution] == names
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -99,6 +100,7 @@ def test_a_cache_for_one_row_knows_no_company():
     conformance.check("as-published-mdlm(batch=1)", skip=["vocabulary"])
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.__name__)
 def test_planted_defects_are_found(bad, monkeypatch):
     monkeypatch.setattr(session, "PATIENCE", 10)

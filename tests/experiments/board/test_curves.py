@@ -70,6 +70,7 @@ def test_without_a_store_nothing_is_kept(counted):
         board(FEW)
 
 
+@pytest.mark.long
 def test_processes_and_this_one_agree_to_the_bit(tmp_path, undisturbed):
     made = board(FEW, store=tmp_path / "s", engine="local", workers=2)
     assert made.records == undisturbed.records

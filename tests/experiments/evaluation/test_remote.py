@@ -38,6 +38,7 @@ def test_outcomes_are_those_of_the_client():
     assert {"ok", "truncated", *UNANSWERED} == set(OUTCOMES)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_each_dialect_has_the_accuracy_of_the_answers(dialect, tmp_path):
     with FakeServer(dialect, text=sums) as server:

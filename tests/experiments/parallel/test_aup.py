@@ -54,6 +54,7 @@ TRUE = ((1.0, 70.0), (3.0, 69.5), (6.0, 69.0))
 STEEP = ((1.0, 40.0), (2.0, 39.0), (6.0, 37.0))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("true", "items", "shared"),
     [(TRUE, 3000, False), (TRUE, 3000, True), (STEEP, 1000, False), (STEEP, 1000, True)],

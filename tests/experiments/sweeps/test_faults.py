@@ -122,6 +122,7 @@ def test_a_finished_cell_is_never_measured_again(bench: Bench):
     assert len(found.keys) == 10
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("how", "said", "attempts", "limit"),
     [

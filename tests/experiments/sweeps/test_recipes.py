@@ -47,6 +47,7 @@ SIZES |= {"figure-1": 88, "figure-2": 21, "reasoning-quick": 27, "growth": 325, 
 SIZES |= {"gap": 538, "gap-quick": 98, "growth-networks": 78}
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_what_it_would_measure(path):
     recipe = read_recipe(path)
@@ -65,6 +66,7 @@ def test_what_the_tables_of_models_would_measure(name, data):
     check(cells)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 @held_out_in_part()
 def test_it_runs(path, tmp_path):

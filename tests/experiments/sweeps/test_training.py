@@ -118,6 +118,7 @@ def test_rows_are_cut_by_the_length():
     assert all(block.needed == (cell.needs[0].key,) for block in cell.blocks())
 
 
+@pytest.mark.long
 def test_two_workers_and_this_process_agree_to_the_bit(made, tmp_path):
     found = sweep(RECIPE, store=tmp_path, workers=2)
     tables = [each.table().drop(columns="seconds") for each in (made, found)]
@@ -126,6 +127,7 @@ def test_two_workers_and_this_process_agree_to_the_bit(made, tmp_path):
         assert same_network(one, other)
 
 
+@pytest.mark.rotates(2)
 @needs("linux")
 @pytest.mark.parametrize("victim", ["worker", "driver"])
 def test_a_training_that_is_killed_goes_on(bench: Bench, undisturbed, victim):
