@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from itertools import pairwise
 
@@ -304,3 +305,23 @@ def test_ctrl_c_waits_for_the_answers_under_way():
         finally:
             signal.signal(signal.SIGINT, before)
         assert 10 <= server.count == len(answers) < 2000
+
+
+def test_ctrl_c_while_threads_start_waits_too(monkeypatch):
+    start, started, answers = threading.Thread.start, [], []
+
+    def interrupted(thread):
+        if thread.name == "endpoint" and len(started) == 2:
+            while not answers:
+                time.sleep(0.001)
+            raise KeyboardInterrupt
+        if thread.name == "endpoint":
+            started.append(thread)
+        start(thread)
+
+    with FakeServer() as server:
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client(server).ask_all((ASKED._replace(number=n) for n in range(2000)), 4, answers.append)
+        assert not any(map(threading.Thread.is_alive, started))
+        assert 1 <= server.count == len(answers) < 2000

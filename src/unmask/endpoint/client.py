@@ -172,15 +172,17 @@ class Client:
                 ended.set()
 
         ends = [threading.Event() for _ in range(concurrency)]  # an interrupted join forgets that its thread runs
-        for ended in ends:
-            threading.Thread(target=work, args=(ended,), name="endpoint", daemon=True).start()
+        threads = [threading.Thread(target=work, args=(ended,), name="endpoint", daemon=True) for ended in ends]
         try:
+            for thread in threads:
+                thread.start()
             for ended in ends:
                 ended.wait()
         except KeyboardInterrupt:
-            stop.set()
-            for ended in ends:
-                ended.wait()
+            stop.set()  # which a thread without an identifier sees before it sends anything
+            for thread, ended in zip(threads, ends, strict=True):
+                if thread.ident is not None:
+                    ended.wait()
             raise
         if errors:
             raise errors[0]
