@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -82,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             long.append(item)
         if rotates and not never:
             name = item.nodeid.partition("[")[0]
-            now += [item] if (cases[name] + turn()) % rotates.args[0] == 0 else []
+            now += [item] if (crc32(name.encode()) + cases[name] + turn()) % rotates.args[0] == 0 else []
             cases[name] += 1
     left_out = {*long} - {*now}
     wanted = [item for item in items if item not in left_out]

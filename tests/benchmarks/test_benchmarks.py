@@ -40,7 +40,7 @@ def peer_name(request) -> str:
     return request.param
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.rotates(12)
 @pytest.mark.parametrize(
     "part",
     [passes, causal, generation, scaling, networks, gap, training, sweeps, vocabulary, pages, endpoint],

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.experiments.evaluation.test_remote import sums
 from unmask.testing import FakeServer
 
 
+@pytest.mark.rotates(3)
 def test_audit_of_a_server(run):
     with FakeServer(faults=["order"]) as server:
         ran = run("audit", "--endpoint", server.url, "--draws", 20, "--out", "audit.json", "--json")

@@ -15,6 +15,7 @@ RUN = ("parallel", "run", "--model", "m", "--card", "m.json", "--engine", "here"
 TASK = "lists(operation=shuffle, low=3, high=3, shots=0)"
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("family", ["llada", "dream", "sdar"])
 def test_a_random_model_stands_beside_its_ceilings(run, family):
     place = Path("m")

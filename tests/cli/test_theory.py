@@ -100,6 +100,7 @@ def test_csv_is_the_same_records(run):
     assert not any(row["kind"] == "measured" for row in rows)
 
 
+@pytest.mark.rotates(3)
 def test_figures_are_files(run, tmp_path):
     ran = run("theory", "figure", *SMALL, "--rows", 20, "--out", "made", "--json")
     assert ran.code == 0

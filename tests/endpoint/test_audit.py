@@ -66,6 +66,7 @@ def alarms(seeds):
     return sum(bool(audited(FakeServer(seed=seed), draws=40).red) for seed in seeds)
 
 
+@pytest.mark.rotates(3)
 def test_few_false_alarms():
     """More than 6 of 20 have a probability below 1e-9."""
     assert sum(comb(20, k) * ALARM**k * (1 - ALARM) ** (20 - k) for k in range(7, 21)) < 1e-9
@@ -99,6 +100,7 @@ def test_refused_temperatures_are_no_fault():
     assert found["chunks"].verdict == "green"  # the seed determines the answer
 
 
+@pytest.mark.rotates(3)
 def test_a_server_that_answers_nothing():
     with pytest.raises(UnmaskError, match="answers in no known dialect"):
         audited(FakeServer(faults=["not-json"]))

@@ -151,7 +151,12 @@ def yaml_file(whole: str, random: Random) -> bytes | Callable[[Path], object]:
             return text(whole, random)
         case 4:
             return raw(whole.encode(), random)
-    return yaml.safe_dump(plain(yaml.safe_load(whole), random)).replace(HUGE, "1" + "0" * 5000).encode(errors="replace")
+    changed = plain(yaml.safe_load(whole), random)
+    try:
+        made = yaml.safe_dump(changed)
+    except RecursionError:  # JSON is YAML, and its writer nests further
+        return text_of(changed).encode()
+    return made.replace(HUGE, "1" + "0" * 5000).encode(errors="replace")
 
 
 def npy_file(whole: bytes, random: Random) -> bytes | Callable[[Path], object]:

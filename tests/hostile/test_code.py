@@ -189,6 +189,7 @@ LOOK_ALIKES = (
 )
 
 
+@pytest.mark.rotates(3)
 def test_modules_of_the_working_directory_are_not_ours(tmp_path):
     """Named like ours, or like a library: none is imported, also where `python -m` would look there first."""
     for name in LOOK_ALIKES:
@@ -200,6 +201,7 @@ def test_modules_of_the_working_directory_are_not_ours(tmp_path):
     assert done.returncode == 0
 
 
+@pytest.mark.rotates(3)
 def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):
     """A sweep beside files that somebody has sent with its recipe."""
     for name in LOOK_ALIKES:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from inspect import Parameter, Signature, signature
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from tests.hostile import mutations
 from tests.hostile.cases import BOARD, STORE_COMMANDS
@@ -19,16 +18,18 @@ EXAMPLES = int(os.environ.get("UNMASK_HOSTILE", "1"))  # times as many cases as 
 
 
 def cases(count: int):
-    """So many of them, always the same, and where one fails no smaller one is looked for: each takes its time."""
-    usual = settings(
-        max_examples=count * EXAMPLES,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
-    return lambda test: usual(given(random=st.randoms(use_true_random=True))(test))
+    """So many cases with a generator each, always the same; `make test` tries a quarter of them."""
+
+    def decorate(test):
+        def tried(quarter: int, **given: object) -> None:
+            for number in range(quarter, count * EXAMPLES, 4):
+                test(random=Random(number), **given)
+
+        names = ["quarter", *(name for name in signature(test).parameters if name != "random")]
+        tried.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])
+        return pytest.mark.rotates(4)(pytest.mark.parametrize("quarter", range(4))(tried))
+
+    return decorate
 
 
 def check(server: Server, case: Case) -> None:
@@ -36,7 +37,6 @@ def check(server: Server, case: Case) -> None:
     assert not ran.wrong, f"{'; '.join(ran.wrong)}\n{case!r}\nexit {ran.code}\n{ran.err[-2000:]}"
 
 
-@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kind", LANGUAGES)
 @cases(20)
 def test_languages(server: Server, kind: str, random: Random):
@@ -140,7 +140,6 @@ def test_autoregressive_networks(server: Server, random: Random):
     check(server, Case(words, {"net": None, "ar": ("ar", mutations.network(random))}))
 
 
-@pytest.mark.rotates(4)
 @pytest.mark.parametrize("command", STORE_COMMANDS)
 @cases(25)
 def test_stores(server: Server, command: str, random: Random):

@@ -57,6 +57,7 @@ def trained(directory, size, monkeypatch):
     return said
 
 
+@pytest.mark.rotates(3)
 def test_two_processes_train_what_one_trains(tmp_path, capsys, monkeypatch):
     """Nats a token over the tokens of both: brackets of their own lengths would show a mean of means."""
     (tmp_path / "language.json").write_text('{"kind": "brackets", "stop": 0.2}')

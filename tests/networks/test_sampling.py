@@ -221,6 +221,7 @@ def rewind_together(self, lengths):
     self.memory.lengths = torch.full_like(lengths, int(lengths.min()) + 1)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize(
     ("sampler", "rows"),
     [

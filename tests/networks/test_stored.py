@@ -175,6 +175,7 @@ def test_accounts_that_are_wrong(place, account, words):
     refused(lambda: checkpoints.read_language(place), words)
 
 
+@pytest.mark.rotates(3)
 def test_two_trainings_into_one_directory(place):
     program = "import sys; from pathlib import Path; from unmask.networks.training.directory import alone\n"
     program += f"with alone(Path({str(place)!r})): print('here', flush=True); sys.stdin.read()"

@@ -57,6 +57,7 @@ def assert_same(one, other):
     assert all(tensor.equal(others[name]) for name, tensor in tensors.items())
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize(("kind", "steps", "percent"), [("mdm", 400, 2.5), ("ar", 100, 0.5)])
 def test_it_reaches_the_language(tmp_path, kind, steps, percent):
     """A step to the next symbol with probability 0.6: 1.1 nats a token, 25% below what an untrained network has."""
@@ -115,6 +116,7 @@ def test_another_batch_order_or_seed_would_be_noticed(tmp_path):
     assert not one["weights/head.weight"].equal(other["weights/head.weight"])
 
 
+@pytest.mark.rotates(3)
 def test_killed_at_any_moment(tmp_path):
     """kill -9 while checkpoints are written one after another."""
     made = replace(BRIEF, steps=300)
@@ -208,6 +210,7 @@ def test_a_gradient_that_is_not_finite_is_not_saved(tmp_path, monkeypatch):
         train(LANGUAGE, shape(), BRIEF, tmp_path, conditions=OFTEN)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kind", ["mdm", "ar"])
 def test_parts_of_a_batch_add_up(tmp_path, kind):
     for parts in (1, 3, 8):

@@ -23,6 +23,7 @@ def made():
     return board(Settings(usual, ("paper-2gram", "interval-5"), (20,), 20, 2, steps=(2, 20)))
 
 
+@pytest.mark.rotates(3)
 def test_a_figure_per_language_with_the_measured_points(made):
     drawn = drawing.fronts(made.records)
     assert list(drawn) == ["paper-2gram", "interval-5"]

@@ -222,6 +222,7 @@ def states(explorer, count=16):
         yield state | {"target": rng.choice(targets)}
 
 
+@pytest.mark.rotates(3)
 def test_the_browser_says_what_python_says(explorer, page, open_page):
     """Verdict, rows and frames of all figures, in states at random; to the digits that a page has."""
     shown = open_page(page)
@@ -266,6 +267,7 @@ def _close(mine, other):
     return mine == other if isinstance(mine, bool) else mine == pytest.approx(other, rel=1e-5)
 
 
+@pytest.mark.rotates(3)
 def test_every_control_changes_what_is_shown(page, open_page):
     shown = open_page(page)
     shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
@@ -358,6 +360,7 @@ def test_a_keyboard_is_enough(page, open_page):
     assert "unmask generate --language" in shown.locator("#point code").inner_text()
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("width", [360, 1400])
 def test_it_fits_and_can_be_read_by_all(page, open_page, serious, width):
     shown = open_page(page, width=width, dark=width == 360)

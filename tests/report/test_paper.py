@@ -20,6 +20,7 @@ def file(tmp_path_factory):
     return target
 
 
+@pytest.mark.rotates(3)
 def test_claims_are_filtered_by_verdict(open_page, file):
     page = open_page(file)
     shown = {}

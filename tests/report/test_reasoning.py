@@ -51,6 +51,7 @@ def made(asked, tmp_path_factory):
     return out, read([out])
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("task", SMALL)
 def test_the_points_are_what_is_written(made, task):
     _, results = made
@@ -105,6 +106,7 @@ def test_quick_is_the_questions_alone():
     assert questions == {cell.key for cell in few}
 
 
+@pytest.mark.rotates(3)
 def test_the_command(tmp_path, capsys):
     out = tmp_path / "out"
     name = "modular-sum(terms=4)"

@@ -167,6 +167,7 @@ def test_what_fails_says_why(program, tests, outcome, says, strongest):
     assert says in ran.why
 
 
+@pytest.mark.rotates(3)
 def test_time_and_processes_are_told(strongest):
     assert strongest.check("def f():\n    while True: pass", "f()", limits=SHORT).why.startswith("timeout")
     assert strongest.check("while True: pass", "1", limits=SHORT).outcome == "timeout"

@@ -74,6 +74,7 @@ def test_memory_of_all_processes_has_a_limit(name, kind, box):
     assert taken(box(kind), PROGRAMS[name], memory, 3 * LIMITS.memory) < 3 * LIMITS.memory
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 @pytest.mark.parametrize("name", ["files without a name", "files without a name that are mapped alone"])
 def test_disk_of_all_processes_has_a_limit(name, kind, box):

@@ -57,6 +57,7 @@ def failed(box: Sandbox, items: list[Item]) -> dict[str, str]:
     return {item.name: one.why for item, one in zip(items, checked(box, items), strict=True) if not one.passed}
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("items", [humaneval, mbpp])
 def test_a_sixth_of_the_references_passes(items: Callable[[], list[Item]], strongest):
     """Another sixth after each commit."""

@@ -104,6 +104,7 @@ def test_what_is_too_large_names_the_nearest():
         partitions(Brackets(), 3)
 
 
+@pytest.mark.rotates(3)
 def test_a_small_ser_has_all_its_digits():
     """Its leading order at N = 10^7, and the limit N SER -> C(q): one less a sum keeps three digits of it."""
     language, steps = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2), 10**7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from unmask import generate, languages
@@ -25,6 +26,7 @@ def test_the_specimen_takes_a_tenth_of_the_left_neighbours_token():
         torch.testing.assert_close(found[row, place], wanted / wanted.sum(), rtol=0, atol=1e-12)
 
 
+@pytest.mark.rotates(3)
 def test_repeats_of_the_left_neighbour_see_it_and_accuse_no_right_rows():
     """20,000 rows are seen, as 5.8 standard deviations are expected; right ones have p-values that are even."""
     sampler = as_sampler("ancestral")

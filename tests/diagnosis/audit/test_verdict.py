@@ -123,6 +123,7 @@ def test_what_cannot_be_seen_is_said():
     assert STEPS - 2 < low < STEPS < high < STEPS + 3
 
 
+@pytest.mark.rotates(3)
 def test_what_would_be_seen_is_seen():
     """A temperature 1.5 times as far as what is said to be visible is missed less often than once in 10000."""
     for end in audited("ancestral").unseen_temperatures:
@@ -153,6 +154,7 @@ def test_rows_that_repeat_are_found():
     assert found.detail == "in several rows: 1800 of 2000 repeat an earlier one"
 
 
+@pytest.mark.rotates(3)
 def test_scores_that_are_ordered_by_topk_are_no_fault():
     """On a language where scores are equal, torch.topk chooses among them by their positions."""
     torch.manual_seed(5)
@@ -162,6 +164,7 @@ def test_scores_that_are_ordered_by_topk_are_no_fault():
     assert (found.verdict, found.fault) == ("no difference found", "ties"), found.sentence
 
 
+@pytest.mark.rotates(3)
 def test_ties_are_a_suspect_inside_blocks_too():
     """LLaDA's loop over blocks of ten: equal scores are as torch.topk orders them, as in ours, unless by chance."""
     torch.manual_seed(5)
@@ -174,6 +177,7 @@ def test_ties_are_a_suspect_inside_blocks_too():
     assert (found.verdict, found.fault) == ("no difference found", "ties"), found.sentence
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize(("bug", "verdict"), [("", "no difference found"), ("evenly", "differs")])
 def test_dreams_own_loop_has_dreams_counts(bug, verdict):
     """Unmodified it follows `dream`; a loop that shares out its positions evenly does not."""
@@ -274,6 +278,7 @@ def test_the_verdict_says_what_it_could_not_see():
     assert found.sentence.endswith(f"{len(found.unseen)} of {len(found.unseen) + len(found.seen)} known faults")
 
 
+@pytest.mark.rotates(3)
 def test_the_calls_of_a_loop_decide():
     """15 of 16 steps, which 500 rows of tokens do not show: with the number of calls, and with the record."""
     torch.manual_seed(1)

@@ -34,7 +34,7 @@ def all_but(*names):
     return [name for name in CHECKS if name not in names]
 
 
-@pytest.mark.rotates(5)
+@pytest.mark.rotates(10)
 @pytest.mark.parametrize("name", SAMPLERS.makers)
 def test_our_samplers_conform(name):
     report = conformance.examine(name)
@@ -113,6 +113,7 @@ def test_planted_defects_are_found(bad, monkeypatch):
         report.raise_if_failed()
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("good", GOOD)
 def test_what_is_sound_passes(good):
     """The frame of the planted defects, a rule by position, a rule with a memory."""

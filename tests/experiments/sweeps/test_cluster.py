@@ -127,6 +127,7 @@ def test_tasks_measure_the_same(ray, bench: Bench, undisturbed):
     assert all(how == {"num_cpus": 1, "max_retries": 0, "num_gpus": 0} for how in ray.options)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize(
     ("how", "words", "attempts"),
     [("raise", "three is not a number", 1), ("kill", "its process was killed", 2), ("hang", "more than the limit", 1)],

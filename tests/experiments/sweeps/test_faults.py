@@ -73,6 +73,7 @@ def until(condition, patience: float = 120.0) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.rotates(3)
 @needs("linux")
 @pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.long)])
 def test_kills_in_a_row(bench: Bench, undisturbed, monkeypatch, kills):
@@ -151,6 +152,7 @@ def test_a_bad_cell_stops_no_other(bench: Bench, how, said, attempts, limit):
     assert all(times == 1 for line, times in bench.measured().items() if line != "3 0")
 
 
+@pytest.mark.rotates(3)
 def test_blocks_resume_and_merge(bench: Bench, undisturbed, monkeypatch):
     recipe = {"jobs": [TOTAL], "rows": 50, "fixed": {"seconds": 0.05}}
     expected = undisturbed(recipe)

@@ -73,6 +73,7 @@ DONE = {
 }
 
 
+@pytest.mark.rotates(3)
 def test_what_a_metric_does_to_its_process(bench: Bench, tmp_path):
     """All in one sweep: what one does is nothing to the others."""
     recipe = {"jobs": ["tests.experiments.sweeps.nasty:does"], "grid": {"how": list(nasty.DEEDS), "x": [1, 2, 3]}}
@@ -177,6 +178,7 @@ def test_what_the_run_would_refuse_the_plan_does(fixed, said, tmp_path):
 LONG = {"jobs": [SQUARE], "grid": {"x": list(range(40))}, "fixed": {"seconds": 0.3}}
 
 
+@pytest.mark.rotates(3)
 @needs("linux")
 @pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_driver_also_when_they_are_stopped(bench: Bench, how):

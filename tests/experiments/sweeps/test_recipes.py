@@ -83,6 +83,7 @@ def test_it_runs(path, tmp_path):
             assert (record["low"] or 0) <= record["value"] <= (record["high"] or record["value"])
 
 
+@pytest.mark.rotates(3)
 def test_two_workers_and_this_process_agree_to_the_bit(tmp_path):
     """The smallest grid of every job, cut into blocks by its length; tokens that are kept are those of generate, by
     way of the driver, which alone writes."""
