@@ -46,7 +46,7 @@ SIZES = {
     "quick": Size(16, (128,), (64,), 512, 128, 4, 1),
     "full": Size(16, (128, 512), (64, 512), 2048, 128, 4, 3),
 }
-AT_LEAST = {64: 1.4, 512: 3.0}  # times the loop of MDLM, by N
+AT_LEAST = {64: 1.4, 512: 2.0}  # times the loop of MDLM, by N
 AT_LEAST_CACHED, AT_LEAST_UNCACHED = 1.5, 8.0
 
 
