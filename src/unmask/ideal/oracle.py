@@ -245,6 +245,7 @@ class CausalOracle(Oracle):
     def _pretrained(self) -> Any:
         with needed("hub", "generate of transformers"):
             import transformers
+            from transformers.modeling_outputs import CausalLMOutput
         forward, anchor = self.forward, self.anchor
 
         class Pretrained(transformers.PreTrainedModel, transformers.GenerationMixin):  # type: ignore[misc]
@@ -254,8 +255,8 @@ class CausalOracle(Oracle):
                 super().__init__(config)
                 self.anchor = anchor
 
-            def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> Output:
-                return forward(input_ids, attention_mask)
+            def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> Any:
+                return CausalLMOutput(logits=forward(input_ids, attention_mask).logits)
 
             def prepare_inputs_for_generation(
                 self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any
