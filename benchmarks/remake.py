@@ -40,7 +40,7 @@ NUMBERS = (  # what the numbers of results/ depend on; not the command line, the
     "languages",
     "schedules",
     "denoisers",
-    "ideal",
+    *(f"ideal/{name}.py" for name in ("denoiser", "listed", "perturbed", "record", "source", "uniform")),  # no oracle
     "networks/model",
     "networks/training",
     "networks/running",
