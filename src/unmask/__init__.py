@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from unmask.diagnosis.gap import gap as gap
     from unmask.diagnosis.scoring import score as score
     from unmask.experiments import board as board
-    from unmask.experiments.sweeps import sweep as sweep
+    from unmask.experiments.run import sweep as sweep
     from unmask.generation import Generation as Generation
     from unmask.generation import generate as generate
     from unmask.generation import prompts as prompts
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 ADDING |= {  # modules that register further names, imported when a name is unknown
     "schedule": ("unmask.theory.schedules",),
     "notebook": ("unmask.report.notebook",),
-    "job": ("unmask.experiments.board.curves",),
     "kind of language": ("unmask.tasks.twin",),
 }
 
