@@ -47,8 +47,8 @@ from unmask.experiments.paper.items import ITEMS
 from unmask.experiments.paper.judge import Size, part
 from unmask.experiments.paper.records import Records, compact
 from unmask.experiments.paper.reproduction import Reproduction
-from unmask.experiments.sweeps.recipe import from_dict
-from unmask.experiments.sweeps.run import sweep
+from unmask.experiments.recipe import from_dict
+from unmask.experiments.run import sweep
 from unmask.hub.model import OpenModel
 from unmask.networks import Shape, preset
 from unmask.networks.training.conditions import USUAL

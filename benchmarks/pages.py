@@ -13,9 +13,8 @@ from typing import Any
 from benchmarks.timing import Report, main, say
 from unmask.core.estimates import of_variance, proportion
 from unmask.core.files import finite, origin
-from unmask.experiments.jobs.catalogue import find
-from unmask.experiments.sweeps.cells import Cell
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments.cell import Cell, find
+from unmask.experiments.store import Store
 from unmask.generation.trace import Row, Trace
 from unmask.report import whole
 from unmask.report.player import Run, page

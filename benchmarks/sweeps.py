@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.timing import Report, main, say, seconds
-from unmask.experiments.sweeps import sweep
-from unmask.experiments.sweeps.pools import cores
-from unmask.experiments.sweeps.status import status
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments import sweep
+from unmask.experiments.pool import cores
+from unmask.experiments.store import Store
+from unmask.experiments.tables import status
 
 
 class Size(NamedTuple):

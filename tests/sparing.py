@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from unmask.experiments.sweeps import pools
+from unmask.experiments import pools
 from unmask.networks.training import loop
 from unmask.report import frame
 

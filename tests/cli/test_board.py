@@ -17,7 +17,7 @@ from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, networks
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.joining import Failure
-from unmask.experiments.sweeps.pools import Pool
+from unmask.experiments.pool import Pool
 from unmask.report.board import PAGE
 
 TINY = ("--languages", "interval-5", "--lengths", 20, "--rows", 20, "--seeds", 2, "--steps", 2, 20)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from unmask.experiments.jobs.catalogue import JOBS, find
+from unmask.experiments.cell import JOBS, find
 from unmask.samplers import SAMPLERS
 from unmask.schedules import SCHEDULES, deltas, is_fitted
 

@@ -107,7 +107,7 @@ def test_mistakes(run, recipe, arguments, expected):
 
 
 def test_parquet_needs_pyarrow(run, recipe, monkeypatch):
-    monkeypatch.setattr("unmask.experiments.sweeps.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("unmask.experiments.tables.find_spec", lambda name: None)
     run("sweep", "run", recipe, *TRUSTED)
     assert "Parquet needs pyarrow" in run("sweep", "export", "sweeps/squares", "--out", "t.parquet").err
     assert not Path("t.parquet").exists()

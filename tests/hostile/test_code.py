@@ -21,7 +21,7 @@ import pytest
 
 from tests.hostile.oracle import Case, Content
 from tests.hostile.spoiling import STORE, beside, config, described, edited, npy, setting, sql, tensors, weights
-from unmask.experiments.sweeps.cells import Cell
+from unmask.experiments.cell import Cell
 
 MARKER = "was-run"
 MINE = f"import pathlib\npathlib.Path({MARKER!r}).touch()\nclass X: pass\n"

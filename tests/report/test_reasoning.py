@@ -12,10 +12,10 @@ from tests.sparing import in_this_process, undrawn
 from unmask import generate, languages, score
 from unmask.cli.main import main
 from unmask.experiments.jobs.sources import prompts_of
-from unmask.experiments.sweeps import read_recipe, sweep
-from unmask.experiments.sweeps.cells import cells_of
-from unmask.experiments.sweeps.recipe import packaged
-from unmask.experiments.sweeps.status import status
+from unmask.experiments import read_recipe, sweep
+from unmask.experiments.cell import cells_of
+from unmask.experiments.recipe import packaged
+from unmask.experiments.tables import status
 from unmask.networks import Network, load
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.publishing import STORE, Context

@@ -12,9 +12,9 @@ from tests.experiments.evaluation.test_comparing import many
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin
-from unmask.experiments.jobs.catalogue import find
-from unmask.experiments.sweeps.cells import Cell
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments.cell import find
+from unmask.experiments.cell import Cell
+from unmask.experiments.store import Store
 from unmask.report.explorer.fragment import Explorer, grid
 from unmask.report.explorer.metrics import METRICS
 from unmask.report.results import Results, Training, points, read

@@ -42,7 +42,8 @@ EMPTY = inspect.Parameter.empty
 NAMED = ("language", "text", "model", "causal_model", "card", "data")  # parameters that may name a file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Record, Tally = dict[str, Any], dict[str, int]
+Record = dict[str, Any]
+Tally = dict[str, int]
 Rows = tuple[int, int]  # (first row, number)
 
 PLACE = "unmask.experiments.jobs"
@@ -55,7 +56,32 @@ INDEX = {  # names of jobs to their modules
     "evaluation": "evaluation",
     "curve": "curve",
 }
-JOBS: Registry[Any] = Registry("job", "unmask.jobs", returns=(list, dict))  # of programs and of other packages
+
+
+class Jobs(Registry[Any]):
+    """The jobs of the index, of programs, of importable modules and of installed packages."""
+
+    def find(self, name: str) -> Callable[..., Any]:
+        if name in INDEX:
+            found: Callable[..., Any] = getattr(import_module(f"{PLACE}.{INDEX[name]}"), name)
+            return found
+        if ":" not in name and name not in self.names():
+            raise unknown("job", name, self.names())
+        if not inspect.isfunction(found := super().find(name)):
+            raise UnmaskError(f"job {name!r} is no function. Expected a function of a cell's parameters. Write one")
+        return found
+
+    def names(self) -> list[str]:
+        return [*sorted(INDEX), *super().names()]
+
+    def entry(self, name: str) -> Entry:
+        job = find(name)
+        documentation = inspect.getdoc(job.run) or ""
+        origin = f"{job.run.__module__}:{job.run.__qualname__}"
+        return Entry(name, documentation.partition("\n")[0], job.fields, documentation, origin, job.run)
+
+
+JOBS = Jobs("job", "unmask.jobs", returns=(list, dict))
 
 
 @dataclass(frozen=True)
@@ -148,26 +174,7 @@ def find(name: str) -> Job:
 
 @cache
 def _find(name: str) -> Job:
-    if name in INDEX:
-        return Job(name, getattr(import_module(f"{PLACE}.{INDEX[name]}"), name))
-    if ":" not in name and name not in JOBS.names():
-        raise unknown("job", name, names())
-    run = JOBS.find(name)
-    if not inspect.isfunction(run):
-        raise UnmaskError(f"job {name!r} is no function. Expected a function of a cell's parameters. Write one")
-    return Job(name, run)
-
-
-def names() -> list[str]:
-    return [*sorted(INDEX), *JOBS.names()]
-
-
-def entry(name: str) -> Entry:
-    """The description of a job."""
-    job = find(name)
-    documentation = inspect.getdoc(job.run) or ""
-    origin = f"{job.run.__module__}:{job.run.__qualname__}"
-    return Entry(name, documentation.partition("\n")[0], job.fields, documentation, origin, job.run)
+    return Job(name, JOBS.find(name))
 
 
 @dataclass(frozen=True, eq=False)

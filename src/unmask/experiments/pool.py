@@ -80,7 +80,7 @@ Answers = list[tuple[Block, Answer]]
 
 
 def attempt(block: Block, files: Path, allowed: Allowed) -> Answer:
-    """Measure a block. Whatever a job raises is an answer: other cells go on. allowed: modules that names may import."""
+    """Measure a block. Whatever a job raises is an answer. allowed: modules that names may import."""
     began, process = time.perf_counter(), os.getpid()
     try:
         with chdir("."), imports(allowed):  # a job may change the directory

@@ -20,11 +20,11 @@ from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
 from unmask.core.shown import Shown
 from unmask.experiments import pool as pools
-from unmask.experiments.cell import Cell, Rows, Tally, cell_of, cells_of, check, find
+from unmask.experiments.cell import SCHEMA, Cell, Rows, Tally, cell_of, cells_of, check, find
 from unmask.experiments.pool import Answer, Block, EngineName, How
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
-from unmask.experiments.store import SCHEMA, Done, Failed, Planned, Run, Store, Writer, writing
 from unmask.experiments.store import Block as Stored
+from unmask.experiments.store import Done, Failed, Planned, Run, Store, Writer, writing
 from unmask.experiments.tables import columns, status
 
 if TYPE_CHECKING:

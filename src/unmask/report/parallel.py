@@ -10,11 +10,10 @@ from unmask.experiments.board.table import Table
 from unmask.experiments.evaluation.run import check
 from unmask.experiments.parallel.run import Settings, measured, recipe
 from unmask.experiments.parallel.table import Grid, Suite
-from unmask.experiments.sweeps.run import Sweep
+from unmask.experiments.run import Sweep
 from unmask.report import frame, whole
 from unmask.report.frame import Sentence
 from unmask.report.publishing import Context, Page
-from unmask.report.results import STORE
 from unmask.report.view import saved
 
 NAME = "parallel"
@@ -22,7 +21,7 @@ NAME = "parallel"
 
 def page(out: Path) -> Page[Settings, list[Suite]]:
     """The page in a directory; answers in the store of this directory are not generated again."""
-    return Page(frame.PAGE, lambda settings: recipe(settings, out / STORE), _suites, _contents, saved(NAME))
+    return Page(frame.PAGE, recipe, _suites, _contents, saved(NAME))
 
 
 def _suites(sweep: Sweep, settings: Settings) -> list[Suite]:

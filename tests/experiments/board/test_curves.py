@@ -16,10 +16,10 @@ from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import recipe
 from unmask.experiments.board.joining import joined
 from unmask.experiments.board.run import measured
-from unmask.experiments.sweeps import queue, sweep
-from unmask.experiments.sweeps.cells import cells_of, check
-from unmask.experiments.sweeps.recipe import from_dict
-from unmask.experiments.sweeps.tables import compare
+from unmask.experiments import queue, sweep
+from unmask.experiments.cell import cells_of, check
+from unmask.experiments.recipe import from_dict
+from unmask.experiments.tables import compare
 from unmask.languages.presets import varied
 from unmask.metrics import Bigrams
 

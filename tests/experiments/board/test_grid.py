@@ -19,8 +19,8 @@ from unmask.experiments.board import Settings, board, quick
 from unmask.experiments.board.grid import recipe, standard
 from unmask.experiments.board.standings import summary
 from unmask.experiments.board.table import tables
-from unmask.experiments.sweeps import read_recipe
-from unmask.experiments.sweeps.cells import cells_of
+from unmask.experiments import read_recipe
+from unmask.experiments.cell import cells_of
 from unmask.samplers import SAMPLERS, Choice, Sampler
 from unmask.theory.best_orders import of_choices
 

@@ -21,8 +21,8 @@ from unmask.experiments.evaluation.checking import NO_ANSWER
 from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.evaluation.summary import pass_at
 from unmask.experiments.evaluation.table import summary, table
-from unmask.experiments.sweeps import sweep
-from unmask.experiments.sweeps.store import FILE, FILES
+from unmask.experiments import sweep
+from unmask.experiments.store import FILE, FILES
 from unmask.hub import load_model
 from unmask.tasks import TASKS
 from unmask.tasks.sample import TOO_LONG, Sample

@@ -18,7 +18,7 @@ from unmask.experiments.paper.items import ITEMS, chosen, recipe
 from unmask.experiments.paper.judge import VERDICTS, Size, Values, all_of, claim, part, shown
 from unmask.experiments.paper.records import Absent, Records, compact
 from unmask.experiments.paper.reproduction import read
-from unmask.experiments.sweeps.cells import cells_of
+from unmask.experiments.cell import cells_of
 from unmask.samplers import SAMPLERS
 from unmask.theory import correctness, fluency
 

@@ -77,9 +77,7 @@ def _place(
     return cached_place(language, length, seed, model or None, causal_model or None, digest, device)
 
 
-def _about(
-    language: str, length: int, seed: int, model: str, causal_model: str, digest: str, device: str
-) -> Record:
+def _about(language: str, length: int, seed: int, model: str, causal_model: str, digest: str, device: str) -> Record:
     own = _place(language, length, seed, model, causal_model, digest, device)
     return {"language_digest": own.language.source()["digest"]}
 

@@ -87,9 +87,7 @@ def check_curve(source: Source, pace: Pace, amount: Amount) -> None:
 
 
 @job(check=check_curve, about=about_language)
-def ter_upper(
-    source: Source, pace: Pace, amount: Amount = Amount(rows=100), fixed_size: bool = False
-) -> list[Record]:
+def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100), fixed_size: bool = False) -> list[Record]:
     """Bounds of TER and SER from the NELBO of the N-step sampler."""
     from unmask import metrics
     from unmask.cost.flops import model_calls
@@ -118,8 +116,7 @@ def curve_of(source: Source, amount: Amount) -> InformationCurve:
     from unmask.theory.sampled import information_curve
 
     given, prompt = amount.prompts(source.q, source.length)
-    drawn = {"rows": amount.rows, "seed": amount.seed}
-    return information_curve(source.q, source.length, **drawn, given=given, prompt=prompt)
+    return information_curve(source.q, source.length, rows=amount.rows, seed=amount.seed, given=given, prompt=prompt)
 
 
 def _check_baseline(source: Source, prompt_length: int, prompts: int, seed: int) -> None:

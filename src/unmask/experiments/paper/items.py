@@ -10,7 +10,7 @@ from unmask.experiments.paper.figures import CACHE, LENGTH, STRATEGIES, cache, l
 from unmask.experiments.paper.judge import Item, Size, item
 from unmask.experiments.paper.models import LEFT, RIGHT, TIMING, sums, text, times
 from unmask.experiments.paper.theorems import CORRECT, ENOUGH, FLUENCY, correct, enough, fluency
-from unmask.experiments.sweeps.recipe import Recipe, from_dict
+from unmask.experiments.recipe import Recipe, from_dict
 
 ITEMS: dict[str, Item] = {
     one.name: one

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import Estimate
-from unmask.experiments.jobs.catalogue import Record
+from unmask.experiments.cell import Record
 from unmask.experiments.paper.records import Absent, Records
 
 Verdict = Literal["agrees", "differs", "not tested"]

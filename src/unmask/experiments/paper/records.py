@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unmask.core.estimates import Estimate
-from unmask.experiments.jobs.catalogue import Record, find
+from unmask.experiments.cell import Record, find
 
 FIELDS = tuple(Estimate.__dataclass_fields__)
 DROPPED = ("key", "seconds", "code_digest", "digest", "language_digest", "text_digest")
@@ -44,7 +44,7 @@ class Records:
 
 def compact(row: Mapping[str, Any]) -> Record:
     """A row of a store for a file: without its key and default values."""
-    defaults = find(row["job"]).parameters
+    defaults = find(row["job"]).fields
     return {
         name: value
         for name, value in row.items()
@@ -53,5 +53,5 @@ def compact(row: Mapping[str, Any]) -> Record:
 
 
 def _defaults(job: str | None) -> Record:
-    defaults = find(job).parameters if job else {}
+    defaults = find(job).fields if job else {}
     return {name: value for name, value in defaults.items() if isinstance(value, str | int | float | bool | None)}

@@ -14,14 +14,12 @@ import msgspec
 from unmask.core.errors import UnmaskError
 from unmask.core.files import finite
 from unmask.core.reading import read_json
-from unmask.experiments.jobs.catalogue import JOBS, CommonFields, Record
+from unmask.experiments.cell import Record, cells_of, find
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
 from unmask.experiments.paper.judge import Claim, Finding, Size
 from unmask.experiments.paper.records import Records, compact
-from unmask.experiments.sweeps.cells import cells_of
-from unmask.experiments.sweeps.run import Sweep
-from unmask.experiments.sweeps.store import Store
-from unmask.experiments.sweeps.tables import rows
+from unmask.experiments.run import Sweep
+from unmask.experiments.store import CommonFields
 
 FILE = "paper.json"
 
@@ -117,10 +115,10 @@ def of_sweep(sweep: Sweep, size: Size) -> Reproduction:
     """All items of this size in a store, including those that another command measured."""
     cells = {name: [cell.key for cell in cells_of(recipe([item], size))] for name, item in ITEMS.items()}
     keys = list(dict.fromkeys(key for own in cells.values() for key in own))
-    with Store.open(sweep.directory) as store:
-        measured, failed = rows(store, keys), store.failures()
-        seconds = sum(taken for _, _, _, taken, _ in store.records(keys))
-        failures = tuple((store.spec(key)["job"], failed[key]) for key in keys if key in failed)
+    store = sweep.store
+    measured, failed = list(store.rows(set(keys))), store.failed
+    seconds = sum(store.done[key].seconds for key in keys if key in store.done)
+    failures = tuple((store.cells[key].job, failed[key].error) for key in keys if key in failed)
     done = {row["key"] for row in measured} | set(failed)
     items = tuple(name for name, own in cells.items() if set(own) <= done)
     return Reproduction(size.name, items, [compact(finite(row)) for row in measured], seconds, failures)
@@ -132,7 +130,7 @@ def read(path: str | Path) -> tuple[Reproduction, dict[str, Any]]:
     for number, record in enumerate(content.records):
         try:
             msgspec.convert(record, StoredRecord)
-            JOBS.find(str(record["job"]))
+            find(str(record["job"]))
         except (msgspec.ValidationError, UnmaskError) as error:
             fault = f"record {number} is not a record of the paper: {error}"
             raise UnmaskError(f"{path}: {fault}. Measure again with unmask paper") from error
