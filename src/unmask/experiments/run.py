@@ -165,6 +165,8 @@ def _todo(store: Store, cells: Sequence[Cell], fresh: bool) -> list[Cell]:
     """The cells that are to be measured: those of other code versions only if fresh, and no lasting ones that exist."""
 
     def settled(cell: Cell) -> bool:
+        if cell.key not in store.cells:
+            return False
         if (failed := store.failed.get(cell.key)) is not None:
             return not fresh or failed.code == code()
         done = store.done.get(cell.key)
@@ -278,7 +280,7 @@ class _Drive:
         """Measure the cells; after a KeyboardInterrupt the unfinished cells remain to be measured."""
         if not self.ready:
             return
-        self.pool = pools.ENGINES[self.how.engine](self.store.files.resolve(), self.how)
+        self.pool = pools.ENGINES[self.how.engine](self.store.files.absolute(), self.how)
         what = f"{self.store.directory} has the finished cells; the same command continues there"
         stopped = KeyboardInterrupt(what)
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
