@@ -284,11 +284,13 @@ def lines(path: Path) -> Iterator[Line]:
             if len(line) > LONGEST:
                 raise UnmaskError(f"cannot read {cut(str(path))}: line {number} has more than {size(LONGEST)}")
             try:
-                yield msgspec.json.decode(line, type=Line)
-            except msgspec.ValidationError as error:
-                raise UnmaskError(f"line {number} of {cut(str(path))} is not of a sweep: {error}") from error
-            except (msgspec.DecodeError, RecursionError, UnicodeError):
+                json.loads(line)
+            except (ValueError, RecursionError):
                 continue
+            try:
+                yield msgspec.json.decode(line, type=Line)
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise UnmaskError(f"line {number} of {cut(str(path))} is not of a sweep: {error}") from error
 
 
 def directory_of(files: Path, stem: str) -> Path:
