@@ -12,8 +12,8 @@ import pytest
 
 from tests.report.tiny import demo
 from tests.sparing import undrawn
+from unmask.experiments.pool import attempt
 from unmask.experiments.tables import status
-from unmask.experiments.sweeps.work import attempt
 from unmask.report import frame, whole
 
 
@@ -104,14 +104,14 @@ def test_a_finished_demo_is_drawn_again_without_measuring(run, monkeypatch):
 
 
 def test_a_cell_that_fails_is_said(run, monkeypatch):
-    from unmask.experiments.sweeps.work import measure as real
+    from unmask.experiments.pool import measure as real
 
-    def fail(spec, *arguments):
-        if spec["job"] == "prediction":
+    def fail(block, *arguments):
+        if block.job == "prediction":
             raise MemoryError
-        return real(spec, *arguments)
+        return real(block, *arguments)
 
-    monkeypatch.setattr("unmask.experiments.sweeps.work.measure", fail)
+    monkeypatch.setattr("unmask.experiments.pool.measure", fail)
     ran = run("demo", *FEW)
     assert ran.code == 2
     assert "cells failed, the first prediction (paper-2gram, 20): out of memory" in ran.err

@@ -85,7 +85,7 @@ def test_errors_are_one_line(run, words, message):
     Path("other.json").write_text(json.dumps(GOOD | {"items": ["c"]}))
     Path("record.json").write_text(json.dumps(GOOD | {"records": [{"job": "lemma", "value": 1}]}))
     Path("damaged/sweep").mkdir(parents=True)
-    Path("damaged/sweep/sweep.sqlite").write_text("no store")
+    Path("damaged/sweep/sweep.jsonl").write_text('{"no": "store"}')
     ran = run("paper", *words.split())
     assert ran.code == 2
     last = ran.err.strip().splitlines()[-1]

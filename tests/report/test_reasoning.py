@@ -11,9 +11,9 @@ import pytest
 from tests.sparing import in_this_process, undrawn
 from unmask import generate, languages, score
 from unmask.cli.main import main
-from unmask.experiments.jobs.sources import prompts_of
 from unmask.experiments import read_recipe, sweep
 from unmask.experiments.cell import cells_of
+from unmask.experiments.jobs.sources import prompts_of
 from unmask.experiments.recipe import packaged
 from unmask.experiments.tables import status
 from unmask.networks import Network, load

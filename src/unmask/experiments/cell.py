@@ -169,11 +169,11 @@ def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) 
 def find(name: str) -> Job:
     """The job of a name, or of "package.module:function"."""
     JOBS.check_import(name)
-    return _find(name)
+    return _built_in(name) if name in INDEX else Job(name, JOBS.find(name))
 
 
 @cache
-def _find(name: str) -> Job:
+def _built_in(name: str) -> Job:
     return Job(name, JOBS.find(name))
 
 
@@ -240,6 +240,12 @@ class Cell:
                 missing.append((at, rows))
             at += rows
         return used, missing
+
+
+def merged(tallies: Sequence[Tally]) -> Tally:
+    """The sum of tallies; a missing name counts as zero."""
+    names = dict.fromkeys(name for tally in tallies for name in tally)
+    return {name: sum(tally.get(name, 0) for tally in tallies) for name in names}
 
 
 def key_of(job: str, values: Mapping[str, Any]) -> str:

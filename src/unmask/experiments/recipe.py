@@ -79,7 +79,7 @@ class Part:
 
     def __post_init__(self) -> None:
         if not self.jobs:
-            raise UnmaskError("there are no metrics; name at least one")
+            raise UnmaskError("there are no jobs; name at least one")
         for tied in self.lists:
             if len({len(values) for values in tied.values()}) > 1:
                 sizes = ", ".join(f"{name} has {len(values)}" for name, values in tied.items())

@@ -20,7 +20,7 @@ from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
 from unmask.core.shown import Shown
 from unmask.experiments import pool as pools
-from unmask.experiments.cell import SCHEMA, Cell, Rows, Tally, cell_of, cells_of, check, find
+from unmask.experiments.cell import SCHEMA, Cell, Rows, Tally, cell_of, cells_of, check, find, merged
 from unmask.experiments.pool import Answer, Block, EngineName, How
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
 from unmask.experiments.store import Block as Stored
@@ -270,9 +270,7 @@ class _Drive:
     def _last(self, cell: Cell) -> Block:
         """The sum of all blocks, whose records are missing: a worker makes them, as the job may be untrusted code."""
         there = self._there(cell)
-        used, _ = cell.blocks(there)
-        names = {name: None for rows in used for name in there[rows]}
-        tally = {name: sum(there[rows].get(name, 0) for rows in used) for name in names}
+        tally = merged([there[rows] for rows in cell.blocks(there)[0]])
         self.open[cell.key] = {(0, 0)}
         return self._block(cell, (0, 0))._replace(whole=True, tally=tally)
 

@@ -10,13 +10,13 @@ import torch
 
 from unmask import UnmaskError
 from unmask.core.estimates import Estimate
+from unmask.experiments import queue, sweep
 from unmask.experiments.board import Settings, board, cells, kept
 from unmask.experiments.board.cells import Place, Point, Sample, measure
 from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import recipe
 from unmask.experiments.board.joining import joined
 from unmask.experiments.board.run import measured
-from unmask.experiments import queue, sweep
 from unmask.experiments.cell import cells_of, check
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.tables import compare

@@ -12,13 +12,13 @@ from unmask.cli.main import COMMANDS
 from unmask.cli.parser import options_of
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
+from unmask.experiments.cell import cells_of
 from unmask.experiments.evaluation.published import PUBLISHED
 from unmask.experiments.paper import theorems
 from unmask.experiments.paper.items import ITEMS, chosen, recipe
 from unmask.experiments.paper.judge import VERDICTS, Size, Values, all_of, claim, part, shown
 from unmask.experiments.paper.records import Absent, Records, compact
 from unmask.experiments.paper.reproduction import read
-from unmask.experiments.cell import cells_of
 from unmask.samplers import SAMPLERS
 from unmask.theory import correctness, fluency
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from unmask.experiments.jobs.claims import Lemma
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.jobs.claims import Lemma
 from unmask.theory import correctness, fluency, separators
 
 CHEAP = ("a1", "a2", "a3", "b6", "b10", "b11", "c1", "c5", "c6", "c6-half", "c7", "c9", "b12")

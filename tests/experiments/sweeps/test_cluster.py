@@ -19,8 +19,8 @@ import pytest
 from tests.experiments.sweeps.conftest import SQUARE, Bench
 from tests.needs import require
 from unmask.core.errors import UnmaskError
-from unmask.experiments.sweeps import read_recipe, sweep
-from unmask.experiments.sweeps.tables import compare
+from unmask.experiments import read_recipe, sweep
+from unmask.experiments.tables import compare
 
 HARVEST = "tests.experiments.sweeps.trivial:harvest"
 SPOILED = "tests.experiments.sweeps.trivial:spoiled"

@@ -90,7 +90,9 @@ def test_kills_in_a_row(bench: Bench, undisturbed, monkeypatch, kills):
             bench.kills += 1
             assert gone(workers), "a worker has outlived its driver"
             store = bench.content
-            before = {line: bench.measured()[line] for line in (f"{store.cells[key].values['x']} 0" for key in store.done)}
+            before = {
+                line: bench.measured()[line] for line in (f"{store.cells[key].values['x']} 0" for key in store.done)
+            }
             assert bench.whole()
             driver = bench.drive(LONG, attempts=100)
     bench.release()

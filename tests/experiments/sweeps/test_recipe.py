@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.sweeps import recipe
-from unmask.experiments.sweeps.cells import Cell, cells_of, check, digest
-from unmask.experiments.sweeps.recipe import from_dict, read_recipe, settings
+from unmask.experiments import recipe
+from unmask.experiments.cell import EMPTY, INDEX, JOBS, PLACE, Cell, cells_of, check, digest, find
+from unmask.experiments.recipe import from_dict, read_recipe, settings
 
 SQUARE = "tests.experiments.sweeps.trivial:square"
 TOTAL = "tests.experiments.sweeps.trivial:total"
@@ -67,18 +69,36 @@ def test_a_cell_is_there_once():
     assert (found.count("samples"), found.count("theory")) == (4, 2)
 
 
-def test_cells_of_one_pass_stand_together():
-    grid = {"steps": [4, 8], "language": ["paper-2gram", "paper-3gram"]}
-    cells = cells_of(from_dict({"jobs": ["ter_upper(rows=7)"], "grid": grid}, "t"))
-    assert [cell.spec["language"] for cell in cells] == ["paper-2gram"] * 2 + ["paper-3gram"] * 2
-    assert {cell.spec["rows"] for cell in cells} == {7}
-    assert len({cell.shared for cell in cells}) == 2
-
-
 def test_the_key_is_the_content():
-    a, b = Cell({"job": SQUARE, "x": 1, "seed": 0}), Cell({"seed": 0, "x": 1, "job": SQUARE})
-    assert a.key == b.key
-    assert a.key != Cell(a.spec | {"x": 2}).key
+    a, b = Cell(SQUARE, {"x": 1, "seed": 0}), Cell(SQUARE, {"seed": 0, "x": 1})
+    assert a.key == b.key == a.stem
+    assert a.key != Cell(SQUARE, {"x": 2, "seed": 0}).key
+    total = {"first_row": 0, "length": 2**16, "seconds": 0.0}
+    few, many = Cell(TOTAL, total | {"rows": 4}), Cell(TOTAL, total | {"rows": 9})
+    assert few.key != many.key
+    assert few.stem == many.stem
+
+
+def test_each_job_is_where_the_index_says():
+    """And each function that has the attributes of a job is in the index."""
+    for name in INDEX:
+        assert find(name).run.__module__ == f"{PLACE}.{INDEX[name]}"
+    for module in set(INDEX.values()):
+        own = vars(import_module(f"{PLACE}.{module}")).items()
+        jobs = {
+            name for name, value in own if getattr(value, "check", None) and value.__module__ == f"{PLACE}.{module}"
+        }
+        assert jobs == {name for name in INDEX if INDEX[name] == module}
+
+
+def test_a_program_registers_its_own():
+    @JOBS.register("mine")
+    def mine(x: int) -> list[dict[str, Any]]:
+        return []
+
+    assert find("mine").fields == {"x": EMPTY}
+    assert JOBS.names()[-1] == "mine"
+    del JOBS._makers["mine"]
 
 
 def test_a_file_is_known_by_its_content(tmp_path):
@@ -90,12 +110,10 @@ def test_a_file_is_known_by_its_content(tmp_path):
 
 
 def test_blocks_are_what_is_left():
-    cell = Cell({"job": TOTAL, "rows": 11, "first_row": 5, "length": 2**16, "seconds": 0.0})
-    assert [block.rows for block in cell.blocks()] == [(5, 4), (9, 4), (13, 3)]
-    assert not any(block.whole for block in cell.blocks())
-    assert [block.rows for block in cell.blocks({(9, 4): {}, (5, 2): {}})] == [(7, 2), (13, 3)]
-    small = Cell(cell.spec | {"rows": 4})
-    assert [(block.rows, block.whole) for block in small.blocks()] == [((5, 4), True)]
+    cell = Cell(TOTAL, {"rows": 11, "first_row": 5, "length": 2**16, "seconds": 0.0})
+    assert cell.blocks(()) == ([], [(5, 3), (8, 4), (12, 4)])
+    assert cell.blocks([(9, 4), (5, 2)]) == ([(5, 2), (9, 4)], [(7, 1), (8, 1), (13, 3)])
+    assert cell.blocks([(5, 1), (5, 20), (5, 3), (8, 4), (12, 4), (0, 5)]) == ([(5, 3), (8, 4), (12, 4)], [])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +132,7 @@ def test_blocks_are_what_is_left():
         (GRID | {"rows": "many"}, "rows is 'many'; expected a whole number"),
         (GRID | {"seeds": 0}, "seeds is 0"),
         (GRID | {"seeds": []}, "seeds is []; expected a list"),
-        (GRID | {"jobs": []}, "no metrics"),
+        (GRID | {"jobs": []}, "no jobs"),
         (GRID | {"name": "../up"}, "expected letters, digits"),
         (GRID | {"grid": {"seed": [1]}, "seeds": 2}, "seed is set more than once"),
         ([], "a recipe is a mapping"),
@@ -220,7 +238,7 @@ def test_a_change_is_for_the_parts_that_know_the_name():
         ({"parts": {"jobs": ["samples"]}}, "parts is {'jobs'.*; expected a list"),
         ({"parts": [{"jobs": [SQUARE], "gird": {}}]}, r"unknown key of parts\[0\]: 'gird'; did you mean grid"),
         ({"parts": [{"jobs": [SQUARE], "name": "x"}]}, r"unknown key of parts\[0\]: 'name'"),
-        ({"parts": [{"grid": {"x": [1]}}]}, "no metrics"),
+        ({"parts": [{"grid": {"x": [1]}}]}, "no jobs"),
         ({"fixed": {"x": 1}, "parts": [{"jobs": [SQUARE], "fixed": {"x": 2}}]}, "x is set more than once"),
         ({"fixed": {"x": 1}, "parts": [{"jobs": [SQUARE], "grid": {"x": [2]}}]}, "x is set more than once"),
     ],
@@ -236,8 +254,7 @@ def test_what_a_cell_needs_stands_before_it():
     assert found == [("sown", 1), ("harvest", 1), ("harvest", 1), ("sown", 2), ("harvest", 2), ("harvest", 2)]
     assert "place" not in cells[0].spec
     assert "needed" not in cells[1].spec
-    (block,) = cells[1].blocks()
-    assert block.needed == (cells[0].key,)
+    assert [cell.key for cell in cells[1].needs] == [cells[0].key]
 
 
 def test_files(tmp_path):

@@ -94,8 +94,6 @@ def on_device(device: str = "cpu") -> list[dict[str, Any]]:
     return [record("devices", 1.0)]
 
 
-
-
 def held() -> float:
     """The first x that waits, which the test writes beside the log: no sweep is over before the test lets it."""
     try:
