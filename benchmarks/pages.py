@@ -13,8 +13,8 @@ from typing import Any
 from benchmarks.timing import Report, main, say
 from unmask.core.estimates import of_variance, proportion
 from unmask.core.files import finite, origin
+from unmask.experiments import store as stores
 from unmask.experiments.cell import SCHEMA, Cell, find
-from unmask.experiments.store import Done, Planned, Run, writing
 from unmask.generation.trace import Row, Trace
 from unmask.report import whole
 from unmask.report.player import Run, page
@@ -61,16 +61,16 @@ def store(place: Path, languages: int, seeds: int) -> int:
     ]
     cells = [Cell("samples", fields | about) for about in places]
     rng = random.Random(0)
-    with writing(place) as made:
-        made.append(Run(SCHEMA, 1.0, "code", "local", {"name": "large"}, origin()))
-        made.append(*(Planned(cell.key, cell.stem, cell.job, cell.values) for cell in cells))
+    with stores.writing(place) as made:
+        made.append(stores.Run(SCHEMA, 1.0, "code", "local", {"name": "large"}, origin()))
+        made.append(*(stores.Planned(cell.key, cell.stem, cell.job, cell.values) for cell in cells))
         for cell, about in zip(cells, places, strict=True):
             wrong = proportion(rng.randint(0, 200), 200)
             other = of_variance(3 + rng.random(), 0.01, 200, 0.95, "t")
             cost = {"model_calls": float(min(about["steps"], about["length"]))}
             said = {"ser": wrong, "generative_perplexity": other}
             records = [{"measure": name} | finite(one.to_dict()) | cost for name, one in said.items()]
-            made.append(Done(cell.key, "code", 2.0, 1.0, [], records))
+            made.append(stores.Done(cell.key, "code", 2.0, 1.0, [], records))
     return len(cells)
 
 
