@@ -41,7 +41,6 @@ from unmask.core.threads import torch_threads
 from unmask.cost import flops
 from unmask.cost.clock import device_name
 from unmask.cost.memory import peak
-from unmask.experiments.jobs.training import STEP_PASSES
 from unmask.experiments.paper import figure_1, models
 from unmask.experiments.paper.items import ITEMS
 from unmask.experiments.paper.judge import Size, part
@@ -56,6 +55,7 @@ from unmask.networks.training.recipe import recipe
 from unmask.report import paper
 
 MINUTES = 9.0
+STEP_PASSES = 3.0  # time of a training step in forward passes: one forward, two backward
 SMALL = 4 * 10**9  # bytes of networks of at most 25 million parameters, with their caches
 MOST = 40e9  # bytes of the device that a piece may allocate
 TINY = {"length": 12, "steps": 4, "batch": 2, "preset": "quick", "layers": 2}  # of each cell, in a dry run

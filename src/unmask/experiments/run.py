@@ -19,9 +19,8 @@ from unmask.core.errors import UnmaskError
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
 from unmask.core.shown import Shown
-from unmask.experiments import pool as pools
-from unmask.experiments.cell import SCHEMA, Cell, Rows, Tally, cell_of, cells_of, check, find, merged
-from unmask.experiments.pool import Answer, Block, EngineName, How
+from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
+from unmask.experiments.pool import ENGINES, Answer, Block, EngineName, How
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
 from unmask.experiments.store import Block as Stored
 from unmask.experiments.store import Done, Failed, Planned, Run, Store, Writer, writing
@@ -176,7 +175,7 @@ def _todo(store: Store, cells: Sequence[Cell], fresh: bool) -> list[Cell]:
 
 
 def _checked(how: How) -> How:
-    arguments.word("engine", how.engine, pools.ENGINES)
+    arguments.word("engine", how.engine, ENGINES)
     for name in ("workers", "threads", "attempts"):
         if (value := getattr(how, name)) is not None:
             arguments.whole(name, value, 1, MOST)
@@ -226,19 +225,20 @@ class _Drive:
     def __init__(self, store: Writer, cells: Sequence[Cell], how: How) -> None:
         self.store, self.how, self.code = store, how, code()
         self.cells = {cell.key: cell for cell in cells}
-        self.open: dict[str, set[Rows]] = {}  # unfinished blocks of each unfinished cell
+        self.plan: dict[str, list[Rows]] = {}  # the blocks of each cell
+        self.open: dict[str, set[Rows]] = {}  # the unfinished ones of each unfinished cell
         self.lost = Counter[tuple[str, Rows]]()
         self.ready, self.waiting = deque[Block](), list(cells)
-        self.blocks = sum(len(self._missing(cell)) for cell in cells)
+        self.blocks = sum(len(self._blocks(cell)[1]) for cell in cells)
         self._wake()
 
-    def _missing(self, cell: Cell) -> list[Rows]:
-        return cell.blocks(self._there(cell))[1] if find(cell.job).merges else [(0, 0)]
-
-    def _there(self, cell: Cell) -> dict[Rows, Tally]:
+    def _there(self, cell: Cell) -> dict[Rows, Stored]:
         """The finished blocks; all sums of a cell are of one version of the code."""
         blocks = self.store.blocks.get(cell.stem, {}).items()
-        return {rows: block.tally for rows, block in blocks if block.code == self.code}
+        return {rows: block for rows, block in blocks if block.code == self.code}
+
+    def _blocks(self, cell: Cell) -> tuple[list[Rows], list[Rows]]:
+        return cell.blocks(self._there(cell)) if find(cell.job).merges else ([], [(0, 0)])
 
     def _wake(self) -> None:
         """Queue the cells whose needs are done; fail those whose needs have failed."""
@@ -255,45 +255,40 @@ class _Drive:
                 return True
             if needed.key not in self.store.done:
                 return False
-        missing = self._missing(cell)
-        self.open[cell.key] = set(missing)
-        self.ready.extend(self._block(cell, rows) for rows in missing)
+        used, missing = self._blocks(cell)
+        self.plan[cell.key], self.open[cell.key] = sorted([*used, *missing]), set(missing)
+        whole, needs = len(used) + len(missing) == 1, tuple(other.stem for other in cell.needs)
+        self.ready += [Block(cell.key, cell.stem, cell.job, cell.values, rows, whole, needs) for rows in missing]
         if not missing:
             self.ready.append(self._last(cell))
         return True
 
-    def _block(self, cell: Cell, rows: Rows) -> Block:
-        whole = not find(cell.job).merges or rows == (cell.values["first_row"], cell.values["rows"])
-        needed = tuple(other.stem for other in cell.needs)
-        return Block(cell.key, cell.stem, cell.job, cell.values, rows, whole, needed)
-
     def _last(self, cell: Cell) -> Block:
         """The sum of all blocks, whose records are missing: a worker makes them, as the job may be untrusted code."""
         there = self._there(cell)
-        tally = merged([there[rows] for rows in cell.blocks(there)[0]])
+        tally = merged([there[rows].tally for rows in self.plan[cell.key]])
         self.open[cell.key] = {(0, 0)}
-        return self._block(cell, (0, 0))._replace(whole=True, tally=tally)
+        return Block(cell.key, cell.stem, cell.job, cell.values, tally=tally)
 
     def run(self, label: str) -> None:
         """Measure the cells; after a KeyboardInterrupt the unfinished cells remain to be measured."""
         if not self.ready:
             return
-        self.pool = pools.ENGINES[self.how.engine](self.store.files.absolute(), self.how)
-        what = f"{self.store.directory} has the finished cells; the same command continues there"
-        stopped = KeyboardInterrupt(what)
+        pool = ENGINES[self.how.engine](self.store.files.absolute(), self.how)
+        stopped = KeyboardInterrupt(f"{self.store.directory} has the finished cells; the same command continues there")
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
             try:
-                while self.ready or self.pool.busy:
-                    while self.ready and self.pool.busy < self.pool.most and not interrupts:
-                        self.pool.start(self.ready.popleft())
-                    if not self.pool.busy:
+                while self.ready or pool.busy:
+                    while self.ready and pool.busy < pool.most and not interrupts:
+                        pool.start(self.ready.popleft())
+                    if not pool.busy:
                         raise stopped
-                    self.store.tell(self.pool.busy)
-                    for block, answer in self.pool.wait(WAIT):
+                    self.store.tell(pool.busy)
+                    for block, answer in pool.wait(WAIT):
                         advance(int(block.tally is None and not answer.lost))
                         self._settle(block, answer)
             finally:
-                self.pool.stop()
+                pool.stop()
 
     def _settle(self, block: Block, answer: Answer) -> None:
         """Write an answer. A block of a lost process is measured again; a failed one fails its cell."""
@@ -312,21 +307,19 @@ class _Drive:
             self._finish(block, answer)
 
     def _finish(self, block: Block, answer: Answer) -> None:
-        cell, stored = self.cells[block.key], []
+        cell, seconds = self.cells[block.key], answer.seconds
         if answer.tally is not None and block.tally is None:
-            stored.append(Stored(block.stem, *block.rows, self.code, answer.seconds, answer.tally))
+            self.store.append(Stored(block.stem, *block.rows, self.code, seconds, answer.tally))
         self.open[block.key].discard(block.rows)
-        if answer.records is None:
-            self.store.append(*stored)
-            if not self.open[block.key]:
-                self.ready.appendleft(self._last(cell))
-            return
-        del self.open[block.key]
-        used = [block.rows] if block.tally is None else cell.blocks(self._there(cell))[0]
-        blocks = self.store.blocks.get(cell.stem, {})
-        seconds = answer.seconds + (0.0 if block.tally is None else sum(blocks[rows].seconds for rows in used))
-        self.store.append(*stored, Done(block.key, self.code, time.time(), seconds, used, answer.records))
-        self._wake()
+        if answer.records is not None:
+            if block.tally is not None:
+                there = self._there(cell)
+                seconds += sum(there[rows].seconds for rows in self.plan[block.key])
+            self.store.append(Done(block.key, self.code, time.time(), seconds, self.plan[block.key], answer.records))
+            del self.open[block.key]
+            self._wake()
+        elif not self.open[block.key]:
+            self.ready.appendleft(self._last(cell))
 
 
 @contextmanager
