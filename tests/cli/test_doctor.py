@@ -55,7 +55,7 @@ def test_what_is_broken_stops_nothing(run, monkeypatch):
     assert ran.result["machine"]["devices"].startswith("unknown: ModuleNotFoundError")
     assert ran.result["caches"]["kernels"].startswith("nowhere")
     assert ran.result["sandbox"] == "unknown: UnmaskError: no sandbox works here: none"
-    assert ran.result["extras"]["parquet"].startswith("not installed: pip install 'unmask[parquet]'")
+    assert ran.result["extras"]["cluster"].startswith("not installed: pip install 'unmask[cluster]'")
 
 
 def test_the_table(run, monkeypatch):

@@ -284,7 +284,9 @@ class _Drive:
                     if not pool.busy:
                         raise stopped
                     self.store.tell(pool.busy)
-                    for block, answer in pool.wait(WAIT):
+                    answers = pool.wait(WAIT)
+                    progress.rename(label)  # a training in this process gives the bar its own
+                    for block, answer in answers:
                         advance(int(block.tally is None and not answer.lost))
                         self._settle(block, answer)
             finally:
