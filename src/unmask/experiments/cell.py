@@ -7,7 +7,7 @@ returns records, one number each. These attributes of a job are functions of any
     records   of a tally and parameters -> records. Such a job merges: it measures the rows first_row .. first_row +
               rows - 1 and returns a tally of whole numbers, which add up exactly whatever the blocks are
     size      (rows of a block, rows that stay together, as those of one prompt)
-    needs     the cells that come first, each a mapping with its job; their directories are place.needed
+    needs     the cells that come first, each a mapping with its job; place.needed: their directories
     check     raises an error if the cell cannot be measured
     about     fields of each record, such as the digest of a language
     lasts     True if results stay valid when the code changes, as a trained network
@@ -63,13 +63,13 @@ class Jobs(Registry[Any]):
 
     def find(self, name: str) -> Callable[..., Any]:
         if name in INDEX:
-            found: Callable[..., Any] = getattr(import_module(f"{PLACE}.{INDEX[name]}"), name)
-            return found
+            function: Callable[..., Any] = getattr(import_module(f"{PLACE}.{INDEX[name]}"), name)
+            return function
         if ":" not in name and name not in self.names():
             raise unknown("job", name, self.names())
-        if not inspect.isfunction(found := super().find(name)):
-            raise UnmaskError(f"job {name!r} is no function. Expected a function of a cell's parameters. Write one")
-        return found
+        if not inspect.isfunction(maker := super().find(name)):
+            raise UnmaskError(f"job {name!r} is not a function. Expected a function of a cell's parameters. Write one")
+        return maker
 
     def names(self) -> list[str]:
         return [*sorted(INDEX), *super().names()]
@@ -86,7 +86,7 @@ JOBS = Jobs("job", "unmask.jobs", returns=(list, dict))
 
 @dataclass(frozen=True)
 class Place:
-    """Directories of a cell: its own, and those of the cells that it needs. They are no parameters."""
+    """Directories of a cell: its own, and those of the cells that it needs. It is not a parameter."""
 
     own: Path
     needed: tuple[Path, ...] = ()
@@ -106,15 +106,15 @@ class Job:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """The parameters of its cells, with their defaults."""
-        found = dict[str, Any]()
+        defaults = dict[str, Any]()
         for name, kind in _kinds(self.run).items():
             default = inspect.signature(self.run).parameters[name].default
             if kind is None:
-                found[name] = default
+                defaults[name] = default
             elif kind is not Place:
                 every = inspect.signature(kind).parameters
-                found |= {part: getattr(default, part, own.default) for part, own in every.items()}
-        return found
+                defaults |= {part: getattr(default, part, own.default) for part, own in every.items()}
+        return defaults
 
     @property
     def merges(self) -> bool:
@@ -156,7 +156,7 @@ def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) -> Any:
-    """A function of the values of a cell, and of what else is given."""
+    """A function of the values of a cell, and of other values."""
     arguments = dict[str, Any]()
     for name, kind in _kinds(function).items():
         if name in given or kind is None:

@@ -1,6 +1,6 @@
 """Where blocks are measured: in this process, in processes of this machine, or as tasks of Ray.
 
-A worker is a process with a pipe of its own, since a common one would block all workers once one is killed while it
+Each worker is a process with its own pipe, since a common one would block all workers once one is killed while it
 holds the lock. It leads a session with its children. A guard process in it kills the session once the worker or the
 driver is gone, also if these are stopped.
 """
@@ -121,7 +121,7 @@ def measure(block: Block, files: Path) -> tuple[list[dict[str, Any]] | None, Tal
 
 
 def _decoded(result: Any, schema: Any, where: str) -> Any:
-    """A result as the store gives it back. What JSON cannot represent is an error of the job."""
+    """A result as the store gives it back. A result that JSON cannot represent is an error of the job."""
     text = json.dumps(result, allow_nan=False)
     if len(text) > LARGEST:
         raise UnmaskError(f"its numbers take {size(len(text))}; expected at most {size(LARGEST)}. Write them to a file")

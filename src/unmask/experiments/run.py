@@ -164,8 +164,6 @@ def _todo(store: Store, cells: Sequence[Cell], fresh: bool) -> list[Cell]:
     """The cells that are to be measured: those of other code versions only if fresh, and no lasting ones that exist."""
 
     def settled(cell: Cell) -> bool:
-        if cell.key not in store.cells:
-            return False
         if (failed := store.failed.get(cell.key)) is not None:
             return not fresh or failed.code == code()
         done = store.done.get(cell.key)

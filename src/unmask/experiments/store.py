@@ -4,8 +4,8 @@
     lock           held by the process that writes, with its number
     files/STEM     files of cells          workers.log     output of jobs
 
-A kill or a full disk can cut only the last line. Readers skip what is no JSON, and need no lock; the next writer begins
-a new line. So a store needs no repair: a cell without its line is measured again.
+A kill or a full disk can cut only the last line. Readers skip a line that is not JSON, and need no lock; the next
+writer begins a new line. So a store needs no repair: a cell without its line is measured again.
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ class Done(msgspec.Struct, tag="done"):
 
 
 class Failed(msgspec.Struct, tag="failed"):
+    """The error of a cell."""
+
     key: Key
     code: str
     attempts: Count
@@ -163,10 +165,10 @@ class Store:
                 self.failed.pop(line.key, None)
             case Block():
                 self.blocks.setdefault(line.stem, {})[line.first, line.rows] = line
-            case Done():
+            case Done() if line.key in self.cells:
                 self.done[line.key] = line
                 self.failed.pop(line.key, None)
-            case Failed():
+            case Failed() if line.key in self.cells:
                 self.failed[line.key] = line
                 self.done.pop(line.key, None)
 
@@ -189,9 +191,9 @@ class Store:
 
     def records(self, key: str) -> list[Record]:
         """The records of a finished cell."""
-        found = self.done[key].records
-        fit(found, list[CommonFields], f"{cut(str(self.directory / FILE))}, records of cell {key}")
-        return found
+        records = self.done[key].records
+        fit(records, list[CommonFields], f"{cut(str(self.directory / FILE))}, records of cell {key}")
+        return records
 
     def rows(self, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
         """One dict for each record: fields of its cell, its own, code digest, seconds and key of the cell."""

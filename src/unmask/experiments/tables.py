@@ -1,4 +1,4 @@
-"""What a store says: its status, its records as a table, and the differences of two stores."""
+"""The status of a store, its records as a table, and the differences of two stores."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, code
 from unmask.experiments.cell import Cell, Record, canonical
@@ -66,7 +68,8 @@ def seconds(store: Store, cells: Sequence[Cell]) -> float | None:
 
 def _size(values: Mapping[str, Any]) -> int:
     """The generated tokens of a cell, to which its time is about proportional."""
-    return (values.get("rows") or 1) * (values.get("length") or 1)
+    sizes = (values.get("rows"), values.get("length"))
+    return prod(size for size in sizes if isinstance(size, int) and 0 < size <= arguments.MOST_ROWS)
 
 
 def columns(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -104,8 +104,8 @@ def _check(
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     how, items, filler = How(**vars(answering)), items_of(task, data, digest), _filler(model, loading)
     if filler is not None:
-        asked = TASKS.make(task)
-        filler.canvas(asked, items[0], asked.length if how.length is None else how.length)
+        known = TASKS.make(task)
+        filler.canvas(known, items[0], known.length if how.length is None else how.length)
     for name, card in ((None if filler else model, loading.card), (causal_model, None)):
         directory, named = (None, None) if name is None else here(name, card)
         if directory is not None:
@@ -157,8 +157,8 @@ def evaluation(
         with progress.silent():  # the rows exclude its warm-up
             how, named = How(**vars(answering)), vars(loading) | {"model": model, "causal_model": causal_model}
             write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)
-        asked = [items[row // each] for row in numbers], [row % each for row in numbers]
-        samples = write(*asked, first_row, seed)
+        rows_of_items = [items[row // each] for row in numbers], [row % each for row in numbers]
+        samples = write(*rows_of_items, first_row, seed)
     written = [one for one in samples if one.reason != sample.TOO_LONG]
     tally = counts("too_long", torch.tensor([one.reason == sample.TOO_LONG for one in samples]))
     numbered = {

@@ -1,4 +1,4 @@
-"""The parameters that jobs share, as frozen dataclasses, and what is made of them: a language, prompts, a tally.
+"""The parameters that jobs share, as frozen dataclasses: a language and its prompts, sampling; tallies and records.
 
 A language file or a network is part of a cell by its contents (`digest`), which are compared again at measurement.
 Languages, networks and curves are read once per process.
