@@ -156,13 +156,13 @@ def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) -> Any:
-    """A function of the values of a cell, and of other values."""
-    arguments = dict[str, Any]()
+    """A function of the values of a cell, and of other values; defaults stand for parameters that a cell lacks."""
+    every = {**values, **given}
+    arguments = {name: every[name] for name, kind in _kinds(function).items() if kind is None and name in every}
     for name, kind in _kinds(function).items():
-        if name in given or kind is None:
-            arguments[name] = given[name] if name in given else values[name]
-        else:
-            arguments[name] = kind(**{one.name: values[one.name] for one in fields(kind)})
+        if kind is not None:
+            own = {one.name: values[one.name] for one in fields(kind) if one.name in values}
+            arguments[name] = given[name] if name in given else kind(**own)
     return function(**arguments)
 
 

@@ -18,13 +18,12 @@ import socket
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import msgspec
 
-from unmask.core.errors import UnmaskError, cut, plain
+from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import make_directory
 from unmask.core.memory import size
 from unmask.core.reading import check_file, fit
@@ -111,16 +110,11 @@ class Holder(msgspec.Struct):
 
     pid: int = 0
     host: str = ""
-    since: float = 0.0
+    since: str = ""
     running: int = 0  # blocks
 
     def __str__(self) -> str:
-        if not self.pid:
-            return "another process"
-        with suppress(ValueError, OverflowError, OSError):
-            since = datetime.fromtimestamp(self.since).isoformat(" ", "seconds")
-            return f"process {self.pid} on {plain(self.host[:255])} since {since}"
-        return f"process {self.pid}"
+        return f"process {self.pid} on {cut(self.host)} since {cut(self.since)}" if self.pid else "another process"
 
 
 Line = Run | Planned | Block | Done | Failed
@@ -210,7 +204,7 @@ class Writer(Store):
 
     def __init__(self, directory: str | Path, file: IO[bytes], lock: IO[bytes]) -> None:
         super().__init__(directory)
-        self.file, self.lock, self.since, self.synced = file, lock, time.time(), 0.0
+        self.file, self.lock, self.since, self.synced = file, lock, time.strftime("%Y-%m-%d %H:%M:%S"), 0.0
         self.killed = _holder(lock) if os.fstat(lock.fileno()).st_size else None  # the last process, if it was
         self.tell(0)
 

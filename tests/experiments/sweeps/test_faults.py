@@ -217,11 +217,11 @@ def test_the_second_driver_is_refused_and_a_killed_one_is_noticed(bench: Bench, 
 
 def test_a_lock_without_a_readable_name_is_a_lock(bench: Bench):
     bench.sweep({"jobs": [SQUARE], "grid": {"x": [1]}})
-    for content in (b'{"pid": "x"}', b'{"pid": 3}', b"\xff\xfe", b"[" * 4096, b'{"pid": 1, "host": 1, "since": 1e300}'):
+    for content in (b'{"pid": "x"}', b'{"pid": 3}', b"\xff\xfe", b"[" * 4096, b"{}"):
         (bench.store / LOCK).write_bytes(content)
         with open(bench.store / LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            with pytest.raises(UnmaskError, match=r"is in use by (another process|process 3)"):
+            with pytest.raises(UnmaskError, match=r"is in use by (another process|process 3 on  since )"):
                 bench.sweep({"jobs": [SQUARE], "grid": {"x": [2]}})
             assert holder(bench.store)[1]
         assert status(bench.store)["driver"] is None

@@ -15,14 +15,14 @@ import torch
 
 from unmask.diagnosis.gap.choice import check_calls
 from unmask.experiments.cell import Place, Record, job
-from unmask.experiments.jobs.samples import check_samples
 from unmask.experiments.jobs.sources import (
     NONE,
     Amount,
+    Pace,
     Sampling,
     Source,
     about,
-    about_language,
+    check,
     delta,
     generated,
     modelled,
@@ -47,7 +47,7 @@ MEASURES = {
 
 
 def _check_gap(sampling: Sampling, amount: Amount, source: Source, model: str, calls: str | int | None) -> None:
-    check_samples(sampling, amount, source, model)
+    check(source, Pace(sampling.steps, sampling.schedule), amount, sampling.sampler, model)
     check_calls(calls)
 
 
@@ -73,7 +73,7 @@ def _check_learned(student: Student, sampling: Sampling, amount: Amount, calls: 
     check_calls(calls)
 
 
-@job(needs=needs_training, check=_check_learned, about=about_language)
+@job(needs=needs_training, check=_check_learned, about=about)
 def learned_gap(
     student: Student, sampling: Sampling, amount: Amount, place: Place, calls: str | int | None = None
 ) -> list[Record]:

@@ -27,11 +27,7 @@ from unmask.experiments.jobs.sources import (
     Sampling,
     Source,
     about,
-    about_language,
-    check_amount,
-    check_network,
-    check_prompts,
-    check_source,
+    check,
     delta,
     generated,
     modelled,
@@ -44,18 +40,7 @@ if TYPE_CHECKING:
     from unmask.theory.curves import InformationCurve
 
 
-def check_samples(sampling: Sampling, amount: Amount, source: Source, model: str) -> None:
-    from unmask.schedules import deltas
-
-    check_amount(amount, source.length)
-    if model:
-        check_network(model, source.length)
-        deltas(sampling.schedule, sampling.steps)
-    else:
-        check_source(source, sampling, sampling.sampler)
-
-
-@job(records=records_of_samples, check=check_samples, about=about)
+@job(records=records_of_samples, check=check, about=about)
 def samples(
     sampling: Sampling,
     amount: Amount,
@@ -81,12 +66,7 @@ def samples(
     return tally_of(generation, q, prompt)
 
 
-def check_curve(source: Source, pace: Pace, amount: Amount) -> None:
-    check_amount(amount, source.length)
-    check_source(source, pace)
-
-
-@job(check=check_curve, about=about_language)
+@job(check=check, about=about)
 def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100), fixed_size: bool = False) -> list[Record]:
     """Bounds of TER and SER from the NELBO of the N-step sampler."""
     from unmask import metrics
@@ -121,11 +101,10 @@ def curve_of(source: Source, amount: Amount) -> InformationCurve:
 
 def _check_baseline(source: Source, prompt_length: int, prompts: int, seed: int) -> None:
     arguments.whole("prompts", prompts)
-    check_amount(Amount(1, seed, prompt_length), source.length)
-    check_source(source)
+    check(source, Pace(), Amount(1, seed, prompt_length))
 
 
-@job(check=_check_baseline, about=about_language)
+@job(check=_check_baseline, about=about)
 def autoregressive(source: Source, prompt_length: int = 0, prompts: int = 100, seed: int = 0) -> list[Record]:
     """The AR baseline, one model call per token: it samples from q, so only TER(q) is measured.
 
@@ -141,13 +120,7 @@ def autoregressive(source: Source, prompt_length: int = 0, prompts: int = 100, s
     return [record(name, estimate, needed) for name, estimate in estimates.items()]
 
 
-def _check_theory(source: Source, pace: Pace, prompt_length: int) -> None:
-    arguments.length(source.length)
-    check_prompts(prompt_length, source.length)
-    check_source(source, pace)
-
-
-@job(check=_check_theory, about=about_language)
+@job(check=check, about=about)
 def theory(source: Source, pace: Pace, prompt_length: int = 0) -> list[Record]:
     """Exact values from theory; no records if none exist, for example with a prompt."""
     from unmask.core.estimates import exactly

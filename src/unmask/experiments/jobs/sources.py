@@ -102,35 +102,31 @@ def delta(source: Source, pace: Pace | Sampling, steps: int | None = None, fixed
 # Checks before any measurement.
 
 
-def check_source(
-    source: Source, pace: Pace | Sampling | None = None, sampler: str = Sampling.sampler, steps: int = USUAL_STEPS
-) -> None:
-    """Refuse an unknown language, sampler or schedule, and a length that the language does not have."""
+def check(source: Source, pace: Pace, amount: Amount, sampler: str = Sampling.sampler, model: str = "") -> None:
+    """Refuse an unknown language, sampler or schedule, and numbers that are out of range; a cell has some of these."""
     from unmask.generation import fit_of
     from unmask.samplers import SAMPLERS
-    from unmask.schedules import check
+    from unmask.schedules import check, deltas
 
-    arguments.length(source.length)
+    check_amount(amount, arguments.length(source.length))
+    if model:
+        check_network(model, source.length)
+        deltas(pace.schedule, pace.steps)
+        return
     if not source.language:
         raise UnmaskError("there is neither a language nor a model. Expected one. Put it under grid, zip or fixed")
     source.q.check_length(source.length)
-    schedule, steps = ("linear", steps) if pace is None else (pace.schedule, pace.steps)
-    check(schedule, steps, fit_of(SAMPLERS.make(sampler), source.q, source.length))
+    check(pace.schedule, pace.steps, fit_of(SAMPLERS.make(sampler), source.q, source.length))
 
 
 def check_amount(amount: Amount, length: int) -> None:
     from unmask.core.chance import check_seed
 
-    arguments.length(length)
+    left = ", so that at least one token is generated"
     arguments.whole("rows", amount.rows, 1, arguments.MOST_ROWS)
     check_seed(amount.seed)
-    check_prompts(amount.prompt_length, length)
+    arguments.whole("prompt_length", amount.prompt_length, 0, length - 1, left)
     arguments.whole("rows_per_prompt", amount.rows_per_prompt)
-
-
-def check_prompts(prompt_length: int, length: int) -> None:
-    left = ", so that at least one token is generated"
-    arguments.whole("prompt_length", prompt_length, 0, length - 1, left)
 
 
 def check_network(model: str, length: int) -> None:
@@ -147,10 +143,6 @@ def about(source: Source, model: str = "") -> Record:
     from unmask.networks.model.checkpoints import read_language
 
     return {"language_digest": (read_language(model)[0] if model else source.q).source()["digest"]}
-
-
-def about_language(source: Source) -> Record:
-    return {"language_digest": source.q.source()["digest"]}
 
 
 # Read once per process.

@@ -24,10 +24,8 @@ from unmask.experiments.jobs.sources import (
     Pace,
     Sampling,
     Source,
-    about_language,
-    check_amount,
-    check_prompts,
-    check_source,
+    about,
+    check,
     delta,
     generated,
     record,
@@ -48,12 +46,7 @@ def _calls(source: Source, schedule: str, steps: int, prompt_length: int = 0) ->
     return model_calls(delta(source, Pace(steps, schedule)), source.length - prompt_length)
 
 
-def _check_ter(source: Source, amount: Amount, schedule: str) -> None:
-    check_amount(amount, source.length)
-    check_source(source, Pace(schedule=schedule))
-
-
-@job(check=_check_ter, about=about_language)
+@job(check=check, about=about)
 def steps_for_ter(
     source: Source, amount: Amount = Amount(rows=100), schedule: str = "linear", excess: float = 0.01
 ) -> list[Record]:
@@ -80,13 +73,12 @@ class Counted(NamedTuple):
     pairs: Bigrams | None
 
 
-def _check_ser(source: Source, amount: Amount, schedule: str, sampler: str, most: int) -> None:
+def _check_ser(source: Source, pace: Pace, amount: Amount, sampler: str, most: int) -> None:
     arguments.steps(most, "most")
-    check_amount(amount, source.length)
-    check_source(source, Pace(schedule=schedule), sampler)
+    check(source, pace, amount, sampler)
 
 
-@job(check=_check_ser, about=about_language)
+@job(check=_check_ser, about=about)
 def steps_for_ser(
     source: Source,
     amount: Amount = Amount(rows=500),
@@ -161,13 +153,7 @@ def described(steps: Estimate, at: Counted) -> list[Record]:
     return [record(name, estimate, at.model_calls) for name, estimate in estimates.items()]
 
 
-def _check_prediction(source: Source, schedule: str, prompt_length: int) -> None:
-    arguments.length(source.length)
-    check_prompts(prompt_length, source.length)
-    check_source(source, Pace(schedule=schedule))
-
-
-@job(check=_check_prediction, about=about_language)
+@job(check=check, about=about)
 def prediction(
     source: Source, schedule: str = "linear", prompt_length: int = 0, least: int = 8, most: int = 2048
 ) -> list[Record]:

@@ -25,7 +25,7 @@ from unmask.experiments.jobs.sources import (
     USUAL_STEPS,
     Amount,
     Sampling,
-    about_language,
+    about,
     check_amount,
     generated,
     ground_truth,
@@ -108,7 +108,7 @@ def _check(student: Student, teaching: Teaching, noise: Noise) -> None:
         raise UnmaskError(f"the sequences of {student.language} vary in length. {expected}")
 
 
-@job(check=_check_training, about=about_language, lasts=True)
+@job(check=_check_training, about=about, lasts=True)
 def training(student: Student, teaching: Teaching, place: Place) -> list[Record]:
     """Validation loss of a network, which is trained from the start or resumed.
 
@@ -117,7 +117,7 @@ def training(student: Student, teaching: Teaching, place: Place) -> list[Record]
     return _trained(student, teaching, place.own, "mask")
 
 
-@job(check=_check_uniform, about=about_language, lasts=True)
+@job(check=_check_uniform, about=about, lasts=True)
 def uniform_training(student: Student, teaching: Teaching, place: Place) -> list[Record]:
     """The same for a network of uniform noise, with its level as an input."""
     return _trained(student, teaching, place.own, "uniform")
@@ -189,7 +189,7 @@ def network_of(sampler: str, place: Place, device: str) -> Network:
     return Network(own.get("mdm"), own.get("ar"))
 
 
-@job(records=records_of_samples, needs=needs_training, check=check_learned, about=about_language)
+@job(records=records_of_samples, needs=needs_training, check=check_learned, about=about)
 def learned(student: Student, sampling: Sampling, amount: Amount, place: Place, first_row: int = 0) -> Tally:
     """SER, generative perplexity and model calls of rows from trained networks.
 
@@ -217,7 +217,7 @@ def _check_clock(student: Student, kind: str, batch: int) -> None:
     whole("batch", batch, 1, MOST_BATCH)
 
 
-@job(check=_check_clock, about=about_language)
+@job(check=_check_clock, about=about)
 def clock(student: Student, kind: str = "mdm", batch: int = 16) -> list[Record]:
     """Milliseconds of a batch, as in `unmask model time`: one model call of an MDM, or one token of an AR model.
 
