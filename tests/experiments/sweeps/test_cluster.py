@@ -22,7 +22,7 @@ from unmask.experiments.tables import compare
 
 HARVEST = "tests.experiments.sweeps.trivial:harvest"
 SPOILED = "tests.experiments.sweeps.trivial:spoiled"
-LIMIT = 1.0  # seconds, which the other cells must keep on a busy machine too
+LIMIT = 5.0  # seconds, which the other cells must keep on a busy machine too
 FIGURE = Path(__file__).parents[3] / "recipes" / "figure-1-exact.yaml"
 
 
@@ -45,9 +45,9 @@ class Ray(ModuleType):
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
 
-    def __init__(self) -> None:
+    def __init__(self, gpus: int = 0) -> None:
         super().__init__("ray")
-        self.gpus, self.options, self.ended = 0, [], False
+        self.gpus, self.options, self.ended = gpus, [], False
 
     def is_initialized(self) -> bool:
         return False
@@ -84,48 +84,6 @@ class Ray(ModuleType):
 
     def shutdown(self) -> None:
         self.ended = True
-
-
-@pytest.fixture
-def ray(monkeypatch):
-    made = Ray()
-    monkeypatch.setitem(sys.modules, "ray", made)
-    return made
-
-
-def test_tasks_measure_the_same(ray, bench: Bench, undisturbed):
-    recipe = {"jobs": [SQUARE, HARVEST], "grid": {"x": [1, 2, 3], "factor": [1, 10]}}
-    expected = undisturbed(recipe)
-    bench.sweep(recipe, engine="ray", workers=None)
-    assert bench.records() == expected
-    assert ray.ended
-    assert all(how == {"num_cpus": 1, "max_retries": 0, "num_gpus": 0} for how in ray.options)
-
-
-@pytest.mark.parametrize(
-    ("how", "words", "attempts"),
-    [("raise", "three is not a number", 1), ("kill", "its process was killed", 2), ("hang", "more than the limit", 1)],
-)
-def test_a_bad_task_stops_no_other(ray, bench: Bench, how, words, attempts):
-    recipe = {"jobs": [SPOILED], "grid": {"x": list(range(12))}, "fixed": {"how": how}}
-    state = bench.sweep(recipe, engine="ray", limit=LIMIT if how == "hang" else None, attempts=2).status()
-    assert (state["done"], state["failed"]) == (11, 1)
-    assert words in state["failures"][0]["error"]
-    assert state["failures"][0]["attempts"] == attempts
-
-
-def test_a_gpu_is_asked_for_where_there_is_one(ray, bench: Bench):
-    recipe = {"jobs": ["tests.experiments.sweeps.trivial:on_device"], "fixed": {"device": "cuda"}}
-    with pytest.raises(UnmaskError, match="the cluster has no GPU"):
-        bench.sweep(recipe, engine="ray")
-    ray.gpus = 1
-    bench.sweep(recipe, engine="ray")
-    assert ray.options[-1]["num_gpus"] == 1
-
-
-def test_a_cluster_that_does_not_answer(ray, bench: Bench):
-    with pytest.raises(UnmaskError, match="there is no Ray cluster at 'nowhere': no answer"):
-        bench.sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, engine="ray", address="nowhere")
 
 
 @pytest.fixture(scope="session")  # Ray reads the token once in a process, so a process has one cluster
@@ -165,14 +123,32 @@ def listening(port: int, patience: float = 120.0) -> None:
     pytest.fail("the cluster did not start in time")
 
 
+@pytest.fixture(params=["double", "ray"])
+def engine(request, monkeypatch):
+    """The double, or a cluster of Ray where that is installed."""
+    if request.param == "ray":
+        return {"engine": "ray", "address": request.getfixturevalue("cluster")}
+    monkeypatch.setitem(sys.modules, "ray", Ray())
+    return {"engine": "ray"}
+
+
 @pytest.mark.filterwarnings("ignore")  # those of Ray itself
-def test_a_cluster_and_this_machine_agree_to_the_bit(cluster, tmp_path):
+def test_tasks_and_this_machine_agree_to_the_bit(engine, tmp_path):
     changes = {"steps": [8, 64], "rows": 150, "length": 2050, "language": ["paper-2gram", "interval-5"]}
     recipe = read_recipe(FIGURE, changes | {"jobs": ["samples", "ter_upper(rows=3)"]})
-    sweep(recipe, store=tmp_path / "there", engine="ray", address=cluster)
+    sweep(recipe, store=tmp_path / "there", **engine)
     sweep(recipe, store=tmp_path / "here", workers=1)
     found = compare(tmp_path / "here", tmp_path / "there")
     assert (found.equal, found.both) == (True, 8)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_cells_find_what_others_have_left(engine, bench: Bench, undisturbed, monkeypatch):
+    recipe = {"jobs": [SQUARE, HARVEST], "grid": {"x": [1, 2, 3], "factor": [1, 10]}}
+    expected = undisturbed(recipe)
+    monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
+    bench.sweep(recipe, **engine)
+    assert bench.records() == expected
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -180,27 +156,28 @@ def test_a_cluster_and_this_machine_agree_to_the_bit(cluster, tmp_path):
     ("how", "said", "attempts"),
     [("raise", "three is not a number", 1), ("kill", "its process was killed", 2), ("hang", "more than the limit", 1)],
 )
-def test_a_bad_cell_stops_no_other(cluster, bench: Bench, how, said, attempts):
+def test_a_bad_cell_stops_no_other(engine, bench: Bench, how, said, attempts):
     recipe = {"jobs": [SPOILED], "grid": {"x": list(range(6))}, "fixed": {"how": how}}
-    limit = 10.0 if how == "hang" else None
-    state = bench.sweep(recipe, engine="ray", address=cluster, limit=limit, attempts=2).status()
+    state = bench.sweep(recipe, limit=LIMIT if how == "hang" else None, attempts=2, **engine).status()
     assert (state["done"], state["failed"]) == (5, 1)
     assert said in state["failures"][0]["error"]
     assert state["failures"][0]["attempts"] == attempts
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_cells_find_what_others_have_left(cluster, bench: Bench, undisturbed, monkeypatch):
-    recipe = {"jobs": ["tests.experiments.sweeps.trivial:harvest"], "grid": {"x": [1, 2], "factor": [1, 10]}}
-    expected = undisturbed(recipe)
-    monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
-    bench.sweep(recipe, engine="ray", address=cluster)
-    assert bench.records() == expected
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_gpu_that_nobody_has_is_not_waited_for(cluster, bench: Bench):
+def test_a_gpu_that_nobody_has_is_not_waited_for(engine, bench: Bench):
     recipe = {"jobs": ["tests.experiments.sweeps.trivial:on_device"], "fixed": {"device": "cuda"}}
     with pytest.raises(UnmaskError, match="the cluster has no GPU"):
-        bench.sweep(recipe, engine="ray", address=cluster)
-    assert bench.sweep(recipe | {"fixed": {"device": "cpu"}}, engine="ray", address=cluster).rows()[0]["value"] == 1
+        bench.sweep(recipe, **engine)
+    assert bench.sweep(recipe | {"fixed": {"device": "cpu"}}, **engine).rows()[0]["value"] == 1
+
+
+def test_tasks_ask_for_processors_and_a_gpu(bench: Bench, monkeypatch):
+    made = Ray(gpus=1)
+    monkeypatch.setitem(sys.modules, "ray", made)
+    recipe = {"jobs": ["tests.experiments.sweeps.trivial:on_device"], "grid": {"device": ["cpu", "cuda"]}}
+    bench.sweep(recipe, engine="ray", threads=3)
+    assert made.options == [{"num_cpus": 3, "max_retries": 0, "num_gpus": gpus} for gpus in (0, 1)]
+    assert made.ended
+    with pytest.raises(UnmaskError, match="there is no Ray cluster at 'nowhere': no answer"):
+        bench.sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, engine="ray", address="nowhere")

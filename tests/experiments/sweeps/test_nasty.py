@@ -12,8 +12,6 @@ from tests.experiments.sweeps.conftest import Bench
 from tests.experiments.sweeps.test_faults import gone
 from unmask.core.errors import UnmaskError
 from unmask.experiments import tables
-from unmask.experiments.cell import cells_of, check
-from unmask.experiments.recipe import from_dict
 from unmask.experiments.store import records
 
 XS = {"x": [1, 2, 3, 4, 5]}
@@ -136,23 +134,3 @@ def test_what_is_asked_while_a_sweep_is_planned(bench: Bench, how, said):
     with pytest.raises(UnmaskError) as error:
         bench.sweep(recipe, workers=None, engine="here")
     assert said in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("fixed", "said"),
-    [
-        ({"seed": 2**70}, r"seed is|the seed is"),
-        ({"seed": -1}, r"seed is"),
-        ({"first_row": -1}, "first_row is -1; expected"),
-        ({"first_row": 2**63 - 2}, "first_row is"),
-        ({"rows": 10**12}, "rows is 1000000000000; expected"),
-        ({"length": 2**20, "rows": 10**9}, "are more than 100000 blocks"),
-        ({"model": "nowhere"}, "nowhere"),
-        ({"steps": 0}, "steps"),
-        ({"sampler": "ancestral(x=1)"}, "no options"),
-    ],
-)
-def test_what_the_run_would_refuse_the_plan_does(fixed, said):
-    content = {"name": "r", "jobs": ["samples"], "fixed": {"language": "interval-5", "length": 8, "rows": 4} | fixed}
-    with pytest.raises(UnmaskError, match=said):
-        check(cells_of(from_dict(content)))

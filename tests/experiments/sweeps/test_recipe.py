@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ SPOILED = "tests.experiments.sweeps.trivial:spoiled"
 HARVEST = "tests.experiments.sweeps.trivial:harvest"
 RECIPES = sorted((Path(__file__).parents[3] / "recipes").glob("*.yaml"))
 GRID = {"name": "g", "jobs": [SQUARE], "grid": {"x": [1, 2, 3]}, "seeds": 2}
+OF = {"jobs": ["samples"]}
 
 
 def xs(recipe):
@@ -48,10 +50,6 @@ def test_a_dotted_key_is_an_option_of_a_spec():
     content = {"jobs": ["samples"], "fixed": {"language": "interval-5", "sampler": "blocks(block_length=5)"}}
     (cell,) = cells_of(from_dict(content | {"grid": {"sampler.inner": ["strided"]}}, "s"))
     assert cell.spec["sampler"] == "blocks(inner='strided', block_length=5)"
-    with pytest.raises(UnmaskError, match="unknown option of language 'paper-2gram': 'sed'"):
-        check(cells_of(from_dict({"jobs": ["theory"], "fixed": {"language": "paper-2gram", "language.sed": 1}}, "u")))
-    with pytest.raises(UnmaskError, match=r"unknown parameter: 'langage\.seed'"):
-        cells_of(from_dict({"jobs": ["theory"], "fixed": {"language": "paper-2gram", "langage.seed": 1}}, "u"))
 
 
 def test_a_cell_is_there_once():
@@ -120,57 +118,45 @@ def test_blocks_are_what_is_left():
     ("content", "expected"),
     [
         (GRID | {"girds": {}}, "a recipe: unknown key 'girds'; did you mean grid"),
-        (GRID | {"grid": {"x": 3}}, "grid.x is 3; expected a list"),
         (GRID | {"grid": {"x": []}}, "with a length >= 1"),
-        (
-            GRID | {"grid": {"x": [{"a": 1}]}},
-            "grid.x[0] is {'a': 1}; expected true or false, a whole number, a number, a text or null",
-        ),
+        (GRID | {"grid": {"x": [{"a": 1}]}}, "grid.x[0] is {'a': 1}; expected true or false, a whole number"),
         (GRID | {"fixed": {"x": 1}}, "x is set more than once"),
         (GRID | {"zip": {"a": [1], "b": [1, 2]}}, "a has 1, b has 2"),
         (GRID | {"rows": 0}, "rows is 0"),
-        (GRID | {"rows": "many"}, "rows is 'many'; expected a whole number"),
-        (GRID | {"seeds": 0}, "seeds is 0"),
         (GRID | {"seeds": []}, "seeds is []; expected a list"),
         (GRID | {"jobs": []}, "no jobs"),
         (GRID | {"name": "../up"}, "expected letters, digits"),
         (GRID | {"grid": {"seed": [1]}, "seeds": 2}, "seed is set more than once"),
         ([], "a recipe is a mapping"),
-    ],
-)
-def test_recipes_that_are_refused(content, expected):
-    with pytest.raises(UnmaskError, match=expected.replace("(", "\\(").replace("[", "\\[").replace(".", "\\.")):
-        from_dict(content, "r")
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
+        ({"parts": []}, "parts is []; expected a list"),
+        ({"parts": [{"jobs": [SQUARE], "gird": {}}]}, "unknown key of parts[0]: 'gird'; did you mean grid"),
+        ({"parts": [{"jobs": [SQUARE], "name": "x"}]}, "unknown key of parts[0]: 'name'"),
+        ({"parts": [{"grid": {"x": [1]}}]}, "no jobs"),
+        ({"fixed": {"x": 1}, "parts": [{"jobs": [SQUARE], "grid": {"x": [2]}}]}, "x is set more than once"),
         ({"jobs": ["sampls"]}, "unknown job 'sampls'; did you mean samples"),
         ({"jobs": ["samples"], "fixed": {"lenght": 3}}, "did you mean length"),
         ({"jobs": ["samples(colour=3)"]}, "unknown parameter of job 'samples': 'colour'"),
         ({"jobs": [SQUARE]}, "needs x"),
-        ({"jobs": ["samples"], "fixed": {"length": "long"}}, "length of job 'samples' is 'long'"),
-        ({"jobs": ["samples"], "fixed": {"steps": True}}, "expected a whole number"),
+        ({"jobs": ["theory"], "fixed": {"language": "paper-2gram", "langage.seed": 1}}, "parameter: 'langage.seed'"),
+        (OF | {"fixed": {"length": "long"}}, "length of job 'samples' is 'long'"),
+        (OF | {"fixed": {"steps": True}}, "expected a whole number"),
+        (OF, "neither a language nor a model"),
+        (OF | {"fixed": {"language": "interval5"}}, "'interval5'; did you mean interval-5"),
+        (OF | {"fixed": {"language": "paper-2gram", "language.sed": 1}}, "unknown option of language 'paper-2gram'"),
+        (OF | {"fixed": {"language": "interval-5", "sampler": "ancestrl"}}, "did you mean ancestral"),
+        (OF | {"fixed": {"language": "interval-5", "schedule": "lineer"}}, "did you mean linear"),
+        (OF | {"fixed": {"language": "interval-5", "steps": 0}}, "steps is 0"),
+        (OF | {"fixed": {"language": "interval-5", "seed": -1}}, "seed is"),
+        (OF | {"fixed": {"language": "interval-5", "first_row": 2**63 - 2}}, "first_row is"),
+        (OF | {"fixed": {"language": "interval-5", "rows": 10**12}}, "rows is 1000000000000"),
+        (OF | {"fixed": {"language": "interval-5", "length": 2**20, "rows": 10**9}}, "more than 100000 blocks"),
+        (OF | {"fixed": {"model": "nowhere"}}, "nowhere"),
+        (OF | {"fixed": {"language": "interval-5", "prompt_length": 512}}, "prompt_length is 512; expected 0 to 511"),
     ],
 )
-def test_cells_that_are_refused(content, expected):
-    with pytest.raises(UnmaskError, match=expected.replace("(", "\\(")):
-        cells_of(from_dict(content, "r"))
-
-
-@pytest.mark.parametrize(
-    ("fixed", "expected"),
-    [
-        ({}, "neither a language nor a model"),
-        ({"language": "paper-2grm"}, "did you mean"),
-        ({"language": "interval-5", "sampler": "ancestrl"}, "did you mean ancestral"),
-        ({"language": "interval-5", "steps": 0}, "0"),
-    ],
-)
-def test_checked_before_anything_is_measured(fixed, expected):
-    with pytest.raises(UnmaskError, match=expected):
-        check(cells_of(from_dict({"jobs": ["samples"], "fixed": fixed}, "r")))
+def test_mistakes_are_found_before_anything_is_measured(content, expected):
+    with pytest.raises(UnmaskError, match=re.escape(expected)):
+        check(cells_of(from_dict(content, "r")))
 
 
 def test_changes():
@@ -229,23 +215,6 @@ def test_a_change_is_for_the_parts_that_know_the_name():
     assert [cell.spec["x"] for cell in cells_of(recipe.with_changes({"x": 5}))] == [5, 5, 5]
     everywhere = cells_of(recipe.with_changes({"bad": 1}))  # which none has named
     assert [cell.spec.get("bad") for cell in everywhere] == [None] * 4 + [1]
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ({"parts": []}, r"parts is \[\]; expected a list"),
-        ({"parts": {"jobs": ["samples"]}}, "parts is {'jobs'.*; expected a list"),
-        ({"parts": [{"jobs": [SQUARE], "gird": {}}]}, r"unknown key of parts\[0\]: 'gird'; did you mean grid"),
-        ({"parts": [{"jobs": [SQUARE], "name": "x"}]}, r"unknown key of parts\[0\]: 'name'"),
-        ({"parts": [{"grid": {"x": [1]}}]}, "no jobs"),
-        ({"fixed": {"x": 1}, "parts": [{"jobs": [SQUARE], "fixed": {"x": 2}}]}, "x is set more than once"),
-        ({"fixed": {"x": 1}, "parts": [{"jobs": [SQUARE], "grid": {"x": [2]}}]}, "x is set more than once"),
-    ],
-)
-def test_parts_that_are_refused(content, expected):
-    with pytest.raises(UnmaskError, match=expected):
-        from_dict(content, "r")
 
 
 def test_what_a_cell_needs_stands_before_it():

@@ -11,7 +11,6 @@ import torch
 
 from tests.experiments.sweeps.conftest import by_name, measured
 from unmask import generate, languages, metrics, networks, score, sweep, theory
-from unmask.core.errors import UnmaskError
 from unmask.core.estimates import mean as usual_mean
 from unmask.core.estimates import share
 from unmask.experiments import cell as module
@@ -20,7 +19,7 @@ from unmask.experiments.board.cells import measure as board_measure
 from unmask.experiments.board.families import family
 from unmask.experiments.board.standings import of_point
 from unmask.experiments.cell import Place as Directories
-from unmask.experiments.cell import call, cell_of, check, find, merged
+from unmask.experiments.cell import call, cell_of, find, merged
 from unmask.experiments.jobs import tallies
 from unmask.experiments.jobs.sources import Amount, records_of_samples, tally_of
 from unmask.experiments.pool import Block, attempt
@@ -186,19 +185,6 @@ def test_bounds_and_the_baseline_continue_prompts():
     assert ar["ter"]["value"] == metrics.ter_autoregressive(language, 10, drawn).value
     assert ar["ter"]["model_calls"] == 8.0
     assert records("theory", prompt_length=2, language="paper-2gram(seed=2)", length=10) == {}
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"prompt_length": 24}, "prompt_length is 24; expected 0 to 23, so that at least one token is"),
-        ({"prompt_length": 2, "rows_per_prompt": 0}, "rows_per_prompt is 0; expected at least 1"),
-        ({"schedule": "lineer"}, "lineer"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_the_work(more, message):
-    with pytest.raises(UnmaskError, match=message):
-        check([cell_of({"job": "samples"} | CELL | more)])
 
 
 def test_a_yardstick_is_one_entry(monkeypatch):

@@ -144,17 +144,6 @@ def test_records_of_a_job_are_read_without_it(place):
     assert not (place / "was-imported").exists()
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "near"),
-    [("schedule", "lineer", "linear"), ("sampler", "ancestrl", "ancestral"), ("language", "interval5", "interval-5")],
-)
-@pytest.mark.parametrize("job", ["samples", "steps_for_ser"])
-def test_a_misspelt_name_is_refused_before_work_starts(field, value, near, job):
-    fixed = {"language": "interval-5", "length": 8} | {field: value}
-    with pytest.raises(UnmaskError, match=f"'{value}'; did you mean {near}"):
-        check(cells_of(from_dict({"name": "r", "jobs": [job], "fixed": fixed, "rows": 4})))
-
-
 def test_the_two_variances_are_told_apart():
     """Languages and lucks are crossed, and each cell is of one of both."""
     content = {"name": "r", "jobs": ["samples", "theory"], "fixed": {"language": "paper-2gram"}, "rows": 4}
