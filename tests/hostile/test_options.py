@@ -38,7 +38,6 @@ BASE = {
     "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
     "show model": "mdlm-owt",
     "model check": "net",
-    "chat": "--model net --length 4",
     "eval run": "--model net --task sudoku --limit 1 --length 4 --store f",
     "eval check": "store",
     "eval show": "store",
@@ -110,8 +109,7 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-# whose words are another program's, what opens a port first (tests/serve), and what tries a jail (tests/cli)
-ELSEWHERE = ("eval lm-eval", "serve", "doctor")
+ELSEWHERE = ("eval lm-eval", "doctor")  # whose words are another program's, and what reads the machine (tests/cli)
 ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 

@@ -389,11 +389,11 @@ def _print(evaluation: Evaluation) -> None:
 
 
 def _show_wrong(label: str, group: Group) -> None:
-    from unmask.cli.chat import printable
+    from unmask.core.errors import plain
 
     print(f"{label}: {', '.join(f'{why}: {count}' for why, count in group.reasons.items())}")
     for sample in [sample for sample in group.samples if sample.why][:SHOWN]:
-        text = " ".join(printable(sample.text).split())
+        text = plain(" ".join(sample.text.split()))
         print(f"  {sample.item}: {sample.why}; answer {sample.answer!r:.80}; ..{text[-160:]}")
     print()
 
