@@ -42,11 +42,9 @@ BASE = {
     "eval check": "store",
     "eval show": "store",
     "eval compare": "store store",
-    "eval export": "store --format lm-eval --out f",
     "parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
     "parallel read": "wino.csv --thresholds 80",
-    "parallel compare": "samples_x.jsonl --first default --second default",
-    "parallel export": "samples_x.jsonl --out f",
+    "parallel compare": "items.jsonl --first items --second items",
     "board frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
     "model judge": "text",
     "gap": "--language interval-5 --length 8 --rows 5 --steps 4",
@@ -76,12 +74,12 @@ BASE = {
     "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
-EMPTY = ("theory list", "paper list", "parallel aup")
+EMPTY = ("theory list", "paper list")
 BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
 BASE |= {"show task": "sudoku", "list": "samplers"}
 PAPER = '{"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1, '
 PAPER += '"items": ["tables-rebuttal"], "records": []}'
-LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
+LEFT = ("compiled", "open")  # which start others: compiler, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {
     "paper.json": PAPER,
@@ -90,7 +88,7 @@ FILES |= {
     "l.json": '{"kind": "interval", "width": 3}',
 }
 FILES |= {"wino.csv": "task,tps,accuracy\navg,1.0,86\navg,6.0,78\n"}
-FILES |= {"samples_x.jsonl": '{"doc_id": 0, "score": 1.0, "nfe": 4, "tokens_per_step": 8.0, "output_length": 9}\n'}
+FILES |= {"items.jsonl": '{"item": 0, "right": 1.0, "calls": 4, "canvas": 32, "written": 9}\n'}
 RANKED = {"language": "l", "length": 8, "measure": "accuracy_under_parallelism"}
 RANKED = [RANKED | {"sampler": name, "value": 0.5 - at, "low": 0, "high": 1} for at, name in enumerate("abc")]
 FILES |= {"board.json": json.dumps({"records": RANKED})}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -125,9 +126,10 @@ def _plain(name: str, cell: str) -> Any:
     if name not in ("right", "calls", "canvas", "written"):
         return cell
     try:
-        return float(cell)
+        number = float(cell)
     except ValueError:
         return cell
+    return int(number) if number.is_integer() else number if isfinite(number) else cell
 
 
 def _outcome(line: Line, file: Path) -> Outcome:
