@@ -94,10 +94,10 @@ def ideal(model: str) -> Ideal | None:
     _, options = parse("model", model)
     if set(options) - {"tokens"}:
         raise UnmaskError(f"model {model!r} has wrong options; expected {NAME}(tokens=..)")
-    made = Ideal(**options)
-    if not isinstance(made.tokens, str):
-        arguments.refuse("tokens", made.tokens, f"{', '.join(PATTERNS)}, or an open model")
-    return made
+    exact = Ideal(**options)
+    if not isinstance(exact.tokens, str):
+        arguments.refuse("tokens", exact.tokens, f"{', '.join(PATTERNS)}, or an open model")
+    return exact
 
 
 @lru_cache(maxsize=2048)  # the items of a few tasks: each setting needs them again

@@ -62,6 +62,6 @@ def of_items(speeds: Tensor, scores: Tensor, best: float) -> Aup:
 def _area(ordered: Sequence[Pair], best: float) -> float:
     """The area of the points that are not dropped."""
     least = ordered[0][1] - TOLERANCE
-    kept = [(r, y, y * min(1.0, math.exp(-STEEPNESS * (1 - y / best)))) for r, y in ordered if y >= least]
-    steps = sum((r - before) * (own + other) / 2 for (before, _, other), (r, _, own) in pairwise(kept))
-    return kept[0][0] * kept[0][1] + steps
+    pairs = [(r, y, y * min(1.0, math.exp(-STEEPNESS * (1 - y / best)))) for r, y in ordered if y >= least]
+    steps = sum((r - before) * (own + other) / 2 for (before, _, other), (r, _, own) in pairwise(pairs))
+    return pairs[0][0] * pairs[0][1] + steps

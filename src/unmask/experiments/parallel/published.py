@@ -83,32 +83,32 @@ def read(paths: Sequence[str | Path]) -> Published:
         path = Path(given)
         if not path.exists():
             raise UnmaskError(f"cannot read {cut(str(path))}: it does not exist; expected {LAYOUTS}")
-        found = _read(path)
-        if not (found.outcomes or found.points or found.claims):
+        results = _read(path)
+        if not (results.outcomes or results.points or results.claims):
             raise UnmaskError(f"there are no results in {cut(str(path))}; expected {LAYOUTS}")
-        everything.outcomes += found.outcomes
-        everything.points += found.points
-        everything.claims += found.claims
+        everything.outcomes += results.outcomes
+        everything.points += results.points
+        everything.claims += results.claims
     return everything
 
 
 def _read(path: Path) -> Published:
     if (path / records.RECORDS).exists() or path.name == records.RECORDS:
         return Published(of_samples(records.read(path)))
-    found = Published()
+    results = Published()
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
     for file in files:
         if file.suffix == ".jsonl":
-            found.outcomes += [_outcome(line, file) for _, line in read_lines(file, Line)]
+            results.outcomes += [_outcome(line, file) for _, line in read_lines(file, Line)]
         elif file.suffix == ".csv":
             rows = list(csv.reader(read_text(file).splitlines()))
             if rows[:1] == [COLUMNS]:
-                found.points += _points(rows[1:], file)
+                results.points += _points(rows[1:], file)
             else:
-                found.outcomes += [_outcome(line, file) for line in _lines(rows, file)]
+                results.outcomes += [_outcome(line, file) for line in _lines(rows, file)]
         elif file.suffix == ".json" and file.parent.name == LEADERBOARD:
-            found.claims += _claims(file)
-    return found
+            results.claims += _claims(file)
+    return results
 
 
 def _lines(rows: Sequence[list[str]], file: Path) -> Iterator[Line]:
