@@ -107,7 +107,7 @@ def run(
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
-        unmask eval --model llada-8b-base --task gsm8k --until-decided 0.02
+        unmask eval run --model llada-8b-base --task gsm8k --until-decided 0.02
         unmask eval --endpoint http://127.0.0.1:30000 --task gsm8k \\
             --send temperature=0 stream=true --concurrency 1 8
 
