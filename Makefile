@@ -5,14 +5,16 @@ PYTEST_ARGS ?= -n 3 --dist worksteal
 LONG ?= 0/1
 BENCH_ARGS ?=
 GPU_ARGS ?=
+PAPER_ARGS ?= document
 BIN := .venv/bin
 
 unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts compiles all sources again
 
-.PHONY: help demo test test-extras test-long lint docs bench gpu results clean
+.PHONY: help demo paper test test-extras test-long lint docs bench gpu results clean
 
 help:
 	@echo "make demo    reproduce the main result as a web page: demo/index.html"
+	@echo "make paper   check the paper's claims by results/, write docs/reproduction.md (PAPER_ARGS='measure lemmas')"
 	@echo "make test    lint, types and tests (PYTEST_ARGS='-n 4 -k name' to choose; by default three processes)"
 	@echo "make test-extras  install the extras, then run exactly the tests that 'make test' skipped without them"
 	@echo "make test-long    the tests that 'make test' leaves out for their time (LONG=3/10: part 3 of 10)"
@@ -26,6 +28,9 @@ help:
 
 demo: .venv/.installed
 	$(BIN)/unmask demo --out demo
+
+paper: .venv/.installed
+	$(BIN)/python -m reproduction $(PAPER_ARGS)
 
 test: lint
 	$(BIN)/pytest $(PYTEST_ARGS)
@@ -54,8 +59,8 @@ gpu: .venv/.installed
 	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
 
 clean:
-	rm -rf .venv demo dist site benchmarks/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv demo dist site paper-quick paper-full benchmarks/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks reproduction -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -3,9 +3,9 @@
     python -m benchmarks.remake          about half an hour on two cores; after an interruption it goes on where it was
     python -m benchmarks.remake --list   the steps, with the hours of each
 
-Each step is a command of `unmask`, in a directory that belongs to the digest of the code that numbers depend on. A file
-says in `origin` the digest of all code and of that code, the commit, the machine and the date. It is written as soon as
-its last step is done.
+Each step is a command of `unmask` or of reproduction/, in a directory that belongs to the digest of the code that
+numbers depend on. A file says in `origin` the digest of all code and of that code, the commit, the machine and the
+date. It is written as soon as its last step is done.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ NUMBERS = (  # what the numbers of results/ depend on; not the command line, the
     "theory",
     "experiments/jobs",
     "experiments/board",
-    "experiments/paper",
 )
+BESIDE_SOURCE = ("reproduction/jobs.py", "reproduction/appendix.py")
 FEW = "--quick --rows 64 --seeds 1"
 LEARNT = (
     "ancestral fixed-size strided dyadic left-to-right blocks low-confidence top-probability margin entropy threshold"
@@ -67,12 +67,13 @@ BOARDS = ("ideal", "on-2gram", "on-hmm")
 
 
 class Step(NamedTuple):
-    """A command of `unmask`, the hours that it takes on two cores, and whether its output is kept as JSON."""
+    """A command of a module, the hours that it takes on two cores, and whether its output is kept as JSON."""
 
     name: str
     words: str
     hours: float
     shown: bool = False
+    module: str = "unmask"
 
 
 STEPS = (
@@ -95,7 +96,7 @@ STEPS = (
     Step("on-2gram", f"board run --model 2gram --samplers {LEARNT} {AGAIN} {FEW} --out on-2gram", 0.03),
     Step("on-hmm", f"board run --model hmm --samplers {LEARNT} {AGAIN} {FEW} --out on-hmm", 0.03),
     Step("ranks", "board ranks ideal/board.json on-2gram/board.json on-hmm/board.json --out ranks", 0.003),
-    Step("paper-quick", "paper run --quick --out paper-quick", 0.07),
+    Step("paper-quick", "measure --out paper-quick", 0.07, module="reproduction"),
 )
 
 
@@ -107,6 +108,8 @@ def numbers(package: Path = SOURCE) -> str:
         path = package / place
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             whole.update(f"{file.relative_to(package)}\0{_bare(ast.parse(file.read_text()))}\0".encode())
+    for name in BESIDE_SOURCE:
+        whole.update(f"{name}\0{_bare(ast.parse((ROOT / name).read_text()))}\0".encode())
     return whole.hexdigest()[:16]
 
 
@@ -131,12 +134,14 @@ def stale(made: dict[str, Any]) -> str | None:
     return f"made by the numbers' code {theirs or 'unknown'}, and this is {numbers()}; run `make results`"
 
 
-def _unmask(step: Step, here: Path) -> None:
-    command = [sys.executable, "-m", "unmask", *step.words.split(" ")]
+def _run(step: Step, here: Path) -> None:
+    command = [sys.executable, "-m", step.module, *step.words.split(" ")]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": paths}  # reproduction/ is not installed
     if not step.shown:
-        subprocess.run(command, cwd=here, check=True)
+        subprocess.run(command, cwd=here, check=True, env=environment)
         return
-    ran = subprocess.run(command, cwd=here, check=True, stdout=subprocess.PIPE, text=True)
+    ran = subprocess.run(command, cwd=here, check=True, env=environment, stdout=subprocess.PIPE, text=True)
     (here / f"{step.name}.json").write_text(ran.stdout.splitlines()[-1])
 
 
@@ -231,7 +236,7 @@ def check_clean() -> str:
 
 
 def listed(steps: Iterable[Step]) -> str:
-    return "\n".join(f"{step.hours:5.2f} h  {step.name}: unmask {step.words}" for step in steps)
+    return "\n".join(f"{step.hours:5.2f} h  {step.name}: {step.module} {step.words}" for step in steps)
 
 
 def main() -> None:
@@ -246,8 +251,8 @@ def main() -> None:
     minutes = 60 * sum(step.hours for step in left)
     print(f"{len(STEPS) - len(left)} of {len(STEPS)} steps are done; about {minutes:.0f} min are left")
     for step in left:
-        print(f"{step.name}, about {60 * step.hours:.2g} min: unmask {step.words}", flush=True)
-        _unmask(step, here)
+        print(f"{step.name}, about {60 * step.hours:.2g} min: {step.module} {step.words}", flush=True)
+        _run(step, here)
         keep(step, here, commit)
         (here / f"{step.name}.done").touch()
     print(f"{len(FILES)} files are made; compare the documents with them: make test PYTEST_ARGS='tests/documents'")

@@ -26,7 +26,6 @@ SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
 SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare", "export")]
 SUBCOMMANDS += [f"parallel {name}" for name in ("run", "read", "compare", "aup", "export")]
 SUBCOMMANDS += [f"board {name}" for name in ("run", "compare", "ranks")]
-SUBCOMMANDS += [f"paper {name}" for name in ("run", "list", "report")]
 SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
 CALLABLE = [name for name in COMMANDS if not any(other.startswith(f"{name} ") for other in SUBCOMMANDS)] + SUBCOMMANDS
 

@@ -60,13 +60,7 @@ BASE = {
     "plan": "--language interval-5 --length 8 --target 0.1",
     "model time": "--preset quick --lengths 8 --batch 1 --steps 2 --repeats 1",
     "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
-    "paper figure-1": "--quick --set rows=5 steps=2 training_steps=1 --out f",
-    "paper figure-2": "--quick --set rows=5 steps=2 training_steps=1 --out f",
-    "paper gap": "--quick --set rows=5 steps=2 training_steps=1 --out f",
-    "paper growth": "--quick --set rows=5 length=8 most=2 steps=2 --out f",
-    "paper run": "tables-rebuttal --out p",
-    "paper report": "--records paper.json --markdown r.md",
-    "paper reasoning": "--quick --set rows=5 steps=2 training_steps=1 --out f",
+    "figure": "growth --quick --set rows=5 length=8 most=2 steps=2 --out f",
     "model learning": "net --rows 5 --contexts 3 --steps 2",
     "sweep run": "tiny.yaml --store st --dry-run",
     "sweep status": "store",
@@ -77,15 +71,12 @@ BASE = {
     "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
-EMPTY = ("theory list", "paper list", "parallel aup")
+EMPTY = ("theory list", "parallel aup")
 BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
 BASE |= {"show task": "sudoku", "list": "samplers"}
-PAPER = '{"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1, '
-PAPER += '"items": ["tables-rebuttal"], "records": []}'
 LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {
-    "paper.json": PAPER,
     "loop": link_to_itself,
     "directory": directory,
     "l.json": '{"kind": "interval", "width": 3}',
