@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -51,7 +50,7 @@ NUMBERS = (  # what the numbers of results/ depend on; not the command line, the
     "experiments/jobs",
     "experiments/board",
 )
-BESIDE_SOURCE = ("reproduction/jobs.py", "reproduction/appendix.py")
+JOBS = ("reproduction/jobs.py", "reproduction/appendix.py")
 FEW = "--quick --rows 64 --seeds 1"
 LEARNT = (
     "ancestral fixed-size strided dyadic left-to-right blocks low-confidence top-probability margin entropy threshold"
@@ -95,7 +94,6 @@ STEPS = (
     ),
     Step("on-2gram", f"board run --model 2gram --samplers {LEARNT} {AGAIN} {FEW} --out on-2gram", 0.03),
     Step("on-hmm", f"board run --model hmm --samplers {LEARNT} {AGAIN} {FEW} --out on-hmm", 0.03),
-    Step("ranks", "board ranks ideal/board.json on-2gram/board.json on-hmm/board.json --out ranks", 0.003),
     Step("paper-quick", "measure --out paper-quick", 0.07, module="reproduction"),
 )
 
@@ -108,7 +106,7 @@ def numbers(package: Path = SOURCE) -> str:
         path = package / place
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             whole.update(f"{file.relative_to(package)}\0{_bare(ast.parse(file.read_text()))}\0".encode())
-    for name in BESIDE_SOURCE:
+    for name in JOBS:
         whole.update(f"{name}\0{_bare(ast.parse((ROOT / name).read_text()))}\0".encode())
     return whole.hexdigest()[:16]
 
@@ -177,10 +175,8 @@ FILES: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {  # the last s
     "board-mdlm.json": ("board-mdlm", _file("board-mdlm/board.json")),
     "board.json": ("board", _board("board")),
     "board-networks.json": ("on-hmm", _networks),
-    "ranks.json": ("ranks", _file("ranks/ranks.json")),
     "paper-quick.json": ("paper-quick", _file("paper-quick/paper.json")),
 }
-BESIDE = {"board-quick.csv": "board-quick/board.csv", "board-quick.svg": "board-quick/board.svg"}
 
 
 def lines(made: dict[str, Any]) -> str:
@@ -265,9 +261,6 @@ def keep(step: Step, here: Path, commit: str) -> None:
             made = make(here)
             with atomic(RESULTS / name) as file:
                 file.write(lines({"origin": made.pop("origin", origin()) | told(commit)} | made).encode())
-    for name, source in BESIDE.items():
-        if name.startswith(f"{step.name}."):
-            shutil.copyfile(here / source, RESULTS / name)
     found = {name: json.loads((RESULTS / name).read_text())["origin"] for name in FILES if (RESULTS / name).exists()}
     with atomic(RESULTS / "README.md") as file:
         file.write(readme(found).encode())

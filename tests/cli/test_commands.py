@@ -25,7 +25,7 @@ SUBCOMMANDS += ["model check"]
 SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
 SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare", "export")]
 SUBCOMMANDS += [f"parallel {name}" for name in ("run", "read", "compare", "aup", "export")]
-SUBCOMMANDS += [f"board {name}" for name in ("run", "compare", "ranks")]
+SUBCOMMANDS += [f"board {name}" for name in ("run", "compare")]
 SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
 CALLABLE = [name for name in COMMANDS if not any(other.startswith(f"{name} ") for other in SUBCOMMANDS)] + SUBCOMMANDS
 

@@ -32,7 +32,6 @@ BASE = {
     "show language": "paper-2gram --length 8 --rows 5",
     "language fit": "text --out o.json --order 2",
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --seeds 1 --out b",
-    "board ranks": "board.json board.json",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
     "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
@@ -83,9 +82,6 @@ FILES |= {
 }
 FILES |= {"wino.csv": "task,tps,accuracy\navg,1.0,86\navg,6.0,78\n"}
 FILES |= {"samples_x.jsonl": '{"doc_id": 0, "score": 1.0, "nfe": 4, "tokens_per_step": 8.0, "output_length": 9}\n'}
-RANKED = {"language": "l", "length": 8, "measure": "accuracy_under_parallelism"}
-RANKED = [RANKED | {"sampler": name, "value": 0.5 - at, "low": 0, "high": 1} for at, name in enumerate("abc")]
-FILES |= {"board.json": json.dumps({"records": RANKED})}
 TRACE = {"vocabulary": 16, "rows": [{"length": 8, "events": [[1, at, at, 0.5] for at in range(8)]}]}
 FILES |= {"t.json": json.dumps({"format": "unmask-trace", "version": 1} | TRACE)}
 RESULTS = ("st", "store", "b", "p", "d", "f", "n", "net")  # what commands go on with where they were interrupted
