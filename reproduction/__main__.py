@@ -37,19 +37,19 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu", help="device of the networks: cpu or cuda (default: cpu)")
     parser.add_argument("--workers", type=int, help="processes that measure (default: one a core)")
     parser.add_argument("--out", type=Path, help="directory of the measurements (default: paper-quick or paper-full)")
-    asked = parser.parse_args(words)
-    action, *names = asked.names if asked.names[:1] and asked.names[0] in ACTIONS else ["check", *asked.names]
+    options = parser.parse_args(words)
+    action, *names = options.names if options.names[:1] and options.names[0] in ACTIONS else ["check", *options.names]
     try:
         items = chosen(names)
         if action == "list":
             print(listed(items))
             return 0
         if action == "measure":
-            size = Size(asked.full, asked.device)
+            size = Size(options.full, options.device)
             parts = [part for item in items.values() for part in item.cells(size)]
-            sources = [measure(parts, size.name, asked.out or Path(f"paper-{size.name}"), workers=asked.workers)]
+            sources = [measure(parts, size.name, options.out or Path(f"paper-{size.name}"), workers=options.workers)]
         else:
-            sources = [read(path) for path in asked.records]
+            sources = [read(path) for path in options.records]
         if action == "document":
             DOCUMENT.write_text(markdown(findings(items, sources), sources[0]))
             print(DOCUMENT)
@@ -71,9 +71,9 @@ def listed(items: Mapping[str, Item]) -> str:
 
 def checked(items: Mapping[str, Item], sources: list[Measured], whole: bool) -> str:
     """The table of verdicts; whole: also each claim in full."""
-    found = findings(items, sources)
-    claims = [full(*one) for own in found.values() for one in own] if whole else []
-    return "\n\n".join([*claims, table(found)])
+    judged = findings(items, sources)
+    claims = [full(*one) for own in judged.values() for one in own] if whole else []
+    return "\n\n".join([*claims, table(judged)])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is said of the claims: the table of verdicts, the findings in full, and docs/reproduction.md."""
+"""Output for the claims: the table of verdicts, the findings in full, and docs/reproduction.md."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def machine(source: Measured) -> str:
     return str(source.origin.get("device") or source.origin.get("machine") or "this machine")
 
 
-def counts(found: Findings) -> dict[str, Counter[str]]:
+def counts(judged: Findings) -> dict[str, Counter[str]]:
     """For each item, the number of claims with each verdict."""
-    return {name: Counter(finding.verdict for _, finding in own) for name, own in found.items()}
+    return {name: Counter(finding.verdict for _, finding in own) for name, own in judged.items()}
 
 
-def table(found: Findings) -> str:
+def table(judged: Findings) -> str:
     """The counts, for the terminal."""
-    rows = [(name, *(str(own[verdict]) for verdict in VERDICTS)) for name, own in counts(found).items()]
-    rows = [("item", *VERDICTS), *rows, ("all", *(str(n) for n in totals(found).values()))]
+    rows = [(name, *(str(own[verdict]) for verdict in VERDICTS)) for name, own in counts(judged).items()]
+    rows = [("item", *VERDICTS), *rows, ("all", *(str(n) for n in totals(judged).values()))]
     return "\n".join(f"{name:20} {agrees:>6} {differs:>7} {untested:>10}" for name, agrees, differs, untested in rows)
 
 
-def totals(found: Findings) -> dict[str, int]:
-    whole = sum(counts(found).values(), Counter[str]())
+def totals(judged: Findings) -> dict[str, int]:
+    whole = sum(counts(judged).values(), Counter[str]())
     return {verdict: whole[verdict] for verdict in VERDICTS}
 
 
@@ -68,17 +68,17 @@ def full(claim: Claim, finding: Finding) -> str:
     return "\n".join([*lines, f"  {finding.why}"])
 
 
-def markdown(found: Findings, source: Measured) -> str:
+def markdown(judged: Findings, source: Measured) -> str:
     """docs/reproduction.md; source: the first records."""
-    whole = totals(found)
-    said = f"{whole['agrees']} agree, {whole['differs']} differ, {whole['not tested']} not tested"
+    whole = totals(judged)
+    text = f"{whole['agrees']} agree, {whole['differs']} differ, {whole['not tested']} not tested"
     lines = ["# The paper, claim by claim", "", *_filled(" ".join(INTRODUCTION.split())), ""]
     lines += _filled(
-        f"**{sum(whole.values())} claims: {said}.** A claim that is not tested needs weights, a GPU or more rows. Size "
+        f"**{sum(whole.values())} claims: {text}.** A claim that is not tested needs weights, a GPU or more rows. Size "
         f"{source.size}: {source.seconds:.0f} seconds of work on {machine(source)}. Made from results/{source.name} by "
         "`python -m reproduction document`."
     )
-    for name, own in found.items():
+    for name, own in judged.items():
         lines += ["", f"## {name}", "", *_filled(f"{ITEMS[name].about}."[:1].upper() + f"{ITEMS[name].about}."[1:]), ""]
         for claim, finding in own:
             lines += _filled(_entry(name, claim, finding), "  ")
@@ -90,9 +90,9 @@ def _entry(item: str, claim: Claim, finding: Finding) -> str:
     theirs = f" ({claim.figure})" if claim.figure else ""
     ours = "; ".join(f"{label}: {number(estimate)}" for label, estimate in finding.ours[:MOST])
     more = f"; {len(finding.ours) - MOST} more" if len(finding.ours) > MOST else ""
-    said = finding.why if finding.verdict != "agrees" or not ours else f"{ours}{more}."
+    text = finding.why if finding.verdict != "agrees" or not ours else f"{ours}{more}."
     name = claim.name.partition(f"{item}.")[2]
-    return f"- `{name}` *{finding.verdict}*. {claim.where}: {claim.words}{theirs} **Here**: {said}"
+    return f"- `{name}` *{finding.verdict}*. {claim.where}: {claim.words}{theirs} **Here**: {text}"
 
 
 def number(estimate: Estimate) -> str:

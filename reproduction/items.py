@@ -53,9 +53,9 @@ def chosen(names: Sequence[str]) -> dict[str, Item]:
         if name not in known:
             near = ", ".join(get_close_matches(name, known)) or ", ".join(ITEMS)
             raise UnmaskError(f"there is no item or claim {name!r}. Expected a name of `list`. Did you mean: {near}?")
-    found = {}
+    items = {}
     for own in ITEMS.values():
         claims = {name: claim for name, claim in own.claims.items() if not names or {own.name, name} & {*names}}
         if claims:
-            found[own.name] = replace(own, claims=claims)
-    return found
+            items[own.name] = replace(own, claims=claims)
+    return items

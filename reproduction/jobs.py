@@ -1,6 +1,6 @@
 """Jobs for the claims of the paper: lemmas, statements of the theory, facts about languages, and costs.
 
-They are functions, as for any job of one's own: a sweep finds them as "reproduction.jobs:lemma".
+They are functions, as your own jobs can be: a sweep finds them as "reproduction.jobs:lemma".
 
 lemma          many small cases of a lemma, by enumeration or in closed form (appendix.py): cases, violations, and
                tightest, the truth closest to its bound, as a fraction of it
@@ -151,9 +151,9 @@ def exactly(value: float, method: str = "exact") -> Estimate:
 
 def share(events: torch.Tensor) -> Estimate:
     """The probability of an event, from Bool (n), with Clopper and Pearson's interval."""
-    found = binomtest(int(events.sum()), len(events))
-    low, high = found.proportion_ci(0.95, "exact")
-    return Estimate(found.statistic, float(low), float(high), len(events), 0.95, "clopper-pearson")
+    test = binomtest(int(events.sum()), len(events))
+    low, high = test.proportion_ci(0.95, "exact")
+    return Estimate(test.statistic, float(low), float(high), len(events), 0.95, "clopper-pearson")
 
 
 def _record(measure: str, estimate: Estimate, calls: float | None = None) -> Record:

@@ -76,14 +76,14 @@ def measure(parts: Iterable[dict[str, Any]], size: str, out: Path, **options: An
     """Measure the cells that OUT/sweep does not contain; write OUT/paper.json. options: of `unmask.sweep`."""
     recipe = {"name": f"paper-{size}", "parts": list(parts)}
     sweep = unmask.sweep(recipe, store=out / "sweep", fresh=True, **options).whole()
-    found = Measured(size, sweep.work, [plain(row) for row in sweep.rows()], {}, "paper.json")
-    about = {"size": found.size, "seconds": found.seconds, "records": found.records}
-    (out / found.name).write_text(json.dumps(about, allow_nan=False))
-    return found
+    measured = Measured(size, sweep.work, [plain(row) for row in sweep.rows()], {}, "paper.json")
+    about = {"size": measured.size, "seconds": measured.seconds, "records": measured.records}
+    (out / measured.name).write_text(json.dumps(about, allow_nan=False))
+    return measured
 
 
 def plain(row: Mapping[str, Any]) -> Record:
     """A row of a sweep as a record: without the fields of a store, and without those that have no value."""
     whole = {name: value for name, value in row.items() if name not in DROPPED}
-    kept = {name: value for name, value in whole.items() if name in FIELDS or (value is not None and value != "")}
-    return kept | {"job": row["job"].removeprefix(JOBS)}
+    filled = {name: value for name, value in whole.items() if name in FIELDS or (value is not None and value != "")}
+    return filled | {"job": row["job"].removeprefix(JOBS)}
