@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from reproduction import jobs, rebuttal
@@ -11,6 +15,7 @@ from unmask.languages import Interval, load
 from unmask.schedules import deltas
 from unmask.theory.listed import STATEMENTS, Case
 
+ROOT = Path(__file__).parents[2]
 PAIRS = "interval(width=2)"  # two neighbours share a bit
 
 
@@ -70,3 +75,17 @@ def test_valid_rounds():
     shared = values(jobs.valid_steps(length=512, steps=512, batch=16))
     assert shared["valid_steps"] == pytest.approx(512, abs=0.01)
     assert records["flop_ratio"] * records["flop_break_even"] == pytest.approx(records["valid_steps"])
+
+
+def test_the_public_api_is_enough():
+    """Names of unmask and of its rooms; the wheel has src/unmask alone, and nothing there imports this."""
+    rooms = {
+        f"unmask.{room}" for room in ("cost", "denoisers", "ideal", "languages", "metrics", "networks", "schedules")
+    }
+    for file in (ROOT / "reproduction").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("unmask"):
+                assert node.module in rooms | {"unmask"} or str(node.module).startswith("unmask.theory"), file.name
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["packages"] == ["src/unmask"]
+    assert not any("reproduction" in file.read_text() for file in (ROOT / "src").rglob("*.py"))
