@@ -31,7 +31,7 @@ from unmask.samplers import fill
 PAGE = of_recipe("figure-1")
 SET = ("steps=[2,8]", "rows=60", "training_steps=6", "length=8", "layers=1")
 SETTINGS = Selection("figure-1-quick", SET, ("paper-2gram",), "cpu")
-COMMAND = "paper figure-1 --quick --languages paper-2gram --device cpu --set layers=1 steps=[2,8] rows=20 length=8"
+COMMAND = "figure figure-1 --quick --languages paper-2gram --device cpu --set layers=1 steps=[2,8] rows=20 length=8"
 COMMAND += " training_steps=2 --out"
 
 

@@ -1,4 +1,4 @@
-"""The page of any results, and the pages of recipes: `unmask demo`, `unmask paper figure-1`, `figure-2`, `reasoning`.
+"""The page of any results, and the pages of recipes: `unmask demo` and `unmask figure`.
 
 The page of a recipe is recipes/NAME.yaml and a saved view, views/NAME.html.
 """

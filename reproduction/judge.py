@@ -3,7 +3,7 @@
 A claim lists the measured values that decide it and a test of them. `Values` compare by their whole intervals: `a <= b`
 is True or False if every interval agrees, and None if an interval contains both answers. None is *not tested*.
 
-    claim("Figure 1", "SER is high at N = 64.", "unmask generate ..",
+    claim("Figure 1", "SER is high at N = 64.",
           shown("SER of {language}, N = 64", "ser", language=["paper-2gram", "sparse-hmm"], steps=64),
           test=lambda ser: ser >= 0.1)
 """
@@ -11,14 +11,12 @@ is True or False if every interval agrees, and None if an interval contains both
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
-from unmask.core.errors import UnmaskError, cut
-from unmask.core.estimates import Estimate
-from unmask.experiments.jobs.catalogue import Record
-from unmask.experiments.paper.records import Absent, Records
+from reproduction.records import JOBS, Absent, Record, Records
+from unmask import Estimate, UnmaskError
 
 Verdict = Literal["agrees", "differs", "not tested"]
 VERDICTS: tuple[Verdict, ...] = ("agrees", "differs", "not tested")
@@ -36,9 +34,6 @@ class Finding:
     verdict: Verdict
     why: str
     ours: tuple[tuple[str, Estimate], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"verdict": self.verdict, "why": self.why, "ours": [{"name": n} | asdict(e) for n, e in self.ours]}
 
 
 class Values:
@@ -133,11 +128,10 @@ def scaled(measure: str, change: Callable[[float, Fields], float]) -> Measure:
 
 @dataclass(frozen=True)
 class Claim:
-    """words: the paper's claim in short. command: measures it. test: takes the values of each line shown."""
+    """words: the paper's claim in short. test: takes the values of each line shown."""
 
     where: str
     words: str
-    command: str
     shown: Sequence[Shown] = ()
     test: Test | None = None  # None: not tested here
     agrees: str = "The measured values agree with it."
@@ -152,8 +146,8 @@ class Claim:
         except Absent as missing:
             return Finding("not tested", f"Not measured yet: {missing}.")
         except (ArithmeticError, ValueError, TypeError, LookupError) as error:
-            reason = cut(f"{type(error).__name__}: {error}")
-            raise UnmaskError(f"{self.name} cannot be judged by these records: {reason}. Measure them again") from error
+            reason = f"{self.name} cannot be judged by these records: {type(error).__name__}: {error}"
+            raise UnmaskError(f"{reason}. Expected those of `measure`. Measure them again") from error
 
     def _judged(self, records: Records) -> Finding:
         measured = [line.measured(records) for line in self.shown]
@@ -165,8 +159,8 @@ class Claim:
         return Finding("agrees", self.agrees, ours) if truth else Finding("differs", self.differs, ours)
 
 
-def claim(where: str, words: str, command: str, *lines: Shown, test: Test | None = None, **texts: str) -> Claim:
-    return Claim(where, words, command, lines, test, **texts)
+def claim(where: str, words: str, *lines: Shown, test: Test | None = None, **texts: str) -> Claim:
+    return Claim(where, words, lines, test, **texts)
 
 
 @dataclass(frozen=True)
@@ -207,6 +201,11 @@ def part(*jobs: str, **axes: Any) -> dict[str, Any]:
     grid = {name: list(value) for name, value in axes.items() if isinstance(value, list | tuple)}
     fixed = {name: value for name, value in axes.items() if name not in grid}
     return {"jobs": list(jobs), "grid": grid, "fixed": fixed} | rows
+
+
+def own(job: str, **axes: Any) -> dict[str, Any]:
+    """A part of a recipe with a job of jobs.py."""
+    return part(f"{JOBS}{job}", **axes)
 
 
 def all_of(*tests: Truth) -> Truth:

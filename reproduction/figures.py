@@ -5,19 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from unmask.experiments.paper.judge import (
-    Shown,
-    Size,
-    Truth,
-    Values,
-    all_of,
-    claim,
-    negated,
-    part,
-    scaled,
-    shown,
-)
-from unmask.experiments.paper.records import Absent, Records
+from reproduction.judge import Shown, Size, Truth, Values, all_of, claim, negated, own, part, scaled, shown
+from reproduction.records import Absent, Records
 
 LENGTHS = (130, 260, 510, 1025, 2050)  # only the size full measures the last one
 LONG = ("paper-2gram", "interval-5")
@@ -62,7 +51,6 @@ LENGTH = {
     "ter": claim(
         "Theorem 4.2; poster, experiments",
         "TER saturates at the same number of steps for every length.",
-        "unmask sweep run recipes/lengths.yaml --store lengths",
         *by_length("a TER within 1%", "steps_for_ter"),
         test=_constant,
         agrees="The number of steps is the same within 10% over an eightfold range of lengths.",
@@ -70,7 +58,6 @@ LENGTH = {
     "saturates": claim(
         "Poster, experiments",
         "TER saturates at about 512 steps.",
-        "unmask plan --language paper-2gram --length 510 --target 0.1",
         *by_length("a TER within 1%", "steps_for_ter"),
         test=lambda chain, interval: (chain <= 512, interval <= 512),
         agrees="It is within 1% of the optimum well before 512 steps.",
@@ -79,7 +66,6 @@ LENGTH = {
     "ser": claim(
         "Theorem 4.4; poster, experiments",
         "The number of steps for a given SER grows with the length.",
-        "unmask sweep run recipes/lengths.yaml --store lengths",
         *by_length("an SER of 1/2", "steps_for_ser"),
         test=_proportional,
         agrees="It grows in proportion to the length.",
@@ -91,7 +77,6 @@ DYADIC = {"language": "paper-2gram", "sampler": "dyadic", "steps": 6}
 STRIDED = {"language": "interval-5", "sampler": "strided", "steps": 5, "length": 510}
 BOUNDED = {"language": "paper-2gram", "sampler": "entropy-bounded(gamma=0.1)"}
 RULED = {"job": "samples", "sampler": RULES, "steps": 64, "length": 512}
-COMPARE = "unmask board --samplers ancestral low-confidence dyadic --languages paper-2gram --lengths 512 --quick"
 
 
 def strategies(size: Size) -> list[dict[str, Any]]:
@@ -108,7 +93,6 @@ STRATEGIES = {
     "confidence": claim(
         "Poster: GSM8K by sampling strategies",
         "Other sampling strategies also produce many incorrect sequences at few steps.",
-        COMPARE,
         shown("SER of the 2-gram, N = 64, {sampler}", "ser", language="paper-2gram", **RULED),
         shown("SER of the HMM, N = 64, {sampler}", "ser", language="sparse-hmm", **RULED),
         test=lambda chain, hmm: (chain >= 0.05, hmm >= 0.05),
@@ -119,7 +103,6 @@ STRATEGIES = {
     "none": claim(
         "Section 4.3, Section 7",
         "An MDM that is as correct as AR needs the same number of model calls.",
-        COMPARE,
         shown("SER of the 2-gram, dyadic order, L = 512", "ser", **DYADIC),
         shown("its model calls", "model_calls", **DYADIC),
         shown("SER of the interval language, strided order, L = 510", "ser", **STRIDED),
@@ -132,7 +115,6 @@ STRATEGIES = {
     "adaptive": claim(
         "Section 1",
         "To avoid errors an MDM must sample only a few tokens per step.",
-        "unmask generate --language paper-2gram --sampler 'entropy-bounded(gamma=0.1)' --rows 400 --out rows.npy",
         shown("SER, entropy-bounded, gamma = 0.1", "ser", **BOUNDED),
         shown("its model calls for 512 tokens", "model_calls", **BOUNDED),
         test=lambda ser, model_calls: (model_calls.value > 512 / 2, ser <= 0.2),
@@ -146,7 +128,6 @@ VALID = {"batch": 1, "length": 512}
 FEW, MANY = (8, 16, 32, 64), (512, 1024, 1536, 2048)
 PER_STEP = scaled("model_calls", lambda value, at: value / at["steps"])
 STEPS_FOR_EACH = scaled("valid_steps", lambda value, at: at["steps"] / value)
-CACHED = "unmask generate --language paper-2gram --length 512 --steps {} --rows 200 --out rows.npy"
 
 
 def cache(size: Size) -> list[dict[str, Any]]:
@@ -154,7 +135,7 @@ def cache(size: Size) -> list[dict[str, Any]]:
     return [
         part("samples", steps=[*FEW, 2048], **where),
         part("samples", sampler="as-published-mdlm", steps=32, **where),
-        part("valid_steps", length=512, steps=[*FEW, *MANY]),
+        own("valid_steps", length=512, steps=[*FEW, *MANY]),
     ]
 
 
@@ -169,7 +150,6 @@ CACHE = {
     "few": claim(
         "Appendix D, case 1",
         "With far fewer steps than positions, cost is nearly linear in the number of steps.",
-        CACHED.format(32),
         shown("model calls / N, N = {steps}", PER_STEP, steps=FEW, **ANCESTRAL),
         test=lambda fraction: fraction >= 0.99,
         agrees="Up to L/8 steps, every step reveals something.",
@@ -177,7 +157,6 @@ CACHE = {
     "many": claim(
         "Appendix D, case 2",
         "With many steps only the valid ones cost time; their number grows with N and is at most N.",
-        CACHED.format(2048),
         shown("model calls per sequence at N = 2048, L = 512, sampled", "model_calls", **ANCESTRAL, steps=2048),
         shown("the same by sum_k 1 - (1 - delta_k)^L, N = {steps}", "valid_steps", steps=MANY, **VALID),
         test=_beyond_length,
@@ -188,7 +167,6 @@ CACHE = {
     "faster": claim(
         "Appendix D",
         "At large numbers of steps the cache makes sampling 3 to 4 times faster.",
-        CACHED.format(1536),
         shown("steps per model call, N = {steps}, L = 512", STEPS_FOR_EACH, steps=MANY, **VALID),
         test=lambda gain: any(3 <= value <= 4 for value in gain.values),
         agrees="The factor is in this range at about N = 3 L. In general it is 1/(1 - e^(-L/N)), which grows with N "
@@ -198,7 +176,6 @@ CACHE = {
     "distribution": claim(
         "Appendix D",
         "The cache leaves the distribution of samples unchanged, so the theorems hold with it.",
-        "unmask generate --language paper-2gram --sampler as-published-mdlm --steps 32 --rows 400 --out rows.npy",
         shown("SER at N = 32, {sampler}, cached", "ser", sampler="as-published-mdlm", steps=32, **SAMPLED),
         shown("SER at N = 32, not cached", "ser", steps=32, **ANCESTRAL),
         test=lambda cached, plain: not cached.apart(plain),

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from unmask.core.errors import UnmaskError
-from unmask.experiments.jobs.claims import Lemma
+from reproduction.jobs import lemma
+from unmask import UnmaskError
 from unmask.theory import correctness, fluency, separators
 
 CHEAP = ("a1", "a2", "a3", "b6", "b10", "b11", "c1", "c5", "c6", "c6-half", "c7", "c9", "b12")
 
 
 def counted(name, cases=40):
-    return {record["measure"]: record["value"] for record in Lemma(lemma=name, cases=cases).measure()}
+    return {record["measure"]: record["value"] for record in lemma(name, cases)}
 
 
 @pytest.mark.parametrize("name", CHEAP)
@@ -63,5 +63,5 @@ def test_other_checks_that_compare_two_ways():
 
 
 def test_unknown_lemma():
-    with pytest.raises(UnmaskError, match="unknown lemma 'b99'"):
-        Lemma(lemma="b99").check()
+    with pytest.raises(UnmaskError, match="there is no lemma 'b99'"):
+        lemma("b99")

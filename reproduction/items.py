@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 
-from unmask.core.errors import unknown
-from unmask.experiments.paper import figure_1, lemmas, rebuttal, reviews
-from unmask.experiments.paper.figures import CACHE, LENGTH, STRATEGIES, cache, lengths, strategies
-from unmask.experiments.paper.judge import Item, Size, item
-from unmask.experiments.paper.models import LEFT, RIGHT, TIMING, sums, text, times
-from unmask.experiments.paper.theorems import CORRECT, ENOUGH, FLUENCY, correct, enough, fluency
-from unmask.experiments.sweeps.recipe import Recipe, from_dict
+from reproduction import figure_1, lemmas, rebuttal, reviews
+from reproduction.figures import CACHE, LENGTH, STRATEGIES, cache, lengths, strategies
+from reproduction.judge import Item, item
+from reproduction.models import LEFT, RIGHT, TIMING, sums, text, times
+from reproduction.theorems import CORRECT, ENOUGH, FLUENCY, correct, enough, fluency
+from unmask import UnmaskError
 
 ITEMS: dict[str, Item] = {
     one.name: one
@@ -45,15 +46,16 @@ ITEMS: dict[str, Item] = {
 }
 
 
-def chosen(names: Sequence[str]) -> list[Item]:
-    """The items with these names, in the order of the paper (default: all)."""
+def chosen(names: Sequence[str]) -> dict[str, Item]:
+    """The items with these names, in the order of the paper (default: all); a claim's name keeps that claim alone."""
+    known = [*ITEMS, *(name for own in ITEMS.values() for name in own.claims)]
     for name in names:
-        if name not in ITEMS:
-            raise unknown("item", name, ITEMS)
-    return [item for name, item in ITEMS.items() if not names or name in names]
-
-
-def recipe(items: Iterable[Item], size: Size) -> Recipe:
-    """One sweep of all cells of the items; a cell of two items is measured once."""
-    parts = [part for item in items for part in item.cells(size)]
-    return from_dict({"name": f"paper-{size.name}", "parts": parts})
+        if name not in known:
+            near = ", ".join(get_close_matches(name, known)) or ", ".join(ITEMS)
+            raise UnmaskError(f"there is no item or claim {name!r}. Expected a name of `list`. Did you mean: {near}?")
+    items = {}
+    for own in ITEMS.values():
+        claims = {name: claim for name, claim in own.claims.items() if not names or {own.name, name} & {*names}}
+        if claims:
+            items[own.name] = replace(own, claims=claims)
+    return items

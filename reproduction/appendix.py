@@ -20,13 +20,11 @@ from torch import Tensor
 
 from unmask.denoisers import Denoiser
 from unmask.ideal import Perturbed
-from unmask.languages import Interval, random_ngram
-from unmask.languages.ngram import NGram
-from unmask.metrics.enumeration import output_distribution, sequences
+from unmask.languages import Interval, NGram, random_ngram
+from unmask.metrics import output_distribution, sequences
 from unmask.schedules import deltas
-from unmask.theory import correctness, fluency, separators
+from unmask.theory import Statement, correctness, fluency, separators
 from unmask.theory.partitions import partitions
-from unmask.theory.statements import Statement
 
 Case = tuple[float, Statement]
 Check = Callable[[int, np.random.Generator], Iterator[Case]]

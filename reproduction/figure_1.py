@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.core.estimates import Estimate
-from unmask.experiments.paper.judge import Fields, Size, claim, part, shown
-from unmask.experiments.paper.records import Absent, Records
+from reproduction.judge import Fields, Size, claim, own, part, shown
+from reproduction.records import Absent, Records
+from unmask import Estimate
 
 NGRAMS = ("paper-2gram", "paper-3gram", "paper-4gram")
 HMM = "sparse-hmm"  # our HMM; the paper's accepts practically every string
@@ -18,7 +18,6 @@ CONFIDENT = {"sampler": "low-confidence", "steps": 64}
 EVERY = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 ERRORS = {"job": "samples", "sampler": "ancestral", "length": 512, "prompt_length": 0}
 LEARNED = "paper-2gram"  # the language of the networks that are trained here
-SAMPLE = "unmask generate --language {} --length 512 --steps {} --rows 2000 --out rows.npy"
 
 
 def network(size: Size) -> dict[str, Any]:
@@ -65,9 +64,9 @@ def cells(size: Size) -> list[dict[str, Any]]:
         part("ter_upper", steps=steps, rows=40, **OPEN_ENDED),
         part("samples", rows=rows, length=512, language=OPEN.format(NGRAMS[0]), **CONFIDENT),
         part("samples", language="paper-hmm", length=512, steps=8, rows=2000),
-        part("support", language=["paper-hmm", HMM], length=512, rows=2000),
+        own("support", language=["paper-hmm", HMM], length=512, rows=2000),
         part("clock", kind=["mdm", "ar"], length=512, batch=16, **clocked),
-        part("valid_steps", length=512, steps=64),
+        own("valid_steps", length=512, steps=64),
         part("learned", steps=[8, 64], **learned),
         part("learned", sampler="autoregressive", **learned),
         part("samples", steps=[8, 64], language=LEARNED, length=learned["length"], rows=rows),
@@ -97,7 +96,6 @@ CLAIMS = {
     "ter": claim(
         "Figure 1, upper; Section 5.2",
         "About 64 steps are enough for the generative perplexity of AR.",
-        SAMPLE.format("'paper-3gram(pruned=False)'", 64),
         shown("generative perplexity / TER of {language}, N = 64", perplexity, language=ALL, **at_steps(64)),
         test=lambda ratio: ratio <= 1.1,
         agrees="Within 10% for every language, with the ideal denoiser and the paper's length of 512.",
@@ -106,7 +104,6 @@ CLAIMS = {
     "converges": claim(
         "Figure 1, upper",
         "With more steps the generative perplexity approaches that of AR.",
-        SAMPLE.format("'paper-3gram(pruned=False)'", 2048),
         shown("{language}, N = 8", perplexity, language=ALL, **at_steps(8)),
         shown("{language}, N = 2048", perplexity, language=ALL, **at_steps(2048)),
         test=lambda few, many: (many <= 1.02, few > many),
@@ -115,7 +112,6 @@ CLAIMS = {
     "name": claim(
         "Section 5.1 and Figure 1: the axis that represents TER",
         "Generative perplexity under the true language measures TER.",
-        "unmask board frontier --language 'paper-2gram(pruned=False)' --steps 64 --length 128",
         shown("generative perplexity / TER(q), {sampler}, N = 8", perplexity, **CHAIN, **at_steps(8)),
         shown(
             "TER(p)/TER(q) by definition, at most, N = 8",
@@ -132,7 +128,6 @@ CLAIMS = {
     "ser-slower": claim(
         "Figure 1, lower; Section 5.2",
         "SER falls more slowly than perplexity: a low SER takes far more steps.",
-        SAMPLE.format("sparse-hmm", 512),
         shown("SER of {language}, N = 64", "ser", language=ALL, steps=64, **ERRORS),
         test=lambda ser: ser >= 0.1,
         agrees="At N = 64 perplexity is near its optimum, but many sequences are impossible.",
@@ -140,7 +135,6 @@ CLAIMS = {
     "gap": claim(
         "Figure 1, lower; Section 5.2",
         "Even at 2048 steps SER stays above that of AR.",
-        SAMPLE.format("paper-4gram", 2048),
         shown("SER of {language}, N = 2048", "ser", language=ALL, steps=2048, **ERRORS),
         test=lambda ser: ser > 0,
         agrees="The ideal denoiser has this gap too: 512 positions draw from 2048 steps, so some steps reveal two.",
@@ -149,7 +143,6 @@ CLAIMS = {
     "ar-zero": claim(
         "Figure 1, lower; Section 5.2",
         "AR has an SER of zero.",
-        "unmask paper figure-1 --device cuda --out figure-1",
         shown("SER of the ideal AR", 0.0),
         shown("SER of a trained AR model", "ser", sampler="autoregressive", **LEARNED_BY),
         test=lambda ideal, ar: True if ar.value == 0 else False if ar.record["preset"] == "paper" else None,
@@ -161,7 +154,6 @@ CLAIMS = {
     "learned": claim(
         "Section 5.1",
         "Trained MDMs and AR models reach the optimal perplexity on validation sets.",
-        "unmask paper run figure-1",
         shown("loss above the entropy in percent, {kind}", "excess_percent", kind=["mdm", "ar"], **TRAINING),
         test=lambda excess: excess <= 0.5,
         agrees="The loss is within half a percent of the entropy. The size quick trains small networks.",
@@ -171,7 +163,6 @@ CLAIMS = {
     "assumption": claim(
         "Assumption 4.1, Theorem 4.4",
         "A well-trained MDM has a small error in every context; Theorem 4.4 assumes less than 1/128 nats per token.",
-        "unmask paper run figure-1",
         shown("mean learning error of the MDM in nats per token", _nats, kind="mdm", **TRAINING),
         test=lambda nats: nats <= 1 / 128,
         agrees="The mean over contexts is well below it. The assumption is about every context, which a mean cannot "
@@ -181,7 +172,6 @@ CLAIMS = {
     "whose-fault": claim(
         "Section 5.2",
         "At few steps the errors come from parallel sampling.",
-        "unmask paper figure-1 --quick --languages paper-2gram --out figure-1",
         shown("SER, ideal denoiser, N = {steps}, L = {length}", "ser", steps=[8, 64], **IDEAL_TWIN),
         shown("SER, trained MDM, N = {steps}", "ser", steps=[8, 64], sampler="ancestral", **LEARNED_BY),
         test=lambda ideal, trained: ideal[8].value >= 0.5 * trained[8].value,
@@ -191,7 +181,6 @@ CLAIMS = {
     "hmm": claim(
         "Table 1, HMM",
         "The HMM of Table 1, pruned at 0.003, has impossible strings, so SER can be measured on it.",
-        "unmask show language paper-hmm --length 512",
         shown("SER of the printed HMM, N = 8", "ser", job="samples", language="paper-hmm", steps=8),
         shown("fraction of random strings that {language} accepts", "possible", language=["paper-hmm", HMM]),
         test=lambda ser, accepted: accepted["paper-hmm"] < 0.99,
@@ -203,7 +192,6 @@ CLAIMS = {
     "speed": claim(
         "Figure 1 and Section 5.2; Appendix E.2",
         "64 steps are 1.57 times as fast as AR (RTX 4090, batch 16, L = 512).",
-        "unmask model time --preset paper --lengths 512 --batch 16 --steps 64 --device cuda",
         shown("time of AR / time of 64 steps, here", _gain, **CLOCK),
         shown("milliseconds of an MDM model call, here", "milliseconds", kind="mdm", **CLOCK),
         test=lambda gain, evaluation: gain > 1 if evaluation.on_gpu else None,

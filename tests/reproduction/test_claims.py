@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
-from importlib import import_module
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from unmask.cli.main import COMMANDS
-from unmask.cli.parser import options_of, takes_all
-from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate
-from unmask.experiments.paper import theorems
-from unmask.experiments.paper.items import ITEMS, chosen, recipe
-from unmask.experiments.paper.judge import VERDICTS, Size, Values, all_of, claim, part, shown
-from unmask.experiments.paper.records import Absent, Records, compact
-from unmask.experiments.paper.reproduction import read
+from reproduction import __main__ as program
+from reproduction import figures, judge, rebuttal, theorems
+from reproduction.document import findings, markdown
+from reproduction.items import ITEMS
+from reproduction.judge import VERDICTS, Size, Values, all_of, claim, part, shown
+from reproduction.records import Absent, Records, plain, read
+from unmask import Estimate, UnmaskError
 from unmask.experiments.sweeps.cells import cells_of
-from unmask.samplers import SAMPLERS
+from unmask.experiments.sweeps.recipe import from_dict
 from unmask.theory import correctness, fluency
 
-RECORDS = Path(__file__).parents[3] / "results/paper-quick.json"
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "results/paper-quick.json"
 CLAIMS = {name: claim for item in ITEMS.values() for name, claim in item.claims.items()}
 
 
@@ -43,7 +42,7 @@ def test_an_interval_that_contains_both_answers_decides_nothing(value, most, lea
     assert (one <= 0.5, one >= 0.5, one < 0.5, one > 0.5) == (most, least, most, least)
     verdict = {True: "agrees", False: "differs", None: "not tested"}
     row = ROW | {"value": value, "low": value - 0.01, "high": value + 0.01}
-    half = claim("", "", "", shown("SER", "ser", steps=64), test=lambda ser: ser <= 0.5)
+    half = claim("", "", shown("SER", "ser", steps=64), test=lambda ser: ser <= 0.5)
     assert half.finding(Records([row])).verdict == verdict[most]
 
 
@@ -77,64 +76,48 @@ def test_a_line_takes_every_combination_of_its_lists():
         line.measured(Records(rows[:-1]))
 
 
-def test_default_values_are_restored():
-    record = compact(ROW)
-    assert not {"key", "seconds", "steps", "seed"} & set(record)  # 64 and 0 are the defaults
+def test_a_row_of_a_sweep_becomes_a_record():
+    record = plain(ROW | {"job": "reproduction.jobs:support", "digest": "", "model_calls": None})
+    assert not {"key", "seconds", "digest", "model_calls"} & set(record)
+    assert record["job"] == "support"
     records = Records([record])
-    assert records.one("ser", language="interval-5", steps=64, seed=0, sampler="ancestral").value == 0.5
+    assert records.one("ser", language="interval-5", steps=64, seed=0).value == 0.5
     with pytest.raises(Absent):
         records.one("ser", steps=65)
+    with pytest.raises(ValueError, match="several values of length"):
+        Records([record, record | {"length": 11}]).one("ser")
 
 
 def test_a_claim_without_records_is_not_tested():
-    for one in CLAIMS.values():
-        assert one.finding(Records([])).verdict == "not tested"
+    for name, one in CLAIMS.items():
+        if not name.startswith("tables-rebuttal"):  # which compares published figures
+            assert one.finding(Records([])).verdict == "not tested"
 
 
 def test_absurd_records_are_refused():
     line = shown("", lambda records, at: 1 / records.one("ser").low)
-    one = claim("", "", "", line, test=lambda ser: ser > 0, name="x.y")
+    one = claim("", "", line, test=lambda ser: ser > 0, name="x.y")
     with pytest.raises(UnmaskError, match=r"x\.y cannot be judged by these records: ZeroDivisionError"):
         one.finding(Records([ROW | {"low": 0.0}]))
 
 
-def test_every_item_has_claims_and_cells_that_exist():
-    for size in (Size(), Size(full=True, device="cpu")):
-        for item in ITEMS.values():
-            assert cells_of(recipe([item], size))
-            assert item.claims
-    assert [item.name for item in chosen(["lemmas", "figure-1"])] == ["figure-1", "lemmas"]
+@pytest.mark.parametrize("size", [Size(), Size(full=True, device="cpu")], ids=lambda size: size.name)
+def test_every_item_has_claims_and_cells_that_exist(size):
+    for item in ITEMS.values():
+        assert item.claims
+        if parts := item.cells(size):
+            assert cells_of(from_dict({"name": "paper", "parts": parts}))
     assert part("theory", steps=[1, 2], length=8, rows=3) == {
         "jobs": ["theory"], "grid": {"steps": [1, 2]}, "fixed": {"length": 8}, "rows": 3,
     }  # fmt: skip
-
-
-def test_every_command_exists():
-    for one in CLAIMS.values():
-        program, name, *words = shlex.split(one.command)
-        assert program == "unmask"
-        command = import_module(COMMANDS[name][0]).command
-        if isinstance(command, dict):
-            sub = words.pop(0) if words and words[0] in command else "run"
-            command = command[sub]
-        if takes_all(command):  # lm-eval's own flags
-            continue
-        flags = {option.flag for option in options_of(command) if not option.positional}
-        flags |= {f"--no-{flag[2:]}" for flag in flags}
-        assert {word for word in words if word.startswith("--")} <= flags, one.command
-        if name == "paper":
-            assert not words or words[0] in ITEMS or words[0].startswith("--")
-        if "--sampler" in words:
-            SAMPLERS.make(words[words.index("--sampler") + 1])
 
 
 def changed(records, edits):
     """Records with planted values of a measure, in cells with given fields."""
     planted = []
     for record in records:
-        whole = Records([record]).records[0]
         for measure, fields, value in edits:
-            if record["measure"] == measure and fields.items() <= whole.items():
+            if record["measure"] == measure and fields.items() <= record.items():
                 record = record | dict.fromkeys(("value", "low", "high"), value)
         planted.append(record)
     return planted
@@ -158,10 +141,6 @@ PLANTED = {  # claim: (planted values, the new verdict)
     "figure-2-right.below": ([("answer_error", {"steps": 16, "sampler": "ancestral"}, 0.0)], "differs"),
     "timing.dearer-step": ([("flop_break_even", {"length": 1024}, 3.0)], "differs"),
     "timing.valid-steps": ([("valid_steps", {"length": 2048, "batch": 1}, 200.0)], "differs"),
-    "tables-rebuttal.reports": ([("percent", {"recipe": "paper-gsm8k-dream-256"}, 50.0)], "differs"),
-    "tables-rebuttal.llama": ([("percent", {"recipe": "paper-humaneval-llama"}, 33.5)], "agrees"),
-    "tables-rebuttal.gsm8k-not-both": ([("seconds", {"recipe": "paper-gsm8k-dream-256"}, 1.0)], "differs"),
-    "tables-rebuttal.own-ar": ([("percent", {"recipe": "paper-humaneval-dream-ltr"}, 30.0)], "differs"),
     "theorem-4.2.bound": ([("ter_upper_ratio", {"steps": 97}, 20.0)], "differs"),
     "theorem-4.2.length": ([("ter_upper_ratio", {"length": 2048}, 1.2)], "differs"),
     "theorem-4.2.order": ([("ter_upper_ratio", {"steps": 4}, 20.0)], "agrees"),
@@ -190,7 +169,7 @@ PLANTED = {  # claim: (planted values, the new verdict)
 
 @pytest.fixture(scope="module")
 def measured():
-    return read(RECORDS)[0]
+    return read(RECORDS)
 
 
 @pytest.mark.rotates(4)
@@ -203,6 +182,23 @@ def test_other_records_have_another_verdict(measured, name):
     planted = changed(measured.records, edits)
     assert planted != measured.records
     assert (before.verdict == verdict, claim.finding(Records(planted)).verdict) == (False, verdict)
+
+
+REBUTTAL = {  # claim: (row, percent, seconds, the new verdict)
+    "reports": ("gsm8k-dream-256", 50.0, 5253.7, "differs"),
+    "llama": ("humaneval-llama", 33.5, 147.0, "agrees"),
+    "gsm8k-not-both": ("gsm8k-dream-256", 76.3, 1.0, "differs"),
+    "own-ar": ("humaneval-dream-ltr", 30.0, 784.1, "differs"),
+}
+
+
+@pytest.mark.parametrize("name", REBUTTAL)
+def test_other_figures_have_another_verdict(monkeypatch, name):
+    row, percent, seconds, verdict = REBUTTAL[name]
+    claim = CLAIMS[f"tables-rebuttal.{name}"]
+    before = claim.finding(Records([])).verdict
+    monkeypatch.setitem(rebuttal.TABLES, row, (percent, seconds))
+    assert before != verdict == claim.finding(Records([])).verdict
 
 
 def test_a_claim_without_its_cell_is_not_tested(measured):
@@ -247,7 +243,66 @@ NOT_TESTED = {
 
 
 def test_the_verdicts_on_the_recorded_measurements(measured):
-    verdict_of = {claim.name: finding.verdict for own in measured.findings.values() for claim, finding in own}
+    found = findings(ITEMS, [measured])
+    verdict_of = {claim.name: finding.verdict for own in found.values() for claim, finding in own}
     verdicts = {verdict: {name for name in verdict_of if verdict_of[name] == verdict} for verdict in VERDICTS}
     assert (len(verdict_of), verdicts["differs"], verdicts["not tested"]) == (90, DIFFERS, NOT_TESTED)
     assert set(verdict_of) == set(CLAIMS)
+    assert not [name for own in found.values() for name, finding in own if "Not measured yet" in finding.why]
+
+
+def test_the_document_is_that_of_the_records(measured):
+    text = markdown(findings(ITEMS, [measured]), measured)
+    assert text == (ROOT / "docs/reproduction.md").read_text()
+    assert text.count("\n- `") == 90
+
+
+def test_the_program(capsys):
+    assert program.main([]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["all", "68", "9", "13"]
+    assert program.main(["list"]) == 0
+    assert sum(f"  {name}: " in capsys.readouterr().out for name in ["lemmas.a1"]) == 1
+    assert program.main(["theorem-4.4.half", "timing"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("timing.valid-steps: agrees")
+    assert "SER at N = 293, L = 510, ideal denoiser: 0.825108 (exact)" in out
+    assert out.splitlines()[-1].split() == ["all", "4", "0", "1"]
+
+
+def test_measuring_again_gives_the_recorded_numbers(measured, tmp_path, monkeypatch, capsys):
+    """A job of ours in a process of its own."""
+    own = replace(ITEMS["ddpm-cache"], cells=lambda size: [judge.own("valid_steps", steps=[*figures.MANY])])
+    monkeypatch.setitem(ITEMS, "ddpm-cache", own)
+    words = ["measure", "ddpm-cache.faster", "--out", str(tmp_path), "--workers", "1"]
+    assert program.main(words) == 0
+    assert capsys.readouterr().out.startswith("ddpm-cache.faster: agrees")
+    made = read(tmp_path / "paper.json")
+    assert len(made.records) == 12
+    again = findings({"ddpm-cache": own}, [made])["ddpm-cache"]
+    before = findings({"ddpm-cache": own}, [measured])["ddpm-cache"]
+    assert [finding for claim, finding in again if claim.name == "ddpm-cache.faster"] == [
+        finding for claim, finding in before if claim.name == "ddpm-cache.faster"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("theorm-4.4", "there is no item or claim 'theorm-4.4'. Expected a name of `list`. Did you mean: theorem-4.4"),
+        ("--records nowhere.json", "nowhere.json cannot be read: No such file"),
+        ("--records broken.json", "broken.json has no records of the paper"),
+        ("--records empty.json", "empty.json has no records of the paper: KeyError('records')"),
+        ("--records record.json", "record.json has no records of the paper: KeyError('low')"),
+    ],
+)
+def test_errors_are_one_line(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    Path("broken.json").write_text("{")
+    Path("empty.json").write_text("{}")
+    Path("record.json").write_text(
+        json.dumps({"size": "quick", "seconds": 1, "records": [{"job": "lemma", "value": 1}]})
+    )
+    assert program.main(words.split()) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err

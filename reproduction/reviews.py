@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.experiments.paper.figure_1 import LEARNED_BY, longest, network
-from unmask.experiments.paper.judge import Size, claim, part, shown
-from unmask.experiments.paper.records import Absent, Records
+from reproduction.figure_1 import LEARNED_BY, longest, network
+from reproduction.judge import Size, claim, own, part, shown
+from reproduction.records import Absent, Records
 
 CHAIN = {"language": "paper-2gram", "length": 128}
 TINY = {"language": "paper-2gram", "length": 4, "steps": 300}
@@ -21,7 +21,6 @@ ORDERS = [f"paper-{n}gram" for n in (2, 3, 4)]
 SAMPLED = {"job": "samples", "sampler": "ancestral"}
 MANY_ROWS = SAMPLED | {"language": "paper-2gram", "length": 512, "steps": 64, "prompt_length": 0}
 MDM = LEARNED_BY | {"sampler": "ancestral"}
-GENERATE = "unmask generate --language paper-2gram --length 128 "
 
 
 def shortest(records: Records) -> int:
@@ -44,20 +43,20 @@ def cells(size: Size) -> list[dict[str, Any]]:
     return [
         part("samples", rows=4 * rows, rows_per_prompt=4, **GIVEN),
         part("ter_upper", rows=100, **GIVEN),
-        part("infilling", language=GAP["language"], length=64, hidden=16, steps=[4, 64], rows=rows),
+        own("infilling", language=GAP["language"], length=64, hidden=16, steps=[4, 64], rows=rows),
         part("samples", sampler="speculative", rows=rows, **CHAIN),
-        part("erring", **TILT),
-        part("erring", **LEAK),
+        own("erring", **TILT),
+        own("erring", **LEAK),
         part("steps_for_ter", language=ORDERS, length=512, rows=40),
         part("samples", rows=4 * rows, **SUMS),
-        part("passes", prompt_length=3, rows=4 * rows, rows_per_prompt=8, **SUMS),
+        own("passes", prompt_length=3, rows=4 * rows, rows_per_prompt=8, **SUMS),
         part("samples", language="paper-2gram", length=512, steps=64, rows=2000),
         part("samples", language="paper-2gram", length=512, steps=64, rows=20_000),
         part("training", kind="mdm", **{n: v for n, v in brief.items() if n != "rows"}),
         part("learned", steps=[8, 64], **brief),
         part("learned", sampler="autoregressive", layers=1, **learned),
         part("learned", steps=[4, 8, 64], **learned),
-        part("valid_steps", length=512, steps=512),
+        own("valid_steps", length=512, steps=512),
     ]
 
 
@@ -65,7 +64,6 @@ CLAIMS = {
     "conditional": claim(
         "Reviewer Gs9S",
         "TER and SER extend to conditional generation with minor changes.",
-        GENERATE + "--prompt-length 64 --rows-per-prompt 4 --steps 64 --out rows.npy",
         shown("SER given 64 of 128 tokens, N = {steps}", "ser", job="samples", **GIVEN),
         shown("TER(p)/TER(q) of the rest, at most, N = {steps}", "ter_upper_ratio", **GIVEN),
         test=lambda ser, ter: (ser[64] < ser[8], ter[64] < ter[8], ter[64] <= 1.02),
@@ -74,7 +72,6 @@ CLAIMS = {
     "infilling": claim(
         "Reviewer AskR",
         "Diffusion may help with infilling; the authors leave this to others.",
-        "unmask paper reviews",
         shown("SER of {language}, 16 of 64 hidden, MDM, N = 64", "ser", steps=64, **GAP),
         shown("SER of {language}, MDM, N = 4", "ser", steps=4, **GAP),
         shown("SER of {language}, AR, which sees only the left side", "ser_left_to_right", steps=64, **GAP),
@@ -85,7 +82,6 @@ CLAIMS = {
     "hybrid": claim(
         "Reviewer AskR",
         "An MDM that drafts and an AR model that verifies may repair sequence-level errors.",
-        GENERATE + "--sampler speculative --rows 400 --out rows.npy",
         shown("SER of the 2-gram, speculative, L = 128", "ser", **SPECULATIVE),
         shown("model calls of both models", "model_calls", **SPECULATIVE),
         test=lambda ser, model_calls: (ser <= 0.02, model_calls < 128),
@@ -95,7 +91,6 @@ CLAIMS = {
     "finer": claim(
         "Reviewer t8kS",
         "SER prefers a model with exact support and poor probabilities to a nearly perfect one that leaks.",
-        "unmask paper reviews",
         shown("SER, exact support, poor probabilities", "ser", **TILT),
         shown("KL(q || p) in nats, exact support, poor probabilities", "divergence_nats", **TILT),
         shown("SER, nearly perfect, leaks", "ser", **LEAK),
@@ -108,7 +103,6 @@ CLAIMS = {
     "order": claim(
         "Reviewer AskR",
         "The number of steps for TER is constant in the length, but depends on the order n of the language.",
-        "unmask sweep run recipes/lengths.yaml --store lengths",
         shown("N for TER within 1%, {language}, L = 512", "steps_for_ter", language=ORDERS, length=512),
         test=lambda steps: steps[ORDERS[0]].apart(steps[ORDERS[-1]]),
         agrees="It depends on the language, but far less than (n-1)/eps^n: TC + DTC decides, not n.",
@@ -117,7 +111,6 @@ CLAIMS = {
     "steps-of-reasoning": claim(
         "Reviewer t8kS",
         "Accuracy is an upper bound of 1 - SER: incorrect steps may give a correct answer.",
-        "unmask paper reasoning --quick --out reasoning",
         shown("SER: some step is incorrect", "ser", **SAMPLED, **SUMS),
         shown("incorrect answers", "answer_error", **SAMPLED, **SUMS),
         shown("correct answers by incorrect steps", "right_by_wrong_steps", **SAMPLED, **SUMS),
@@ -128,7 +121,6 @@ CLAIMS = {
     "pass-at-k": claim(
         "Rebuttal to reviewer t8kS",
         "Correctness is estimated by samples: pass@k, and a verifier.",
-        "unmask paper reviews",
         shown("SER given a prompt", "ser_given_prompt", job="passes"),
         shown("pass@1", "pass_at_1", job="passes"),
         shown("pass@8", "pass_at_k", job="passes"),
@@ -138,7 +130,6 @@ CLAIMS = {
     "samples": claim(
         "Rebuttal to reviewer t8kS",
         "With 20000 samples SER is the same as with 2000.",
-        "unmask generate --language paper-2gram --length 512 --steps 64 --rows 20000 --out rows.npy",
         shown("SER at N = 64, {rows} rows", "ser", rows=[2000, 20_000], **MANY_ROWS),
         test=lambda ser: ser[2000].contains(ser[20_000].value),
         agrees="The interval of 2000 rows, about two points to each side at 50%, contains the value of 20000 rows.",
@@ -147,7 +138,6 @@ CLAIMS = {
     "more-training": claim(
         "Reviewer 4VkA",
         "Would more training of the MDM change the results? The authors trained both until convergence.",
-        "unmask paper figure-1 --quick --languages paper-2gram --set training_steps=2400 --out longer",
         shown("SER at N = {steps}, {training_steps} training steps", "ser", **BRIEF),
         shown("SER at N = {steps}, longest training", "ser", steps=[8, 64], **MDM),
         test=lambda short, long: short[64].value - long[64].value > short[8].value - long[8].value,
@@ -157,7 +147,6 @@ CLAIMS = {
     "smaller-ar": claim(
         "Reviewer 4VkA",
         "An MDM with fewer steps than tokens should be compared with a smaller AR model of the same FLOPs.",
-        "unmask paper reviews",
         shown("SER of an AR model of 1 layer", "ser", **SMALL_AR),
         shown("SER of an MDM of 4 layers, N = {steps}", "ser", steps=[4, 8], **MDM),
         shown("FLOPs of that AR model / FLOPs of the MDM's 4 steps, about", 1 / (4 * 4)),
@@ -168,7 +157,6 @@ CLAIMS = {
     "multiple": claim(
         "Reviewer t8kS",
         "Both scale linearly with the length; does AR have the smaller constant? The authors: by a factor of L.",
-        "unmask model time --preset paper --lengths 512 --steps 512 --batch 1",
         shown("FLOPs of 512 steps for 512 tokens / FLOPs of AR", "flop_ratio", length=512, steps=512, batch=1),
         test=lambda ratio: ratio >= 100,
         agrees="Counted, with the cache of Appendix D: each model call costs about as much as all of AR.",
@@ -177,13 +165,12 @@ CLAIMS = {
     "math500": claim(
         "Reviewer AskR",
         "More models and benchmarks: Math500, HumanEval, MBPP.",
-        "unmask eval lm-eval --model unmask --tasks minerva_math500 --model_args model=llada-8b-instruct",
-        untested="The test needs weights and a GPU. The authors added HumanEval; lm-eval has all three.",
+        untested="The test needs weights and a GPU. The authors added HumanEval; `unmask eval lm-eval` runs such "
+        "tasks.",
     ),
     "continuous": claim(
         "Reviewer 4VkA",
         "Theorem 4.4 does not extend to continuous diffusion language models.",
-        "unmask theory list",
         untested="The test needs a continuous model; `unmask` measures masked ones.",
     ),
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from unmask.experiments.paper.judge import Fields, Size, claim, negated, part, scaled, shown
-from unmask.experiments.paper.records import Records
+from reproduction.judge import Fields, Size, claim, negated, own, part, scaled, shown
+from reproduction.records import Records
 
 EPS = 0.25  # for Theorem 4.2
 STEPS = {2: 13, 3: 97}  # steps by n: 1 + ceil((1 - eps)(n - 1) / eps^n)
@@ -26,7 +26,7 @@ NATS = scaled("ter_upper_ratio", lambda ratio, at: math.log(ratio))
 def fluency(size: Size) -> list[dict[str, Any]]:
     rows = 100 if size.full else 40
     return [
-        *(part("statement", statement=f"theorem-4.2(eps={EPS})", length=512, **_by_proof(n)) for n in STEPS),
+        *(own("statement", statement=f"theorem-4.2(eps={EPS})", length=512, **_by_proof(n)) for n in STEPS),
         part("ter_upper", length=sorted({512, *LENGTHS}), rows=rows, **_by_proof(2)),
         part("ter_upper", length=512, rows=rows, **_by_proof(3)),
         part("ter_upper", rows=rows, **EQUAL_STEPS),
@@ -47,7 +47,6 @@ FLUENCY = {
         "Theorem 4.2, (6)",
         "For an n-gram some schedule of O((n-1)/eps^n) steps has log TER(p) <= log TER(q) + eps_learning + 4 eps "
         "log|V|.",
-        f"unmask theory show 'theorem-4.2(eps={EPS})' --language paper-3gram --steps {STEPS[3]}",
         shown("excess of log TER in nats per token, n = 2, N = {steps}", NATS, length=512, **_by_proof(2)),
         shown("excess of log TER in nats per token, n = 3, N = {steps}", NATS, length=512, **_by_proof(3)),
         shown("bound, {language}", _bound, length=512, language=["paper-2gram", "paper-3gram"]),
@@ -60,7 +59,6 @@ FLUENCY = {
     "length": claim(
         "Theorem 4.2 and Section 4.2",
         "The number of steps for a nearly optimal TER does not depend on the length.",
-        "unmask paper theorem-4.2",
         shown("TER(p)/TER(q) at most, L = {length}, N = 13", "ter_upper_ratio", length=LENGTHS, **_by_proof(2)),
         test=lambda ratio: ratio.spread <= SPREAD,
         agrees=f"The same 13 steps leave the same excess within {SPREAD:.0%}, from {LENGTHS[0]} to {LENGTHS[-1]} "
@@ -69,7 +67,6 @@ FLUENCY = {
     "order": claim(
         "Theorem 4.2",
         "The number of steps grows with the order of the language, as (n-1)/eps^n.",
-        "unmask theory show universal 'theorem-4.2(eps=0.25)' --language paper-3gram --steps 4",
         shown("excess of log TER in nats per token, {language}, {steps} equal steps", NATS, **EQUAL_STEPS),
         test=lambda nats: nats >= 4 * EPS * math.log(8),
         differs=f"The upper bound holds but is far from tight: {EQUAL} equal steps give the same guarantee for both "
@@ -86,10 +83,10 @@ PROOF, LINEAR = f"theorem-4.3(ser={DELTA})", f"linear-steps(ser={DELTA})"
 def enough(size: Size) -> list[dict[str, Any]]:
     return [
         part("theory", steps=500, **CHAIN),
-        part("statement", statement=[PROOF, LINEAR], steps=ENOUGH_4_3, **CHAIN),
+        own("statement", statement=[PROOF, LINEAR], steps=ENOUGH_4_3, **CHAIN),
         part("samples", language=HMMS, length=32, steps=ENOUGH_4_3, rows=20_000 if size.full else 2000),
-        part("erring", kind="leak", epsilon=0.0025, **TINY),
-        part("statement", statement="theorem-4.3", learning=0.0025, **TINY),
+        own("erring", kind="leak", epsilon=0.0025, **TINY),
+        own("statement", statement="theorem-4.3", learning=0.0025, **TINY),
     ]
 
 
@@ -97,7 +94,6 @@ ENOUGH = {
     "enough": claim(
         "Theorem 4.3",
         "For any HMM and any delta, a small learning error and enough steps give SER <= delta.",
-        "unmask generate --language sparse-hmm --length 32 --steps 9920 --rows 2000 --out enough.npy",
         shown("SER of {language}, N = {steps}", "ser", job="samples", language=HMMS, steps=ENOUGH_4_3),
         test=lambda ser: ser <= DELTA,
         agrees="At L(L-1)/delta steps, as in the proof, SER is far below delta.",
@@ -106,7 +102,6 @@ ENOUGH = {
     "learning": claim(
         "Theorem 4.3, Lemma C.2",
         "A learning error of O(delta/L) a token keeps the guarantee: SER <= 1 - P(distinct) e^(-L eps).",
-        "unmask theory show theorem-4.3 --language paper-2gram --length 4 --steps 300 --learning 0.0025",
         shown("SER, error 0.0025 nats in every context", "ser", job="erring", epsilon=0.0025, **TINY),
         shown("bound", "ser", job="statement", statement="theorem-4.3", learning=0.0025, **TINY),
         test=lambda ser, bound: ser <= bound,
@@ -115,7 +110,6 @@ ENOUGH = {
     "steps": claim(
         "Theorem 4.3, Lemma C.1",
         "N of the order of L^2 / delta is enough, since two positions then rarely share a step.",
-        f"unmask theory show '{PROOF}' '{LINEAR}' --language paper-2gram --length 32",
         shown("steps by the proof", "steps", job="statement", statement=PROOF, **CHAIN),
         shown("steps by the divergence, at most", "steps", job="statement", statement=LINEAR, **CHAIN),
         shown("SER at N = 500", "ser", job="theory", language="paper-2gram", steps=500),
@@ -138,7 +132,7 @@ def correct(size: Size) -> list[dict[str, Any]]:
     rows = 20_000 if size.full else 2000
     return [
         part("theory", steps=[COARSE, MOST_4_4], **INTERVAL),
-        part("statement", statement=statements, learning=1 / 128, steps=MOST_4_4, **INTERVAL),
+        own("statement", statement=statements, learning=1 / 128, steps=MOST_4_4, **INTERVAL),
         part("theory", steps=MOST_4_4, schedule=UNEVEN, **INTERVAL),
         part("steps_for_ser", language="interval-5", length=INTERVAL_LENGTHS),
         part("samples", steps=MOST_4_4, rows=rows, **INTERVAL),
@@ -151,7 +145,6 @@ CORRECT = {
         "Theorem 4.4",
         "For some HMM over 16 symbols, more than half of the sequences are incorrect up to N = C L steps, by any "
         "schedule.",
-        f"unmask theory exact --language interval-5 --length 510 --steps {MOST_4_4}",
         shown("SER at N = {steps}, L = 510, ideal denoiser", "ser", schedule="linear", **EXACT),
         shown("the same, sampled", "ser", sampler="ancestral", **EXACT | {"job": "samples"}),
         shown("steps that the proof excludes at eps_learning = 1/128", "steps", **EXCLUDED),
@@ -164,7 +157,6 @@ CORRECT = {
     "any-schedule": claim(
         "Theorem 4.4",
         "This holds for any masking schedule.",
-        f"unmask theory exact --language interval-5 --length 510 --steps {MOST_4_4} --schedule cosine",
         shown("SER, linear", "ser", schedule="linear", **EXACT),
         shown("SER, {schedule}", "ser", schedule=UNEVEN, **EXACT),
         test=lambda even, uneven: (uneven >= 0.5, uneven >= even.value - 1e-9),
@@ -174,7 +166,6 @@ CORRECT = {
     "linear": claim(
         "Section 4.3",
         "For a low SER the number of steps grows at least linearly with the length.",
-        "unmask paper theorem-4.4",
         shown("N / L for SER = 1/2, L = {length}", PER_TOKEN, language="interval-5", length=INTERVAL_LENGTHS),
         test=lambda ratio: max(ratio.values[1:]) / min(ratio.values[1:]) - 1 <= SPREAD,
         agrees="The values are exact: from L = 100, N / L is (l-1)/(4 ln 2) = 1.4427 for l = 5. This is two and a half "
@@ -183,7 +174,6 @@ CORRECT = {
     "no-advantage": claim(
         "Section 4.3, last but one paragraph; Section 7",
         "Where correctness counts, MDMs are not more efficient than autoregression.",
-        "unmask generate --language interval-5 --length 510 --sampler strided --steps 5 --rows 2000 --out five.npy",
         shown("SER of the strided order, 5 steps, L = {length}", "ser", job="samples", **STRIDED),
         test=lambda ser: negated(ser <= 0.01),
         differs="The theorem covers schedules, where each position draws its step independently. A chosen order "

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.experiments.paper.judge import Fields, Shown, Size, Truth, Values, claim, part, scaled, shown
-from unmask.experiments.paper.records import Records
+from reproduction.judge import Fields, Shown, Size, Truth, Values, claim, own, part, scaled, shown
+from reproduction.records import Records
 
 TEXT = {"text": "kjv", "tokenizer": "bpe:1024"}
 TEXT_STEPS = (4, 16, 64)
-OPEN_TEXT = "unmask sweep run recipes/open-text.yaml --store open-text"
-FIGURE_2 = "unmask paper figure-2 --quick --out figure-2"
 CHAINS = {"language": "modular-sum", "length": 65}
 FEW_STEPS = (1, 4, 16, 64, 256)
 QUESTIONS = {"language": "modular-sum(terms=4)", "length": 19, "preset": "questions", "prompt_length": 8}
-REASONING = "unmask paper reasoning --quick --out reasoning"
-EVAL = "unmask eval run --model smdm-gsm8k --card smdm-1.1b --task gsm8k --length 256 --steps 1 4 16 64 256"
 AR = "autoregressive"
 ANSWERED = {"job": "learned", "language": QUESTIONS["language"]}
 TEXT_CLOCK = {"job": "text_clock", "kind": "mdm", "steps": TEXT_STEPS}
@@ -55,22 +51,19 @@ LEFT = {
     "mdlm-owt": claim(
         "Figure 2, left; Section 6",
         "MDLM-OWT matches the generative perplexity of GPT-2 medium with 32 of up to 2048 steps, L = 1024.",
-        OPEN_TEXT,
         untested="The test needs the weights of mdlm-owt, gpt2-medium and gpt2-large, and a GPU: 2000 texts of 1024 "
-        "tokens each. The recipe has the paper's setting and judge; the claims below are a miniature.",
+        "tokens each. recipes/open-text.yaml has the paper's setting and judge; the claims below are a miniature.",
         figure="32 steps",
     ),
     "speed-up": claim(
         "Figure 2, left",
         "At 32 steps MDLM-OWT is 2.28 times as fast as GPT-2 medium.",
-        OPEN_TEXT,
         untested="The test needs the same weights and a GPU, since times depend on the machine.",
         figure="2.28 times",
     ),
     "few-steps": claim(
         "Section 6, in miniature",
         "An MDM matches the generative perplexity of its AR twin with far fewer steps than tokens.",
-        FIGURE_2,
         shown("n-gram perplexity, AR", "ngram_perplexity", job="written", sampler=AR),
         PERPLEXITY,
         test=_few_steps,
@@ -82,7 +75,6 @@ LEFT = {
     "converges": claim(
         "Section 6, in miniature",
         "The perplexity of the MDM falls with the number of steps, and converges.",
-        FIGURE_2,
         PERPLEXITY,
         test=_settles,
         agrees="The first steps reduce it most, the last hardly at all.",
@@ -90,7 +82,6 @@ LEFT = {
     "faster": claim(
         "Section 6, in miniature",
         "With few steps an MDM is faster than AR with its cache.",
-        FIGURE_2,
         shown("seconds of a batch, AR", "seconds", job="text_clock", kind="ar"),
         shown("seconds of a batch, MDM, N = {steps}", "seconds", **TEXT_CLOCK),
         test=lambda ar, mdm: mdm[min(mdm.by)] < ar,
@@ -136,14 +127,12 @@ RIGHT = {
     "gsm8k": claim(
         "Figure 2, right; Section 6",
         "GSM8K: a fine-tuned 1.1B MDM with 1 to 256 steps for 256 tokens, next to Qwen2-Math-1.5B.",
-        EVAL,
-        untested="The test needs the weights of the fine-tuned SMDM (in the directory smdm-gsm8k), those of "
-        "Qwen2-Math-1.5B, and a GPU.",
+        untested="The test needs the weights of the fine-tuned SMDM, those of Qwen2-Math-1.5B, and a GPU; `unmask eval "
+        "run --task gsm8k` measures both.",
     ),
     "lengths": claim(
         "Section 6",
         "The MDM's answers have about 30 tokens at every number of steps, the AR model's about 105.",
-        EVAL,
         untested="The test needs the same weights; `unmask eval` counts the tokens of each answer. Models with such "
         "different answer lengths do different amounts of work.",
         figure="30 and 105 tokens",
@@ -151,7 +140,6 @@ RIGHT = {
     "below": claim(
         "Figure 2, right; Section 6, in miniature",
         "Accuracy falls sharply with fewer steps than tokens.",
-        REASONING,
         chains(*FEW_STEPS),
         test=lambda error: error[16] > error[64],
         agrees="It does so even with the ideal denoiser, in random order.",
@@ -159,7 +147,6 @@ RIGHT = {
     "above": claim(
         "Figure 2, right; Section 6, in miniature",
         "More steps than tokens improve accuracy only a little.",
-        REASONING,
         chains(16, 64, 256),
         test=lambda error: error[64].value - error[256].value <= 0.25 * (error[16].value - error[64].value),
         agrees="Steps from L to 4 L gain less than a quarter of the gain from L/4 to L.",
@@ -170,7 +157,6 @@ RIGHT = {
     "order": claim(
         "Section 6, in miniature",
         "The decline is due to insufficient sampling.",
-        REASONING,
         chains(16),
         chains(16, sampler="low-confidence"),
         chains(16, sampler="left-to-right"),
@@ -180,7 +166,6 @@ RIGHT = {
     "learned": claim(
         "Section 6, in miniature",
         "On reasoning an MDM has no advantage over AR.",
-        REASONING,
         shown("incorrect answers to questions, AR", "answer_error", sampler=AR, **ANSWERED),
         shown("the same, MDM, N = {steps}", "answer_error", sampler="ancestral", steps=[1, 4, 16], **ANSWERED),
         test=_no_better,
@@ -194,7 +179,6 @@ RIGHT = {
 POSTER = {512: (3.1, 1.7), 1024: (4.2, 3.3), 2048: (4.7, 7.0)}  # seconds: (an MDM in 512 steps, AR)
 TOKEN = {length: 1000 * ar / length for length, (_, ar) in POSTER.items()}  # milliseconds
 RATIO = {length: mdm / ar for length, (mdm, ar) in POSTER.items()}
-TIME = "unmask model time --preset paper --lengths 512 1024 2048 --batch 1 --steps 512 --device cuda"
 LENGTHS = tuple(POSTER)
 STEPS = {"steps": 512, "batch": 1}
 CLOCK = {"job": "clock", "batch": 1, "length": LENGTHS}
@@ -204,7 +188,7 @@ A_STEP = scaled("valid_steps", lambda valid, at: 1000 * POSTER[at["length"]][0] 
 def times(size: Size) -> list[dict[str, Any]]:
     shape = {"preset": "paper" if size.full else "quick", "device": size.device, "batch": 1}
     return [
-        part("valid_steps", length=LENGTHS, steps=512, batch=[1, 16]),
+        own("valid_steps", length=LENGTHS, steps=512, batch=[1, 16]),
         part("clock", kind=["mdm", "ar"], language="paper-2gram", length=LENGTHS, **shape),
     ]
 
@@ -220,7 +204,6 @@ TIMING = {
     "valid-steps": claim(
         "Poster, inference times, MDM",
         "512 steps take 3.1, 4.2 and 4.7 s at 512, 1024 and 2048 tokens.",
-        "unmask paper timing",
         shown("valid steps, L = {length}", "valid_steps", length=LENGTHS, **STEPS),
         shown("poster: milliseconds a valid step, L = {length}", A_STEP, length=LENGTHS, **STEPS),
         shown("the same if 16 rows shared a cache, L = {length}", A_STEP, length=LENGTHS, steps=512, batch=16),
@@ -233,7 +216,6 @@ TIMING = {
     "ar": claim(
         "Poster, inference times, AR",
         "AR takes 1.7, 3.3 and 7.0 s, in proportion to the length.",
-        TIME,
         shown("poster: milliseconds a token, L = {length}", lambda _, at: TOKEN[at["length"]], length=LENGTHS),
         shown("here: milliseconds a token, L = {length}", "milliseconds", kind="ar", **CLOCK),
         test=lambda theirs, ours: theirs.spread < 0.1,
@@ -243,7 +225,6 @@ TIMING = {
     "considerable": claim(
         "Poster",
         "With a fixed number of steps MDMs are considerably more efficient than AR, most of all on long sequences.",
-        TIME,
         shown("here: time of 512 steps / time of AR, L = {length}", _ratio, **CLOCK),
         shown("poster: the same, L = {length}", lambda _, at: RATIO[at["length"]], length=LENGTHS),
         shown("here: milliseconds of an MDM model call, L = {length}", "milliseconds", kind="mdm", **CLOCK),
@@ -256,7 +237,6 @@ TIMING = {
     "dearer-step": claim(
         "Sections 1 and 4.3; rebuttal to reviewer t8kS",
         "A step of an MDM costs more than one of AR: O(L^2) against O(L); L steps cost O(L^3) against O(L^2).",
-        "unmask model time --preset quick --lengths 512 1024 --steps 512",
         shown("model calls with the FLOPs of AR, L = {length}", "flop_break_even", length=LENGTHS, **STEPS),
         shown("FLOPs of 512 steps / FLOPs of AR, L = {length}", "flop_ratio", length=LENGTHS, **STEPS),
         test=lambda even, ratio: even <= 1,
