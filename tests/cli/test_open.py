@@ -28,7 +28,7 @@ from unmask.hub.checking import check
 from unmask.hub.conversation import Conversation
 from unmask.hub.prompted import Query, ending, rows_of
 from unmask.samplers.contract import as_sampler
-from unmask.text import checkpoint
+from unmask.text import published
 
 MODEL = ("--model", "m", "--card", "m/card.json")
 
@@ -479,7 +479,7 @@ def test_a_template_of_another_tokenizer_is_a_problem(place):
     assert CONFIGS["llada"]["model_type"] == "llada"
     with pytest.raises(UnmaskError, match="its chat template is 'llada'"):
         load_model("m", card="card.json", device="cpu")
-    assert checkpoint.read("m").mask is not None
+    assert published.read("m").mask is not None
 
 
 @pytest.mark.parametrize("name", sorted(CARDS))

@@ -12,7 +12,6 @@ from unmask.hub import tokens, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.fetch import locate
-from unmask.hub.gguf import Packed
 from unmask.hub.loading import card_of, load_model, shape_of, tokenizer_of
 from unmask.hub.probe import probe
 from unmask.text.published import Published
@@ -69,7 +68,7 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
     return Checked(named, checked)
 
 
-def _misfits(card: Card, body: Body | None, files: weights.Files | Packed) -> Iterator[str]:
+def _misfits(card: Card, body: Body | None, files: weights.Files) -> Iterator[str]:
     family = FAMILIES[card.family]
     if body is None or family.sources is None:
         return
