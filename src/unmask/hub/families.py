@@ -1,5 +1,4 @@
-"""Families of checkpoints whose body is the decoder of decoder.py: from config.json its shape, from the names of tensors
-its parameters.
+"""Families of checkpoints whose body is that of decoder.py: config.json gives its shape, tensors give its parameters.
 
 llada                      LLaDA-8B (arXiv 2502.09992), LLaDA-1.5: bidirectional Llama under its own names
 qwen2, qwen3, dream, sdar  Qwen2 and Qwen3 under the names of transformers, for any attention
