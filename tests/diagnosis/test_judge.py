@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
 from itertools import combinations
 
 import numpy as np
@@ -11,9 +10,7 @@ import torch
 
 from tests.hub.small import CONFIGS, MASK, V, card, load, published
 from tests.hub.test_engine import Plain
-from tests.needs import needs
 from unmask import UnmaskError
-from unmask.diagnosis import judge as judging
 from unmask.diagnosis.judge import judge
 
 

@@ -192,7 +192,7 @@ def command(
 
 
 def _learned(language: str | None, text: str | None, tokenizer: str | None) -> tuple[Language | Text, str]:
-    """Return the language or the text to learn, and its name in the model card."""
+    """Return the language or the text to learn, and its name in training.json."""
     from unmask import languages
     from unmask.core.errors import UnmaskError
     from unmask.text import Text

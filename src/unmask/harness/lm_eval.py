@@ -90,9 +90,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         )
         self.draws, self.seed, self.options = arguments.whole("draws", draws, 2), seed, options
         if isinstance(model, str):
-            model = load_model(
-                model, card=card, device=device or "auto", dtype=dtype, cache=cache, batch=self.batch
-            )
+            model = load_model(model, card=card, device=device or "auto", dtype=dtype, cache=cache, batch=self.batch)
         self.model, self.tokenizer = model, speaker(model)
         usual(model, self.new, **options)  # raises errors of the options before the first request
         if self.kind in sampler_likelihood.KINDS:

@@ -63,7 +63,8 @@ class OpenModel(Denoiser):
         self.grid = None if card.causal else card.block
         self.shift = int(card.prediction == "shifted")
         self._about = about or {}
-        never = sorted({token for token in (card.tokens.mask, *card.banned) if token in range(body.vocabulary)})
+        banned = {token for token in (card.tokens.mask, *card.banned) if token is not None}
+        never = sorted(token for token in banned if token < body.vocabulary)
         self._banned = torch.tensor(never, dtype=torch.int64, device=body.device)
 
     @property

@@ -238,10 +238,9 @@ def _library() -> Any:
 
 def _without_space(part: dict[str, Any]) -> dict[str, Any]:
     """A part of a tokenizer.json, without the space that it puts before a text."""
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "Metaspace": {"prepend_scheme": "never"},
         "ByteLevel": {"add_prefix_space": False},
         "Prepend": {"prepend": ""},
     }
-    kind = part.get("type")
-    return part | changes.get(kind, {}) if isinstance(kind, str) else part
+    return part | changes.get(str(part.get("type")), {})

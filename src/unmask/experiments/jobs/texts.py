@@ -5,7 +5,8 @@
     original        windows of the text, scored by the same judges, each on windows it was not trained on
     text_clock      seconds of a batch: an MDM with N steps, or an AR model with its cache
 
-All have the parameters of a training, and need it. An MDM and an AR model of one cell are twins. A training stays valid when the code changes; a changed text is another cell.
+All have the parameters of a training, and need it. An MDM and an AR model of one cell are twins. A training stays valid
+when the code changes; a changed text is another cell.
 """
 
 from __future__ import annotations
