@@ -1,4 +1,4 @@
-"""Cards of published checkpoints, one row each: what their files do not say, and recipes with their source.
+"""Cards of published checkpoints, one row each: facts that their files lack, and recipes with their source.
 
 The rows of a family share its fields. The name of a card is the end of its repository, in lower case.
 """

@@ -236,7 +236,7 @@ class Training:
             advance(1)
 
     def _report(self) -> None:
-        """Add the losses of this step to the journal, and say them."""
+        """Add the losses of this step to the journal, and print them."""
         validation = self.judge(self.learner.average)
         if not math.isfinite(validation.loss.value):
             raise self._diverged("validation loss", validation.loss.value)
