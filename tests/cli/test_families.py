@@ -29,7 +29,7 @@ def letters(directory: Path, mask: int, eos: int) -> None:
     special = {"<|endoftext|>": eos, "<|im_end|>": 3 - eos, "<|im_start|>": 3, "<|mask|>": mask}
     free = [number for number in range(40) if number not in special.values()]
     byte_letters = [*LETTERS.replace(" ", "\u0120"), "\u010a"]  # as GPT-2 writes a space and a line end
-    made = tokenizers.Tokenizer(models.BPE(dict(zip(byte_letters, free, strict=False)), []))
+    made = tokenizers.Tokenizer(models.BPE(dict(zip(byte_letters, free, strict=False)) | special, []))
     made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     content = json.loads(made.to_str())
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | {"special": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,17 @@ import torch
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.hub import card as cards
-from unmask.hub import native, tokens, weights
+from unmask.hub import native, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
+from unmask.hub.chat import Message, template
 from unmask.hub.model import OpenModel
 from unmask.hub.probe import probe
 from unmask.networks.model.checkpoints import choose_device
 from unmask.text import published
 from unmask.text.published import Published
 
+TOKENIZER = "the tokenizer"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -49,7 +52,7 @@ def load_model(
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
     causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=causal)
-    for problem in tokens.problems(fitting, config, tokenizer):
+    for problem in token_problems(fitting, config, tokenizer):
         raise UnmaskError(
             f"{directory} does not fit its card ({problem}). Use another card, or your own (--card FILE.json)"
         )
@@ -107,3 +110,37 @@ def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
     tokenizer = published.read(directory)
     tokenizer.check_fits(rows, card.tokens.mask)
     return tokenizer
+
+
+def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published | None) -> Iterator[str]:
+    """Each difference between the special tokens in the files and in the card: an incorrect mask would cause no error.
+
+    Missing entries are skipped.
+    """
+    tokens = card.tokens
+    known = {tokens.eos, tokens.end_of_turn, tokens.pad}
+    yield from _differ(f"{weights.CONFIG}: mask_token_id", config.get("mask_token_id"), {tokens.mask}, card)
+    yield from _differ(f"{weights.CONFIG}: eos_token_id", config.get("eos_token_id"), {tokens.eos}, card)
+    if tokenizer is None:
+        return
+    if not card.causal:
+        yield from _differ(f"{TOKENIZER}: mask_token", tokenizer.mask, {tokens.mask}, card)
+    yield from _differ(f"{TOKENIZER}: eos_token", tokenizer.eos, known, card)
+    if card.template is None:
+        return
+    try:
+        chat = template(card.template)
+        chat.tokens(tokenizer, [Message("user", "x")])
+        end = chat.ends(tokenizer)
+    except UnmaskError as error:
+        yield f"its chat template is {card.template!r}: {error}"
+        return
+    if isinstance(end, int):
+        yield from _differ(f"{TOKENIZER}: {chat.end}", end, {tokens.end_of_turn}, card)
+
+
+def _differ(name: str, value: Any, expected: set[int | None], card: Card) -> Iterator[str]:
+    values = set(value) if isinstance(value, list) else {value}
+    numbers = sorted(number for number in expected if number is not None)
+    if value is not None and numbers and values.isdisjoint(numbers):
+        yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"
