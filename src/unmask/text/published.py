@@ -24,7 +24,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 from unmask.core.extras import needed
 from unmask.core.files import atomic, write_json
-from unmask.core.reading import check_file, read_json
+from unmask.core.reading import MOST, check_file, read_json
 from unmask.text.tokenizer import FILE, MOST_SYMBOLS, Ints, Tokenizer
 
 CONFIG, VOCABULARY, MERGES = "tokenizer_config.json", "vocab.json", "merges.txt"
@@ -214,7 +214,7 @@ def _coder(directory: Path) -> Any:
 
 
 def _from_file(path: Path) -> Any:
-    check_file(path)
+    check_file(path, MOST)
     coder = _library().Tokenizer
     try:
         return coder.from_file(str(path))
