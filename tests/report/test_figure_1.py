@@ -182,8 +182,8 @@ def test_the_page_shows_both_models_and_their_networks(made):
     found = {(p["model"], p["steps"]): p["value"] for p in results.of("ser") if p["kind"] == "mdm"}
     assert first.number == f"SER {100 * found['trained', 8]:.3g}% trained, {100 * found['ideal', 8]:.3g}% exact"
     for place in directories(results).values():
-        link = re.search(rf'href="([^"]*{place.name})/README.md"', text)[1]
-        assert (out / link / "README.md").exists()
+        link = re.search(rf'href="([^"]*{place.name})/losses.csv"', text)[1]
+        assert (out / link / "losses.csv").exists()
 
 
 def test_the_command(tmp_path, capsys):

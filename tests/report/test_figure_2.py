@@ -134,7 +134,7 @@ def test_the_page_judges_perplexity_relative_to_the_text(made, path):
     state = explorer.state | {"metric": "generative_perplexity_absolute", "target": None}
     assert goal(results, state) == pytest.approx(1.05 * best)
     assert all(words.split()[0] in text for _, words in results.examples)
-    assert all(f'{place.name}/README.md">' in text for place in places(results).values())
+    assert all(f'{place.name}/losses.csv">' in text for place in places(results).values())
 
 
 def test_the_command(path, tmp_path, capsys):

@@ -97,7 +97,7 @@ def test_the_page_is_a_view(made, asked):
     assert "training" in names
     assert len(explorer.cards) == 3
     assert explorer.state["metric"] == "answer_error"
-    assert sum(f'{training.place.name}/README.md">' in text for training in results.trainings) == 4
+    assert sum(f'{training.place.name}/losses.csv">' in text for training in results.trainings) == 4
 
 
 def test_quick_is_the_questions_alone():
