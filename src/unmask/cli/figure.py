@@ -33,7 +33,7 @@ def command(
     networks, next to AR. Half an hour on two cores with --quick, else a GPU.
     figure-2: perplexity, entropy and time of texts, next to an AR model. Half an
     hour, or five minutes with --quick. For --set, text is a file, a directory or
-    kjv, and tokenizer is chars, bpe:N or gpt2.
+    kjv, and tokenizer is chars, bpe:N or a tokenizer.json.
     reasoning: Figure 2, right, on sums: incorrect answers and incorrect steps. A
     quarter of an hour, or five minutes.
     growth: the steps for an SER of 50%, 10% and 1% against the length, with masks
