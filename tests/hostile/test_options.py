@@ -48,7 +48,6 @@ BASE = {
     "parallel read": "wino.csv --thresholds 80",
     "parallel compare": "samples_x.jsonl --first default --second default",
     "parallel export": "samples_x.jsonl --out f",
-    "board frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
     "model judge": "text",
     "gap": "--language interval-5 --length 8 --rows 5 --steps 4",
     "audit": "samples.npy --language interval-5 --steps 4",

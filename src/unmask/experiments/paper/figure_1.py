@@ -115,7 +115,7 @@ CLAIMS = {
     "name": claim(
         "Section 5.1 and Figure 1: the axis that represents TER",
         "Generative perplexity under the true language measures TER.",
-        "unmask board frontier --language 'paper-2gram(pruned=False)' --steps 64 --length 128",
+        SAMPLE.format("'paper-2gram(pruned=False)'", 64),
         shown("generative perplexity / TER(q), {sampler}, N = 8", perplexity, **CHAIN, **at_steps(8)),
         shown(
             "TER(p)/TER(q) by definition, at most, N = 8",
