@@ -63,7 +63,9 @@ def made(seed=0, lengths=(64, 128), times=False):
         for one in found:
             one["seconds"] = one["model_calls"] * (0.01 if one["kind"] == "mdm" else 0.004)
     journal = [Line(k, 1.0 * k, 3.0 / k, 2.0 / k + 1) for k in range(1, 5)]
-    return Results(found, [Training("paper-2gram", "mdm", journal, 1.0)], ["failed: samples: <b>no</b>"], ["store"], 12.0)
+    return Results(
+        found, [Training("paper-2gram", "mdm", journal, 1.0)], ["failed: samples: <b>no</b>"], ["store"], 12.0
+    )
 
 
 @pytest.fixture(scope="module")

@@ -67,15 +67,15 @@ def command(
     """
     from unmask.core.errors import UnmaskError, cut
     from unmask.diagnosis.difference import difference
-    from unmask.generation import observed
+    from unmask.generation.trace import read
 
-    ours = observed.read(a)
+    ours = read(a)
     denoiser = _denoiser(language, model, causal_model, loading, sampling.sampler)
     if b is not None:
         if sampling != Sampling() or length is not None:
             option = "--length" if length is not None else "an option of the sampler"
             raise UnmaskError(f"{option} does not apply to two traces. Leave it out, or leave out {cut(str(b))}")
-        theirs = observed.read(b)
+        theirs = read(b)
     elif denoiser is None:
         raise UnmaskError("no second trace. Add its file, or --model or --language to generate one")
     else:

@@ -19,7 +19,7 @@ from unmask.report.explorer.fragment import Explorer
 from unmask.report.frame import Sentence
 from unmask.report.publishing import write
 from unmask.report.results import THEORY, Results
-from unmask.report.view import View, saved
+from unmask.report.view import saved
 
 STAIRS = ("schedule", "schedule-optimal")
 CURVE = "theory-curve"
