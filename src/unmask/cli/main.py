@@ -29,7 +29,7 @@ GROUPS = {
         "play": ("unmask.cli.play", "animate one sequence and find its first error"),
         "gap": ("unmask.cli.gap", "measure the loss by sampling several tokens in one step"),
         "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
-        "diff": ("unmask.cli.diff", "find where two traces begin to differ, and why"),
+        "diff": ("unmask.cli.diff", "find where two traces begin to differ"),
     },
     "Compare": {
         "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
