@@ -292,7 +292,7 @@ def gap(*, drawing: Drawing = Drawing(), by: Measuring = Measuring()) -> Answer:
         unmask paper gap --quick
         unmask paper gap --set rows=1000 --out gaps
 
-    Four samplers at six numbers of steps, on languages and sums with known
+    Three samplers at six numbers of steps, on languages and sums with known
     solutions, for exact denoisers and trained networks: the gap next to the exact
     divergence, the SER and the incorrect answers. This is not in the paper;
     docs/gap.md explains the result. It took 34 minutes on two busy cores; --quick
