@@ -20,7 +20,7 @@ def command() -> Answer:
     import re
     from importlib.metadata import PackageNotFoundError, requires, version
 
-    def found(package: str) -> str | None:
+    def number(package: str) -> str | None:
         try:
             return version(package)
         except PackageNotFoundError:
@@ -30,12 +30,12 @@ def command() -> Answer:
     for requirement in requires("unmask") or ():
         if (optional := re.match(r"([\w.-]+).*; extra == [\"'](.+)[\"']", requirement)) is not None:
             needs.setdefault(optional[2], []).append(optional[1])
-    versions = {name: found(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
+    versions = {name: number(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
     versions |= {"python": platform.python_version()}
-    extras = {name: all(map(found, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
+    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
     missing = [name for name, installed in extras.items() if not installed]
     devices = _devices()
-    lines = [("versions", ", ".join(f"{name} {number}" for name, number in versions.items()))]
+    lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]
     lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
     lines += [("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'")] if missing else []
     return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
@@ -47,4 +47,4 @@ def _devices() -> str:
     except Exception as error:  # this command is for users who have a problem already
         return f"unknown: {type(error).__name__}: {' '.join(str(error).split())}"
     names = [torch.cuda.get_device_properties(number).name for number in range(torch.cuda.device_count())]
-    return ", ".join(["cpu", *(f"cuda:{number} {name}" for number, name in enumerate(names))])
+    return ", ".join(["cpu", *(f"cuda:{at} {name}" for at, name in enumerate(names))])
