@@ -22,9 +22,9 @@ from unmask.core.chance import Stream
 from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.samplers import ranking
+from unmask.samplers.adaptive import EntropyBounded, EntropySum
 from unmask.samplers.clairvoyant import Clairvoyant
 from unmask.samplers.contract import Choice
-from unmask.samplers.entropy_budget import EntropyBounded, EntropySum
 from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.remdm import ReMDM
 from unmask.samplers.verify_and_restart import VerifyAndRestart
