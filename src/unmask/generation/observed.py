@@ -4,7 +4,7 @@
     diffusing     Mercury's chunks, each with the whole text; its words are aligned with those of the last text
     snapshots     Diffulex: the tokens of the editable window after each step, and finished tokens
     trajectories  JetEngine: the step that fixed each token
-    blocks        the lines of `Recorded` (harness/sglang.py): the changes of each block
+    blocks        the lines of `Recorded` (examples/sglang_bridge.py): the changes of each block
     Drafts        a streamer of Transformers, which receives each draft of a canvas
 
 `read` recognises saved streams: lines of JSON or of server-sent events. A probability that a stream does not show is
