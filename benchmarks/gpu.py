@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks import open_models, parity
-from benchmarks.remake import RESULTS, ROOT, WORK, numbers
+from benchmarks.remake import RESULTS, ROOT, WORK
 from benchmarks.timing import Report, Work, seconds
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
@@ -299,7 +299,7 @@ def write_piece(name: str, piece: Piece, here: Here, about: dict[str, Any]) -> N
         progress.note(f"{name}: {error}")
         return
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    told = origin() | about | {"commit": _commit(), "code": code(), "numbers": numbers(), "date": today}
+    told = origin() | about | {"commit": _commit(), "code": code(), "date": today}
     write_json(here.out / f"{name}.json", finite({"piece": name, "origin": told} | made))
     progress.note(f"{name}: done in {time.monotonic() - began:.0f} s")
 

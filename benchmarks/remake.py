@@ -3,16 +3,14 @@
     python -m benchmarks.remake          about half an hour on two cores; after an interruption it goes on where it was
     python -m benchmarks.remake --list   the steps, with the hours of each
 
-Each step is a command of `unmask`, in a directory that belongs to the digest of the code that numbers depend on. A file
-says in `origin` the digest of all code and of that code, the commit, the machine and the date. It is written as soon as
-its last step is done.
+Each step is a command of `unmask`, in a directory that belongs to the digest of the code. A file says in `origin` that
+digest, the commit, the machine and the date. It is written as soon as its last step is done.
+tests/documents/test_results.py measures a part of the records again.
 """
 
 from __future__ import annotations
 
-import ast
 import datetime
-import hashlib
 import json
 import os
 import platform
@@ -20,7 +18,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,29 +26,6 @@ from unmask.core.files import atomic, code, origin
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 WORK = ROOT / "benchmarks" / "results"  # which git ignores
-SOURCE = ROOT / "src" / "unmask"
-NUMBERS = (  # what the numbers of results/ depend on; not the command line, the report or messages
-    "core/chance.py",
-    "core/gaffke.py",
-    "core/pvalues.py",
-    "core/search.py",
-    "core/tables.py",
-    "kernels",
-    "languages",
-    "schedules",
-    "denoisers",
-    *(f"ideal/{name}.py" for name in ("denoiser", "listed", "perturbed", "record", "source", "uniform")),  # no oracle
-    "networks/model",
-    "networks/training",
-    "networks/running",
-    "samplers",
-    "generation",
-    "metrics",
-    "theory",
-    "experiments/jobs",
-    "experiments/board",
-    "experiments/paper",
-)
 FEW = "--quick --rows 64 --seeds 1"
 LEARNT = (
     "ancestral fixed-size strided dyadic left-to-right blocks low-confidence top-probability margin entropy threshold"
@@ -97,38 +71,6 @@ STEPS = (
     Step("ranks", "board ranks ideal/board.json on-2gram/board.json on-hmm/board.json --out ranks", 0.003),
     Step("paper-quick", "paper run --quick --out paper-quick", 0.07),
 )
-
-
-@cache
-def numbers(package: Path = SOURCE) -> str:
-    """A digest of the code that numbers depend on, without its comments and docstrings."""
-    whole = hashlib.sha256()
-    for place in NUMBERS:
-        path = package / place
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            whole.update(f"{file.relative_to(package)}\0{_bare(ast.parse(file.read_text()))}\0".encode())
-    return whole.hexdigest()[:16]
-
-
-def _bare(tree: ast.AST) -> str:
-    """A module as Python runs it: without the strings that stand alone."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [one for one in body if not _is_text(one)]  # type: ignore[attr-defined]
-    return ast.dump(tree)
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def stale(made: dict[str, Any]) -> str | None:
-    """What is wrong with a file by its `origin`: its numbers do not follow from this code; None where they do."""
-    theirs = made.get("numbers")
-    if theirs == numbers():
-        return None
-    return f"made by the numbers' code {theirs or 'unknown'}, and this is {numbers()}; run `make results`"
 
 
 def _unmask(step: Step, here: Path) -> None:
@@ -194,7 +136,7 @@ def told(commit: str) -> dict[str, Any]:
     """What `origin` of each file says of how it was made here."""
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    return {"code": code(), "numbers": numbers(), "commit": commit, "date": date, "machine": machine}
+    return {"code": code(), "commit": commit, "date": date, "machine": machine}
 
 
 def readme(origins: dict[str, dict[str, Any]]) -> str:
@@ -205,7 +147,7 @@ def readme(origins: dict[str, dict[str, Any]]) -> str:
             "# What is kept here",
             "",
             "Numbers that the documents quote. `make results` makes all files again; `origin` in each says how.",
-            "A test fails where a file has a digest of the code that its numbers depend on, and that code has changed.",
+            "Tests measure records of them again, some in each run, and all among the long tests.",
             "",
             "| file | made by the code | date |",
             "|---|---|---|",
@@ -240,7 +182,7 @@ def main() -> None:
         print(f"{listed(STEPS)}\n{hours:5.2f} h on two cores")
         return
     commit = check_clean()
-    here = WORK / f"remake-{numbers()}"
+    here = WORK / f"remake-{code()}"
     here.mkdir(parents=True, exist_ok=True)
     left = [step for step in STEPS if not (here / f"{step.name}.done").exists()]
     minutes = 60 * sum(step.hours for step in left)

@@ -60,7 +60,6 @@ EXCEPTIONS: dict[str, list[tuple[str, str]]] = {  # file (or "*"): fragments tha
     "src/unmask/hub/probe.py": [
         ("asked him what he had bought. Bread, he said, and", "a test text for models"),
     ],
-    "src/unmask/tasks/zebra.py": [("house", "the subject of the puzzles")],
 }
 
 

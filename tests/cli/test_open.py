@@ -1,11 +1,9 @@
-"""unmask generate, chat and model with open models: text in and out, and what is refused, in a line."""
+"""unmask generate and model with open models: text in and out, and what is refused, in a line."""
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
-import sys
 from pathlib import Path
 
 import msgspec
@@ -25,7 +23,6 @@ from unmask.generation import trace as traces
 from unmask.hub import CARDS, find, known, load_model
 from unmask.hub.chat import TEMPLATES
 from unmask.hub.checking import check
-from unmask.hub.conversation import Conversation
 from unmask.hub.prompted import Query, ending, rows_of
 from unmask.samplers.contract import as_sampler
 from unmask.text import checkpoint
@@ -286,62 +283,6 @@ def test_a_model_without_conversations_or_a_tokenizer_says_so(place, written, tm
 def card_with(**fields):
     Path("card.json").write_text(json.dumps(json.loads(Path("m/card.json").read_text()) | fields))
     return "card.json"
-
-
-def say(monkeypatch, *lines):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-
-
-@pytest.mark.parametrize("json", [True, False])
-def test_chat_goes_on_after_too_much_and_after_broken_bytes(place, monkeypatch, json):
-    said = b"hi\n" + b"word " * 500 + b"\n/new\n\xff\xfe\n/new\nyou\n"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said), encoding="utf-8"))
-    ran = place("chat", *MODEL, "--length", 4, *(["--json"] if json else []))
-    assert ran.code == 0
-    assert ran.err.count("\n") == 1
-    assert "Type /new to start a new conversation" in ran.err
-    if json:
-        assert len(ran.out.splitlines()) == 3
-
-
-def test_chat_refuses_a_length_of_nothing(place):
-    ran = place("chat", *MODEL, "--length", 0)
-    assert (ran.code, ran.err) == (2, "unmask: error: length is 0; expected at least 1\n")
-
-
-@pytest.mark.parametrize("name", ["m", "b"])
-def test_chat_answers_each_line(place, monkeypatch, name):
-    say(monkeypatch, "the cat", "", "/new", "a <|im_end|> sat")
-    ran = place("chat", "--model", name, "--card", f"{name}/card.json", "--length", 8, "--json")
-    assert (ran.code, ran.err) == (0, "")
-    found = [json.loads(line) for line in ran.out.splitlines()]
-    assert [one["user"] for one in found] == ["the cat", "a <|im_end|> sat"]
-    talk = Conversation(model(name), length=8)
-    assert talk.say("the cat").text == found[0]["answer"]
-    assert talk.messages[-1].content == found[0]["answer"]
-    talk.forget()
-    assert talk.say("a <|im_end|> sat").text == found[1]["answer"]
-    say(monkeypatch, "the cat")
-    plain = place("chat", "--model", name, "--card", f"{name}/card.json", "--length", 8)
-    assert plain.code == 0
-    assert "\x1b" not in plain.out
-
-
-def test_an_answer_is_seen_while_it_is_written(place):
-    """After each step what stands there: hidden positions get fewer, and what has been shown stays until the end."""
-    seen = []
-    talk = Conversation(model(), length=6, sampler="left-to-right")
-    talk.say("hi", seen.append)
-    hidden = [pieces.count(None) for pieces in seen]
-    assert hidden[:3] == [5, 4, 3]
-    assert hidden == sorted(hidden, reverse=True)
-
-
-def test_too_much_said_is_told(place, monkeypatch):
-    say(monkeypatch, "the cat " * 30)
-    ran = place("chat", *MODEL, "--length", 8)
-    assert ran.code == 0
-    assert "expected at most 64 for small" in ran.err
 
 
 def plain(value):

@@ -38,16 +38,13 @@ BASE = {
     "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
     "show model": "mdlm-owt",
     "model check": "net",
-    "chat": "--model net --length 4",
     "eval run": "--model net --task sudoku --limit 1 --length 4 --store f",
     "eval check": "store",
     "eval show": "store",
     "eval compare": "store store",
-    "eval export": "store --format lm-eval --out f",
     "parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
     "parallel read": "wino.csv --thresholds 80",
-    "parallel compare": "samples_x.jsonl --first default --second default",
-    "parallel export": "samples_x.jsonl --out f",
+    "parallel compare": "items.jsonl --first items --second items",
     "board frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
     "model judge": "text",
     "gap": "--language interval-5 --length 8 --rows 5 --steps 4",
@@ -77,12 +74,12 @@ BASE = {
     "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
-EMPTY = ("theory list", "paper list", "parallel aup")
+EMPTY = ("theory list", "paper list")
 BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
 BASE |= {"show task": "sudoku", "list": "samplers"}
 PAPER = '{"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1, '
 PAPER += '"items": ["tables-rebuttal"], "records": []}'
-LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
+LEFT = ("compiled", "open")  # which start others: compiler, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {
     "paper.json": PAPER,
@@ -91,7 +88,7 @@ FILES |= {
     "l.json": '{"kind": "interval", "width": 3}',
 }
 FILES |= {"wino.csv": "task,tps,accuracy\navg,1.0,86\navg,6.0,78\n"}
-FILES |= {"samples_x.jsonl": '{"doc_id": 0, "score": 1.0, "nfe": 4, "tokens_per_step": 8.0, "output_length": 9}\n'}
+FILES |= {"items.jsonl": '{"item": 0, "right": 1.0, "calls": 4, "canvas": 32, "written": 9}\n'}
 RANKED = {"language": "l", "length": 8, "measure": "accuracy_under_parallelism"}
 RANKED = [RANKED | {"sampler": name, "value": 0.5 - at, "low": 0, "high": 1} for at, name in enumerate("abc")]
 FILES |= {"board.json": json.dumps({"records": RANKED})}
@@ -110,8 +107,7 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-# whose words are another program's, what opens a port first (tests/serve), and what tries a jail (tests/cli)
-ELSEWHERE = ("eval lm-eval", "serve", "doctor")
+ELSEWHERE = ("eval lm-eval", "doctor")  # whose words are another program's, and what reads the machine (tests/cli)
 ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 

@@ -17,7 +17,7 @@ def command(*words: str) -> None:
 
     All options are lm-eval's own (pip install 'unmask[lm-eval]'). This command adds
     the model `unmask`, also to releases without entry points. Its arguments, which
-    docs/serve.md explains:
+    docs/evaluate.md explains:
 
         model, card, device, dtype, quantize, cache   as in unmask generate
         sampler, schedule, steps, block_length, temperature, top_p, top_k,

@@ -21,7 +21,7 @@ from unmask.core.errors import UnmaskError, cut, plain, unknown
 GROUPS = {
     "Try": {
         "demo": ("unmask.cli.demo", "reproduce the paper's main result as a web page"),
-        "doctor": ("unmask.cli.doctor", "check the installation: versions, devices, caches, sandbox, extras"),
+        "doctor": ("unmask.cli.doctor", "check the installation: versions, devices, caches, extras"),
     },
     "Generate and score": {
         "generate": ("unmask.cli.generate", "generate sequences or text"),
@@ -41,8 +41,6 @@ GROUPS = {
     },
     "Models": {
         "model": ("unmask.cli.model", "check files, time models, judge texts, measure learning errors"),
-        "chat": ("unmask.cli.chat", "chat with an open model"),
-        "serve": ("unmask.cli.serve", "serve an open model through an OpenAI-compatible API"),
         "train": ("unmask.cli.train", "train a network on a language or a text"),
     },
     "Reproduce the paper": {

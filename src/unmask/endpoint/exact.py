@@ -43,8 +43,7 @@ def one_sample(counts: Counts, probabilities: Mapping[str, float]) -> float:
 def _g(counts: NDArray[np.int64], means: Array) -> Array:
     """G of each row (.., K); an empty cell adds 0."""
     ratio = np.where(counts > 0, counts / np.where(means > 0, means, 1.0), 1.0)
-    total: Array = 2 * (counts * np.log(ratio)).sum(-1)
-    return total
+    return np.asarray(2 * np.sum(counts * np.log(ratio), axis=-1), np.float64)
 
 
 def _p(drawn: Array, value: float) -> float:

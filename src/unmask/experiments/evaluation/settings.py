@@ -12,8 +12,7 @@ from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.samplers import SAMPLERS
 from unmask.tasks import TASKS
-from unmask.tasks.contract import asking
-from unmask.tasks.data import find
+from unmask.tasks.contract import asking, find
 from unmask.tasks.writing import How
 
 SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # may have several values
@@ -69,8 +68,7 @@ class Settings:
         """The file of the items: `data`, or the file in the data directory; "" if there is none."""
         if self.data is not None:
             return os.path.abspath(self.data)
-        dataset = TASKS.make(self.task).dataset
-        file = None if dataset is None else find(dataset)
+        file = find(TASKS.make(self.task).file)
         return "" if file is None else os.path.abspath(file)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def tokens_apart(cases: int, random: np.random.Generator) -> Iterator[Case]:
         joint = distribution(random, v**k).reshape((v,) * k)
         own = [joint.sum(tuple(i for i in range(k) if i != j)) for j in range(k)]
         apart = [0.9 * one + 0.1 * distribution(random, v) for one in own]
-        product = math.prod(one.reshape([-1 if i == j else 1 for i in range(k)]) for j, one in enumerate(apart))
+        product = reduce(np.multiply.outer, apart)
         worst = max(divergence(one, other) for one, other in zip(own, apart, strict=True))
         yield divergence(joint, product), fluency.lemma_a1(v, k, worst)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SLACK = 1e-9  # allowed rounding error of a bound
 LEAST = 1e-6  # smaller bounds are rounding errors
 MOST_LISTED = 6  # positions of enumerated sequences
-ITEMS_OF = {"gsm8k": 1319, "mbpp": 500, "humaneval": 164, "math500": 500}  # of each benchmark
+ITEMS_OF = {"gsm8k": 1319, "mbpp": 500, "humaneval": 164}  # of each benchmark
 
 
 @JOBS.register("lemma")
@@ -218,7 +218,7 @@ class Passes(Continued, Sampled):
 @JOBS.register("published")
 @dataclass(frozen=True, kw_only=True)
 class Published(Job):
-    """A published score of a recipe of `unmask eval run`, with a confidence interval for its number of items."""
+    """A published score of the rebuttal, with a confidence interval for its number of items."""
 
     recipe: str
 

@@ -177,9 +177,8 @@ CLAIMS = {
     "math500": claim(
         "Reviewer AskR",
         "More models and benchmarks: Math500, HumanEval, MBPP.",
-        "unmask eval run --recipe llada-math-semi-ar",
-        untested="The test needs weights and a GPU. The authors added HumanEval; Math500 is a task here, and LLaDA's "
-        "report is a recipe.",
+        "unmask eval lm-eval --model unmask --tasks minerva_math500 --model_args model=llada-8b-instruct",
+        untested="The test needs weights and a GPU. The authors added HumanEval; lm-eval has all three.",
     ),
     "continuous": claim(
         "Reviewer 4VkA",

@@ -1,23 +1,15 @@
-"""The exact denoiser, and networks of its language, as models of tasks."""
+"""The exact denoiser as a model of tasks."""
 
 from __future__ import annotations
 
 import random
-import re
 
 import pytest
-import torch
 from scipy.stats import binomtest
 
 from unmask.core.errors import UnmaskError
-from unmask.languages import load
-from unmask.networks import Trunk, save
-from unmask.networks.model.shape import Shape
 from unmask.tasks import TASKS
-from unmask.tasks.exact import PATTERNS, Ideal
-from unmask.tasks.fillers import filler, is_ideal
-from unmask.tasks.filling import CanvasWriter
-from unmask.tasks.letters import UNKNOWN, Letters
+from unmask.tasks.exact import PATTERNS, CanvasWriter, Ideal, ideal, is_ideal, solved
 from unmask.tasks.lists import REQUESTS, listed
 from unmask.tasks.writing import How
 from unmask.theory import ceilings
@@ -31,7 +23,7 @@ def right_answers(model, task, rows, seed=0, **how):
     target = TASKS.make(task)
     items = target.items(None)[:8]
     asked = [items[row % len(items)] for row in range(rows)]
-    samples = CanvasWriter(filler(model), target, How(**how), {})(asked, [0] * rows, 0, seed)
+    samples = CanvasWriter(ideal(model), target, How(**how), {})(asked, [0] * rows, 0, seed)
     answers = [target.answer(item, sample.text) for item, sample in zip(asked, samples, strict=True)]
     verdicts = [answer is not None and target.right(item, answer) for item, answer in zip(asked, answers, strict=True)]
     return verdicts, samples
@@ -49,10 +41,10 @@ def test_one_token_per_step_is_always_right(task, tokens):
 @pytest.mark.parametrize("task", SMALL)
 @pytest.mark.parametrize("tokens", PATTERNS)
 def test_tokens_are_the_text_again(task, tokens):
-    ideal, target = Ideal(tokens), TASKS.make(task)
+    exact, target = Ideal(tokens), TASKS.make(task)
     for item in target.items(None)[:3]:
         for solution in target.solutions(item)[:20]:
-            assert ideal.join(ideal.cut(solution)) == solution
+            assert exact.join(exact.cut(solution)) == solution
 
 
 @pytest.mark.rotates(4)
@@ -87,6 +79,18 @@ def test_how_names_are_cut_decides_what_two_tokens_per_step_cost():
     assert sum(names) < 200
 
 
+@pytest.mark.parametrize(
+    ("task", "low", "high"),
+    [("paths(many=64)", 0.7, 0.95), ("lists(operation=shuffle, many=64)", 0.0, 0.1), ("lists(many=64)", 1.0, 1.0)],
+)
+def test_a_task_separates_samplers_where_several_answers_are_right(task, low, high):
+    """Accuracy in one step, with one token per character; one token per step is always right."""
+    at_once, _ = right_answers("ideal(tokens=characters)", task, 64, sampler="fixed-size", length=200, steps=1)
+    one_each, _ = right_answers("ideal(tokens=characters)", task, 8, sampler="fixed-size", length=200, steps=200)
+    assert low <= sum(at_once) / 64 <= high
+    assert all(one_each)
+
+
 def test_a_sample_depends_only_on_its_row():
     task, how = "lists(operation=shuffle)", {"sampler": "fixed-size", "length": 32, "steps": 8}
     target = TASKS.make(task)
@@ -112,14 +116,14 @@ def test_a_wrong_context_is_never_read_as_right():
 )
 def test_wrong_names(model, words):
     with pytest.raises(UnmaskError, match=words):
-        filler(model)
+        ideal(model)
 
 
-def test_which_models_fill_canvases():
+def test_which_models_are_exact():
     assert is_ideal("ideal")
     assert is_ideal("ideal(tokens=names)")
     assert not is_ideal("idealist")
-    assert filler("smollm2-135m") is None
+    assert ideal("smollm2-135m") is None
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_tasks_without_listed_answers_or_room(task, length, words, gsm8k_item):
     target = TASKS.make(task)
     item = gsm8k_item if task == "gsm8k" else target.items(None)[0]
     with pytest.raises(UnmaskError, match=words):
-        Ideal().canvas(target, item, length)
+        solved(Ideal(), target, item, length)
 
 
 @pytest.fixture
@@ -142,56 +146,6 @@ def gsm8k_item():
     from unmask.tasks import Item
 
     return Item("0", None)
-
-
-def network(directory, operation, size=3, letters=5):
-    language = load(f"list-operation(operation={operation!r}, size={size}, letters={letters}, distinct=True)")
-    answer = size + {"insert": 1, "remove": -1}.get(language.edit, 0)
-    question = size + (language.how == "index") + language.inserts + 1
-    torch.manual_seed(0)
-    save(Trunk(Shape("mdm", language.vocabulary, question + answer, 16, 1, 2)), directory, account=about(language))
-    return Letters(str(directory))
-
-
-def about(language):
-    return {"origin": {"configuration": {"language": language.to_dict(), "label": "lists"}}}
-
-
-@pytest.mark.parametrize("operation", REQUESTS)
-def test_the_exact_denoiser_of_a_networks_language_answers_its_questions(operation, tmp_path):
-    """Question and answer are a sequence of the language, and the answer is right: letters keep the order of names."""
-    known = network(tmp_path, operation)
-    target = TASKS.make(known.task)
-    items = target.items(None)[:6]
-    exact = Letters(str(tmp_path), exact=True)
-    how = How(sampler="left-to-right", length=known.length, steps=known.length)
-    samples = CanvasWriter(exact, target, how, {})(items, [0] * 6, 0, 0)
-    for item, sample in zip(items, samples, strict=True):
-        names = re.findall(r'"([^"]+)"', sample.text)
-        assert UNKNOWN not in names
-        if operation != "shuffle" or tuple(names) != item.row.names:  # the language shuffles to all orders
-            assert target.right(item, target.answer(item, sample.text))
-    random_answers = CanvasWriter(known, target, how, {})(items, [0] * 6, 0, 0)
-    assert {len(re.findall(r'"([^"]+)"', sample.text)) for sample in random_answers} == {known.length}
-
-
-def test_a_network_refuses_other_tasks_and_lengths(tmp_path):
-    known = network(tmp_path, "shuffle")
-    (item, *_), task = TASKS.make(known.task).items(None), TASKS.make(known.task)
-    other = TASKS.make("lists(operation=copy, low=3, high=3)")
-    with pytest.raises(UnmaskError, match="has not learned this task"):
-        known.canvas(other, other.items(None)[0], 3)
-    with pytest.raises(UnmaskError, match="has 3 tokens"):
-        known.canvas(task, item, 4)
-    assert known.canvas(task, item, 3).text([0, 1, 7])[-5:] == f', "{UNKNOWN}"]'[-5:]
-
-
-def test_a_network_of_another_language_is_refused(tmp_path):
-    language = load("paper-2gram")
-    torch.manual_seed(0)
-    save(Trunk(Shape("mdm", language.vocabulary, 8, 16, 1, 2)), tmp_path, account=about(language))
-    with pytest.raises(UnmaskError, match="expected a list-operation"):
-        _ = Letters(str(tmp_path)).task
 
 
 def test_lists_of_random_texts_are_cut_without_loss():
