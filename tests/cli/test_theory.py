@@ -76,7 +76,7 @@ def test_the_table_has_the_theorems_of_an_ngram(run):
 def test_every_statement_is_listed_and_can_be_shown(run):
     listed = run("theory", "list", "--json").result
     assert listed["lemma-c2"] == {
-        "about": "With one position per step P(valid) >= exp(-L eps).",
+        "about": "Lemma C.2: with one position per step P(valid) >= exp(-L eps).",
         "assumption": "any language; no two positions in one step",
         "kind": "lower",
         "origin": "reconstructed",
