@@ -103,7 +103,7 @@ def run(
     """Evaluate a model on a task: accuracy, cost and time.
 
     Examples:
-        unmask eval --model smollm2-135m-instruct --task sudoku --limit 20
+        unmask eval --model HuggingFaceTB/SmolLM2-135M-Instruct --task sudoku --limit 20
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
@@ -290,7 +290,7 @@ def _plan(settings: Any, out: Path) -> Answer:
         card, shaped = look(spec["model"], spec["card"], spec["cache"])
         length = spec["length"] or TASKS.make(spec["task"]).length
         size = min(2 * length, card.context)
-        how = (spec["device"], spec["dtype"], spec["quantize"])
+        how = (spec["device"], spec["dtype"])
         need = needs(card, shaped, *how, spec["batch"], size, spec["steps"] or length)
         named = {name: spec[name] for name in ("sampler", "steps", "eos", "first_row", "rows")}
         memory, fits = need["memory"]["all"], need["fits"]

@@ -31,7 +31,6 @@ EXTRAS = {
     "lm-eval": Extra("the tasks of EleutherAI's harness", ("lm_eval",)),
     "cluster": Extra("sweeps on many machines", ("ray",)),
     "parquet": Extra("tables of sweeps as Parquet", ("pyarrow",)),
-    "log": Extra("curves of a training for TensorBoard", ("tensorboard",)),
 }
 
 

@@ -23,11 +23,11 @@ class Row(msgspec.Struct, frozen=True):
 class OpenText(Task):
     """Texts without a prompt, or after the prompts of a file: generative perplexity under an AR model, and entropy.
 
-    many: number of texts without a file. judge: an AR model of `unmask list models`, or a directory.
+    many: number of texts without a file. judge: an AR model: a repository, or a directory.
     """
 
     many: int = 256
-    judge: str = "smollm2-135m-instruct"
+    judge: str = "HuggingFaceTB/SmolLM2-135M-Instruct"
 
     reading: ClassVar[frozenset[str]] = frozenset({"judge"})
     length: ClassVar[int] = 256

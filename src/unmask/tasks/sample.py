@@ -79,7 +79,6 @@ class Model(msgspec.Struct):
     dtype: str
     cache: str
     revision: str | None = None
-    quantize: str | None = None
 
 
 class How(msgspec.Struct):

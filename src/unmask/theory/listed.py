@@ -45,15 +45,15 @@ class Case:
             raise UnmaskError(f"learning is {self.learning}; expected nats per token, 0 for the ideal denoiser")
 
     @property
-    def ngram(self) -> tuple[int, int]:
-        """(n, |V|) of an n-gram."""
+    def order(self) -> int:
+        """The n of an n-gram."""
         if not isinstance(self.language, NGram):
             raise UnmaskError(f"the language is {self.language.kind}; expected an n-gram for this statement")
-        return self.language.order, self.language.vocabulary
+        return self.language.order
 
     def eps(self, eps: float | None) -> float:
         """The eps of theorem 4.2. (default: the first step of its schedule with N steps)"""
-        return eps or float(deltas(f"theorem-4.2(order={self.ngram[0]})", len(self.delta))[0])
+        return eps or float(deltas(f"theorem-4.2(order={self.order})", len(self.delta))[0])
 
     @property
     def between(self) -> float:
@@ -164,25 +164,37 @@ statement(
     "upper",
     "paper",
     "n-grams; some schedule of O((n-1)/eps^n) steps; L > O((n-1)/eps^(n+1/2))",
-)(lambda case, eps=None: [fluency.theorem_4_2(*case.ngram, case.length, case.eps(eps), case.learning)])
+)(
+    lambda case, eps=None: [
+        fluency.theorem_4_2(case.order, case.language.vocabulary, case.length, case.eps(eps), case.learning)
+    ]
+)
 statement("theorem-4.2-explicit", fluency.explicit, "upper", "ours", "n-grams; schedule theorem-4.2")(
-    lambda case, eps=None: [fluency.explicit(*case.ngram, case.length, case.eps(eps), case.learning)]
+    lambda case, eps=None: [
+        fluency.explicit(case.order, case.language.vocabulary, case.length, case.eps(eps), case.learning)
+    ]
 )
 statement(
     "theorem-4.2-proportional", fluency.proportional, "upper", "ours", "n-grams; schedule theorem-4.2-proportional"
-)(lambda case, eps=None: [fluency.proportional(*case.ngram, case.length, case.eps(eps), case.learning)])
+)(
+    lambda case, eps=None: [
+        fluency.proportional(case.order, case.language.vocabulary, case.length, case.eps(eps), case.learning)
+    ]
+)
 statement("universal", fluency.universal, "upper", "ours", "any language, length and schedule")(
     lambda case: [fluency.universal(case.language.vocabulary, case.length, case.delta, case.between, case.learning)]
 )
 statement("mean-over-orders", mean_over_orders, "upper", "ours", f"{INDEPENDENT}; ideal denoiser")(mean_over_orders)
 statement("lemma-b8", separators.lemma_b8, "upper", "reconstructed", "n-grams; one order, drawn from the schedule")(
-    lambda case, seed=0: [separators.lemma_b8(*case.ngram, drawn_order(case, seed), case.learning)]
+    lambda case, seed=0: [
+        separators.lemma_b8(case.order, case.language.vocabulary, drawn_order(case, seed), case.learning)
+    ]
 )
 statement("lemma-b9", separators.lemma_b9, "upper", "reconstructed", f"n-grams; {INDEPENDENT}")(
-    lambda case: [separators.lemma_b9(*case.ngram, case.length, case.delta, case.learning)]
+    lambda case: [separators.lemma_b9(case.order, case.language.vocabulary, case.length, case.delta, case.learning)]
 )
 statement("lemma-b10", separators.lemma_b10, "upper", "reconstructed", f"n-grams; {INDEPENDENT}")(
-    lambda case: list(separators.lemma_b10(case.ngram[0], case.length, *case.widest))
+    lambda case: list(separators.lemma_b10(case.order, case.length, *case.widest))
 )
 statement(
     "lemma-b11",
@@ -190,7 +202,7 @@ statement(
     "upper",
     "reconstructed",
     "n-grams; L delta > 1; a step of its proof is heuristic",
-)(lambda case: [separators.lemma_b11(case.ngram[0], case.length, *case.widest)])
+)(lambda case: [separators.lemma_b11(case.order, case.length, *case.widest)])
 statement("lemma-c1", correctness.lemma_c1, "upper", "reconstructed", INDEPENDENT)(
     lambda case: [correctness.lemma_c1(case.length, case.delta)]
 )

@@ -16,7 +16,7 @@ from unmask.tasks.contract import asking, find
 from unmask.tasks.writing import How
 
 SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # may have several values
-COMMON = ("dtype", "quantize", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
+COMMON = ("dtype", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
 MOST_EACH = 10**4
 OF_BOTH = ("length", "eos", "temperature")  # swept options that also apply to AR
 OF_MASKED = ("schedule", "guidance", "cache")
@@ -34,7 +34,6 @@ class Settings:
     causal_card: str | None = None
     device: str = "auto"
     dtype: str | None = None
-    quantize: str | None = None
     cache: str | None = None
     sampler: Sequence[str] = ()
     schedule: str = "linear"

@@ -136,7 +136,7 @@ class Evaluation(Loading, Answering, Job):
         try:
             card, shaped = look(self.model, self.card, self.cache)
             size = min(2 * length, card.context)
-            about = needs(card, shaped, self.device, self.dtype, self.quantize, 1, size, self.steps or length)
+            about = needs(card, shaped, self.device, self.dtype, 1, size, self.steps or length)
         except UnmaskError:
             return UNKNOWN_SECONDS * self.rows
         passes = 2 if card.causal else 1  # an AR model processes its prompt and each token once
