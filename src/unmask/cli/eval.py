@@ -205,8 +205,6 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     return Answer(about, lambda: say(result.sentence(*names), counted))
 
 
-
-
 def _plan(settings: Any, out: Path) -> Answer:
     """Return the memory and the time of each cell."""
     from unmask.cli.output import show_grid

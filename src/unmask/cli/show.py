@@ -101,7 +101,7 @@ def sampler(sampler: Annotated[str, "SAMPLER"], /) -> Answer:
         unmask show sampler my_module:MySampler --json
 
     Args:
-        sampler: Name of `unmask list samplers`, or package.module:Name.
+        sampler: Name of `unmask list samplers`, package.module:Name or file.py:Name.
     """
     import inspect
     from contextlib import suppress
