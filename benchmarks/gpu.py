@@ -6,8 +6,8 @@
     python -m benchmarks.gpu --dry-run     every piece with tiny sizes on the CPU, into a temporary directory
 
 A finished piece is a file results/gpu/NAME.json with its device, versions, commit and date. A training goes on from its
-last checkpoint in benchmarks/results/gpu; the other pieces start again. `unmask paper report --records
-results/paper-quick.json results/gpu/*.json` shows the claims of the paper that these files decide.
+last checkpoint in benchmarks/results/gpu; the other pieces start again. `python -m reproduction
+--records results/paper-quick.json results/gpu/*.json` shows the claims of the paper that these files decide.
 """
 
 from __future__ import annotations
@@ -31,28 +31,26 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks import open_models, parity
-from benchmarks.remake import RESULTS, ROOT, WORK, numbers
+from benchmarks.remake import RESULTS, ROOT, WORK
 from benchmarks.timing import Report, Work, seconds
+from reproduction import figure_1, models
+from reproduction.items import ITEMS
+from reproduction.judge import Size, own, part
+from reproduction.records import Records, plain
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
-from unmask.core.files import atomic, code, finite, origin, write_json
+from unmask.core.files import code, finite, origin, write_json
 from unmask.core.memory import available, size
 from unmask.core.threads import torch_threads
 from unmask.cost import flops
 from unmask.cost.clock import device_name
 from unmask.cost.memory import peak
-from unmask.experiments.paper import figure_1, models
-from unmask.experiments.paper.items import ITEMS
-from unmask.experiments.paper.judge import Size, part
-from unmask.experiments.paper.records import Records, compact
-from unmask.experiments.paper.reproduction import Reproduction
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
 from unmask.hub.model import OpenModel
 from unmask.networks import Shape, preset
 from unmask.networks.training.conditions import USUAL
 from unmask.networks.training.recipe import recipe
-from unmask.report import paper
 
 MINUTES = 9.0
 STEP_PASSES = 3.0  # time of a training step in forward passes: one forward, two backward
@@ -108,32 +106,27 @@ def times(here: Here) -> dict[str, Any]:
         here,
         *models.times(here.size),
         part("clock", kind=["mdm", "ar"], length=512, batch=16, **clocked),
-        part("valid_steps", length=512, steps=64),
+        own("valid_steps", length=512, steps=64),
     )
 
 
 def training(language: str, kind: str, here: Here) -> dict[str, Any]:
-    own = figure_1.network(here.size) | {"language": language}
+    network = figure_1.network(here.size) | {"language": language}
     layers = {"layers": 10} if language == "paper-4gram" else {}
-    return measured(here, part("training", kind=[kind], **own, **layers))
+    return measured(here, part("training", kind=[kind], **network, **layers))
 
 
 def figure(here: Here) -> dict[str, Any]:
-    made = measured(here, *figure_1.cells(here.size))
-    shown = Reproduction(made["size"], ("figure-1",), made["records"], made["seconds"])
-    with atomic(here.out / "figure-1.html") as page:
-        page.write(paper.drawn(shown, origin()))
-    return made
+    return measured(here, *figure_1.cells(here.size))
 
 
 def measured(here: Here, *parts: dict[str, Any]) -> dict[str, Any]:
-    """Records of these cells, as `unmask paper report` reads them. All pieces share one store, so one network."""
+    """Records of these cells, as `python -m reproduction` reads them. All pieces share one store, so one network."""
     cells = [tiny(part) for part in parts] if here.tiny else list(parts)
     made = sweep(from_dict({"name": "gpu", "parts": cells}), store=here.work / "sweep", engine="here", fresh=True)
-    records = [compact(finite(row)) for row in made.whole().rows()]
-    return {"size": "quick" if here.tiny else "full", "seconds": made.work, "items": [], "records": records} | verdicts(
-        records
-    )
+    records = [plain(finite(row)) for row in made.whole().rows()]
+    size = "quick" if here.tiny else "full"
+    return {"size": size, "seconds": made.work, "records": records} | verdicts(records)
 
 
 def tiny(part: dict[str, Any]) -> dict[str, Any]:
@@ -299,7 +292,7 @@ def write_piece(name: str, piece: Piece, here: Here, about: dict[str, Any]) -> N
         progress.note(f"{name}: {error}")
         return
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    told = origin() | about | {"commit": _commit(), "code": code(), "numbers": numbers(), "date": today}
+    told = origin() | about | {"commit": _commit(), "code": code(), "date": today}
     write_json(here.out / f"{name}.json", finite({"piece": name, "origin": told} | made))
     progress.note(f"{name}: done in {time.monotonic() - began:.0f} s")
 

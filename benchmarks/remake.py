@@ -3,24 +3,20 @@
     python -m benchmarks.remake          about half an hour on two cores; after an interruption it goes on where it was
     python -m benchmarks.remake --list   the steps, with the hours of each
 
-Each step is a command of `unmask`, in a directory that belongs to the digest of the code that numbers depend on. A file
-says in `origin` the digest of all code and of that code, the commit, the machine and the date. It is written as soon as
-its last step is done.
+Each step is a command of `unmask` or of reproduction/, in a directory that belongs to the digest of the code. A file
+says in `origin` that digest, the commit, the machine and the date. It is written as soon as its last step is done.
+tests/documents/test_results.py measures a part of the records again.
 """
 
 from __future__ import annotations
 
-import ast
 import datetime
-import hashlib
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,50 +25,28 @@ from unmask.core.files import atomic, code, origin
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 WORK = ROOT / "benchmarks" / "results"  # which git ignores
-SOURCE = ROOT / "src" / "unmask"
-NUMBERS = (  # what the numbers of results/ depend on; not the command line, the report or messages
-    "core/chance.py",
-    "core/gaffke.py",
-    "core/pvalues.py",
-    "core/search.py",
-    "core/tables.py",
-    "kernels",
-    "languages",
-    "schedules",
-    "denoisers",
-    *(f"ideal/{name}.py" for name in ("denoiser", "listed", "perturbed", "record", "source", "uniform")),  # no oracle
-    "networks/model",
-    "networks/training",
-    "networks/running",
-    "samplers",
-    "generation",
-    "metrics",
-    "theory",
-    "experiments/jobs",
-    "experiments/board",
-    "experiments/paper",
-)
 FEW = "--quick --rows 64 --seeds 1"
 LEARNT = (
     "ancestral fixed-size strided dyadic left-to-right blocks low-confidence top-probability margin entropy threshold"
-    " factor entropy-bounded entropy-sum klass slowfast localleap credit settled sched pc-sampler"
+    " factor entropy-bounded entropy-sum klass localleap settled"
 )
-AGAIN = "remdm gibbs(stride=8) punt clairvoyant"
-IDEAL = f"{LEARNT} wino saber token-editing p2 {AGAIN} informed-corrector verify-and-restart"
+AGAIN = "remdm gibbs(stride=8) best-order"
+IDEAL = f"{LEARNT} wino token-editing p2 {AGAIN} verify-and-restart"
 MDLM = "ancestral as-published-mdlm(batch=1) as-published-mdlm(batch=16)"
-PAIRS = ("wino", "klass", "slowfast", "entropy-bounded", "localleap")
+PAIRS = ("wino", "klass", "entropy-bounded", "localleap")
 KEPT = ("ser", "diversity", "headroom", "accuracy_under_parallelism", "accuracy_difference")  # of the large boards
 FIELDS = ("language", "sampler", "budget", "model_calls", "measure", "value", "low", "high", "n")
 BOARDS = ("ideal", "on-2gram", "on-hmm")
 
 
 class Step(NamedTuple):
-    """A command of `unmask`, the hours that it takes on two cores, and whether its output is kept as JSON."""
+    """A command of a module, the hours that it takes on two cores, and whether its output is kept as JSON."""
 
     name: str
     words: str
     hours: float
     shown: bool = False
+    module: str = "unmask"
 
 
 STEPS = (
@@ -94,49 +68,18 @@ STEPS = (
     ),
     Step("on-2gram", f"board run --model 2gram --samplers {LEARNT} {AGAIN} {FEW} --out on-2gram", 0.03),
     Step("on-hmm", f"board run --model hmm --samplers {LEARNT} {AGAIN} {FEW} --out on-hmm", 0.03),
-    Step("ranks", "board ranks ideal/board.json on-2gram/board.json on-hmm/board.json --out ranks", 0.003),
-    Step("paper-quick", "paper run --quick --out paper-quick", 0.07),
+    Step("paper-quick", "measure --out paper-quick", 0.07, module="reproduction"),
 )
 
 
-@cache
-def numbers(package: Path = SOURCE) -> str:
-    """A digest of the code that numbers depend on, without its comments and docstrings."""
-    whole = hashlib.sha256()
-    for place in NUMBERS:
-        path = package / place
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            whole.update(f"{file.relative_to(package)}\0{_bare(ast.parse(file.read_text()))}\0".encode())
-    return whole.hexdigest()[:16]
-
-
-def _bare(tree: ast.AST) -> str:
-    """A module as Python runs it: without the strings that stand alone."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [one for one in body if not _is_text(one)]  # type: ignore[attr-defined]
-    return ast.dump(tree)
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def stale(made: dict[str, Any]) -> str | None:
-    """What is wrong with a file by its `origin`: its numbers do not follow from this code; None where they do."""
-    theirs = made.get("numbers")
-    if theirs == numbers():
-        return None
-    return f"made by the numbers' code {theirs or 'unknown'}, and this is {numbers()}; run `make results`"
-
-
-def _unmask(step: Step, here: Path) -> None:
-    command = [sys.executable, "-m", "unmask", *step.words.split(" ")]
+def _run(step: Step, here: Path) -> None:
+    command = [sys.executable, "-m", step.module, *step.words.split(" ")]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": paths}  # reproduction/ is not installed
     if not step.shown:
-        subprocess.run(command, cwd=here, check=True)
+        subprocess.run(command, cwd=here, check=True, env=environment)
         return
-    ran = subprocess.run(command, cwd=here, check=True, stdout=subprocess.PIPE, text=True)
+    ran = subprocess.run(command, cwd=here, check=True, env=environment, stdout=subprocess.PIPE, text=True)
     (here / f"{step.name}.json").write_text(ran.stdout.splitlines()[-1])
 
 
@@ -172,10 +115,8 @@ FILES: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {  # the last s
     "board-mdlm.json": ("board-mdlm", _file("board-mdlm/board.json")),
     "board.json": ("board", _board("board")),
     "board-networks.json": ("on-hmm", _networks),
-    "ranks.json": ("ranks", _file("ranks/ranks.json")),
     "paper-quick.json": ("paper-quick", _file("paper-quick/paper.json")),
 }
-BESIDE = {"board-quick.csv": "board-quick/board.csv", "board-quick.svg": "board-quick/board.svg"}
 
 
 def lines(made: dict[str, Any]) -> str:
@@ -194,7 +135,7 @@ def told(commit: str) -> dict[str, Any]:
     """What `origin` of each file says of how it was made here."""
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    return {"code": code(), "numbers": numbers(), "commit": commit, "date": date, "machine": machine}
+    return {"code": code(), "commit": commit, "date": date, "machine": machine}
 
 
 def readme(origins: dict[str, dict[str, Any]]) -> str:
@@ -205,7 +146,7 @@ def readme(origins: dict[str, dict[str, Any]]) -> str:
             "# What is kept here",
             "",
             "Numbers that the documents quote. `make results` makes all files again; `origin` in each says how.",
-            "A test fails where a file has a digest of the code that its numbers depend on, and that code has changed.",
+            "Tests measure records of them again, some in each run, and all among the long tests.",
             "",
             "| file | made by the code | date |",
             "|---|---|---|",
@@ -231,7 +172,7 @@ def check_clean() -> str:
 
 
 def listed(steps: Iterable[Step]) -> str:
-    return "\n".join(f"{step.hours:5.2f} h  {step.name}: unmask {step.words}" for step in steps)
+    return "\n".join(f"{step.hours:5.2f} h  {step.name}: {step.module} {step.words}" for step in steps)
 
 
 def main() -> None:
@@ -240,14 +181,14 @@ def main() -> None:
         print(f"{listed(STEPS)}\n{hours:5.2f} h on two cores")
         return
     commit = check_clean()
-    here = WORK / f"remake-{numbers()}"
+    here = WORK / f"remake-{code()}"
     here.mkdir(parents=True, exist_ok=True)
     left = [step for step in STEPS if not (here / f"{step.name}.done").exists()]
     minutes = 60 * sum(step.hours for step in left)
     print(f"{len(STEPS) - len(left)} of {len(STEPS)} steps are done; about {minutes:.0f} min are left")
     for step in left:
-        print(f"{step.name}, about {60 * step.hours:.2g} min: unmask {step.words}", flush=True)
-        _unmask(step, here)
+        print(f"{step.name}, about {60 * step.hours:.2g} min: {step.module} {step.words}", flush=True)
+        _run(step, here)
         keep(step, here, commit)
         (here / f"{step.name}.done").touch()
     print(f"{len(FILES)} files are made; compare the documents with them: make test PYTEST_ARGS='tests/documents'")
@@ -260,9 +201,6 @@ def keep(step: Step, here: Path, commit: str) -> None:
             made = make(here)
             with atomic(RESULTS / name) as file:
                 file.write(lines({"origin": made.pop("origin", origin()) | told(commit)} | made).encode())
-    for name, source in BESIDE.items():
-        if name.startswith(f"{step.name}."):
-            shutil.copyfile(here / source, RESULTS / name)
     found = {name: json.loads((RESULTS / name).read_text())["origin"] for name in FILES if (RESULTS / name).exists()}
     with atomic(RESULTS / "README.md") as file:
         file.write(readme(found).encode())

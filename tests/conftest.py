@@ -39,7 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("unmask")
     group.addoption("--extras", action="store_true", help="run only what the last run skipped for a need")
     group.addoption("--unmet", action="store_true", help="run only what would be skipped by a marker; it must fail")
-    group.addoption("--long", metavar="K/N", help="run only the long tests: part K of N, 0/1 is all; K may be 'turn'")
+    group.addoption("--long", action="store_true", help="run only the long tests")
+    group.addoption("--part", metavar="K/N", default="0/1", help="run part K of N: 0/1 is all; K may be 'turn'")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,7 +70,7 @@ def part(said: str) -> tuple[int, int]:
         many = int(parts)
         return (turn() if first == "turn" else int(first)) % many, many
     except (ValueError, ZeroDivisionError):
-        raise pytest.UsageError(f"--long is {said!r}; expected K/N as 0/1, 3/10 or turn/10") from None
+        raise pytest.UsageError(f"--part is {said!r}; expected K/N as 0/1, 3/10 or turn/10") from None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -86,10 +87,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             now += [item] if (crc32(name.encode()) + cases[name] + turn()) % rotates.args[0] == 0 else []
             cases[name] += 1
     left_out = {*long} - {*now}
-    wanted = [item for item in items if item not in left_out]
-    if config.option.long:
-        number, many = part(config.option.long)
-        wanted = long[number::many]
+    number, many = part(config.option.part)
+    wanted = long if config.option.long else [item for item in items if item not in left_out]
+    wanted = wanted[number::many]
     if config.option.extras:
         recorded = config.cache.get(RECORD, None)
         if recorded is None:

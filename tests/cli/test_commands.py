@@ -23,10 +23,9 @@ SUBCOMMANDS = [f"language {name}" for name in ("new", "fit")]
 SUBCOMMANDS += [f"show {noun}" for noun in ("language", "sampler", "schedule", "model", "task", "job")]
 SUBCOMMANDS += ["model check"]
 SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
-SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare", "export")]
-SUBCOMMANDS += [f"parallel {name}" for name in ("run", "read", "compare", "aup", "export")]
-SUBCOMMANDS += [f"board {name}" for name in ("run", "compare", "ranks")]
-SUBCOMMANDS += [f"paper {name}" for name in ("run", "list", "report")]
+SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare")]
+SUBCOMMANDS += [f"parallel {name}" for name in ("run", "read", "compare")]
+SUBCOMMANDS += [f"board {name}" for name in ("run", "compare")]
 SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
 CALLABLE = [name for name in COMMANDS if not any(other.startswith(f"{name} ") for other in SUBCOMMANDS)] + SUBCOMMANDS
 
@@ -52,14 +51,6 @@ def test_help_fits_a_terminal(run, command):
     """All but the usage line."""
     lines = run(*command.split(), "--help").out.splitlines()[1:]
     assert max(map(len, lines)) <= 80
-
-
-def test_generate_warns_of_an_order_that_is_left_to_right_in_disguise(run):
-    words = ("generate", "--language", "interval-5", "--length", 16, "--rows", 4, "--steps", 16, "--out", "o.npy")
-    ran = run(*words, "--sampler", "entropy(ties=position)")
-    assert "warning      left to right in disguise: tau is 1.00" in ran.out
-    assert "warning" not in run(*words).out
-    assert run(*words, "--json").result["order"]["tokens_per_step"] > 1
 
 
 def test_language_alone_shows_its_help(run):

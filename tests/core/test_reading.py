@@ -108,6 +108,7 @@ def test_what_does_not_fit_is_named_with_its_place(content, words):
         (str(2**64), "has more than 64 bits"),
         (f"[1.5, {-(2**63) - 1}]", "has more than 64 bits"),
         ("[" * 100_000, "more than 64 deep"),
+        ("[" * 200, "more than 64 deep"),
         ("[" * (DEPTH + 2) + "]" * (DEPTH + 2), "more than 64 deep"),
         ('{"a": {"b": 1, "b": 2}}', "'b' occurs twice in one mapping"),
         (r'["\ud800"]', "is not Unicode"),

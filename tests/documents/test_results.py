@@ -1,11 +1,12 @@
-"""results/: a table says which code made each file, and numbers that no longer follow from the code are an error."""
+"""results/: a table says which code made each file, and this code measures the same numbers again."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
+from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from benchmarks import remake
 from tests.needs import needs
 from unmask.core.files import age, code, origin
+from unmask.experiments.board.grid import Settings
+from unmask.experiments.board.run import board
 
 RESULTS = Path(__file__).parents[2] / "results"
 ORIGINS = {path.name: json.loads(path.read_text())["origin"] for path in sorted(RESULTS.glob("*.json"))}
@@ -24,33 +27,40 @@ def test_the_table_is_that_of_the_files():
     assert set(ORIGINS) == set(remake.FILES)
 
 
-def test_numbers_follow_from_the_code():
-    """Files from before `make results` have no digest of that code; the table calls them old."""
-    found = {name: remake.stale(made) for name, made in ORIGINS.items() if "numbers" in made}
-    wrong = [f"results/{name} is {why}" for name, why in found.items() if why]
-    assert not wrong, "\n".join(wrong)
+def samplers(name: str) -> dict[tuple[str, str], list[dict]]:
+    """Records of a board by (language, sampler)."""
+    found: dict[tuple[str, str], list[dict]] = {}
+    for record in json.loads((RESULTS / name).read_text())["records"]:
+        found.setdefault((record["language"], record["sampler"]), []).append(record)
+    return found
 
 
-def test_a_number_that_no_longer_follows_is_an_error():
-    assert remake.stale({"numbers": remake.numbers()}) is None
-    assert "run `make results`" in (remake.stale({"numbers": "0123"}) or "")
+def identity(record: dict) -> str:
+    return json.dumps([record.get(name) for name in ("language", "sampler", "budget", "measure", "target")])
 
 
-@pytest.mark.parametrize(
-    ("place", "old", "new", "same"),
-    [
-        ("samplers/left_to_right.py", "A fixed number", "Some number", True),
-        ("samplers/left_to_right.py", "orders.left_to_right(", "orders.left_to_right(0 + ", False),
-        ("cli/board.py", "def run(", "def other(", True),
-    ],
-)
-def test_the_digest_sees_what_numbers_depend_on(tmp_path, place, old, new, same):
-    package = tmp_path / "unmask"
-    shutil.copytree(remake.SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    text = (package / place).read_text()
-    assert old in text
-    (package / place).write_text(text.replace(old, new))
-    assert (remake.numbers(package) == remake.numbers()) == same
+def unlike(kept: Iterable[dict], found: Iterable[dict]) -> list[str]:
+    """Records that are not found again to the last bit, but those that compare a sampler with another."""
+    measured = {identity(record): record for record in json.loads(json.dumps(list(found), default=float))}
+    compared = [record for record in kept if record["measure"] != "accuracy_difference"]
+    assert compared
+    return [identity(record) for record in compared if measured.get(identity(record)) != record]
+
+
+@pytest.mark.rotates(140)
+@pytest.mark.parametrize(("language", "sampler"), samplers("board-quick.json"))
+def test_this_code_measures_the_same_again(language, sampler):
+    made = ORIGINS["board-quick.json"]["configuration"]
+    settings = {field.name: made[field.name] for field in fields(Settings) if field.name in made}
+    again = board(Settings(**settings | {"samplers": (sampler,), "languages": (language,)}))
+    assert unlike(samplers("board-quick.json")[language, sampler], again.records) == []
+
+
+def test_another_number_is_seen():
+    kept = samplers("board-quick.json")["paper-2gram", "strided"]
+    assert unlike(kept, kept) == []
+    assert unlike(kept, kept[1:]) == [identity(kept[0])]
+    assert unlike(kept, [kept[0] | {"value": kept[0]["value"] + 1e-15}, *kept[1:]]) == [identity(kept[0])]
 
 
 @needs("git")
@@ -86,11 +96,10 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
             raise KeyboardInterrupt
         (here / f"{step.name}.json").write_text(json.dumps({"origin": {"command": ["x"]}, "value": step.name}))
 
-    monkeypatch.setattr(remake, "_unmask", run)
+    monkeypatch.setattr(remake, "_run", run)
     monkeypatch.setattr(remake, "check_clean", lambda: "abc")
     monkeypatch.setattr(remake, "STEPS", (remake.Step("a", "x", 1), remake.Step("b", "y", 2)))
     monkeypatch.setattr(remake, "FILES", {f"{name}.json": (name, remake._file(f"{name}.json")) for name in "ab"})
-    monkeypatch.setattr(remake, "BESIDE", {})
     monkeypatch.setattr(remake, "WORK", tmp_path / "work")
     monkeypatch.setattr(remake, "RESULTS", tmp_path)
     monkeypatch.setattr("sys.argv", ["remake"])
@@ -103,7 +112,6 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     assert "1 of 2 steps are done; about 120 min are left" in capsys.readouterr().out
     made = json.loads((tmp_path / "b.json").read_text())
     assert made["value"] == "b"
-    assert made["origin"]["numbers"] == remake.numbers()
     assert {"command", "code", "commit", "date", "machine"} <= made["origin"].keys()
     assert f"| b.json | {code()} |" in (tmp_path / "README.md").read_text()
 

@@ -13,6 +13,7 @@ import yaml
 from tests.hub.speaking import spoken
 from tests.needs import required
 from unmask import UnmaskError
+from unmask.cli.main import main
 from unmask.core.reading import read_lines
 from unmask.generation import generate
 from unmask.hub import load_model
@@ -156,24 +157,24 @@ def test_likelihoods_do_not_depend_on_their_batch_and_stand_in_the_record(model,
 
 
 def test_likelihoods_of_a_sampler(models):
-    """One token per step from left to right is the chain, in as many calls; a bracket records its upper end."""
+    """One token per step from left to right is the chain, in as many calls; one of random orders has an error."""
     pair = (PROMPTS[0], " the mat")
     found = {}
     for kind, options in (
         ("chain", {}),
-        ("duel", {"sampler": "left-to-right"}),
-        ("bracket", {"sampler": "ancestral", "steps": 2, "draws": 3}),
+        ("path", {"sampler": "left-to-right"}),
+        ("path", {"sampler": "ancestral", "steps": 2, "draws": 3}),
     ):
         harness = UnmaskLM(models["masked"], likelihood=kind, **options)
         harness.loglikelihood(requests("loglikelihood", pair))
-        (found[kind],) = harness.records
-    assert found["duel"]["nats"] == pytest.approx(found["chain"]["nats"], abs=1e-9)
-    assert found["duel"]["model_calls"] == found["chain"]["model_calls"]
-    assert found["bracket"]["nats"] <= found["bracket"]["upper"]
-    with pytest.raises(UnmaskError, match="DUEL is not its likelihood"):
-        UnmaskLM(models["masked"], likelihood="duel")
+        (found[options.get("sampler")],) = harness.records
+    assert found["left-to-right"]["nats"] == pytest.approx(found[None]["nats"], abs=1e-9)
+    assert found["left-to-right"]["model_calls"] == found[None]["model_calls"]
+    assert found["ancestral"]["standard_error"] > 0 == found["left-to-right"]["standard_error"]
+    with pytest.raises(UnmaskError, match="chooses positions by drawn tokens"):
+        UnmaskLM(models["masked"], likelihood="path")
     with pytest.raises(UnmaskError, match="is an AR model"):
-        UnmaskLM(models["ar"], likelihood="duel", sampler="left-to-right")
+        UnmaskLM(models["ar"], likelihood="path", sampler="left-to-right")
 
 
 def test_a_space_belongs_to_what_follows(model):
@@ -309,6 +310,21 @@ def test_tasks_of_lm_eval(models, tasks, monkeypatch):
     assert sorted((record["doc"], record["choice"]) for record in chosen) == [
         (d, c) for d in range(3) for c in range(2)
     ]
+
+
+@pytest.mark.filterwarnings("ignore")  # those of its own
+def test_the_command_answers_a_task_of_a_local_file(places, tasks, tmp_path, monkeypatch):
+    """With the same words as for any task of lm-eval; the record has each answer."""
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    directory, names = tasks
+    place, record = places["masked"], tmp_path / "answers.jsonl"
+    words = ["--model", "unmask", "--tasks", names[0], "--include_path", str(directory)]
+    words += ["--model_args", f"model={place},card={place}/card.json,record={record}"]
+    assert main(["eval", "lm-eval", *words, "--output_path", str(tmp_path / "out")]) == 0
+    answers = [json.loads(line) for line in record.read_text().splitlines()]
+    assert sorted(answer["doc"] for answer in answers) == list(range(len(DOCS)))
+    results = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text())
+    assert 0 <= results["results"][names[0]]["exact_match,none"] <= 1
 
 
 def test_the_entry_point_is_this_class():

@@ -8,7 +8,7 @@ import pytest
 
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.grid import standard
-from unmask.experiments.board.joining import Failure
+from unmask.experiments.board.run import Failure
 from unmask.report import board as drawing
 from unmask.report import frame
 from unmask.report.explorer import figure
@@ -68,7 +68,7 @@ def test_few_samplers_have_a_colour_each_and_many_share_one():
         ]
         return figure.looks(Results(points(rows)), "sampler")
 
-    few = of(["ancestral", "entropy", "low-confidence", "clairvoyant"])
+    few = of(["ancestral", "entropy", "low-confidence", "best-order"])
     assert len(set(few.values())) == 4
-    assert few["clairvoyant"] == frame.GREY
+    assert few["best-order"] == frame.GREY
     assert len(set(of(standard()).values())) <= len(figure.KINDS)

@@ -25,8 +25,6 @@ ABOUT = {  # the help of an option that a docstring does not explain
     "records": "Directory of `unmask eval`, or its records.jsonl.",
     "store": "Directory of a sweep.",
     "open": "Open the page in the browser.",
-    "allow_code_execution": "Run generated programs in the strongest sandbox of this machine.",
-    "unconfined": "Allow the run even if only weak sandboxing is available.",
 }
 
 Name = Annotated[str, "LANGUAGE"]
@@ -83,7 +81,7 @@ class Measuring:
         address: Address of a running Ray cluster; "auto" finds it.
         limit: Time limit of a block of sequences in seconds; its cell then fails.
         attempts: Lost processes after which a cell fails.
-        allow_imports: Modules that may be imported if a recipe or a store names them, as MODULE:Name.
+        allow_imports: Modules and files that a recipe or a store may import, for names as MODULE:Name and FILE.py:Name.
     """
 
     engine: Engine = None

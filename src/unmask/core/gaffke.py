@@ -55,7 +55,7 @@ def exceeds(gains: Floats, shapes: Floats) -> float:
     """
     from scipy.optimize import brentq
 
-    pole = 1 / gains.max()
+    pole = 1 / np.max(gains)
 
     def slope(x: float) -> float:
         return float((shapes * gains / (1 - gains * x * pole)).sum() - 1 / (x * pole))

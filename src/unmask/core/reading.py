@@ -136,6 +136,8 @@ def from_json(text: str | bytes, schema: Any = Any, where: str = "the text") -> 
         text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except json.JSONDecodeError as error:
+        if sum(map(error.doc.count, "[{")) > DEPTH + sum(map(error.doc.count, "]}")):
+            raise UnmaskError(_too_deep(where)) from error  # json itself refuses them only from some depth on
         column = f"column {error.colno}"
         position = column if re.search(r", line \d+$", where) else f"line {error.lineno}, {column}"
         ends = " (the file ends there: is it truncated?)" if error.pos >= len(text.rstrip()) else ""

@@ -65,7 +65,7 @@ class FirstOrder:
 
     def states(self, tokens: Tensor) -> Ints:
         """(B, L) the state of each token; S for a token without a state."""
-        state = np.full(max(int(self.symbols.max()), int(tokens.max())) + 1, self.size)
+        state = np.full(max(int(np.max(self.symbols)), int(tokens.max())) + 1, self.size)
         state[self.symbols] = np.arange(self.size)
         return np.asarray(state[tokens.numpy()])
 

@@ -81,7 +81,7 @@ def second_eigenvalue(machine: Machine) -> float | None:
 def primitive(machine: Machine) -> bool:
     """Whether T^k is positive for some k on the recurrent states: one recurrent class, of period one."""
     source, target = machine.edge_source, machine.edge_target
-    state = int(machine.initial.argmax())
+    state = int(np.argmax(machine.initial))
     while True:
         ahead = _steps(source, target, state, machine.states)
         behind = _steps(target, source, state, machine.states)
@@ -93,7 +93,7 @@ def primitive(machine: Machine) -> bool:
         return False
     inside = ahead[source] >= 0
     lags = ahead[source[inside]] + 1 - ahead[target[inside]]
-    return int(np.gcd.reduce(lags)) == 1
+    return math.gcd(*lags.tolist()) == 1
 
 
 def _steps(source: Ints, target: Ints, start: int, states: int) -> Ints:

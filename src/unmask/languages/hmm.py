@@ -45,7 +45,7 @@ class HMM(MachineLanguage):
         if self.final is not None and not self.final.any():
             raise UnmaskError("final is zero everywhere, so no sequence can end. Leave it out to allow every end.")
         if self.final is not None:
-            check_smallest("final", self.final / self.final.max())
+            check_smallest("final", self.final / np.max(self.final))
             if not self.final[_reachable(self.initial, self.transition)].any():
                 raise UnmaskError("no path leads from initial to a state with positive final, so no sequence can end")
         self.vocabulary = self.emission.shape[1]
@@ -53,7 +53,7 @@ class HMM(MachineLanguage):
         self.name_tokens(names)
 
     def build(self) -> Machine:
-        final = None if self.final is None else self.final / self.final.max()
+        final = None if self.final is None else self.final / np.max(self.final)
         return from_dense(self.initial, self.transition, self.emission, final)
 
     def parameters(self) -> dict[str, Any]:

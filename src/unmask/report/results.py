@@ -32,9 +32,6 @@ from unmask.experiments.evaluation import records, summary
 from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
-from unmask.experiments.parallel import published, settings
-from unmask.experiments.parallel.published.runs import RESULTS
-from unmask.experiments.parallel.table import accuracy
 from unmask.experiments.store import FILE, Store
 from unmask.languages import PRESETS, Language, load
 from unmask.languages.presets import unseeded
@@ -64,7 +61,7 @@ ORIGINAL = "original"  # the metric of a text itself
 CURVE = "curve"  # the metric of a board: each cell a sampler at all of its budgets
 AR = "autoregressive"
 ENDS = ("value", "low", "high")
-FRONTIER, THEORY = "frontier.json", "theory.json"
+THEORY = "theory.json"
 RATIO = "generative_perplexity_ratio"
 EVALUATION = "evaluation"  # the metric of records of answers
 USUAL = preset("paper", "mdm", 8)  # its compute is assumed for cells without a network
@@ -88,7 +85,7 @@ class Account(msgspec.Struct):
 
 
 class Numbers(msgspec.Struct):
-    """The read part of frontier.json and theory.json."""
+    """The read part of theory.json."""
 
     records: list[dict[str, Any]]
     origin: dict[str, Any] = {}
@@ -116,7 +113,6 @@ class Results:
 
     points: list[Point]
     trainings: list[Training] = field(default_factory=list)
-    frontier: list[Point] = field(default_factory=list)  # perplexity and entropy of samples: `unmask board frontier`
     missing: list[str] = field(default_factory=list)  # messages: cells to do, failed cells with the error
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
@@ -153,7 +149,6 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     rows: list[dict[str, Any]] = []
     keys_read: set[str] = set()
     evaluated: list[Point] = []
-    frontier: list[Point] = []
     theory: list[Point] = []
     examples: dict[str, str] = {}
     digests: dict[str, set[str]] = {}
@@ -179,30 +174,25 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             own, left = of_evaluation(directory)
             evaluated += own
             missing += left
-        if is_tree(directory):
-            evaluated += of_tree(directory)
-        frontier += of_numbers(directory, FRONTIER, digests)
-        theory += of_numbers(directory, THEORY, digests)
+        theory += of_numbers(directory, digests)
         trainings += of_training(directory, directory.name, "")
     for row in rows:
         if row.get("language_digest"):
             digests.setdefault(_of(row), set()).add(row["language_digest"])
     sources = [str(path) for path in directories]
     texts = list(examples.items())
-    return Results(points(rows) + evaluated, trainings, frontier, missing, sources, work, digests, theory, texts)
+    return Results(points(rows) + evaluated, trainings, missing, sources, work, digests, theory, texts)
 
 
 def place(directory: Path) -> Path:
     """The directory of a store: itself, or its `sweep` if it contains a page."""
     for candidate in (directory, directory / STORE):
-        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER, THEORY)):
+        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, THEORY)):
             return candidate
-    if is_tree(directory):
-        return directory
     if not directory.exists():
         problem = f"there is no directory {cut(str(directory))}"
         raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page, an evaluation or a training")
-    names = f"{FILE}, {RECORDS}, {ACCOUNT}, {FRONTIER} or {THEORY}"
+    names = f"{FILE}, {RECORDS}, {ACCOUNT} or {THEORY}"
     expected = f"expected {names} in it, or in its directory {STORE}. Measure with `unmask sweep run RECIPE`"
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
@@ -256,24 +246,6 @@ def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
     return measured, missing
 
 
-def is_tree(directory: Path) -> bool:
-    """Whether it is a result tree in the layout of ParallelBench."""
-    return next(directory.glob(f"*/*/*/*/{RESULTS}"), None) is not None
-
-
-def of_tree(directory: Path) -> list[Point]:
-    """A point for each setting and task of a result tree."""
-    measured = []
-    for one in settings(published.read([directory]).outcomes):
-        for task, own in one.tasks.items():
-            calls = [outcome.forwards for outcome in own if outcome.forwards is not None]
-            about = dict.fromkeys(WHO) | {"of": task, "model": one.model, "kind": "mdm", "sampler": one.sampler}
-            about |= {"knob": one.setting, "length": own[0].canvas, "measure": "accuracy", "job": EVALUATION, "key": ""}
-            spent = {"model_calls": fmean(calls) if calls else None, "seconds": None, "causal": 0.0, "flops": None}
-            measured.append(about | finite(accuracy(own).to_dict()) | spent)
-    return measured
-
-
 def _free(name: str, settings: Sequence[Mapping[str, Any]]) -> bool:
     """Whether all settings have a value of this name, and it does not follow from the model."""
     of_model: dict[Any, set[str]] = {}
@@ -290,11 +262,11 @@ def _paced(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
 
 
-def of_numbers(directory: Path, file: str, digests: dict[str, set[str]]) -> list[Point]:
-    """The records of a file, if it exists, each with its language and settings."""
-    if not (directory / file).exists():
+def of_numbers(directory: Path, digests: dict[str, set[str]]) -> list[Point]:
+    """The records of theory.json, if it exists, each with its language and settings."""
+    if not (directory / THEORY).exists():
         return []
-    numbers = read_json(directory / file, Numbers)
+    numbers = read_json(directory / THEORY, Numbers)
     settings = numbers.origin.get("configuration", {})
     of = str(settings.get("language", directory.name))
     if isinstance(source := numbers.origin.get("language"), dict) and "digest" in source:

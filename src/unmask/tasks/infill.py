@@ -15,15 +15,13 @@ from unmask import languages
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.languages import Language
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.lines import Line, first_line
+from unmask.tasks.contract import TASKS, Item, Line, first_line
 
 GAP = "_"
 MOST = 4096  # right answers that are listed
 RULES = {  # of a kind of language, in terms of its parameters
     "brackets": "Each bracket is closed by its own kind in the right order; at most {depth} are open at once.",
     "modular-sum": "`;` separates equations; each adds its first two numbers modulo {modulus} until one is left.",
-    "list-operation": "Before `=` is a list of letters, after it the result of the operation: {operation}.",
 }
 CHAINED = " The next equation begins with the last result."
 

@@ -3,7 +3,7 @@
 Copy, reverse, sort and the operations with an index have one right answer, so positions are independent given the
 prompt, and parallel decoding adds no errors. The others have several: a shuffled list, or one that differs from the
 given list at a position of the model's choice. There each position depends on all others. `unmask.tasks.twin` has the
-exact distribution over the right answers of an item, `unmask.theory.ceilings` the accuracy that a sampler can reach.
+exact distribution over the right answers of an item.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from itertools import permutations
 from typing import ClassVar, NamedTuple
 
 from unmask.core import arguments
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.lines import Line
+from unmask.tasks.contract import TASKS, Item, Line
 
 GIVEN_NAMES = "Ada Ben Cleo Dan Eva Finn Gina Hugo Iris Jack Kira Leo Mara Nils Olga Paul Rosa Sam Tara Vera"
 FAMILY_NAMES = "Ash Bell Clay Dale East Field Glass Hill Iron Jade Lake Moss North Oak Pine Quill Reed Stone Thorn Vale"

@@ -163,11 +163,11 @@ def geometric(total: float, dual: float, steps: int, rising: bool) -> tuple[Tens
     with np.errstate(over="ignore"):
         smallest = np.append(1 / steps, ETAS / np.expm1(steps * np.log1p(ETAS)))
     bounds = smallest * (total + dual) + etas * (dual if rising else total)
-    eta = float(etas[bounds.argmin()])
+    eta = float(etas[np.argmin(bounds)])
     powers = torch.arange(steps, dtype=torch.float64) * float(np.log1p(eta))
     name, direction = ("DTC", "rising") if rising else ("TC", "falling")
     assumption = f"any language of these TC and DTC, {direction} geometric schedule, {steps} steps, ideal denoiser"
-    bound = Statement(float(bounds.min()), "upper", "divergence", assumption, "ours", f"theory.md 8 (iv), {name}")
+    bound = Statement(float(np.min(bounds)), "upper", "divergence", assumption, "ours", f"theory.md 8 (iv), {name}")
     return torch.softmax(powers if rising else -powers, 0), bound
 
 

@@ -202,7 +202,7 @@ def test_the_second_driver_is_refused_and_a_killed_one_is_noticed(bench: Bench, 
     state = status(bench.store)
     assert state["driver"]["pid"] == driver.pid
     assert (state["running"], state["interrupted"]) == (2, 0)
-    assert state["seconds_left"] is None or 1 < state["seconds_left"] < 200  # of 400 cells of 0.1 s, by two workers
+    assert state["seconds_left"] is None or state["seconds_left"] > 10  # of 400 cells of 0.1 s, by two workers
     driver.kill()
     driver.communicate()
     bench.kills += 1

@@ -11,9 +11,9 @@ from unmask.experiments.cell import cell_of, check
 CELL = {"language": "sparse-hmm(pruned=False)", "length": 12, "rows": 40, "steps": 3}
 
 
-def test_a_cell_has_the_gap_and_the_order_gap():
+def test_a_cell_has_the_gap():
     records = by_name(measured("gap", **CELL))
-    names = {"gap_nats", "gap_nats_per_token", "gap_changed_tokens", "gap_infinite", "order_gap_nats"}
+    names = {"gap_nats", "gap_nats_per_token", "gap_changed_tokens", "gap_infinite"}
     assert names | {"divergence_nats"} == set(records)
     assert records["gap_nats"]["value"] == pytest.approx(12 * records["gap_nats_per_token"]["value"])
     assert records["gap_nats"]["model_calls"] == pytest.approx(3, abs=0.1)
@@ -50,7 +50,6 @@ def test_a_divergence_with_prompts_is_conditional():
 
 
 def test_cells_are_checked_before_anything_runs():
-    check([cell_of({"job": "gap", "calls": "pair"} | CELL)])
-    for calls in ("two", 0):
-        with pytest.raises(UnmaskError, match="calls"):
-            check([cell_of({"job": "gap", "calls": calls} | CELL)])
+    check([cell_of({"job": "gap", "calls": "chain"} | CELL)])
+    with pytest.raises(UnmaskError, match="calls"):
+        check([cell_of({"job": "gap", "calls": "two"} | CELL)])

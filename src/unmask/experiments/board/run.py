@@ -11,11 +11,10 @@ from typing import Any
 
 from unmask.core.errors import UnmaskError
 from unmask.core.shown import Shown
-from unmask.experiments.board import kept
+from unmask.experiments.board.cells import FILE, from_file, joined
 from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import Settings, recipe
-from unmask.experiments.board.joining import Failure, Measured, joined
-from unmask.experiments.board.measures import Curve
+from unmask.experiments.board.measures import Curve, Measured
 from unmask.experiments.board.standings import Record, records
 from unmask.experiments.cell import canonical
 from unmask.experiments.jobs.curve import FAILURE
@@ -24,6 +23,18 @@ from unmask.experiments.run import Sweep, sweep
 from unmask.experiments.store import Store
 from unmask.languages.presets import unseeded
 from unmask.networks.model.checkpoints import read_language
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failed budget or sampler; the others go on without it."""
+
+    language: str
+    length: int
+    sampler: str
+    knob: str
+    value: object  # of the knob; None if a whole seed failed
+    message: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +95,7 @@ def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
             about = language, length, member.specification, member.knob
             failures += [Failure(*about, value, message) for value, message in _failed(cells)]
             if not any(cell.error for cell in cells):
-                points = joined(member, length, [kept.read(cell.file, cell.spec["rows"]) for cell in cells])
+                points = joined(member, length, [from_file(cell.file, cell.spec["rows"]) for cell in cells])
                 if points:
                     specs = tuple(cell.spec["language"] for cell in cells if not cell.spec["model"])
                     curves.append(Measured(language, length, member, Curve(points), specs))
@@ -112,7 +123,7 @@ def _cells(run: Sweep) -> list[_Cell]:
         if store.cells[key].job == "curve":
             if key not in store.done and key not in store.failed:
                 raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
-            error, file = store.failed[key].error if key in store.failed else "", store.place(key) / kept.FILE
+            error, file = store.failed[key].error if key in store.failed else "", store.place(key) / FILE
             cells.append(_Cell(store.spec(key), [] if error else store.records(key), file, error))
     return cells
 

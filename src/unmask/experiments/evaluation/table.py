@@ -9,7 +9,6 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.memory import size
 from unmask.experiments.evaluation.compare import Comparison, compare
-from unmask.experiments.evaluation.published import figures
 from unmask.experiments.evaluation.summary import Group, labels
 
 PASSED = (1, 2, 4, 8, 16, 32, 64)  # k of pass@k
@@ -23,7 +22,7 @@ def summary(settings: Sequence[Group]) -> list[dict[str, Any]]:
 
 def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, Any]:
     entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
-    estimates = {"accuracy": group.accuracy, "accuracy_of_all": group.accuracy_of_all, "perplexity": group.perplexity}
+    estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
     estimates |= {name: group.value(name) for name in group.valued}
     estimates |= {f"pass@{k}": group.passed(k) for k in _passed(group)}
     entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
@@ -33,13 +32,11 @@ def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, A
     entry |= {"cost": group.cost(), "wrong_because": group.reasons, "settings": group.settings}
     if against is not None:
         entry["against_ar"] = against.to_dict() | ratios(group, settings)
-    if published := figures(group.settings):
-        entry["published"] = [{"figure": one.figure, "source": one.source} for one in published]
     return entry
 
 
 def table(settings: Sequence[Group]) -> list[Grid]:
-    """Quality and cost of each setting, compared with AR and with published figures."""
+    """Quality and cost of each setting, compared with AR."""
     first = settings[0]
     quality: list[list[str]] = []
     cost: list[list[str]] = []
@@ -50,26 +47,24 @@ def table(settings: Sequence[Group]) -> list[Grid]:
         else:
             values = [
                 _share(group.accuracy) if group.written else "not measured",
-                _share(group.accuracy_of_all),
                 *(_share(group.passed(k)) for k in _passed(first)),
             ]
             values += [_value(name, group.value(name)) for name in first.valued]
         against = beside(group, settings)
         values.append("" if against is None else f"{against.verdict}, {against.difference.points}")
-        published = ", ".join(f"{one.figure:.1f}%" for one in figures(group.settings))
-        quality.append([label, str(len(group.items)), *values, published])
+        quality.append([label, str(len(group.items)), *values])
         ratio = ratios(group, settings).get("seconds")
         shown = [_number(spent[name]) for name in ("answer_tokens", "model_calls", "tokens_per_model_call")]
         shown += [_number(spent["flops"] and spent["flops"] / 1e9), _number(spent["seconds"])]
         memory = spent["memory"]
         shown += ["" if ratio is None else f"{ratio:.2f}", "" if memory is None else size(int(memory))]
         cost.append([label, *shown])
-    measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy", "of all"]
+    measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy"]
     if first.perplexity is None:
         measured += [*(f"pass@{k}" for k in _passed(first)), *(name.replace("_", " ") for name in first.valued)]
     task = first.settings["task"]
     heads = (
-        ["", "items", *measured, "against AR", "published"],
+        ["", "items", *measured, "against AR"],
         [
             "",
             *("answer tokens", "model calls", "tokens per model call", "GFLOP", "seconds", "times AR", "memory"),

@@ -1,7 +1,7 @@
 """The job `curve`: one sampler at all its budgets, on one language at one length, with one seed.
 
 Its records are those of standings.py for each point, with `knob` and `budget`. A failed budget is a record `failure`
-without a value; its `note` is the reason, and other budgets go on. Its file has the rows (kept.py); run.py joins the
+without a value; its `note` is the reason, and other budgets go on. Its file has the rows (cells.py); run.py joins the
 curves of several seeds.
 """
 
@@ -105,10 +105,8 @@ def curve(
     device: of the models. quick: fewer budgets. rows: of each budget. ter_rows: true sequences for the bound of TER.
     """
     from unmask.core import progress
-    from unmask.experiments.board import kept
-    from unmask.experiments.board.cells import Point, measure
+    from unmask.experiments.board.cells import FILE, Point, measure, to_bytes, walk
     from unmask.experiments.board.families import code_of, family
-    from unmask.experiments.board.joining import walk
     from unmask.experiments.board.standings import UNKNOWN, of_point
 
     unchanged(digest, language, model, causal_model)
@@ -140,5 +138,5 @@ def curve(
     ]
     for record in measured:
         record.pop("by_seed", None)  # there is one seed
-    place.write(kept.FILE, kept.to_bytes(samples))
+    place.write(FILE, to_bytes(samples))
     return [{"knob": member.knob, "model_calls": None} | record for record in measured + failures]

@@ -20,7 +20,7 @@ from unmask.experiments.jobs.sources import record, unchanged
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
     from unmask.tasks import Item
-    from unmask.tasks.filling import CanvasWriter, Filler
+    from unmask.tasks.exact import CanvasWriter, Ideal
     from unmask.tasks.writing import How, Writer
 
 CANVAS_SECONDS = 2e-3  # per sample of a model without texts
@@ -41,13 +41,12 @@ def _writer(task: str, how: How, data: str, digest: str, contents: str, **model:
     from unmask.core.files import code
     from unmask.tasks import TASKS
     from unmask.tasks.contract import fingerprint
-    from unmask.tasks.fillers import filler
-    from unmask.tasks.filling import CanvasWriter
+    from unmask.tasks.exact import CanvasWriter, ideal
     from unmask.tasks.writing import Writer
 
     about: dict[str, Any] = {"task": task, "data": fingerprint(items_of(task, data, digest)), "code": code()}
     about |= {"threads": torch.get_num_threads(), "device": "cpu"}
-    if (known := filler(model["model"], model["device"])) is not None:
+    if (known := ideal(model["model"])) is not None:
         return CanvasWriter(known, TASKS.make(task), how, about)
     loaded = _model(contents, **model)
     if loaded.body.device.type == "cuda":
@@ -65,10 +64,10 @@ def _model(contents: str, model: str, **how: Any) -> OpenModel:
     return load_model(model, **how)
 
 
-def _filler(model: str, loading: Loading) -> Filler | None:
-    from unmask.tasks.fillers import filler
+def _ideal(model: str) -> Ideal | None:
+    from unmask.tasks.exact import ideal
 
-    return filler(model, loading.device)
+    return ideal(model)
 
 
 def _records(tally: Tally) -> list[Record]:
@@ -98,15 +97,16 @@ def _check(
     from unmask.hub.fetch import here
     from unmask.hub.loading import card_of
     from unmask.tasks import TASKS
+    from unmask.tasks.exact import solved
     from unmask.tasks.writing import How
 
     arguments.whole("each", each, 1, 10**4)
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
-    how, items, filler = How(**vars(answering)), items_of(task, data, digest), _filler(model, loading)
-    if filler is not None:
+    how, items, exact = How(**vars(answering)), items_of(task, data, digest), _ideal(model)
+    if exact is not None:
         known = TASKS.make(task)
-        filler.canvas(known, items[0], known.length if how.length is None else how.length)
-    for name, card in ((None if filler else model, loading.card), (causal_model, None)):
+        solved(exact, known, items[0], known.length if how.length is None else how.length)
+    for name, card in ((None if exact else model, loading.card), (causal_model, None)):
         directory, named = (None, None) if name is None else here(name, card)
         if directory is not None:
             card_of(directory, named)  # refuses other directories
@@ -115,9 +115,9 @@ def _check(
         raise UnmaskError(f"row {last} is beyond the end of {task}. Expected at most {limit}. Reduce rows")
 
 
-def _size(model: str, loading: Loading, each: int, batch: int, rows: int) -> tuple[int, int]:
+def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
     """A batch; items with equal answers of a model without texts share one."""
-    return (batch if _filler(model, loading) is None else max(rows, 1)), each
+    return (batch if _ideal(model) is None else max(rows, 1)), each
 
 
 @job(records=_records, check=_check, size=_size)
@@ -153,7 +153,7 @@ def evaluation(
     unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
     files = [name for name in (model, loading.card, causal_model) if name is not None]
     items, numbers = items_of(task, data, digest), range(first_row, first_row + rows)
-    with torch_threads(count() if _filler(model, loading) is None else 1):  # calls of a large model are long
+    with torch_threads(count() if _ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
             how, named = How(**vars(answering)), vars(loading) | {"model": model, "causal_model": causal_model}
             write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)
@@ -177,12 +177,12 @@ def seconds(task: str, model: str, loading: Loading, answering: Answering, rows:
     from unmask.cost.needs import look, needs
     from unmask.tasks import TASKS
 
-    if _filler(model, loading) is not None:
+    if _ideal(model) is not None:
         return CANVAS_SECONDS * rows
     length = answering.length or TASKS.make(task).length
     try:
         card, shaped = look(model, loading.card, loading.cache)
-        size, how = min(2 * length, card.context), (loading.device, loading.dtype, loading.quantize)
+        size, how = min(2 * length, card.context), (loading.device, loading.dtype)
         about = needs(card, shaped, *how, 1, size, answering.steps or length)
     except UnmaskError:
         return UNKNOWN_SECONDS * rows

@@ -9,11 +9,11 @@ On a known language each row also has its true loss, so these measure the diverg
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 
-from unmask.diagnosis.gap.choice import check_calls
+from unmask.core import arguments
 from unmask.experiments.cell import Place, Record, job
 from unmask.experiments.jobs.sources import (
     NONE,
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from unmask.generation import Generation
     from unmask.languages import Language
 
+Calls = Literal["one", "chain"]
 MEASURES = {
     "gap_nats": "sequence",
     "gap_nats_per_token": "token",
     "gap_changed_tokens": "changes",
     "gap_regret": "regrets",
     "gap_infinite": "infinite",
-    "order_gap_nats": "order_gap",
 }
 
 
-def _check_gap(sampling: Sampling, amount: Amount, source: Source, model: str, calls: str | int | None) -> None:
+def _check_gap(sampling: Sampling, amount: Amount, source: Source, model: str, calls: Calls) -> None:
     check(source, Pace(sampling.steps, sampling.schedule), amount, sampling.sampler, model)
-    check_calls(calls)
+    arguments.word("calls", calls, get_args(Calls))
 
 
 @job(check=_check_gap, about=about)
@@ -57,25 +57,25 @@ def gap(
     amount: Amount,
     source: Source = NONE,
     model: str = "",
-    calls: str | int | None = None,
+    calls: Calls = "one",
 ) -> list[Record]:
-    """Nats and tokens lost by sampling several tokens in one step, and the order gap beside it.
+    """Nats and tokens lost by sampling several tokens in one step.
 
-    calls: one, pair or chain, or model calls per row. (default: as many as the generation)
+    calls: one more context of each step, or chain: its tokens one by one.
     """
     q, denoiser = modelled(source, model)
     exact = (lambda: None) if model else (lambda: _exact(source, sampling, amount))
     return _measured(q, denoiser, source.length, sampling, amount, calls, exact)
 
 
-def _check_learned(student: Student, sampling: Sampling, amount: Amount, calls: str | int | None) -> None:
+def _check_learned(student: Student, sampling: Sampling, amount: Amount, calls: Calls) -> None:
     check_learned(student, sampling, amount)
-    check_calls(calls)
+    arguments.word("calls", calls, get_args(Calls))
 
 
 @job(needs=needs_training, check=_check_learned, about=about)
 def learned_gap(
-    student: Student, sampling: Sampling, amount: Amount, place: Place, calls: str | int | None = None
+    student: Student, sampling: Sampling, amount: Amount, place: Place, calls: Calls = "one"
 ) -> list[Record]:
     """The same for a trained network."""
     network = network_of(sampling.sampler, place, student.device)
@@ -88,14 +88,14 @@ def _measured(
     length: int,
     sampling: Sampling,
     amount: Amount,
-    calls: str | int | None,
+    calls: Calls,
     exact: Callable[[], Estimate | None] = lambda: None,
 ) -> list[Record]:
     from unmask.diagnosis.gap import gap
 
     given, _ = amount.prompts(q, length)
     generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
-    measured = gap(denoiser, generation, calls=check_calls(calls), seed=amount.seed)
+    measured = gap(denoiser, generation, calls=calls, seed=amount.seed)
     cost = float(generation.model_calls.double().mean())
     estimates = {name: getattr(measured, field) for name, field in MEASURES.items()}
     if measured.claim == "divergence":

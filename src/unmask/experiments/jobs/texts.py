@@ -5,8 +5,8 @@
     original        windows of the text, scored by the same judges, each on windows it was not trained on
     text_clock      seconds of a batch: an MDM with N steps, or an AR model with its cache
 
-All have the parameters of a training, and need it. An MDM and an AR model of one cell are twins (training/twins.py). A
-training stays valid when the code changes; a changed text is another cell.
+All have the parameters of a training, and need it. An MDM and an AR model of one cell are twins. A training stays valid
+when the code changes; a changed text is another cell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unmask.networks import Shape
     from unmask.networks.training.recipe import Recipe
 
-SYMBOLS = {"chars": 100, "gpt2": 50257, "smollm2": 49152}  # approximate, before a tokenizer is trained
+SYMBOLS = {"chars": 100}  # approximate, before a tokenizer is trained
 EXAMPLE = "example.txt"  # the stored example of the samples
 MEASURES = {  # the measure of a number of a row, and the scale of its mean
     "twin": ("generative_perplexity", math.exp),
@@ -45,7 +45,7 @@ MEASURES = {  # the measure of a number of a row, and the scale of its mean
 
 def _symbols(tokenizer: str) -> int:
     name, _, size = tokenizer.partition(":")
-    return int(size) if name == "bpe" and size.isdecimal() and len(size) < 8 else SYMBOLS.get(name, 1000)
+    return int(size) if name == "bpe" and size.isdecimal() and len(size) < 8 else SYMBOLS.get(name, 50000)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def written(
 ) -> Tally:
     """Judged samples of networks: perplexities, entropy, and words that the text does not have.
 
-    sampler: a sampler of an MDM, or `autoregressive`. smollm2: also judge with this model, if it is installed.
+    sampler: a sampler of an MDM, or `autoregressive`. smollm2: also judge with this model.
     """
     from unmask.networks import Network
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from unmask.denoisers import Noise
     from unmask.languages import Language
     from unmask.networks import Network, Shape, Trunk
+    from unmask.networks.training.conditions import Trained
     from unmask.networks.training.recipe import Recipe
-    from unmask.networks.training.trained import Trained
 
 MOST_BATCH = 2**16  # rows of a timed batch
 
