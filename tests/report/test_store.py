@@ -187,7 +187,7 @@ def test_a_training_is_its_journal(tmp_path):
     ("make", "said"),
     [
         (lambda path: None, "there is no directory .*nowhere. Pass the directory of a sweep"),
-        (lambda path: path.mkdir(), "contains no results; expected sweep.jsonl, records.jsonl, training.json, "),
+        (lambda path: path.mkdir(), "contains no results; expected sweep.jsonl, records.jsonl, training.json or "),
         (lambda path: (path.mkdir(), (path / "sweep.jsonl").write_text("{}")), "sweep.jsonl"),
         (lambda path: (path.mkdir(), (path / "records.jsonl").write_text("{")), r"records.jsonl, line 1"),
         (lambda path: (path.mkdir(), (path / "training.json").write_text("{")), "training.json is not JSON"),
