@@ -7,7 +7,7 @@ returns records, one number each. These attributes of a job are functions of any
     records   of a tally and parameters -> records. Such a job merges: it measures the rows first_row .. first_row +
               rows - 1 and returns a tally of whole numbers, which add up exactly whatever the blocks are
     size      (rows of a block, rows that stay together, as those of one prompt)
-    needs     the cells that come first, each a mapping with its job; place.needed: their directories
+    needs     the cells that come first, each a mapping with its job
     check     raises an error if the cell cannot be measured
     about     fields of each record, such as the digest of a language
     lasts     True if results stay valid when the code changes, as a trained network
