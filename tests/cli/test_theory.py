@@ -83,7 +83,8 @@ def test_every_statement_is_listed_and_can_be_shown(run):
     }
     lines = " ".join(run("theory", "list").out.split())
     assert (
-        "lemma-c2 lower; reconstructed: Lemma C.2: with one position per step P(valid) >= exp(-L eps). [any language; no" in lines
+        "lemma-c2 lower; reconstructed: Lemma C.2: with one position per step P(valid) >= exp(-L eps). [any language;"
+        in lines
     )
     ran = run("theory", "show", "--language", "paper-2gram", "--length", 32, "--steps", 8, "--json")
     assert list(dict.fromkeys(record["name"] for record in ran.result["statements"])) == list(listed)
