@@ -82,10 +82,7 @@ def test_every_statement_is_listed_and_can_be_shown(run):
         "origin": "reconstructed",
     }
     lines = " ".join(run("theory", "list").out.split())
-    assert (
-        "lemma-c2 lower; reconstructed: Lemma C.2: with one position per step P(valid) >= exp(-L eps). [any language;"
-        in lines
-    )
+    assert "lemma-c2 lower; reconstructed: Lemma C.2: with one position per step P(valid) >= exp(-L eps). [any" in lines
     ran = run("theory", "show", "--language", "paper-2gram", "--length", 32, "--steps", 8, "--json")
     assert list(dict.fromkeys(record["name"] for record in ran.result["statements"])) == list(listed)
     some = run("theory", "show", "theorem-4.4(coarse=True)", "lemma-c2", "--length", 510, "--learning", 0.0078125).out

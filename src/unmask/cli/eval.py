@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.cli.lm_eval import command as lm_eval
-from unmask.cli.options import Answer, Assignments, Count, Counts, File, Number, Switch, Text, Word
+from unmask.cli.options import Answer, Count, Counts, File, Number, Switch, Text, Word
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
@@ -54,31 +54,6 @@ class Writing:
     system: Text = None
 
 
-@dataclass(frozen=True)
-class Server:
-    """Options of a model behind a server.
-
-    Args:
-        endpoint: Address of a server, to evaluate its model in place of an open model.
-        dialect: Protocol: auto, openai-chat, openai-completions, sglang-generate, diffulex or mercury.
-        concurrency: Numbers of requests at the same time; each is measured. (default: 1)
-        send: Fields of each request, as name=JSON. With seed=N, each item gets its own seed.
-        drop: Fields not to send, for example max_tokens.
-        timeout: Seconds for one answer.
-        prices: JSON file: {"MODEL": {"in": 0.25, "out": 0.75}}, USD per million tokens.
-        max_usd: Stop before the next request when the answers have cost this much.
-    """
-
-    endpoint: Annotated[str | None, "URL"] = None
-    dialect: str = "auto"
-    concurrency: Counts = ()
-    send: Assignments = ()
-    drop: Names = ()
-    timeout: float = 600.0
-    prices: File = None
-    max_usd: Number = None
-
-
 def run(
     *,
     task: Annotated[str | None, "TASK"] = None,
@@ -92,7 +67,6 @@ def run(
     batch: int = 8,
     until_decided: Number = None,
     loading: Loading = Loading(),
-    server: Server = Server(),
     causal_card: Word = None,
     seed: int = 0,
     engine: Literal["local", "ray", "here"] = "local",
@@ -108,18 +82,11 @@ def run(
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
         unmask eval run --model llada-8b-base --task gsm8k --until-decided 0.02
-        unmask eval --endpoint http://127.0.0.1:30000 --task gsm8k \\
-            --send temperature=0 stream=true --concurrency 1 8
 
     For options with several values, every combination is measured, and the AR model
     next to them. STORE/records.jsonl has one record per sample: prompt, tokens,
     order, model calls, time, text and verdict. Existing records are not generated
     again: the same command resumes, and a larger --limit adds samples.
-
-    With --endpoint, the model of a server answers; its key comes from
-    UNMASK_API_KEY. Only the fields of --send and max_tokens are sent. If the server
-    refuses over 2% of the requests, the command stops with exit code 3
-    (docs/endpoints.md).
 
     Tasks that run programs are those of `unmask eval lm-eval`.
 
@@ -144,16 +111,6 @@ def run(
 
     options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
-    if server.endpoint is not None:
-        if task is None:
-            raise UnmaskError("unmask eval needs --task. See `unmask list tasks`")
-        own = Writing(length=by.length, system=by.system, until=by.until)
-        if by != own or causal_model or until_decided or dry_run or loading != Loading():
-            expected = "expected --length, --system and --no-until; other fields of a request are --send NAME=JSON"
-            raise UnmaskError(f"the options of a model on disk do not apply to --endpoint; {expected}")
-        remote = {"task": task, "model": model, "data": None if data is None else str(data), "limit": limit}
-        remote |= {"each": each, "length": by.length[0] if by.length else None, "system": by.system}
-        return _remote(server, remote | {"until": by.until}, store)
     if task is None or model is None:
         missing = "--task" if task is None else "--model"
         raise UnmaskError(f"unmask eval needs {missing}. See `unmask list tasks` and `unmask list models`")
@@ -246,32 +203,6 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     counted = f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}"
     about = {"first": names[0], "second": names[1]} | result.to_dict()
     return Answer(about, lambda: say(result.sentence(*names), counted))
-
-
-def _remote(server: Server, options: dict[str, Any], store: Path) -> Answer:
-    """Evaluate the model of a server."""
-    from unmask.core import progress
-    from unmask.core.errors import UnmaskError
-    from unmask.core.reading import from_json
-    from unmask.endpoint import Limits
-    from unmask.experiments.evaluation.remote import Remote, evaluate_endpoint
-
-    send: dict[str, Any] = {}
-    for word in server.send:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise UnmaskError(f"--send is {word!r}; expected NAME=JSON, for example temperature=0.5")
-        send[name] = from_json(value, Any, f"--send {name}")
-    seed = send.pop("seed", None)
-    options |= {"send": send | dict.fromkeys(server.drop), "seed": seed, "prices": server.prices}
-    options |= {"limits": Limits(total=server.timeout)}
-    options |= {"dialect": server.dialect, "concurrency": server.concurrency or (1,), "max_usd": server.max_usd}
-    evaluation, runs = evaluate_endpoint(Remote(server.endpoint or "", **options), store)
-    if runs[-1].stopped:
-        progress.note(f"unmask eval: stopped; {runs[-1].stopped}")
-    answer = _answer(evaluation)
-    result = dict(answer.result) | {"runs": [asdict(run) for run in runs]}
-    return Answer(result, answer.text, status=3 if runs[-1].refused else 0)
 
 
 def _plan(settings: Any, out: Path) -> Answer:

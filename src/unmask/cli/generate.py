@@ -165,8 +165,6 @@ def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:
     ]
     if generation.ideal is not None:
         lines.insert(2, ("impossible", f"{about['impossible_rows']} of {about['rows']} sequences"))
-    if (warning := about["order"]["warning"]) is not None:
-        lines.append(("warning", warning))
     return lines
 
 
