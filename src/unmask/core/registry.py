@@ -293,7 +293,7 @@ def _imported(label: str, path: str) -> Any:
 
 
 def _from_file(path: str) -> ModuleType:
-    """The module in a Python file. Its name is this path, so that what it defines is found again by its name."""
+    """The module in a Python file. Its name is this path, so that its classes are found again by their names."""
     if path not in sys.modules:
         spec = spec_from_file_location(path, path)
         assert spec is not None

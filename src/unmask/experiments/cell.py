@@ -46,15 +46,14 @@ Record = dict[str, Any]
 Tally = dict[str, int]
 Rows = tuple[int, int]  # (first row, number)
 
-PLACE = "unmask.experiments.jobs"
 INDEX = {  # names of jobs to their modules
-    **dict.fromkeys(("samples", "ter_upper", "theory", "autoregressive"), "samples"),
-    **dict.fromkeys(("training", "uniform_training", "learned", "clock"), "training"),
-    **dict.fromkeys(("gap", "learned_gap"), "gap"),
-    **dict.fromkeys(("steps_for_ter", "steps_for_ser", "prediction"), "steps"),
-    **dict.fromkeys(("text_training", "written", "original", "text_clock"), "texts"),
-    "evaluation": "evaluation",
-    "curve": "curve",
+    **dict.fromkeys(("samples", "ter_upper", "theory", "autoregressive"), "unmask.experiments.jobs.samples"),
+    **dict.fromkeys(("training", "uniform_training", "learned", "clock"), "unmask.experiments.jobs.training"),
+    **dict.fromkeys(("gap", "learned_gap"), "unmask.experiments.jobs.gap"),
+    **dict.fromkeys(("steps_for_ter", "steps_for_ser", "prediction"), "unmask.experiments.jobs.steps"),
+    **dict.fromkeys(("text_training", "written", "original", "text_clock"), "unmask.experiments.jobs.texts"),
+    "evaluation": "unmask.experiments.jobs.evaluation",
+    "curve": "unmask.experiments.jobs.curve",
 }
 
 
@@ -63,7 +62,7 @@ class Jobs(Registry[Any]):
 
     def find(self, name: str) -> Callable[..., Any]:
         if name in INDEX:
-            function: Callable[..., Any] = getattr(import_module(f"{PLACE}.{INDEX[name]}"), name)
+            function: Callable[..., Any] = getattr(import_module(INDEX[name]), name)
             return function
         if ":" not in name and name not in self.names():
             raise unknown("job", name, self.names())

@@ -2,7 +2,7 @@
 
     STATEMENTS.make("lemma-c6(width=5)", Case(language, 510, deltas("linear", 100)))
 
-What a statement says is in the docstring of its function. Options are free choices in a statement; a statement about
+The docstring of its function describes a statement. Options are free choices in a statement; a statement about
 one step is about the step with the strongest bound.
 """
 

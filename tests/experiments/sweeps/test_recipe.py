@@ -11,7 +11,7 @@ import pytest
 
 from unmask.core.errors import UnmaskError
 from unmask.experiments import recipe
-from unmask.experiments.cell import EMPTY, INDEX, JOBS, PLACE, Cell, cells_of, check, digest, find
+from unmask.experiments.cell import EMPTY, INDEX, JOBS, Cell, cells_of, check, digest, find
 from unmask.experiments.recipe import from_dict, read_recipe, settings
 
 SQUARE = "tests.experiments.sweeps.trivial:square"
@@ -80,12 +80,10 @@ def test_the_key_is_the_content():
 def test_each_job_is_where_the_index_says():
     """And each function that has the attributes of a job is in the index."""
     for name in INDEX:
-        assert find(name).run.__module__ == f"{PLACE}.{INDEX[name]}"
+        assert find(name).run.__module__ == INDEX[name]
     for module in set(INDEX.values()):
-        own = vars(import_module(f"{PLACE}.{module}")).items()
-        jobs = {
-            name for name, value in own if getattr(value, "check", None) and value.__module__ == f"{PLACE}.{module}"
-        }
+        own = vars(import_module(module)).items()
+        jobs = {name for name, value in own if getattr(value, "check", None) and value.__module__ == module}
         assert jobs == {name for name in INDEX if INDEX[name] == module}
 
 
