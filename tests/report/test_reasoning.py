@@ -16,7 +16,7 @@ from unmask.experiments.cell import cells_of
 from unmask.experiments.jobs.sources import Amount
 from unmask.experiments.recipe import packaged
 from unmask.experiments.tables import status
-from unmask.networks import Network, load
+from unmask.models.trained import Network, load
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.publishing import STORE, Context
 from unmask.report.results import read

@@ -52,7 +52,7 @@ INDEX = {  # names of jobs to their modules
     **dict.fromkeys(("gap", "learned_gap"), "unmask.experiments.jobs.gap"),
     **dict.fromkeys(("steps_for_ter", "steps_for_ser", "prediction"), "unmask.experiments.jobs.steps"),
     **dict.fromkeys(("text_training", "written", "original", "text_clock"), "unmask.experiments.jobs.texts"),
-    "evaluation": "unmask.experiments.jobs.evaluation",
+    "evaluation": "unmask.tasks.evaluation.job",
     "curve": "unmask.experiments.jobs.curve",
 }
 

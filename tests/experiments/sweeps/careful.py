@@ -9,8 +9,8 @@ from typing import Any
 from tests.experiments.sweeps.trivial import note
 from unmask.experiments.cell import Place
 from unmask.experiments.jobs.training import Student, Teaching, training
-from unmask.networks.training import conditions
-from unmask.networks.training.loop import Training
+from unmask.models.trained import conditions
+from unmask.models.trained.loop import Training
 
 
 def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: Place) -> list[dict[str, Any]]:

@@ -18,8 +18,7 @@ from unmask.experiments import sweep
 from unmask.experiments.cell import Place, call, cell_of, cells_of, check, find, merged
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.store import FILES
-from unmask.networks import Network, load
-from unmask.networks.model import checkpoints
+from unmask.models.trained import Network, checkpoints, load
 
 NETWORK = {"language": "paper-2gram", "length": 8, "layers": 1, "training_steps": 6, "device": "cpu"}
 RECIPE = {

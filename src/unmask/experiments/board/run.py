@@ -22,7 +22,7 @@ from unmask.experiments.pool import EngineName
 from unmask.experiments.run import Sweep, sweep
 from unmask.experiments.store import Store
 from unmask.languages.presets import unseeded
-from unmask.networks.model.checkpoints import read_language
+from unmask.models.trained.checkpoints import read_language
 
 
 @dataclass(frozen=True)

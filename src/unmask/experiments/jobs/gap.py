@@ -33,8 +33,8 @@ from unmask.experiments.jobs.training import Student, check_learned, needs_train
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
     from unmask.denoisers import Denoiser
-    from unmask.generation import Generation
     from unmask.languages import Language
+    from unmask.samplers import Generation
 
 Calls = Literal["one", "chain"]
 MEASURES = {

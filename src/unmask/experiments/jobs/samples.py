@@ -70,7 +70,7 @@ def samples(
 def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100), fixed_size: bool = False) -> list[Record]:
     """Bounds of TER and SER from the NELBO of the N-step sampler."""
     from unmask import metrics
-    from unmask.cost.flops import model_calls
+    from unmask.diagnosis.flops import model_calls
 
     q, hidden = source.q, source.length - amount.prompt_length
     pacing = delta(source, pace, fixed_size=fixed_size)
@@ -124,7 +124,7 @@ def autoregressive(source: Source, prompt_length: int = 0, prompts: int = 100, s
 def theory(source: Source, pace: Pace, prompt_length: int = 0) -> list[Record]:
     """Exact values from theory; no records if none exist, for example with a prompt."""
     from unmask.core.estimates import exactly
-    from unmask.cost.flops import model_calls
+    from unmask.diagnosis.flops import model_calls
     from unmask.theory.known import exact
 
     if prompt_length:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from unmask.core.estimates import Estimate
     from unmask.denoisers import Denoiser
-    from unmask.generation import Generation
     from unmask.languages import Language
+    from unmask.samplers import Generation
 
 PROMPT_SEEDS = 2**61  # added to a seed: a continuation must not share the random numbers that drew its prompt
 OF_AR = "model calls of causal"  # calls of the AR model that assists a masked model
@@ -79,7 +79,7 @@ class Amount:
             return None, None
         import torch
 
-        from unmask.generation import prompts
+        from unmask.samplers import prompts
 
         drawn = {"rows_per_prompt": self.rows_per_prompt, "seed": self.seed + PROMPT_SEEDS, "first_row": first_row}
         numbers = torch.arange(first_row, first_row + self.rows) // self.rows_per_prompt
@@ -88,13 +88,13 @@ class Amount:
 
 def generated(source: Language | Denoiser, length: int, sampling: Sampling, amount: Amount, **more: Any) -> Generation:
     """Rows of `generate`."""
-    from unmask.generation import generate
+    from unmask.samplers import generate
 
     return generate(source, length=length, rows=amount.rows, seed=amount.seed, **vars(sampling), **more)
 
 
 def delta(source: Source, pace: Pace | Sampling, steps: int | None = None, fixed_size: bool = False) -> Tensor:
-    from unmask.schedules import Fit, deltas
+    from unmask.samplers.schedules import Fit, deltas
 
     return deltas(pace.schedule, pace.steps if steps is None else steps, Fit(source.q, source.length, fixed_size))
 
@@ -104,9 +104,8 @@ def delta(source: Source, pace: Pace | Sampling, steps: int | None = None, fixed
 
 def check(source: Source, pace: Pace, amount: Amount, sampler: str = Sampling.sampler, model: str = "") -> None:
     """Refuse an unknown language, sampler or schedule, and numbers that are out of range; a cell has some of these."""
-    from unmask.generation import fit_of
-    from unmask.samplers import SAMPLERS
-    from unmask.schedules import check, deltas
+    from unmask.samplers import SAMPLERS, fit_of
+    from unmask.samplers.schedules import check, deltas
 
     check_amount(amount, arguments.length(source.length))
     if model:
@@ -131,7 +130,7 @@ def check_amount(amount: Amount, length: int) -> None:
 
 def check_network(model: str, length: int) -> None:
     """Refuse a directory without a network of this length; measurement reads its weights."""
-    from unmask.networks.model import checkpoints
+    from unmask.models.trained import checkpoints
 
     language, _ = checkpoints.read_language(model)
     checkpoints.check_fits(checkpoints.read_shape(model), model, language.vocabulary, length)
@@ -140,7 +139,7 @@ def check_network(model: str, length: int) -> None:
 
 def about(source: Source, model: str = "") -> Record:
     """The digest of the language: a spec may mean another language after a change of the code."""
-    from unmask.networks.model.checkpoints import read_language
+    from unmask.models.trained.checkpoints import read_language
 
     return {"language_digest": (read_language(model)[0] if model else source.q).source()["digest"]}
 
@@ -164,8 +163,8 @@ def _language(spec: str, digest: str) -> Language:
 @lru_cache(maxsize=1)
 def network(model: str, digest: str) -> tuple[Language, Denoiser]:
     """(language, network) from a directory of `unmask train`."""
-    from unmask.networks import read_network
-    from unmask.networks.model.checkpoints import read_language
+    from unmask.models.trained import read_network
+    from unmask.models.trained.checkpoints import read_language
 
     unchanged(digest, model)
     return read_language(model)[0], read_network(model)

@@ -41,7 +41,7 @@ CURVE_POINTS = 97  # points of a predicted curve, evenly spaced in log N
 
 def _calls(source: Source, schedule: str, steps: int, prompt_length: int = 0) -> float:
     """Mean number of model calls per row."""
-    from unmask.cost.flops import model_calls
+    from unmask.diagnosis.flops import model_calls
 
     return model_calls(delta(source, Pace(steps, schedule)), source.length - prompt_length)
 

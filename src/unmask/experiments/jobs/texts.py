@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from unmask.core.estimates import Estimate
     from unmask.diagnosis.texts import Judges, Written
-    from unmask.networks import Shape
-    from unmask.networks.training.recipe import Recipe
+    from unmask.models.trained import Shape
+    from unmask.models.trained.recipe import Recipe
 
 SYMBOLS = {"chars": 100}  # approximate, before a tokenizer is trained
 EXAMPLE = "example.txt"  # the stored example of the samples
@@ -71,13 +71,13 @@ class Reader:
         return _corpus(self.text, self.digest)
 
     def recipe(self, kind: str) -> Recipe:
-        from unmask.networks.training.recipe import recipe
+        from unmask.models.trained.recipe import recipe
 
         return recipe(self.preset, kind, "mask", steps=self.training_steps, seed=self.seed)
 
     def shape(self, kind: str, vocabulary: int | None = None) -> Shape:
         """vocabulary: its size (default: an estimate, before the tokenizer is trained)."""
-        from unmask.networks import preset
+        from unmask.models.trained import preset
 
         size = {name: getattr(self, name) for name in ("length", "layers", "hidden")}
         return preset(self.preset, kind, _symbols(self.tokenizer) if vocabulary is None else vocabulary, **size)
@@ -95,7 +95,7 @@ class Reader:
 def _check(reader: Reader, kind: str = "mdm", smollm2: bool = False) -> None:
     """Names, sizes and packages, before hours of work."""
     from unmask.diagnosis import judge
-    from unmask.text import tokenizers
+    from unmask.models.text import tokenizers
 
     _ = reader.corpus
     tokenizers.check(reader.tokenizer)
@@ -115,7 +115,7 @@ def _needs_judge(reader: Reader) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=2)
 def _corpus(text: str, digest: str) -> Any:
-    from unmask.text import read
+    from unmask.models.text import read
 
     return read(text)
 
@@ -128,7 +128,7 @@ def _check_training(reader: Reader, kind: str) -> None:
 def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Record]:
     """The loss of a network on held-out text; it is trained from the start or resumed."""
     from unmask.core.estimates import exactly
-    from unmask.text import Text, load, make
+    from unmask.models.text import Text, load, make
 
     unchanged(reader.digest, reader.text)
     symbols = load(place.own) or make(reader.tokenizer, reader.corpus.training)
@@ -145,8 +145,8 @@ def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Recor
 @lru_cache(maxsize=2)
 def _judges(text: str, digest: str, directory: Path, device: str) -> Judges:
     from unmask.diagnosis.texts import Judges
-    from unmask.networks.model.checkpoints import read_tokenizer
-    from unmask.text import Text
+    from unmask.models.text import Text
+    from unmask.models.trained.checkpoints import read_tokenizer
 
     symbols = read_tokenizer(directory)
     if symbols is None:
@@ -196,7 +196,7 @@ def _outsider(judges: Judges, tokens: Tensor, smollm2: bool) -> dict[str, Tensor
 
 
 def _check_written(reader: Reader, sampling: Sampling, smollm2: bool) -> None:
-    from unmask.schedules import deltas
+    from unmask.samplers.schedules import deltas
 
     _check(reader, smollm2=smollm2)
     kinds_of(sampling.sampler)
@@ -221,7 +221,7 @@ def written(
 
     sampler: a sampler of an MDM, or `autoregressive`. smollm2: also judge with this model.
     """
-    from unmask.networks import Network
+    from unmask.models.trained import Network
 
     judges, ar = reader.judges(place.needed[0]), trained_trunk(place.needed[0], reader.device)
     mdm = trained_trunk(place.needed[1], reader.device) if "mdm" in kinds_of(sampling.sampler) else None
@@ -241,7 +241,7 @@ def _check_original(reader: Reader, smollm2: bool) -> None:
 @job(check=_check_original, needs=_needs_judge, about=_about)
 def original(reader: Reader, place: Place, smollm2: bool = False, rows: int = 200) -> list[Record]:
     """Judged windows of the text: held-out ones, and for the n-gram, a model of these, training ones."""
-    from unmask.text.windows import tiles
+    from unmask.models.text.windows import tiles
 
     judges = reader.judges(place.needed[0])
     size = judges.twin.shape.length
@@ -253,7 +253,7 @@ def original(reader: Reader, place: Place, smollm2: bool = False, rows: int = 20
 
 
 def _check_clock(reader: Reader, kind: str, steps: int, batch: int) -> None:
-    from unmask.schedules import deltas
+    from unmask.samplers.schedules import deltas
 
     _check(reader, kind)
     deltas("linear", steps)
@@ -266,8 +266,8 @@ def text_clock(reader: Reader, place: Place, kind: str = "mdm", steps: int = 64,
 
     kind: mdm, with this number of steps, or ar, token by token, whatever the steps. Both have the same shape.
     """
-    from unmask.cost.clock import needed as model_calls
-    from unmask.networks.model.checkpoints import read_shape
+    from unmask.diagnosis.clock import needed as model_calls
+    from unmask.models.trained.checkpoints import read_shape
 
     shape = read_shape(place.needed[0])
     each = milliseconds(shape, kind, batch, reader.device, steps)

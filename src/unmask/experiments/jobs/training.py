@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
     from unmask.denoisers import Noise
     from unmask.languages import Language
-    from unmask.networks import Network, Shape, Trunk
-    from unmask.networks.training.conditions import Trained
-    from unmask.networks.training.recipe import Recipe
+    from unmask.models.trained import Network, Shape, Trunk
+    from unmask.models.trained.conditions import Trained
+    from unmask.models.trained.recipe import Recipe
 
 MOST_BATCH = 2**16  # rows of a timed batch
 
@@ -64,7 +64,7 @@ class Student:
 
     def shape(self, kind: str, noise: Noise = "mask") -> Shape:
         """The shape; with uniform noise the network has its level as an input."""
-        from unmask.networks import preset
+        from unmask.models.trained import preset
 
         more: dict[str, Any] = {} if noise == "mask" else {"time_free": False, "noise": noise}
         return preset(self.preset, kind, self.q.vocabulary, length=self.length, layers=self.layers, **more)
@@ -85,7 +85,7 @@ class Teaching:
     spread: float | None = None
 
     def recipe(self, student: Student, noise: Noise) -> Recipe:
-        from unmask.networks.training.recipe import recipe
+        from unmask.models.trained.recipe import recipe
 
         how = {name: value for name, value in vars(self).items() if name != "kind"}
         return recipe(student.preset, self.kind, noise, steps=student.training_steps, seed=student.seed, **how)
@@ -139,12 +139,10 @@ def _trained(student: Student, teaching: Teaching, place: Path, noise: Noise) ->
 
 def train_at(place: Path, source: Any, shape: Shape, recipe: Recipe, device: str, **about: Any) -> Trained:
     """Train from the start, or go on; refuse a training of another version of the code with other values."""
-    from unmask.networks import Shape
-    from unmask.networks.model import checkpoints
-    from unmask.networks.training import stored
-    from unmask.networks.training.conditions import Conditions
-    from unmask.networks.training.loop import resume, train
-    from unmask.networks.training.recipe import Recipe
+    from unmask.models.trained import Shape, checkpoints, stored
+    from unmask.models.trained.conditions import Conditions
+    from unmask.models.trained.loop import resume, train
+    from unmask.models.trained.recipe import Recipe
 
     if not (place / checkpoints.STATE).exists():
         return train(source, shape, recipe, place, conditions=Conditions(device), **about)
@@ -175,7 +173,7 @@ def needs_training(student: Student, sampler: str) -> list[dict[str, Any]]:
 
 def check_learned(student: Student, sampling: Sampling, amount: Amount) -> None:
     """Check the sampling; the trainings are checked as cells."""
-    from unmask.schedules import deltas
+    from unmask.samplers.schedules import deltas
 
     deltas(sampling.schedule, sampling.steps)
     check_amount(amount, student.shape(kinds_of(sampling.sampler)[0]).length)
@@ -183,7 +181,7 @@ def check_learned(student: Student, sampling: Sampling, amount: Amount) -> None:
 
 def network_of(sampler: str, place: Place, device: str) -> Network:
     """The trained networks that a sampler calls."""
-    from unmask.networks import Network
+    from unmask.models.trained import Network
 
     own = {kind: trained_trunk(path, device) for kind, path in zip(kinds_of(sampler), place.needed, strict=True)}
     return Network(own.get("mdm"), own.get("ar"))
@@ -203,7 +201,7 @@ def learned(student: Student, sampling: Sampling, amount: Amount, place: Place, 
 
 @lru_cache(maxsize=4)  # once per process, not for each block
 def trained_trunk(directory: Path, device: str) -> Trunk:
-    from unmask.networks import load
+    from unmask.models.trained import load
 
     try:
         return load(directory, device)
@@ -229,7 +227,7 @@ def clock(student: Student, kind: str = "mdm", batch: int = 16) -> list[Record]:
 def milliseconds(shape: Shape, kind: str, batch: int, device: str, steps: int = USUAL_STEPS) -> Estimate:
     """A median with quartiles, on one thread of a CPU. steps: number of steps N of the timed model calls."""
     from unmask.core.threads import torch_threads
-    from unmask.cost import clock
+    from unmask.diagnosis import clock
 
     network = clock.untrained(shape, shape.length, device)
     with torch_threads(1):
