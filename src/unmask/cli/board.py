@@ -46,7 +46,7 @@ class Ground:
         from unmask.core.errors import UnmaskError
         from unmask.experiments.board import Settings
         from unmask.experiments.board import quick as brief
-        from unmask.networks.model.checkpoints import read_shape
+        from unmask.models.trained.checkpoints import read_shape
 
         lengths = self.lengths
         if self.model is not None:

@@ -11,7 +11,7 @@ from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
     from unmask.denoisers import Denoiser
-    from unmask.generation.trace import Trace
+    from unmask.samplers.trace import Trace
 
 First = Annotated[Path, "A"]
 Second = Annotated[Path | None, "B"]
@@ -64,7 +64,7 @@ def command(
     """
     from unmask.core.errors import UnmaskError, cut
     from unmask.diagnosis.difference import difference
-    from unmask.generation.trace import read
+    from unmask.samplers.trace import read
 
     ours = read(a)
     if b is not None:
@@ -89,8 +89,8 @@ def _denoiser(
     """Return the denoiser of the traces, if it is given."""
     from unmask import languages
     from unmask.core.errors import UnmaskError
-    from unmask.ideal import as_denoiser
-    from unmask.loading import load_model
+    from unmask.denoisers import as_denoiser
+    from unmask.models.loading import load_model
     from unmask.samplers.contract import as_sampler
 
     if language is not None and model is not None:
@@ -109,8 +109,8 @@ def _generated(
     from unmask import generate
     from unmask.core import arguments
     from unmask.core.errors import UnmaskError
-    from unmask.generation.trace import LONGEST
     from unmask.samplers.stopping import AtToken
+    from unmask.samplers.trace import LONGEST
 
     if trace.vocabulary != denoiser.vocabulary:
         problem = f"the trace has {trace.vocabulary} symbols, {denoiser.name} has {denoiser.vocabulary}"

@@ -12,7 +12,7 @@ from unmask.cli.options import Answer, Count, Counts, File, Number, Switch, Text
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
-    from unmask.experiments.evaluation import Evaluation, Group
+    from unmask.tasks.evaluation import Evaluation, Group
 
 Models = Annotated[str | None, "MODEL"]
 Names = Annotated[tuple[str, ...], "NAME"]
@@ -107,7 +107,7 @@ def run(
         dry_run: Print the memory and the time of each cell, and stop.
     """
     from unmask.core.errors import UnmaskError
-    from unmask.experiments.evaluation import Settings, evaluate
+    from unmask.tasks.evaluation import Settings, evaluate
 
     options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
@@ -133,7 +133,7 @@ def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switc
         wrong: Print some incorrect answers of each setting, with the reason.
         too_long_is_wrong: Count a prompt that is too long as an incorrect answer.
     """
-    from unmask.experiments.evaluation import Evaluation, labels, read
+    from unmask.tasks.evaluation import Evaluation, labels, read
 
     evaluation = Evaluation(records, read(records), too_long_is_wrong)
 
@@ -165,7 +165,7 @@ def check(
         store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
         reading: Task with the options that read its answers.
     """
-    from unmask.experiments.evaluation import check as checked
+    from unmask.tasks.evaluation import check as checked
 
     return _answer(checked(store, reading=reading))
 
@@ -190,8 +190,8 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
         second_is: Second setting, if there are several.
     """
     from unmask.cli.output import say
-    from unmask.experiments.evaluation import compare as compared
-    from unmask.experiments.evaluation import labels, read
+    from unmask.tasks.evaluation import compare as compared
+    from unmask.tasks.evaluation import labels, read
 
     one, other = _only(read(first), first_is, "--first-is"), _only(read(second), second_is, "--second-is")
     result = compared(one.counted, other.counted)
@@ -208,10 +208,10 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
 def _plan(settings: Any, out: Path) -> Answer:
     """Return the memory and the time of each cell."""
     from unmask.cli.output import show_grid
-    from unmask.cost.needs import look, needs
-    from unmask.experiments.evaluation.run import plan
+    from unmask.diagnosis.needs import look, needs
     from unmask.experiments.sweeps.cells import cells_of, check
     from unmask.tasks import TASKS
+    from unmask.tasks.evaluation.run import plan
 
     cells = cells_of(plan([settings], out))
     check(cells)
@@ -236,7 +236,7 @@ def _plan(settings: Any, out: Path) -> Answer:
 
 
 def _answer(evaluation: Evaluation) -> Answer:
-    from unmask.experiments.evaluation.table import summary
+    from unmask.tasks.evaluation.table import summary
 
     result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
     return Answer(result, lambda: _print(evaluation))
@@ -244,8 +244,8 @@ def _answer(evaluation: Evaluation) -> Answer:
 
 def _print(evaluation: Evaluation) -> None:
     from unmask.cli.output import say, show_grid
-    from unmask.experiments.evaluation.summary import labels
-    from unmask.experiments.evaluation.table import table
+    from unmask.tasks.evaluation.summary import labels
+    from unmask.tasks.evaluation.table import table
 
     tasks: dict[str, list[Group]] = {}
     for group in evaluation.groups:
@@ -273,7 +273,7 @@ def _show_wrong(label: str, group: Group) -> None:
 def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     """Return the setting of the records that the filters select."""
     from unmask.core.errors import UnmaskError
-    from unmask.experiments.evaluation import groups, labels
+    from unmask.tasks.evaluation import groups, labels
 
     values = {}
     for text in filters:

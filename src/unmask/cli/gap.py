@@ -65,7 +65,7 @@ def command(
     """
     from unmask import UnmaskError, gap, generate, languages
     from unmask.cli.prompts import OpenPrompts
-    from unmask.loading import is_open, load_model
+    from unmask.models.loading import is_open, load_model
 
     if (model is None) == (language is None):
         raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
@@ -99,7 +99,7 @@ def _start(
 ) -> Start:
     """Return the given tokens of the sequences, their number and their length."""
     from unmask.cli.prompts import Prompts
-    from unmask.networks.model.checkpoints import read_tokenizer
+    from unmask.models.trained.checkpoints import read_tokenizer
 
     if prompts is not None:
         return prompts.start(source, rows, length, each)

@@ -65,7 +65,7 @@ def command(
     from unmask.core.tables import rows_of
     from unmask.diagnosis.judge import judge, tokens_of
     from unmask.diagnosis.texts import token_entropy
-    from unmask.hub.loading import load_model
+    from unmask.models.open.loading import load_model
 
     read = read_texts(texts)
     model = load_model(by, card=card, device=device)

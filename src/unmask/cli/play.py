@@ -13,10 +13,10 @@ from unmask.cli.options import Answer, Count, File, Model, Named, Switch, Text, 
 from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
-    from unmask.generation.trace import Trace
     from unmask.languages import Language
+    from unmask.models.text import Tokenizer
     from unmask.report.player.run import Chosen
-    from unmask.text import Tokenizer
+    from unmask.samplers.trace import Trace
 
 Recorded = Annotated[Path | None, "TRACE"]
 PAGE = Path("play.html")
@@ -83,11 +83,11 @@ def command(
     from unmask import languages
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
-    from unmask.generation import trace as traces
-    from unmask.generation.making import reshaped
-    from unmask.ideal import as_denoiser
-    from unmask.loading import load_model
+    from unmask.denoisers import as_denoiser
+    from unmask.models.loading import load_model
     from unmask.report.player import chosen
+    from unmask.samplers import trace as traces
+    from unmask.samplers.making import reshaped
 
     file = out if out is not None or terminal else PAGE
     _check(file, against, open)
@@ -151,9 +151,9 @@ def _recorded(
     from unmask import generate
     from unmask.cli.prompts import OpenPrompts, Prompting, Prompts
     from unmask.core.errors import UnmaskError
-    from unmask.ideal import as_denoiser
-    from unmask.loading import is_open, load_model
-    from unmask.networks.model.checkpoints import read_tokenizer
+    from unmask.denoisers import as_denoiser
+    from unmask.models.loading import is_open, load_model
+    from unmask.models.trained.checkpoints import read_tokenizer
 
     source: Any = known
     tokenizer: Any = None
