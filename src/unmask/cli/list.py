@@ -63,7 +63,7 @@ def registries(kind: str) -> dict[str, Registry[Any]]:
         from unmask.tasks import TASKS
 
         return {kind: TASKS}
-    from unmask.experiments.jobs.catalogue import JOBS
+    from unmask.experiments.cell import JOBS
 
     return {kind: JOBS}
 

@@ -74,7 +74,7 @@ def run(
     what = (model, tasks, samplers, tokens, items, each, quick)
     settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
     if dry_run:
-        rows = planned(settings, out)
+        rows = planned(settings)
         head = ["model", "settings", "answers", "seconds, about"]
         return Answer(
             {"models": rows}, lambda: show_grid("Plan", head, [[str(one) for one in row.values()] for row in rows])

@@ -211,13 +211,12 @@ def job(job: Annotated[str, "JOB"], /) -> Answer:
     Args:
         job: Name of `unmask list jobs`, or package.module:function.
     """
-    from unmask.experiments.jobs.catalogue import JOBS, find
+    from unmask.experiments.cell import JOBS, find
 
     known = find(job)
-    more = {"merges": known.merges, "shares": list(known.shares), "lasts": known.lasts, "open": known.open}
+    more = {"merges": known.merges, "lasts": known.lasts}
     plain = {
         "rows": "measured in blocks and merged" if known.merges else "measured at once",
-        "fields measured together": ", ".join(known.shares) or None,
         "valid for other code versions": known.lasts,
     }
     return _of_entry(JOBS.entry(job), more, plain)
