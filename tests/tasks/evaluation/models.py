@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import tokenizers
-from tests.hub import small
+from tests.models.open import small
 from tokenizers import decoders, models
 
 from unmask.models.open.card import Card, Tokens
