@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from tests.tasks.evaluation import models
 
 
