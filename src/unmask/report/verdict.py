@@ -16,6 +16,7 @@ from unmask.report.view import View
 
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
 ORACLES = ("best-order", "clairvoyant")  # they use the true language
+WORDS = {"schedule": "schedule ", "batch": "batch "}
 NEAR = 0.05  # distance from the best measured value: the target of a metric without a fixed one
 
 
@@ -72,6 +73,23 @@ class Shown:
     @cached_property
     def verdict(self) -> Verdict:
         return verdict(self.results, self.metric, self.state)
+
+    @cached_property
+    def language(self) -> str:
+        """The first choice of a language: "all" on a page with messages, else its number."""
+        several = len(self.languages) > 1 and self.view.cards(self.results, self.state)
+        return (
+            "all" if several or not self.languages else str(self.languages.index(self.state["of"] or self.languages[0]))
+        )
+
+    def named(self, values: Fields) -> str:
+        """A setting in words: the sampler, the length, and what else differs between settings."""
+        parts = []
+        for name in ("of", *FIELDS):
+            varies = len({one.get(name) for one in self.settings}) > 1
+            if (value := values.get(name)) is not None and (varies or name in ("of", "sampler", "length")):
+                parts.append(f"{WORDS.get(name, '')}{value}{' tokens' if name == 'length' else ''}")
+        return ", ".join(parts)
 
     def nearest(self, keys: Sequence[Fields]) -> dict[tuple[str, int], int]:
         """For each choice of a language ("all", or its number) and of a setting the number of the nearest key."""
