@@ -69,7 +69,7 @@ def run(
     """
     from unmask.cli.output import say, show_grid
     from unmask.experiments.parallel.run import Settings, planned
-    from unmask.report.parallel import page
+    from unmask.report.pages import parallel
     from unmask.report.publishing import publish
 
     what = (model, tasks, samplers, tokens, items, each, quick)
@@ -80,7 +80,7 @@ def run(
         return Answer(
             {"models": rows}, lambda: show_grid("Plan", head, [[str(one) for one in row.values()] for row in rows])
         )
-    published = publish(page(out), settings, out, **by.options("cpu" if settings.exact else loading.device))
+    published = publish(parallel(out), settings, out, **by.options("cpu" if settings.exact else loading.device))
 
     def text() -> None:
         for suite in published.measured:

@@ -12,8 +12,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import altair as alt
 import pandas as pd
@@ -22,7 +22,7 @@ import vl_convert
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import Estimate
 from unmask.report.metrics import Fields
-from unmask.report.results import IDEAL, Point
+from unmask.report.results import AR, IDEAL, Point
 from unmask.report.verdict import Shown, pace, usable
 
 Row = dict[str, Any]
@@ -42,15 +42,23 @@ ONE = alt.InlineData(values=[{}])  # of a layer without data
 DOTS, DASHES = [2, 3], [6, 4]
 
 
+class Said(NamedTuple):
+    """A sentence on what a figure shows."""
+
+    words: str
+    choices: str = ""  # that it is about; all if empty
+    metric: str = ""
+
+
 @dataclass(frozen=True)
 class Drawn:
-    """A figure with its words. said: sentences, each with the choices that it is about (default: all)."""
+    """A figure with its words."""
 
     title: str
     under: str
     definition: Definition
     rows: list[Row]
-    said: list[tuple[str, str]] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
     caption: str = ""
 
 
@@ -173,13 +181,14 @@ def ends(rows: Sequence[Row], lows: Sequence[float], highs: Sequence[float]) -> 
     return named
 
 
-def colour(values: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> alt.Color:
-    """A colour for each name: the ink for what is exact, grey for references."""
-    names = sorted(dict.fromkeys(values), key=lambda name: COMMON.index(name) if name in COMMON else len(COMMON))
-    own = [name for name in names if usable(name) and name != IDEAL]
-    hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(own)} | {IDEAL: INK}
-    looks = [hues.get(name, SOFT) for name in names]
-    return alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=looks)
+def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> alt.Color:
+    """A colour for each name, the same in all figures of a page: the ink for what is exact, grey for references."""
+    names, samplers = list(dict.fromkeys(names)), shown.results.choices("sampler")
+    of = [*(of for of in COMMON if of in shown.languages), *(of for of in shown.languages if of not in COMMON)]
+    every = next((own for own in (of, samplers) if set(names) <= {*own}), names)
+    known = [name for name in every if usable(name) and name not in (IDEAL, AR)]
+    hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(known)} | {IDEAL: INK}
+    return alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=[hues.get(name, SOFT) for name in names])
 
 
 def below(columns: int = 4) -> alt.Legend:
@@ -211,12 +220,21 @@ def across(title: str, log: bool = True, field: str = "x", scale: alt.Scale | No
 
 def up(title: str | None, share: bool = False, log: bool = False, scale: alt.Scale | None = None) -> alt.Y:
     y = alt.Y("value:Q", title=title, axis=alt.Axis(format="~%" if share else "~g", tickCount=6))
-    return y.scale(scale or alt.Scale(type="log" if log else "linear", nice=False, zero=False, padding=10))
+    return y.scale(
+        scale or alt.Scale(type="log" if log else "linear", nice=False, padding=10, **({} if log else {"zero": False}))
+    )
+
+
+def on(y: alt.Y, field: str) -> alt.Y:
+    """The same axis for another field."""
+    other = y.copy()
+    other.shorthand = f"{field}:Q"
+    return other
 
 
 def bars(chart: alt.Chart, x: alt.X, y: alt.Y, **more: Any) -> alt.Chart:
     """Intervals."""
-    low = alt.Y("low:Q", title=y.title, axis=y.axis, scale=y.scale)
+    low = on(y, "low")
     return (
         chart.transform_filter("datum.high > datum.low")
         .mark_rule(strokeWidth=1.5)
@@ -245,7 +263,7 @@ def finished(layers: Sequence[Any], words: str, *parameters: alt.Parameter, heig
     embed = {"embedOptions": {"renderer": "svg", "actions": False}}
     chart = alt.layer(*layers).add_params(*parameters).properties(**size, description=words, usermeta=embed)
     with alt.data_transformers.disable_max_rows():
-        return styled(chart).to_dict()
+        return dict(styled(chart).to_dict(validate=False))  # tests check the schema
 
 
 def styled(chart: alt.TopLevelMixin) -> Any:
@@ -269,13 +287,26 @@ def svg(definition: Definition) -> str:
         raise UnmaskError(f"vl-convert panicked: {cut(str(error))}; {advice}") from error
 
 
-def alone(drawn: Drawn, width: int = WIDTH) -> Definition:
-    """For a file without a page: with a title, on white, in fixed colours."""
-    text = json.dumps(drawn.definition)
+def fixed(definition: Definition) -> Definition:
+    """In the colours of a light page, for a drawing without one."""
+    text = json.dumps(definition)
     for name, hue in FIXED.items():
         text = text.replace(name, hue)
+    return dict(json.loads(text))
+
+
+def alone(drawn: Drawn, width: int = WIDTH) -> Definition:
+    """For a file without a page: with a title, on white."""
     title = {"text": drawn.title, "subtitle": drawn.under, "anchor": "start", "fontSize": 16, "subtitleFontSize": 12}
-    return json.loads(text) | {"width": width, "background": "white", "title": title | {"offset": 12}}
+    return fixed(drawn.definition) | {"width": width, "background": "white", "title": title | {"offset": 12}}
+
+
+def chosen(drawn: Drawn, title: str, language: int) -> Drawn:
+    """The drawing of another language than the first one."""
+    params = [
+        one | {"value": str(language)} if one["name"] == "language" else one for one in drawn.definition["params"]
+    ]
+    return replace(drawn, title=title, under="", definition=drawn.definition | {"params": params})
 
 
 def drawings(figures: Mapping[str, Drawn]) -> dict[str, bytes]:

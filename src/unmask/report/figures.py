@@ -23,6 +23,7 @@ from unmask.report.charts import (
     Keys,
     Maker,
     Row,
+    Said,
     across,
     bars,
     base,
@@ -39,6 +40,7 @@ from unmask.report.charts import (
     framed,
     here,
     language_id,
+    on,
     picked,
     row,
     spread,
@@ -84,7 +86,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         "N, the number of steps", scale=between([min(w) for w in wide], [max(w) for w in wide], type="log", base=2)
     )
     y = up(None, share, scale=between(lows, highs, zero=False))
-    look = {"color": colour(names), "opacity": here(rows) if by == "of" else alt.value(1)}
+    look = {"color": colour(shown, names), "opacity": here(rows) if by == "of" else alt.value(1)}
     ar = [r for r in rows if r["kind"] == "ar"]
     level = base(ar).encode(x=x, y=y)
     named = ends([r for r in own if r["line"]], lows, highs)
@@ -96,7 +98,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         points.add_params(picked("language", "l", shown.language)) if by == "of" else points,
         word(base([r for r in ar if r["first"]]).encode(x=x, y=y, text=alt.value("AR")), dy=-14, fontWeight="bold"),
         level.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER).encode(color=alt.value(INK)),
-        base(named).mark_text(align="left", dx=12, fontSize=12).encode(x=x, y=beside(y), text="series:N", **look),
+        base(named).mark_text(align="left", dx=12, fontSize=12).encode(x=x, y=on(y, "beside"), text="series:N", **look),
     ]
     if metric.targets and metric == shown.metric:
         layers[-1:-1] = goals(own, metric, x, y)
@@ -146,11 +148,7 @@ def goals(own: Sequence[Row], metric: Metric, x: alt.X, y: alt.Y) -> list[Any]:
     ]
 
 
-def beside(y: alt.Y) -> alt.Y:
-    return alt.Y("beside:Q", title=y.title, axis=y.axis, scale=y.scale)
-
-
-def said_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[tuple[str, str]]:
+def said_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[Said]:
     said = []
     for k, values in enumerate(keys.values):
         dots_ = [r for r in own if r["k"] == k and r["dot"]]
@@ -158,14 +156,14 @@ def said_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[tuple
         parts = [
             f"{span([r for r in dots_ if r['x'] == n], metric)} with {n:g} steps" for n in dict.fromkeys((few, many))
         ]
-        said.append((keys.choices(k), f"{keys.shown.named(values)}: {', '.join(parts)}."))
+        said.append(Said(f"{keys.shown.named(values)}: {', '.join(parts)}.", keys.choices(k)))
     return said
 
 
 def lengths(shown: Shown) -> Drawn | None:
     """The steps for a target against the length: a solid line for SER, a dashed one for TER."""
     rows, pairs = [], {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
-    for p in sorted(shown.results.of(*GOALS), key=lambda p: p["length"]):
+    for p in sorted(shown.results.of(*GOALS), key=lambda p: (p["measure"], p["of"], p["length"])):
         goal = GOALS[p["measure"]]
         rows.append(row(shown, p, 0, f"{p['of']}, {goal}", p["length"], of=p["of"], goal=goal))
     if len({r["x"] for r in rows}) < 2 or len(pairs) > 1:
@@ -179,7 +177,7 @@ def lengths(shown: Shown) -> Drawn | None:
     last.append({"series": "AR", "x": places[-1], "value": places[-1], "l": "", "of": "", "goal": "SER"})
     names = spread([math.log(r["value"]) for r in last], gap)
     named = [r | {"beside": math.exp(place)} for r, place in zip(last, names, strict=True)]
-    look = {"color": colour([r["of"] for r in rows], "of"), "opacity": here(rows)}
+    look = {"color": colour(shown, [r["of"] for r in rows], "of"), "opacity": here(rows)}
     dash = alt.StrokeDash("goal:N", legend=None).scale(domain=list(GOALS.values()), range=[[1, 0], [5, 4]])
     own, same = base(rows, keyed=False), base([{"x": n, "value": n} for n in places], keyed=False)
     points = dots(own).encode(x=x, y=y, tooltip=tips("line", cost=""), **look)
@@ -189,7 +187,7 @@ def lengths(shown: Shown) -> Drawn | None:
         own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         bars(own, x, y, **look),
         points.add_params(picked("language", "l", shown.language)),
-        text.encode(x=x, y=beside(y), text="series:N", **look),
+        text.encode(x=x, y=on(y, "beside"), text="series:N", **look),
     ]
     said = [
         f"{name}: {grown([r for r in rows if r['series'] == name])}"
@@ -201,7 +199,7 @@ def lengths(shown: Shown) -> Drawn | None:
     )
     definition = finished(layers, "Steps needed for a target against the length, a line per language and target")
     return Drawn(
-        "Steps needed against sequence length", under, definition, rows, [("", "; ".join(said) + ".")], caption
+        "Steps needed against sequence length", under, definition, rows, [Said("; ".join(said) + ".")], caption
     )
 
 
@@ -232,7 +230,7 @@ def front(shown: Shown) -> Drawn | None:
             more = len(parts) - MOST_NAMED
             list_ = "; ".join(parts[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
             words = f"{shown.named(values)}: no measured setting is both better and cheaper than {list_}."
-            said.append((keys.choices(number), f'<span data-metric="{metric.name}">{words}</span>'))
+            said.append(Said(words, keys.choices(number), metric.name))
         kept += keys.values
     if not rows:
         return None
@@ -245,7 +243,7 @@ def front(shown: Shown) -> Drawn | None:
     y = y.axis(tickCount=6, labelExpr=f"format(datum.value, indexof({shares}, metric) < 0 ? '.4~g' : '~%')")
     own, ar = [r for r in rows if r["kind"] == "mdm"], [r for r in rows if r["kind"] == "ar"]
     chosen = f"datum.series == ({json.dumps([one['sampler'] for one in shown.settings])})[+at_a]"
-    look = {"color": colour([r["series"] for r in own], legend=below()), "opacity": bright(chosen, 0.6)}
+    look = {"color": colour(shown, [r["series"] for r in own], legend=below()), "opacity": bright(chosen, 0.6)}
     points = dots(base(own), 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
     even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each([one["length"] for one in kept]).expr)
     layers = [
@@ -307,10 +305,8 @@ def by_length(shown: Shown, target: str, measure: str = "steps_for_ser", field: 
     far = measure != "steps_for_ser"
     scale = alt.Scale(zero=True) if far else alt.Scale(type="log", nice=False, padding=12)
     y = up("total variation of bigrams" if far else titles[field], scale=scale)
-    own, look = base(rows), {"color": colour([r["series"] for r in rows], legend=below(1))}
-    same = own.mark_line(color=INK, strokeDash=DOTS, opacity=0.5).encode(
-        x=x, y=alt.Y("x:Q", title=y.title, axis=y.axis)
-    )
+    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(1))}
+    same = own.mark_line(color=INK, strokeDash=DOTS, opacity=0.5).encode(x=x, y=on(y, "x"))
     layers = [
         *([] if far else [same]),
         own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", **look),
@@ -327,7 +323,7 @@ def by_length(shown: Shown, target: str, measure: str = "steps_for_ser", field: 
             [r for r in rows if (r["k"], r["series"]) == (k, name)] for name in dict.fromkeys(r["series"] for r in rows)
         ]
         parts = "; ".join(f"{line[0]['series']}: {grown(line)}" for line in lines if line)
-        said.append((keys.choices(k), f"{values['of']}: {parts}."))
+        said.append(Said(f"{values['of']}: {parts}.", keys.choices(k)))
     caption = "" if far else "Dotted: one per token, as AR. Missing points were out of reach."
     return Drawn(title, near if far else slope, finished(layers, title, *keys.now()), rows, said, caption)
 
@@ -349,7 +345,7 @@ def noises(shown: Shown) -> Drawn | None:
     rows = [row(shown, p, k, f"{n}, {p['model']}", p["model_calls"], noise=n, model=p["model"]) for p, k, n in about]
     x, y = across("model calls per sequence"), up("SER", True, scale=alt.Scale(domain=[0, 1]))
     dash = alt.StrokeDash("model:N", legend=below(2)).scale(domain=[TRAINED, IDEAL], range=[[1, 0], [5, 4]])
-    own, look = base(rows), {"color": colour(NOISES.values(), "noise", below(2))}
+    own, look = base(rows), {"color": colour(shown, NOISES.values(), "noise", below(2))}
     layers = [
         own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         bars(own, x, y, **look),
@@ -359,7 +355,7 @@ def noises(shown: Shown) -> Drawn | None:
     for k, values in enumerate(keys.values):
         least = {r["series"]: r["value"] for r in rows if r["k"] == k}  # with the most steps
         parts = ", ".join(f"{name} {value:.3g}" for name, value in least.items())
-        said.append((keys.choices(k), f"{values['of']}, SER with the most steps: {parts}."))
+        said.append(Said(f"{values['of']}, SER with the most steps: {parts}.", keys.choices(k)))
     title = "SER of trained networks against model calls: masks and uniform noise"
     under = "dashed: the exact denoiser; the distance above it is learning error"
     caption = "Networks with the same layers, trained on the same number of tokens."
@@ -383,7 +379,7 @@ def learning(shown: Shown) -> Drawn | None:
     scale = alt.Scale(domain=[0, 1])
     x = across("sampling error alone: SER of the exact denoiser", scale=scale, format="~%", tickCount=5)
     y = up("with learning error: SER of the network", True, scale=scale)
-    own, look = base(rows), {"color": colour([r["series"] for r in rows]), "opacity": here(rows)}
+    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows]), "opacity": here(rows)}
     same = base([{"x": 0, "value": 0}, {"x": 1, "value": 1}], keyed=False)
     last = list({(r["k"], r["series"]): r for r in rows}.values())
     points = dots(own, 60).encode(x=x, y=y, tooltip=tips("language"), **look)
@@ -398,7 +394,7 @@ def learning(shown: Shown) -> Drawn | None:
     for k, values in enumerate(keys.values):
         own_ = [r["value"] - r["x"] for r in rows if r["k"] == k]
         most = f"the network's SER is up to {100 * max(own_):.3g} percentage points above that of the exact denoiser"
-        said.append((keys.choices(k), f"{values['sampler']}: {most}."))
+        said.append(Said(f"{values['sampler']}: {most}.", keys.choices(k)))
     under = "dotted line: a network as good as the exact denoiser; above it: learning error"
     caption = "Each point is one number of steps. More steps move a line to the left, more training moves it down."
     words = "Sampling error and learning error"
@@ -425,7 +421,7 @@ def training(shown: Shown) -> Drawn | None:
     y = up(title, relative, scale=scale)
     several = len({r["what"] for r in rows}) > 1
     dash = alt.StrokeDash("what:N", legend=alt.Legend(orient="top", symbolType="stroke") if several else None)
-    own, look = base(rows, keyed=False), {"color": colour([r["of"] for r in rows], "of"), "opacity": here(rows)}
+    own, look = base(rows, keyed=False), {"color": colour(shown, [r["of"] for r in rows], "of"), "opacity": here(rows)}
     last = list({r["series"]: r for r in rows}.values())
     points = dots(own, 25).encode(x=x, y=y, tooltip=tips("network", said="loss", cost="", n=""), **look)
     layers = [
@@ -437,7 +433,7 @@ def training(shown: Shown) -> Drawn | None:
     under = "against training steps; no network gets below the entropy of the language"
     caption = "Each point is a validation on sequences outside the training set."
     words = "Training: validation loss"
-    return Drawn(words, under, finished(layers, words), rows, [("", said + ".")], caption)
+    return Drawn(words, under, finished(layers, words), rows, [Said(said + ".")], caption)
 
 
 CURVES: dict[str, Maker] = {

@@ -23,6 +23,7 @@ from unmask.report.charts import (
     Keys,
     Maker,
     Row,
+    Said,
     across,
     bars,
     base,
@@ -30,6 +31,7 @@ from unmask.report.charts import (
     colour,
     dots,
     finished,
+    on,
     row,
     tips,
     up,
@@ -79,7 +81,7 @@ def gap_divergence(shown: Shown) -> Drawn | None:
         return None
     x = across("true divergence, nats", scale=NATS, values=NATS_AT, labelExpr="datum.value")
     y = up("measured gap, nats", scale=NATS).axis(values=NATS_AT, labelExpr="datum.value", grid=False)
-    own, look = base(rows, keyed=False), {"color": colour([r["series"] for r in rows], legend=below(2))}
+    own, look = base(rows, keyed=False), {"color": colour(shown, [r["series"] for r in rows], legend=below(2))}
     most = max(max(r["x"], r["value"]) for r in rows)
     same = base([{"x": v, "value": v} for v in np.linspace(0, most, 50)], keyed=False)
     points = dots(own, 55).encode(
@@ -103,14 +105,14 @@ def gap_divergence(shown: Shown) -> Drawn | None:
         "The gap sees the model alone. Points of a trained network are to the right of the line by its learning error. "
         "Where some sequences are impossible, both are means over the possible ones."
     )
-    return Drawn(title, under, finished(layers, title), rows, [("", said)], caption)
+    return Drawn(title, under, finished(layers, title), rows, [Said(said)], caption)
 
 
 def gap_errors(shown: Shown, error: str) -> Drawn | None:
     """Errors against the gap, and the most errors that a gap allows.
 
-    No gap in nats below the binary divergence kl(s || s_1) allows an error rate s, if the same model has s_1 one token at
-    a time (data processing). Confidence orders stay far below that curve.
+    No gap in nats below the binary divergence kl(s || s_1) allows an error rate s, if the same model has s_1 one token
+    at a time (data processing). Confidence orders stay far below that curve.
     """
     finite = [c for c in cells(shown) if error in c and not c.get("gap_infinite", {"value": 1})["value"]]
     keys = Keys.of(
@@ -132,7 +134,7 @@ def gap_errors(shown: Shown, error: str) -> Drawn | None:
         return None
     x = across("measured gap, nats per sequence", scale=NATS, values=NATS_AT, labelExpr="datum.value")
     y = up(ERRORS[error], True, scale=alt.Scale(domain=[0, 1]))
-    own, look = base(rows), {"color": colour([r["series"] for r in rows], legend=below(2))}
+    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(2))}
     layers = [
         *(
             [base(most).mark_line(color=INK, strokeDash=DASHES, opacity=0.6, clip=True).encode(x=x, y=y)]
@@ -147,7 +149,7 @@ def gap_errors(shown: Shown, error: str) -> Drawn | None:
     for k, values in enumerate(keys.values):
         last = {r["series"]: r for r in rows if r["k"] == k}
         parts = "; ".join(f"{name} {r['x']:.3g} nats, {100 * r['value']:.3g}%" for name, r in last.items())
-        said.append((keys.choices(k), f"{shown.named(values)}, with the most steps: {parts}."))
+        said.append(Said(f"{shown.named(values)}, with the most steps: {parts}.", keys.choices(k)))
     title = f"Gap against {ERRORS[error]}"
     under = "dashed: the most errors that a gap allows in random order; far below it: nats that are not errors"
     caption = "Each point is one number of steps, N. Only models without impossible sequences have a finite gap."
@@ -169,7 +171,7 @@ def ceilings(shown: Shown) -> Drawn | None:
     x = across("tokens per model call", scale=alt.Scale(type="log", base=2, nice=False, padding=12))
     y = up("accuracy", True, scale=alt.Scale(domain=[0, 1]))
     dash = alt.condition("datum.exact", alt.value(DASHES if several else [1, 0]), alt.value([1, 0]))
-    own, look = base(rows), {"color": colour([r["series"] for r in rows], legend=below(3))}
+    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(3))}
     names = {"model": "model", "speed": "tokens per model call"}
     layers = [
         bars(own, x, y, opacity=alt.value(0.45), **look),
@@ -185,7 +187,7 @@ def ceilings(shown: Shown) -> Drawn | None:
             words = (
                 f"the exact denoiser is right in {100 * best['value']:.3g}% at {best['speed']} tokens per model call"
             )
-            said.append((keys.choices(k), f"{values['of']}: {words} ({best['series']})."))
+            said.append(Said(f"{values['of']}: {words} ({best['series']}).", keys.choices(k)))
     title, under = (
         "Accuracy against speed, with ceilings",
         "up and right is better; dashed: the exact denoiser with the same sampler",
@@ -225,16 +227,15 @@ def schedule(shown: Shown, name: str) -> Drawn | None:
     x = across("u, the revealed fraction", scale=alt.Scale(domain=[0, 1], nice=False), format="~%", tickCount=5)
     y, own = up("h(u) / L, bits per token"), base(rows)
     hint = tips("language", said="divergence per token", pace="", cost="", n="")
-    high = alt.Y("high:Q", title=y.title, axis=y.axis, scale=y.scale)
     layers = [
         own.mark_area(color="var(--c2)", opacity=0.28).encode(x=x, y=y, y2="high:Q", detail="step:N", tooltip=hint),
-        own.mark_line(color="var(--c2)", strokeWidth=1.5).encode(x=x, y=high, detail="step:N"),
-        own.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colour([of for of, _, _ in curves])),
+        own.mark_line(color="var(--c2)", strokeWidth=1.5).encode(x=x, y=on(y, "high"), detail="step:N"),
+        own.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colour(shown, [of for of, _, _ in curves])),
     ]
     said = []
     for k, (of, _, _) in enumerate(curves):
         loss = sum({r["step"]: r["loss"] for r in rows if r["k"] == k}.values())
-        said.append((keys.choices(k), f"{of}: {STEPS} steps lose {loss:.4f} bits per token."))
+        said.append(Said(f"{of}: {STEPS} steps lose {loss:.4f} bits per token.", keys.choices(k)))
     caption = (
         "The curve h(u) is the conditional entropy of a hidden token after a fraction u is revealed. The area below it "
         "is the entropy. Each step uses the value at its start, which gives the stairs. The area between is the "
@@ -262,12 +263,14 @@ def length_of(shown: Shown, of: str) -> int | None:
     return min(max(lengths, key=lengths.count), MOST_LENGTH) if known else None
 
 
-def lines(rows: Sequence[Row], looks: Mapping[str, list[int]], x: alt.X, y: alt.Y) -> alt.Chart:
+def lines(shown: Shown, rows: Sequence[Row], looks: Mapping[str, list[int]], x: alt.X, y: alt.Y) -> alt.Chart:
     """Lines with a legend of colours and dashes, in the order of looks."""
     legend = alt.Legend(orient="bottom", columns=1, symbolType="stroke", symbolSize=300, labelLimit=400)
     dash = alt.StrokeDash("series:N", legend=legend).scale(domain=list(looks), range=list(looks.values()))
     line = base(rows, keyed=False).mark_line(strokeWidth=2)
-    return line.encode(x=x, y=y, color=colour(looks, legend=legend), strokeDash=dash, tooltip=["series:N", "value:Q"])
+    return line.encode(
+        x=x, y=y, color=colour(shown, looks, legend=legend), strokeDash=dash, tooltip=["series:N", "value:Q"]
+    )
 
 
 def bounds(shown: Shown, quantity: str) -> Drawn | None:
@@ -287,7 +290,7 @@ def bounds(shown: Shown, quantity: str) -> Drawn | None:
     x = across("N, the number of steps", values=sorted({r["x"] for r in rows}), format="d")
     y = up({"ser": "SER", "ter_ratio": "TER / TER of the language - 1"}[quantity], True, log=True)
     looks = {name: [1, 0] if name == EXACT else DASHES for name in dict.fromkeys(r["series"] for r in drawn)}
-    layers: list[Any] = [lines(drawn, looks, x, y)]
+    layers: list[Any] = [lines(shown, drawn, looks, x, y)]
     if points:
         measured = base(points, keyed=False)
         layers += [bars(measured.transform_filter("datum.low > 0"), x, y, color=alt.value(SOFT))]
@@ -297,11 +300,11 @@ def bounds(shown: Shown, quantity: str) -> Drawn | None:
     return Drawn(title, under, finished(layers, title), rows, said_of_bounds(rows))
 
 
-def said_of_bounds(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def said_of_bounds(rows: Sequence[Row]) -> list[Said]:
     most = max(r["x"] for r in rows)
     upper = [r for r in rows if (r["part"], r["x"]) == ("upper", most)]
     best = min(upper, key=lambda r: r["value"], default=None)
-    return [] if best is None else [("", f"The tightest upper bound with {most} steps is {best['series']}.")]
+    return [] if best is None else [Said(f"The tightest upper bound with {most} steps is {best['series']}.")]
 
 
 def cases(shown: Shown) -> list[tuple[str, int, Language]]:
@@ -348,7 +351,7 @@ def crossover(shown: Shown) -> Drawn | None:
         "line: formula for any length; dots: this length; dashed: time of a model call; AR is faster left of a diamond"
     )
     said = next(r["said"] for r in rows if (r["part"], r["value"]) == ("even", RATIOS[1]))
-    return Drawn(title, under, finished(layers, title), rows, [("", f"If {said}, and AR below.")])
+    return Drawn(title, under, finished(layers, title), rows, [Said(f"If {said}, and AR below.")])
 
 
 def by_order(shown: Shown) -> Drawn | None:
@@ -373,11 +376,11 @@ def by_order(shown: Shown) -> Drawn | None:
         return None
     x = across("N, the number of steps", log=False, format="d", values=list(range(1, STEPS + 1)))
     title = "Divergence by the order of positions"
-    layer = lines(rows, looks, x, up("KL(q || p of an order), nats", log=True))
+    layer = lines(shown, rows, looks, x, up("KL(q || p of an order), nats", log=True))
     under = f"at most {LONGEST} tokens; no random order beats the best fixed one, no rule the best choice"
     most = {r["series"]: r["value"] for r in rows if r["x"] == max(r["x"] for r in rows)}
     parts = ", ".join(f"{name} {value:.3g}" for name, value in most.items())
-    return Drawn(title, under, finished([layer], title), rows, [("", f"Nats with the most steps: {parts}.")])
+    return Drawn(title, under, finished([layer], title), rows, [Said(f"Nats with the most steps: {parts}.")])
 
 
 STUDIES: dict[str, Maker] = {

@@ -86,7 +86,7 @@ class Shown:
         """A setting in words: the sampler, the length, and what else differs between settings."""
         parts = []
         for name in ("of", *FIELDS):
-            varies = len({one.get(name) for one in self.settings}) > 1
+            varies = len({one.get(name) for one in self.settings} - {None}) > 1
             if (value := values.get(name)) is not None and (varies or name in ("of", "sampler", "length")):
                 parts.append(f"{WORDS.get(name, '')}{value}{' tokens' if name == 'length' else ''}")
         return ", ".join(parts)
