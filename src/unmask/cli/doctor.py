@@ -9,7 +9,7 @@ from unmask.cli.options import Answer, Switch
 
 
 def command(*, verbose: Switch = False) -> Answer:
-    """Check the installation: versions, devices, threads, caches, sandbox, extras.
+    """Check the installation: versions, devices, threads, caches, extras.
 
     Examples:
         unmask doctor

@@ -21,7 +21,7 @@ from unmask.core.errors import UnmaskError, cut, plain, unknown
 GROUPS = {
     "Try": {
         "demo": ("unmask.cli.demo", "reproduce the paper's main result as a web page"),
-        "doctor": ("unmask.cli.doctor", "check the installation: versions, devices, caches, sandbox, extras"),
+        "doctor": ("unmask.cli.doctor", "check the installation: versions, devices, caches, extras"),
     },
     "Generate and score": {
         "generate": ("unmask.cli.generate", "generate sequences or text"),
@@ -41,12 +41,10 @@ GROUPS = {
     },
     "Models": {
         "model": ("unmask.cli.model", "check files, time models, judge texts, measure learning errors"),
-        "chat": ("unmask.cli.chat", "chat with an open model"),
-        "serve": ("unmask.cli.serve", "serve an open model through an OpenAI-compatible API"),
         "train": ("unmask.cli.train", "train a network on a language or a text"),
     },
     "Reproduce the paper": {
-        "paper": ("unmask.cli.paper", "test the paper's claims one by one, or draw its figures"),
+        "figure": ("unmask.cli.figure", "measure a recipe and draw its page: Figures 1 and 2, growth, gap"),
         "theory": ("unmask.cli.theory", "evaluate theorems: exact values and bounds"),
     },
     "Sweeps and reports": {
@@ -63,7 +61,7 @@ COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.it
 MOVED = {f"{noun} list": f"list {noun}s" for noun in ("language", "sampler", "schedule", "model", "task")}
 MOVED |= {f"{noun} show": f"show {noun}" for noun in ("language", "sampler", "schedule", "model", "task")}
 MOVED |= {"metric list": "list jobs", "metric show": "show job", "advise": "plan", "frontier": "board frontier"}
-MOVED |= {name: f"paper {name}" for name in ("figure-1", "figure-2", "reasoning")}
+MOVED |= {name: f"figure {name}" for name in ("figure-1", "figure-2", "reasoning")}
 MOVED |= {name: f"model {name}" for name in ("time", "judge", "learning")}
 MOVED |= {"lm-eval": "eval lm-eval", "completion": "--completion SHELL"}  # names of earlier releases
 ABOUT = "Measure the errors and the speed of masked diffusion language models."

@@ -25,8 +25,6 @@ ABOUT = {  # the help of an option that a docstring does not explain
     "records": "Directory of `unmask eval`, or its records.jsonl.",
     "store": "Directory of a sweep.",
     "open": "Open the page in the browser.",
-    "allow_code_execution": "Run generated programs in the strongest sandbox of this machine.",
-    "unconfined": "Allow the run even if only weak sandboxing is available.",
 }
 
 Name = Annotated[str, "LANGUAGE"]

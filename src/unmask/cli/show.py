@@ -182,7 +182,7 @@ def task(task: Annotated[str, "TASK"], /, *, data: File = None) -> Answer:
     Examples:
         unmask show task sudoku
         unmask show task "gsm8k(shots=2)" --data gsm8k_test.jsonl
-        unmask show task humaneval --json
+        unmask show task infill --json
 
     Args:
         task: Name of `unmask list tasks`, with options.
@@ -190,12 +190,12 @@ def task(task: Annotated[str, "TASK"], /, *, data: File = None) -> Answer:
     """
     from unmask.core.registry import parse
     from unmask.tasks import TASKS
-    from unmask.tasks.data import find
+    from unmask.tasks.contract import find
 
     known = TASKS.make(task)
-    file = data or (None if known.dataset is None else find(known.dataset))
+    file = data or find(known.file)
     more = {"tokens of an answer": known.length, "stop strings": list(known.until), "items from": known.source}
-    if file is not None or known.dataset is None:
+    if file is not None or not known.file:
         items = known.items(None if file is None else str(Path(file)))
         more |= {"items": len(items), "first question": known.prompt(items[0])}
     return _of_entry(TASKS.entry(parse("task", task)[0]), more)

@@ -332,7 +332,7 @@ def networks(results: Results, out: Path | None) -> str:
         over = "-" if not one.entropy else f"{100 * (last.validation / one.entropy - 1):+.2f}%"
         path = os.path.relpath(one.place, out) if out is not None else str(one.place)
         short = path if len(path) <= LONGEST else f"..{path[-LONGEST:]}"
-        link = f'<a href="{escape(path)}/README.md"><code>{escape(short)}</code></a>'
+        link = f'<a href="{escape(path)}/losses.csv"><code>{escape(short)}</code></a>'
         cells = (f"{last.validation:.4f}", over, f"{one.steps}", f"{last.seconds:.0f} s", link)
         rows.append(f'<tr><th scope="row">{escape(one.name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
     if not rows:

@@ -31,9 +31,6 @@ from unmask.experiments.evaluation import records, summary
 from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
-from unmask.experiments.parallel import published, settings
-from unmask.experiments.parallel.published.runs import RESULTS
-from unmask.experiments.parallel.table import accuracy
 from unmask.experiments.sweeps import status, tables
 from unmask.experiments.sweeps.database import FILE
 from unmask.experiments.sweeps.store import FILES, Store
@@ -151,8 +148,6 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             rows = own | rows
         if (directory / RECORDS).exists():
             other += of_evaluation(directory, found)
-        if is_tree(directory):
-            other += of_tree(directory)
         of_theory(directory, found)
         of_training(directory, directory.name, "", found)
     every = [row for own in rows.values() for row in own]
@@ -168,8 +163,6 @@ def place(directory: Path) -> Path:
     for candidate in (directory, directory / STORE):
         if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, THEORY)):
             return candidate
-    if is_tree(directory):
-        return directory
     if not directory.exists():
         problem = f"there is no directory {cut(str(directory))}"
         raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page, an evaluation or a training")
@@ -260,25 +253,6 @@ def of_evaluation(directory: Path, found: Results) -> list[Point]:
                 measured.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
         if group.too_long:
             found.missing.append(f"not measured: {label}: {group.too_long}")
-    return measured
-
-
-def is_tree(directory: Path) -> bool:
-    """Whether it is a result tree in the layout of ParallelBench."""
-    return next(directory.glob(f"*/*/*/*/{RESULTS}"), None) is not None
-
-
-def of_tree(directory: Path) -> list[Point]:
-    """A point for each setting and task of a result tree."""
-    measured = []
-    for one in settings(published.read([directory]).outcomes):
-        for task, own in one.tasks.items():
-            calls = [outcome.forwards for outcome in own if outcome.forwards is not None]
-            about = dict.fromkeys(WHO) | {"of": task, "model": one.model, "kind": "mdm", "sampler": one.sampler}
-            about |= {"knob": one.setting, "length": own[0].canvas, "measure": "accuracy"}
-            about |= {"job": "evaluation", "key": ""}
-            spent = {"model_calls": fmean(calls) if calls else None, "seconds": None, "causal": 0.0, "flops": None}
-            measured.append(about | finite(accuracy(own).to_dict()) | spent)
     return measured
 
 

@@ -39,7 +39,7 @@ from unmask.report.charts import (
 from unmask.report.results import IDEAL, Point
 from unmask.report.verdict import Shown
 from unmask.schedules import Fit, Schedule, deltas, orders
-from unmask.tasks.fillers import is_ideal
+from unmask.tasks.exact import is_ideal
 from unmask.theory.best_orders import headroom, of_orders
 from unmask.theory.chains import first_order, order_divergence
 from unmask.theory.crossover import model_calls_per_token, ser_at
