@@ -1,4 +1,4 @@
-"""unmask board run|compare|frontier."""
+"""unmask board run|compare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.frontier import command as frontier
 from unmask.cli.options import Answer, Count, Counts, Directory, Engine, Languages, Measuring, Switch, engine_on
 
 if TYPE_CHECKING:
@@ -184,4 +183,4 @@ def _print(board: Board) -> None:
     print(f"\n{settings.seeds} seeds with {settings.rows} sequences per budget; {board.seconds:.0f} s of compute.")
 
 
-command = {"run": run, "compare": compare, "frontier": frontier}
+command = {"run": run, "compare": compare}
