@@ -116,7 +116,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
 def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], Keys]:
     names = [name for name in ("of", *FIELDS) if name != by and not (by == "sampler" and name in RIVALS)]
     measured = [p for p in shown.masked(metric) if p["steps"] is not None]
-    keys = Keys.of(shown, keys_of(measured, names)) if measured else Keys(shown, [], {})
+    keys = Keys.of(shown, keys_of(measured, names))
     every, theory = shown.results.of(*metric.measures), shown.results.of(metric.predicted)
     rows: list[Row] = []
     for k, values in enumerate(keys.values):

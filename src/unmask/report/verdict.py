@@ -98,6 +98,7 @@ class Shown:
             (language, at): min(range(len(keys)), key=lambda n: differs(keys[n], values | {"of": of}))
             for language, of in languages.items()
             for at, values in enumerate(self.settings)
+            if keys
         }
 
 
