@@ -17,8 +17,8 @@ from unmask.experiments.jobs.catalogue import find
 from unmask.experiments.sweeps.cells import Cell
 from unmask.experiments.sweeps.store import Store
 from unmask.generation.trace import Row, Trace
-from unmask.report import whole
 from unmask.report.player import Run, page
+from unmask.report.publishing import report as written_report
 
 LANGUAGES = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")
 SAMPLERS = ("ancestral", "low-confidence", "entropy", "margin", "strided", "top-probability", "fixed-size", "dyadic")
@@ -45,7 +45,7 @@ def written(report: Report, directory: Path) -> None:
     cells = store(directory / "store", *SIZES[report.size])
     say(f"pages: a report of {cells} cells")
     began = time.perf_counter()
-    whole.publish([directory / "store"], directory / "page")
+    written_report([directory / "store"], directory / "page")
     report.at_most(f"page: writing a report of {cells} cells", time.perf_counter() - began, 5.0)
     report.at_most("page: its size", (directory / "page/index.html").stat().st_size / 1e6, 3.0, "MB")
 

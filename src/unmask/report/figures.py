@@ -82,9 +82,9 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     lows, highs = framed(rows, len(keys.values), metric.least)
     wide = [[r["x"] for r in rows if r["k"] == k] or [1, 2] for k in range(len(keys.values))]
     share, names = metric.share, [r["series"] for r in own]
-    x = across(
-        "N, the number of steps", scale=between([min(w) for w in wide], [max(w) for w in wide], type="log", base=2)
-    )
+    limits = between([min(w) for w in wide], [max(w) for w in wide], type="log", base=2)
+    ticks = sorted({r["x"] for r in rows if r["dot"]})
+    x = across("N, the number of steps", scale=limits, format="d", values=ticks)
     y = up(None, share, scale=between(lows, highs, zero=False))
     look = {"color": colour(shown, names), "opacity": here(rows) if by == "of" else alt.value(1)}
     ar = [r for r in rows if r["kind"] == "ar"]
@@ -310,7 +310,7 @@ def by_length(shown: Shown, target: str, measure: str = "steps_for_ser", field: 
     layers = [
         *([] if far else [same]),
         own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", **look),
-        bars(own, x, y, **look),
+        *([bars(own, x, y, **look)] if field == "value" else []),
         dots(own, 60).encode(x=x, y=y, tooltip=tips("sampler"), **look),
     ]
     what = "Distance of bigrams at the steps" if far else {"value": "Steps", "model_calls": "Model calls"}[field]

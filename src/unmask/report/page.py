@@ -130,18 +130,17 @@ def choices(shown: Shown) -> dict[str, dict[str, str]]:
 
 
 def result(shown: Shown, messages: Sequence[Card]) -> str:
-    """The controls, and the verdict for each choice; in place of a language's: the messages."""
-    if not shown.metrics:
-        return cards(messages)
+    """The messages, the controls, and the verdict for each choice; for all languages the messages are in its place."""
     start = {"language": shown.language, "at": str(shown.at), "metric": shown.metric.name}
     start["target"] = f"{shown.metric.target or 0:g}"
     labels = {"language": "language or task", "at": "setting", "target": "target", "metric": "metric of cost and table"}
     boxes = "".join(select(name, labels[name], options, start[name]) for name, options in choices(shown).items())
     bar = f'<div class="controls" role="group" aria-label="Choices">{boxes}</div>'
-    above = (
-        ("", cards(messages)) if shown.language != "all" else (f'<div data-language="all">{cards(messages)}</div>', "")
-    )
-    return f'{above[1]}{bar}\n<section aria-live="polite" aria-label="The result">{above[0]}{verdicts(shown)}</section>'
+    said = cards(messages)
+    if not shown.metrics:
+        return said + bar
+    first, inside = (said, "") if shown.language != "all" else ("", f'<div data-language="all">{said}</div>')
+    return f'{first}{bar}\n<section aria-live="polite" aria-label="The result">{inside}{verdicts(shown)}</section>'
 
 
 def select(name: str, label: str, options: Mapping[str, str], chosen: str) -> str:
