@@ -12,16 +12,16 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from unmask.report.explorer.chosen import value_text
+from unmask.report.explorer.fragment import Explorer
+from unmask.report.explorer.metrics import METRICS
+from unmask.report.terminal import table
+from unmask.report.whole import of_recipe
 
 from tests.report.tiny import demo
 from unmask.core.errors import UnmaskError
 from unmask.report import frame, publishing
-from unmask.report.explorer.chosen import value_text
-from unmask.report.explorer.fragment import Explorer
-from unmask.report.explorer.metrics import METRICS
 from unmask.report.publishing import TO_COME, publish, write
-from unmask.report.terminal import table
-from unmask.report.whole import of_recipe
 
 FIGURES = {"ser-by-language", "ter-by-language", "generative-perplexity-by-language", "diversity-by-language"}
 FIGURES |= {"lengths", "front", "overview", "schedule"}
