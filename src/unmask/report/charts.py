@@ -46,7 +46,7 @@ class Said(NamedTuple):
     """A sentence on what a figure shows."""
 
     words: str
-    choices: str = ""  # that it is about; all if empty
+    choices: str | None = None  # that it is about; None: all
     metric: str = ""
 
 

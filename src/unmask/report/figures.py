@@ -50,7 +50,7 @@ from unmask.report.charts import (
 )
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
 from unmask.report.results import IDEAL, TRAINED, Point
-from unmask.report.verdict import Shown, usable
+from unmask.report.verdict import Shown, distinct, usable
 
 BETWEEN = {"of": "language", "model": "network", "sampler": "sampler"}  # a line each
 GOALS = {"steps_for_ser": "SER", "steps_for_ter": "TER"}
@@ -63,7 +63,7 @@ MOST_NAMED = 4  # settings in a sentence
 def keys_of(points: Sequence[Point], names: Sequence[str]) -> list[dict[str, Any]]:
     """The different values of these fields."""
     different = dict.fromkeys(tuple(point[name] for name in names) for point in points)
-    return [dict(zip(names, values, strict=True)) for values in different]
+    return distinct([dict(zip(names, values, strict=True)) for values in different])
 
 
 def span(rows: Sequence[Row], metric: Metric) -> str:

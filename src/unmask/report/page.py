@@ -191,7 +191,7 @@ def figure(name: str, one: Drawn) -> str:
     definition = json.dumps(one.definition, separators=(",", ":")).replace("<", "\\u003c")  # no name ends a script
     sentences = ""
     for words, choices, metric in one.said:
-        keys = (f' data-choice="{choices}"' if choices else "") + (f' data-metric="{metric}"' if metric else "")
+        keys = ("" if choices is None else f' data-choice="{choices}"') + (f' data-metric="{metric}"' if metric else "")
         sentences += f'<p class="says"{keys}>{escape(words, False)}</p>'
     caption = f'<figcaption class="note">{escape(one.caption, False)}</figcaption>' if one.caption else ""
     return f"""<figure id="figure-{name}"><h2>{escape(one.title, False)}</h2>{sentences}

@@ -49,10 +49,9 @@ class Shown:
 
     @cached_property
     def settings(self) -> list[dict[str, Any]]:
-        """All measured settings, without those that are another one with some values left open."""
+        """All measured settings."""
         own = list(dict.fromkeys(tuple(p[name] for name in FIELDS) for p in self.masked(*self.metrics)))
-        known = [dict(zip(FIELDS, one, strict=True)) for one in own] or [dict.fromkeys(FIELDS)]
-        return [one for one in known if not any(other is not one and _within(one, other) for other in known)]
+        return distinct([dict(zip(FIELDS, one, strict=True)) for one in own] or [dict.fromkeys(FIELDS)])
 
     @cached_property
     def state(self) -> dict[str, Any]:
@@ -108,8 +107,13 @@ def differs(one: Fields, other: Fields) -> float:
     return len(names) + (abs(math.log(one["length"] / other["length"])) / 100 if "length" in names else 0.0)
 
 
-def _within(one: Fields, other: Fields) -> bool:
-    return one != other and all(value is None or value == other[name] for name, value in one.items())
+def distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without those that are another one with some values left open."""
+    return [
+        one
+        for one in values
+        if not any(one != other and all(v in (None, other[name]) for name, v in one.items()) for other in values)
+    ]
 
 
 def usable(sampler: str | None) -> bool:
