@@ -181,7 +181,7 @@ def ends(rows: Sequence[Row], lows: Sequence[float], highs: Sequence[float]) -> 
     return named
 
 
-def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> alt.Color:
+def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> Any:
     """A colour for each name, the same in all figures of a page: the ink for what is exact, grey for references."""
     names, samplers = list(dict.fromkeys(names)), shown.results.choices("sampler")
     of = [*(of for of in COMMON if of in shown.languages), *(of for of in shown.languages if of not in COMMON)]

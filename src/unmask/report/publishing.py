@@ -165,7 +165,7 @@ def contents(given: Context, drawings: bool = True) -> dict[str, bytes]:
     files = charts.drawings(figures) if drawings else {}
     if drawings and shown.view.figures:
         files |= charts.beside("overview", list(figures.values())[:OVERVIEW], shown.view.title)
-    about = given.about | {"sources": results.sources, "missing": results.missing}
+    about = {**given.about} | {"sources": results.sources, "missing": results.missing}
     files |= numbers(NUMBERS, records(results), origin=given.origin, **about)
     messages = [] if results.points else trained(results)
     return files | {PAGE: page(shown, figures, given.origin, files, given.out, messages=messages)}
