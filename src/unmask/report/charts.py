@@ -212,17 +212,16 @@ def tips(series: str, **more: str) -> list[alt.Tooltip]:
     return [alt.Tooltip(f"{name}:N", title=title) for name, title in names.items() if title]
 
 
-def across(title: str, log: bool = True, field: str = "x", scale: alt.Scale | None = None, **axis: Any) -> alt.X:
-    axis = {"grid": False, "labelOverlap": "greedy", "labelFlush": False, "labelSeparation": 6, "format": "~g"} | axis
-    x = alt.X(f"{field}:Q", title=title, axis=alt.Axis(**axis))
+def across(title: str, log: bool = True, scale: alt.Scale | None = None, **axis: Any) -> alt.X:
+    look: dict[str, Any] = {"grid": False, "labelOverlap": "greedy", "labelFlush": False, "labelSeparation": 6}
+    x = alt.X("x:Q", title=title, axis=alt.Axis(**look | {"format": "~g"} | axis))
     return x.scale(scale or alt.Scale(type="log" if log else "linear", nice=False, padding=14))
 
 
 def up(title: str | None, share: bool = False, log: bool = False, scale: alt.Scale | None = None) -> alt.Y:
     y = alt.Y("value:Q", title=title, axis=alt.Axis(format="~%" if share else "~g", tickCount=6))
-    return y.scale(
-        scale or alt.Scale(type="log" if log else "linear", nice=False, padding=10, **({} if log else {"zero": False}))
-    )
+    usual = alt.Scale(type="log", nice=False, padding=10) if log else alt.Scale(zero=False, nice=False, padding=10)
+    return y.scale(scale or usual)
 
 
 def on(y: alt.Y, field: str) -> alt.Y:
@@ -251,9 +250,9 @@ def dotted(chart: alt.Chart) -> alt.Chart:
     return chart.mark_rule(color=INK, strokeDash=DOTS, opacity=0.7)
 
 
-def word(chart: alt.Chart, **more: Any) -> alt.LayerChart:
+def word(chart: alt.Chart, **more: Any) -> Any:
     """Text that covers what is behind it."""
-    text = {"fontSize": 12} | more
+    text: dict[str, Any] = {"fontSize": 12} | more
     return alt.layer(chart.mark_text(stroke=PAPER, strokeWidth=5, **text), chart.mark_text(color=INK, **text))
 
 
@@ -268,11 +267,16 @@ def finished(layers: Sequence[Any], words: str, *parameters: alt.Parameter, heig
 
 def styled(chart: alt.TopLevelMixin) -> Any:
     """Quiet axes in the colour of the text."""
-    axis = {f"{part}Color": INK for part in ("label", "title", "grid", "domain", "tick")}
+    axis: dict[str, Any] = {f"{part}Color": INK for part in ("label", "title", "grid", "domain", "tick")}
     axis |= {"gridOpacity": 0.12, "domainOpacity": 0.4, "tickOpacity": 0.4, "titleFontWeight": "normal"}
     axis |= {"labelFontSize": 12, "titleFontSize": 12, "aria": False}
     legend = {"aria": False, "labelColor": INK, "labelFontSize": 12, "labelLimit": 400, "title": None}
-    look = {"axis": axis, "legend": legend | {"symbolOpacity": 1}, "view": {"stroke": None}, "mark": {"aria": False}}
+    look: dict[str, Any] = {
+        "axis": axis,
+        "legend": legend | {"symbolOpacity": 1},
+        "view": {"stroke": None},
+        "mark": {"aria": False},
+    }
     return chart.configure(font=FONTS, background="transparent", **look)
 
 

@@ -100,16 +100,12 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         level.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER).encode(color=alt.value(INK)),
         base(named).mark_text(align="left", dx=12, fontSize=12).encode(x=x, y=on(y, "beside"), text="series:N", **look),
     ]
+    controls = keys.now()
     if metric.targets and metric == shown.metric:
         layers[-1:-1] = goals(own, metric, x, y)
-        targets = [control("target", f"{metric.target:g}")]
-    else:
-        targets = []
-    names = {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}
-    words = f"{metric.title}{names[by]}"
-    definition = finished(
-        layers, f"{words}: a line per {BETWEEN[by]}, against the number of steps", *keys.now(), *targets
-    )
+        controls.append(control("target", f"{metric.target:g}"))
+    words = metric.title + {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}[by]
+    definition = finished(layers, f"{words}: a line per {BETWEEN[by]}, against the number of steps", *controls)
     return Drawn(words, metric.under, definition, rows, said_of_curves(keys, own, metric))
 
 
@@ -440,12 +436,13 @@ CURVES: dict[str, Maker] = {
     f"{metric.name.replace('_', '-')}-by-{BETWEEN[by]}": partial(curves, metric=metric, by=by)
     for metric, by in product(METRICS.values(), BETWEEN)
 }
+SHOWN: dict[str, dict[str, Any]] = {
+    "": {},
+    "-calls": {"field": "model_calls"},
+    "-distance": {"measure": "bigram_distance"},
+}
 GROWTH: dict[str, Maker] = {
     f"growth-{target.partition('.')[2]}{suffix}": partial(by_length, target=target, **what)
-    for suffix, what in {
-        "": {},
-        "-calls": {"field": "model_calls"},
-        "-distance": {"measure": "bigram_distance"},
-    }.items()
+    for suffix, what in SHOWN.items()
     for target in TARGETS
 }

@@ -15,8 +15,8 @@ from unmask.experiments.board.run import Board
 from unmask.experiments.sweeps.run import Sweep
 from unmask.generation import Generation
 from unmask.report import charts
-from unmask.report.page import drawn
 from unmask.report.figures import front
+from unmask.report.page import drawn
 from unmask.report.results import Results, points, read
 from unmask.report.verdict import Shown
 from unmask.theory.curves import InformationCurve

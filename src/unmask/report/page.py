@@ -28,11 +28,11 @@ from unmask.generation import generate
 from unmask.languages import PRESETS
 from unmask.report import figures, studies
 from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, Maker, svg
-from unmask.report.metrics import Fields, Metric
+from unmask.report.metrics import RIVALS, Fields, Metric
 from unmask.report.player import Run, assets
 from unmask.report.player import fragment as player
 from unmask.report.results import IDEAL, Point, Results
-from unmask.report.verdict import RIVALS, USUAL, Shown, grid, usable, value_text, verdict
+from unmask.report.verdict import USUAL, Shown, grid, usable, value_text, verdict
 from unmask.report.view import Card
 
 FIGURES: dict[str, Maker] = {
