@@ -85,7 +85,7 @@ class Keys:
         return any("of" in one for one in self.values)
 
     def table(self, at: str = "at") -> str:
-        every = {language: [] for language, _ in self.numbers}
+        every: dict[str, list[int]] = {language: [] for language, _ in self.numbers}
         for (language, _), number in self.numbers.items():
             every[language].append(number)
         own = f"({json.dumps(every)})[language]" if self.by_language else f"({json.dumps(every['all'])})"

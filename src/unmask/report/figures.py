@@ -177,13 +177,14 @@ def lengths(shown: Shown) -> Drawn | None:
     dash = alt.StrokeDash("goal:N", legend=None).scale(domain=list(GOALS.values()), range=[[1, 0], [5, 4]])
     own, same = base(rows, keyed=False), base([{"x": n, "value": n} for n in places], keyed=False)
     points = dots(own).encode(x=x, y=y, tooltip=tips("line", cost=""), **look)
-    text = base(named, keyed=False).mark_text(align="left", dx=9, fontSize=12)
+    text, ar = (base(part, keyed=False).mark_text(align="left", dx=9, fontSize=12) for part in (named[:-1], named[-1:]))
     layers = [
         same.mark_line(color=INK, strokeDash=DOTS, opacity=0.7).encode(x=x, y=y),
         own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         bars(own, x, y, **look),
         points.add_params(picked("language", "l", shown.language)),
         text.encode(x=x, y=on(y, "beside"), text="series:N", **look),
+        ar.encode(x=x, y=on(y, "beside"), text="series:N", color=alt.value(INK)),
     ]
     said = [
         f"{name}: {grown([r for r in rows if r['series'] == name])}"
