@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,12 @@ import torch
 
 from tests.needs import needs
 from unmask import UnmaskError, generate
+from unmask.core.registry import imports
 from unmask.diagnosis import conformance
 from unmask.languages import load
 from unmask.samplers import SAMPLERS
-from unmask.samplers.blocks import Blocks
-from unmask.samplers.structured import Strided
+from unmask.samplers.rules.blocks import Blocks
+from unmask.samplers.rules.structured import Strided
 
 EXAMPLE = Path(__file__).parent / "unmask_example_sampler"
 LANGUAGE = load("interval-5")
@@ -77,7 +79,7 @@ def test_nothing_is_imported_before_it_is_named(door):
 
 def test_a_broken_package_is_told_and_breaks_no_other(door):
     (door / "fine.py").write_text(
-        "from unmask.samplers.structured import Strided\nclass Fine(Strided):\n    '''Works.'''\n"
+        "from unmask.samplers.rules.structured import Strided\nclass Fine(Strided):\n    '''Works.'''\n"
     )
     (door / "syntax.py").write_text("def :\n")
     offer(door, "many", fine="fine:Fine", gone="fine:Gone", none="nowhere.at:All", syntax="syntax:Any", text="no value")
@@ -91,7 +93,8 @@ def test_a_broken_package_is_told_and_breaks_no_other(door):
 
 
 def test_names_of_ours_come_first_and_two_offers_must_be_told_apart(door):
-    (door / "fine.py").write_text("from unmask.samplers.structured import Strided\nclass Fine(Strided):\n    pass\n")
+    text = "from unmask.samplers.rules.structured import Strided\nclass Fine(Strided):\n    pass\n"
+    (door / "fine.py").write_text(text)
     offer(door, "one", strided="fine:Fine", both="fine:Fine", same="fine:Fine")
     offer(door, "two", both="fine:Other", same="fine:Fine")
     assert type(SAMPLERS.make("strided")) is Strided
@@ -102,7 +105,7 @@ def test_names_of_ours_come_first_and_two_offers_must_be_told_apart(door):
 
 OWN = """
 from dataclasses import dataclass
-from unmask.samplers.ancestral import Ancestral
+from unmask.samplers.rules.ancestral import Ancestral
 from unmask.samplers import Sampler
 
 @dataclass(frozen=True)
@@ -210,8 +213,27 @@ def test_what_is_wrong_with_a_named_module_is_said(own, name, message):
     assert message in str(caught.value)
 
 
+def test_a_file_is_named(own, monkeypatch, tmp_path):
+    """Its path is the name of its module, so that what it defines makes itself again, and a recipe allows it by it."""
+    monkeypatch.chdir(tmp_path)
+    sampler = SAMPLERS.make("my/samplers.py:Mine(share=0.25)")
+    assert sampler.spec == "my/samplers.py:Mine(share=0.25)"
+    assert SAMPLERS.make(sampler.spec) == sampler
+    assert SAMPLERS.make("blocks(inner='my/samplers.py:Mine(share=0.25)')").inner == sampler
+    for name, message in (
+        ("my/sampler.py:Mine", "there is no file 'my/sampler.py' for sampler 'my/sampler.py:Mine'; expected the path"),
+        ("my/samplers.py:Mien", "unknown name in module 'my/samplers.py': 'Mien'; known: Group, Mine"),
+        ("my/leaving.py:Mine", "importing 'my/leaving.py' fails with SystemExit: 3"),
+    ):
+        with pytest.raises(UnmaskError, match=re.escape(message)):
+            SAMPLERS.make(name)
+    assert "my/leaving.py" not in sys.modules
+    with imports(["my.samplers"]), pytest.raises(UnmaskError, match="trust it, pass --allow-imports my/samplers"):
+        SAMPLERS.make("my/samplers.py:Mine")
+
+
 def test_schedules_have_no_door():
-    from unmask.schedules import SCHEDULES
+    from unmask.samplers.schedules import SCHEDULES
 
     with pytest.raises(UnmaskError, match=r"unknown schedule 'my\.samplers:make'"):
         SCHEDULES.make("my.samplers:make", 3)
@@ -235,7 +257,7 @@ def test_a_module_in_the_working_directory(door, tmp_path_factory, monkeypatch):
     """The console script does not have it on its path."""
     here = tmp_path_factory.mktemp("work")
     (here / "lying_here.py").write_text(
-        "from unmask.samplers.structured import Strided\nclass Here(Strided):\n    pass\n"
+        "from unmask.samplers.rules.structured import Strided\nclass Here(Strided):\n    pass\n"
     )
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])

@@ -11,7 +11,7 @@ import pytest
 
 from unmask.cli.main import main
 from unmask.core.samples import read_tokens
-from unmask.text import Text, read, tokenizers
+from unmask.models.text import Text, read, tokenizers
 
 TINY = ("--length", 16, "--hidden", 16, "--layers", 1, "--heads", 2, "--steps", 10, "--batch", 8)
 WORDS = "\n\n".join(f"the cat number {number} sat on the mat" for number in range(60))
@@ -135,7 +135,7 @@ def test_the_player_shows_words_and_holds_nothing_against_them(place):
     ran = place("play", *models, "--rows", 2, "--length", 12, "--prompt", "a", "--json")
     assert (ran.code, ran.err) == (0, "")
     names = [name for name in ran.result if name not in ("file", "row")]
-    assert [list(ran.result[name]) for name in names] == [["steps", "rows", "order"]] * 2
+    assert [list(ran.result[name]) for name in names] == [["steps", "rows"]] * 2
     page = Path("play.html").read_text()
     assert '"measured":null' in page
     assert '"given":[[0,' in page

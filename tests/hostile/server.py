@@ -98,7 +98,7 @@ def _join_pages() -> None:
 def _simulate() -> None:
     """A machine with a gigabyte for a command, and sweeps in their own process."""
     import unmask.core.memory
-    from unmask.experiments.sweeps import pools
+    from unmask.experiments import pools
     from unmask.report import charts, page
 
     real = unmask.core.memory.available
@@ -166,7 +166,7 @@ def _be_child(asked: dict[str, Any]) -> None:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, taken + ROOM))
         from unmask.cli.main import main as command
-        from unmask.experiments.sweeps import run
+        from unmask.experiments import run
 
         if any(asked["words"][: len(words)] == words for words in LONG):
             run._driven = _unmeasured

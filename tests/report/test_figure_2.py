@@ -14,14 +14,13 @@ from unmask import UnmaskError, generate
 from unmask.cli.main import main
 from unmask.core.estimates import mean
 from unmask.diagnosis.texts import Judges
-from unmask.experiments.sweeps.status import status
-from unmask.networks import Network, load
-from unmask.networks.model.checkpoints import read_tokenizer
-from unmask.networks.training import loop
+from unmask.experiments.tables import status
+from unmask.models.text import Text, read
+from unmask.models.trained import Network, load, loop
+from unmask.models.trained.checkpoints import read_tokenizer
 from unmask.report.metrics import METRICS
 from unmask.report.publishing import STORE, Context, Selection, page_of, publish
 from unmask.report.verdict import Shown, verdict
-from unmask.text import Text, read
 
 PAGE = page_of("figure-2")
 SIZE = ("tokenizer=bpe:270", "length=12", "layers=1", "hidden=24", "training_steps=4")

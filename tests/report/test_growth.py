@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unmask.experiments.sweeps import sweep
+from unmask.experiments import sweep
 from unmask.report.figures import GROWTH, NOISES, label, noises
 from unmask.report.page import drawn
 from unmask.report.publishing import Selection, page_of

@@ -9,16 +9,16 @@ import torch
 
 from tests.brute import distribution, p_value, sequences
 from tests.samplers.test_distributions import ALARM, CASES, labels, order_distribution, passes
-from unmask import UnmaskError, generate, schedules
+from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness, Stream
-from unmask.denoisers import Denoiser, Sharpened, Table
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Denoiser, Ideal, Perturbed, Sharpened, Table
 from unmask.languages import load, random_ngram
-from unmask.samplers.ancestral import FirstHitting
-from unmask.samplers.gibbs import Gibbs
-from unmask.samplers.published.mdlm import coarse, race
-from unmask.samplers.structured import Strided
-from unmask.samplers.verify_and_restart import VerifyAndRestart
+from unmask.samplers import schedules
+from unmask.samplers.rules.ancestral import FirstHitting
+from unmask.samplers.rules.gibbs import Gibbs
+from unmask.samplers.rules.mdlm import coarse, race
+from unmask.samplers.rules.structured import Strided
+from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
 
 SIZE = {"length": 32, "rows": 20, "seed": 3}
 
@@ -53,15 +53,6 @@ def test_certain_positions_come_together_under_eb():
     made = generate(load("interval-5"), sampler="entropy-bounded(gamma=0)", **SIZE | {"length": 30})
     assert bool((made.model_calls < 30).all())
     assert bool(load("interval-5").supports(made.tokens).all())
-
-
-def test_the_clairvoyant_needs_as_many_rounds_as_an_interval_has_places():
-    """Exact on the interval language at any length in 5 steps; above ln 2 nothing holds it back."""
-    source = load("interval-5")
-    made = generate(source, sampler="clairvoyant", length=510, rows=30)
-    assert made.model_calls.tolist() == [5] * 30
-    assert bool(source.supports(made.tokens).all())
-    assert generate(source, sampler="clairvoyant(gamma=0.7)", length=510, rows=3).model_calls.tolist() == [1] * 3
 
 
 def test_restarts_pay_for_every_attempt():
@@ -108,8 +99,6 @@ def test_a_verifier_of_ones_own():
     made = generate(Spelled(), sampler=even, steps=4, length=4, rows=2000)
     assert bool((made.tokens.sum(1) % 2 == 0).all())
     assert len(made.tokens.unique(dim=0)) == 8
-    with pytest.raises(UnmaskError, match="the denoiser is Spelled"):
-        generate(Spelled(), sampler="clairvoyant", length=4, rows=2)
 
 
 class Told(Spelled):

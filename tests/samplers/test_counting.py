@@ -17,13 +17,12 @@ from tests.samplers.counting import (
     given_patterns,
 )
 from unmask import UnmaskError, generate
-from unmask.denoisers import Canvas, Cost, Denoiser, Guided
-from unmask.ideal import Ideal
+from unmask.denoisers import Canvas, Cost, Denoiser, Guided, Ideal
 from unmask.samplers import SAMPLERS
 from unmask.samplers.contract import CANVAS
 
 LENGTH, STEPS = 12, 6
-PREFIXES = ["autoregressive", "speculative", "apd"]
+PREFIXES = ["autoregressive", "speculative"]
 
 
 @pytest.mark.rotates(4)

@@ -60,7 +60,7 @@ def command(
         verbose: Print all numbers: also detectable and undetectable faults.
         endpoint: Address of a server, to test it in place of samples.
         model: Name of the server's model. (default: the first that it lists)
-        dialect: Protocol: auto, openai-chat, openai-completions, sglang-generate, diffulex or mercury.
+        dialect: Protocol: auto, openai-chat, openai-completions or sglang-generate.
         draws: Answers in each sample of a distribution; an audit takes about 7 times this number of requests.
         block: Tokens that the server generates at once.
         timeout: Seconds for one answer.
@@ -90,16 +90,16 @@ def command(
     return Answer(result.to_dict(), rows if verbose else brief)
 
 
-def _server(endpoint: str, samples: object, out: File, timeout: float, **how: Any) -> Answer:
-    from unmask import endpoint as servers
+def _server(endpoint: str, samples: object, out: File, **how: Any) -> Answer:
     from unmask.core.errors import UnmaskError
     from unmask.core.files import check_writable, write_json
+    from unmask.diagnosis.endpoint import audit
 
     if samples is not None:
         raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
     if out is not None:
         check_writable(out)
-    result = servers.audit(endpoint, limits=servers.Limits(total=timeout), **how)
+    result = audit(endpoint, **how)
     if out is not None:
         write_json(out, result.to_dict())
     return Answer(result.to_dict(), result.table())

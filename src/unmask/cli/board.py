@@ -46,7 +46,7 @@ class Ground:
         from unmask.core.errors import UnmaskError
         from unmask.experiments.board import Settings
         from unmask.experiments.board import quick as brief
-        from unmask.networks.model.checkpoints import read_shape
+        from unmask.models.trained.checkpoints import read_shape
 
         lengths = self.lengths
         if self.model is not None:
@@ -95,7 +95,7 @@ def run(
     sweep`. Measurements of other versions of unmask are made again.
 
     Args:
-        samplers: Samplers with options, or package.module:Name. (default: all registered by unmask)
+        samplers: Samplers with options, package.module:Name or file.py:Name. (default: all registered by unmask)
         against: Sampler to compare all others with, row by row.
         steps: Numbers of steps N of samplers that have a number of steps. (default: from L/32 to 8 L)
         out: Directory of the page, board.json, .csv, .svg, .png and the store; created if missing.

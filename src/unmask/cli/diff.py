@@ -11,7 +11,7 @@ from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
     from unmask.denoisers import Denoiser
-    from unmask.generation.trace import Trace
+    from unmask.samplers.trace import Trace
 
 First = Annotated[Path, "A"]
 Second = Annotated[Path | None, "B"]
@@ -33,56 +33,53 @@ def command(
     ends: Ends = (),
     loading: Loading = Loading(),
 ) -> Answer:
-    """Find where two traces begin to differ, and why.
+    """Find where two traces begin to differ, and whether rounding explains it.
 
     Examples:
         unmask diff a.json b.json
         unmask diff a.json b.json --row 3 --json
-        unmask diff a.json b.json --model llada-8b-instruct
         unmask diff a.json --model llada-8b-instruct --steps 64 \\
             --sampler "llada(block_length=32)"
         unmask diff a.json --language paper-2gram --sampler entropy --seed 1
 
-    A trace is a file of `unmask play`, with x.json as its output, of your own loop,
-    or a saved stream of a server (docs/player.md). Without B, our sampler generates
-    the second trace from the given tokens of A, on the same weights.
+    A trace is a file of `unmask play`, with x.json as its output, or of your own
+    loop (docs/player.md). Without B, our sampler generates the second trace from
+    the given tokens of A, on the same weights.
 
-    The verdict names a cause only if the traces show it for every row: rounding, a
-    tie, temperature, padding, a cache, an early commit, step numbers, one choice
-    for the whole batch, or end handling. Otherwise it is "unexplained". With a
-    model, the report includes the cost in nats.
+    The verdict shows whether rounding explains the difference: probabilities differ
+    by a few ulp of one dtype, and rows split only there.
 
     Exit codes: 0 equal; 1 different; 2 a wrong argument or file.
 
     Args:
         a: First trace.
         b: Second trace.
-        language: Language of the traces: a preset (see `unmask list languages`), or a file.
-        model: Model of the traces: a directory of `unmask train`, or an open model (`unmask list models`).
+        language: Language of A: a preset (see `unmask list languages`), or a file.
+        model: Model of A: a directory of `unmask train`, or an open model (`unmask list models`).
         causal_model: AR model for samplers that need one.
         length: Number of positions of the canvas, if the rows of A were cut at their ends.
         seed: Random seed of our sampler.
         row: Number of the only row to compare, from 0; of a trace with one row, that one.
-        ends: End-of-text tokens. (default: found by their effect)
+        ends: End-of-text tokens at which our sampler stops.
     """
     from unmask.core.errors import UnmaskError, cut
     from unmask.diagnosis.difference import difference
-    from unmask.generation import observed
+    from unmask.samplers.trace import read
 
-    ours = observed.read(a)
-    denoiser = _denoiser(language, model, causal_model, loading, sampling.sampler)
+    ours = read(a)
     if b is not None:
-        if sampling != Sampling() or length is not None:
-            option = "--length" if length is not None else "an option of the sampler"
-            raise UnmaskError(f"{option} does not apply to two traces. Leave it out, or leave out {cut(str(b))}")
-        theirs = observed.read(b)
-    elif denoiser is None:
-        raise UnmaskError("no second trace. Add its file, or --model or --language to generate one")
+        changed = {"--length": length, "--language": language, "--model": model, "--ends": ends or None}
+        option = next((name for name, value in changed.items() if value is not None), None)
+        if option is not None or sampling != Sampling() or loading != Loading() or causal_model is not None:
+            problem = f"{option or 'an option of the sampler or the model'} does not apply to two traces"
+            raise UnmaskError(f"{problem}. Leave it out, or leave out {cut(str(b))}")
+        theirs = read(b)
     else:
+        denoiser = _denoiser(language, model, causal_model, loading, sampling.sampler)
+        if denoiser is None:
+            raise UnmaskError("no second trace. Add its file, or --model or --language to generate one")
         theirs = _generated(ours, denoiser, sampling, length, seed, ends)
-    ours, theirs = (_chosen(trace, row) for trace in (ours, theirs))
-    replayed = None if denoiser is not None and denoiser.removes == "uniform" else denoiser  # it needs no time
-    result = difference(ours, theirs, replayed, ends)
+    result = difference(*(_chosen(trace, row) for trace in (ours, theirs)))
     return Answer(result.to_dict(), result.lines(), status=int(not result.equal))
 
 
@@ -92,8 +89,8 @@ def _denoiser(
     """Return the denoiser of the traces, if it is given."""
     from unmask import languages
     from unmask.core.errors import UnmaskError
-    from unmask.ideal import as_denoiser
-    from unmask.loading import load_model
+    from unmask.denoisers import as_denoiser
+    from unmask.models.loading import load_model
     from unmask.samplers.contract import as_sampler
 
     if language is not None and model is not None:
@@ -111,11 +108,13 @@ def _generated(
     """Return the trace of our sampler from the given tokens of this one, with the same number of steps by default."""
     from unmask import generate
     from unmask.core import arguments
-    from unmask.diagnosis.difference.replay import check
-    from unmask.generation.trace import LONGEST
+    from unmask.core.errors import UnmaskError
     from unmask.samplers.stopping import AtToken
+    from unmask.samplers.trace import LONGEST
 
-    check(trace, denoiser)
+    if trace.vocabulary != denoiser.vocabulary:
+        problem = f"the trace has {trace.vocabulary} symbols, {denoiser.name} has {denoiser.vocabulary}"
+        raise UnmaskError(f"{problem}; expected the model of the trace")
     last = max((event[0] for row in trace.rows for event in row.events), default=1)
     longest = max(row.length for row in trace.rows)
     given = []

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from unmask.cli.options import Answer
 
-from unmask.cli.options import Answer, Switch
+OF_DEVELOPERS = ("test", "extras", "bench", "docs")  # extras that only this project's own work needs
 
 
-def command(*, verbose: Switch = False) -> Answer:
-    """Check the installation: versions, devices, threads, caches, extras.
+def command() -> Answer:
+    """Show versions, devices and extras, for a question or the report of a bug.
 
     Examples:
         unmask doctor
-        unmask doctor --verbose
+        unmask doctor --json
 
-    The command installs, downloads and changes nothing. A part that fails shows its
-    error. Add the output of --verbose to the report of a bug.
-
-    Args:
-        verbose: Print every version, directory and extra on its own line.
+    The command installs, downloads and changes nothing.
     """
-    from unmask.cost.surroundings import surroundings
+    import platform
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
 
-    parts = surroundings()
-    return Answer(parts, None if verbose else [(name, _brief(name, part)) for name, part in parts.items()])
+    def number(package: str) -> str | None:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return None
+
+    needs: dict[str, list[str]] = {}
+    for requirement in requires("unmask") or ():
+        if (optional := re.match(r"([\w.-]+).*; extra == [\"'](.+)[\"']", requirement)) is not None:
+            needs.setdefault(optional[2], []).append(optional[1])
+    versions = {name: number(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
+    versions |= {"python": platform.python_version()}
+    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
+    missing = [name for name, installed in extras.items() if not installed]
+    devices = _devices()
+    lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]
+    lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
+    lines += [("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'")] if missing else []
+    return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
 
 
-def _brief(name: str, part: Any) -> str:
-    """Return a part in one line; for extras, only their names."""
-    if not isinstance(part, Mapping):
-        return str(part)
-    if name == "extras":
-        missing = [extra for extra, state in part.items() if state.startswith("not")]
-        hint = f"; not installed: {', '.join(missing)} (pip install 'unmask[NAME]')" if missing else ""
-        return f"installed: {', '.join(extra for extra in part if extra not in missing) or 'none'}{hint}"
-    return "; ".join(f"{key} {value}" for key, value in part.items() if value is not None)
+def _devices() -> str:
+    try:
+        import torch
+    except Exception as error:  # this command is for users who have a problem already
+        return f"unknown: {type(error).__name__}: {' '.join(str(error).split())}"
+    names = [torch.cuda.get_device_properties(number).name for number in range(torch.cuda.device_count())]
+    return ", ".join(["cpu", *(f"cuda:{at} {name}" for at, name in enumerate(names))])

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.cli.lm_eval import command as lm_eval
-from unmask.cli.options import Answer, Assignments, Count, Counts, File, Number, Switch, Text, Word
+from unmask.cli.options import Answer, Count, Counts, File, Number, Switch, Text, Word
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
-    from unmask.experiments.evaluation import Evaluation, Group
+    from unmask.tasks.evaluation import Evaluation, Group
 
 Models = Annotated[str | None, "MODEL"]
 Names = Annotated[tuple[str, ...], "NAME"]
@@ -54,31 +54,6 @@ class Writing:
     system: Text = None
 
 
-@dataclass(frozen=True)
-class Server:
-    """Options of a model behind a server.
-
-    Args:
-        endpoint: Address of a server, to evaluate its model in place of an open model.
-        dialect: Protocol: auto, openai-chat, openai-completions, sglang-generate, diffulex or mercury.
-        concurrency: Numbers of requests at the same time; each is measured. (default: 1)
-        send: Fields of each request, as name=JSON. With seed=N, each item gets its own seed.
-        drop: Fields not to send, for example max_tokens.
-        timeout: Seconds for one answer.
-        prices: JSON file: {"MODEL": {"in": 0.25, "out": 0.75}}, USD per million tokens.
-        max_usd: Stop before the next request when the answers have cost this much.
-    """
-
-    endpoint: Annotated[str | None, "URL"] = None
-    dialect: str = "auto"
-    concurrency: Counts = ()
-    send: Assignments = ()
-    drop: Names = ()
-    timeout: float = 600.0
-    prices: File = None
-    max_usd: Number = None
-
-
 def run(
     *,
     task: Annotated[str | None, "TASK"] = None,
@@ -92,7 +67,6 @@ def run(
     batch: int = 8,
     until_decided: Number = None,
     loading: Loading = Loading(),
-    server: Server = Server(),
     causal_card: Word = None,
     seed: int = 0,
     engine: Literal["local", "ray", "here"] = "local",
@@ -108,18 +82,11 @@ def run(
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
         unmask eval run --model llada-8b-base --task gsm8k --until-decided 0.02
-        unmask eval --endpoint http://127.0.0.1:30000 --task gsm8k \\
-            --send temperature=0 stream=true --concurrency 1 8
 
     For options with several values, every combination is measured, and the AR model
     next to them. STORE/records.jsonl has one record per sample: prompt, tokens,
     order, model calls, time, text and verdict. Existing records are not generated
     again: the same command resumes, and a larger --limit adds samples.
-
-    With --endpoint, the model of a server answers; its key comes from
-    UNMASK_API_KEY. Only the fields of --send and max_tokens are sent. If the server
-    refuses over 2% of the requests, the command stops with exit code 3
-    (docs/endpoints.md).
 
     Tasks that run programs are those of `unmask eval lm-eval`.
 
@@ -140,20 +107,10 @@ def run(
         dry_run: Print the memory and the time of each cell, and stop.
     """
     from unmask.core.errors import UnmaskError
-    from unmask.experiments.evaluation import Settings, evaluate
+    from unmask.tasks.evaluation import Settings, evaluate
 
     options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
-    if server.endpoint is not None:
-        if task is None:
-            raise UnmaskError("unmask eval needs --task. See `unmask list tasks`")
-        own = Writing(length=by.length, system=by.system, until=by.until)
-        if by != own or causal_model or until_decided or dry_run or loading != Loading():
-            expected = "expected --length, --system and --no-until; other fields of a request are --send NAME=JSON"
-            raise UnmaskError(f"the options of a model on disk do not apply to --endpoint; {expected}")
-        remote = {"task": task, "model": model, "data": None if data is None else str(data), "limit": limit}
-        remote |= {"each": each, "length": by.length[0] if by.length else None, "system": by.system}
-        return _remote(server, remote | {"until": by.until}, store)
     if task is None or model is None:
         missing = "--task" if task is None else "--model"
         raise UnmaskError(f"unmask eval needs {missing}. See `unmask list tasks` and `unmask list models`")
@@ -176,7 +133,7 @@ def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switc
         wrong: Print some incorrect answers of each setting, with the reason.
         too_long_is_wrong: Count a prompt that is too long as an incorrect answer.
     """
-    from unmask.experiments.evaluation import Evaluation, labels, read
+    from unmask.tasks.evaluation import Evaluation, labels, read
 
     evaluation = Evaluation(records, read(records), too_long_is_wrong)
 
@@ -208,7 +165,7 @@ def check(
         store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
         reading: Task with the options that read its answers.
     """
-    from unmask.experiments.evaluation import check as checked
+    from unmask.tasks.evaluation import check as checked
 
     return _answer(checked(store, reading=reading))
 
@@ -233,8 +190,8 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
         second_is: Second setting, if there are several.
     """
     from unmask.cli.output import say
-    from unmask.experiments.evaluation import compare as compared
-    from unmask.experiments.evaluation import labels, read
+    from unmask.tasks.evaluation import compare as compared
+    from unmask.tasks.evaluation import labels, read
 
     one, other = _only(read(first), first_is, "--first-is"), _only(read(second), second_is, "--second-is")
     result = compared(one.counted, other.counted)
@@ -248,45 +205,21 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     return Answer(about, lambda: say(result.sentence(*names), counted))
 
 
-def _remote(server: Server, options: dict[str, Any], store: Path) -> Answer:
-    """Evaluate the model of a server."""
-    from unmask.core import progress
-    from unmask.core.errors import UnmaskError
-    from unmask.core.reading import from_json
-    from unmask.endpoint import Limits
-    from unmask.experiments.evaluation.remote import Remote, evaluate_endpoint
-
-    send: dict[str, Any] = {}
-    for word in server.send:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise UnmaskError(f"--send is {word!r}; expected NAME=JSON, for example temperature=0.5")
-        send[name] = from_json(value, Any, f"--send {name}")
-    seed = send.pop("seed", None)
-    options |= {"send": send | dict.fromkeys(server.drop), "seed": seed, "prices": server.prices}
-    options |= {"limits": Limits(total=server.timeout)}
-    options |= {"dialect": server.dialect, "concurrency": server.concurrency or (1,), "max_usd": server.max_usd}
-    evaluation, runs = evaluate_endpoint(Remote(server.endpoint or "", **options), store)
-    if runs[-1].stopped:
-        progress.note(f"unmask eval: stopped; {runs[-1].stopped}")
-    answer = _answer(evaluation)
-    result = dict(answer.result) | {"runs": [asdict(run) for run in runs]}
-    return Answer(result, answer.text, status=3 if runs[-1].refused else 0)
-
-
 def _plan(settings: Any, out: Path) -> Answer:
     """Return the memory and the time of each cell."""
     from unmask.cli.output import show_grid
-    from unmask.cost.needs import look, needs
-    from unmask.experiments.evaluation.run import plan
-    from unmask.experiments.sweeps.cells import cells_of, check
+    from unmask.diagnosis.needs import look, needs
+    from unmask.experiments.cell import call, cells_of, check
     from unmask.tasks import TASKS
+    from unmask.tasks.evaluation.job import seconds
+    from unmask.tasks.evaluation.run import plan
 
-    cells = cells_of(plan([settings], out))
+    cells = cells_of(plan([settings]))
     check(cells)
-    rows, records = [], []
+    rows, records, total = [], [], 0.0
     for cell in cells:
-        spec = cell.spec
+        spec, cost = cell.values, call(seconds, cell.values)
+        total += cost
         card, shaped = look(spec["model"], spec["card"], spec["cache"])
         length = spec["length"] or TASKS.make(spec["task"]).length
         size = min(2 * length, card.context)
@@ -294,10 +227,9 @@ def _plan(settings: Any, out: Path) -> Answer:
         need = needs(card, shaped, *how, spec["batch"], size, spec["steps"] or length)
         named = {name: spec[name] for name in ("sampler", "steps", "eos", "first_row", "rows")}
         memory, fits = need["memory"]["all"], need["fits"]
-        records.append({"model": card.name} | named | {"memory": memory, "fits": fits, "seconds_about": cell.cost})
-        shown = [spec["sampler"] or "default", spec["steps"] or length, spec["rows"], memory, fits, f"{cell.cost:.3g}"]
+        records.append({"model": card.name} | named | {"memory": memory, "fits": fits, "seconds_about": cost})
+        shown = [spec["sampler"] or "default", spec["steps"] or length, spec["rows"], memory, fits, f"{cost:.3g}"]
         rows.append([card.name, *map(str, shown)])
-    total = sum(cell.cost for cell in cells)
     head = ["model", "sampler", "steps", "samples", "memory", "fits", "seconds, about"]
     title = f"{settings.task}: {settings.items} items, about {total:.3g} s in total"
     result = {"task": settings.task, "items": settings.items, "cells": records, "seconds_about": total}
@@ -305,7 +237,7 @@ def _plan(settings: Any, out: Path) -> Answer:
 
 
 def _answer(evaluation: Evaluation) -> Answer:
-    from unmask.experiments.evaluation.table import summary
+    from unmask.tasks.evaluation.table import summary
 
     result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
     return Answer(result, lambda: _print(evaluation))
@@ -313,8 +245,8 @@ def _answer(evaluation: Evaluation) -> Answer:
 
 def _print(evaluation: Evaluation) -> None:
     from unmask.cli.output import say, show_grid
-    from unmask.experiments.evaluation.summary import labels
-    from unmask.experiments.evaluation.table import table
+    from unmask.tasks.evaluation.summary import labels
+    from unmask.tasks.evaluation.table import table
 
     tasks: dict[str, list[Group]] = {}
     for group in evaluation.groups:
@@ -342,7 +274,7 @@ def _show_wrong(label: str, group: Group) -> None:
 def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     """Return the setting of the records that the filters select."""
     from unmask.core.errors import UnmaskError
-    from unmask.experiments.evaluation import groups, labels
+    from unmask.tasks.evaluation import groups, labels
 
     values = {}
     for text in filters:

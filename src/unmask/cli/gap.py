@@ -12,7 +12,7 @@ from unmask.core.run import Loading, Sampling
 if TYPE_CHECKING:
     from unmask.cli.prompts import OpenPrompts, Start
 
-Calls = Annotated[str | None, "N"]
+Calls = Annotated[str, "ESTIMATE"]
 ROWS, LENGTH = 500, 64  # defaults
 NO_SAMPLER = Sampling(sampler="")  # that of the trace, or ancestral
 
@@ -22,7 +22,7 @@ def command(
     language: Named = None,
     model: Model = None,
     trace: File = None,
-    calls: Calls = None,
+    calls: Calls = "one",
     sampling: Sampling = NO_SAMPLER,
     length: Count = None,
     rows: Count = None,
@@ -47,9 +47,6 @@ def command(
     that parallel decoding loses nothing. With --temperature 0 it counts tokens that
     would change, and how much the model prefers the others (regret).
 
-    The order gap is the model's own inconsistency: how much the order of the same
-    tokens changes their probability. A gap below it does not show a loss.
-
     A trace is a file of `unmask play` or of another program (docs/player.md). Model
     and temperature must be those that wrote it.
 
@@ -58,24 +55,21 @@ def command(
         model: Network of `unmask train`, or an open model (see `unmask list models`).
         trace: File of recorded sequences, instead of new ones. Without --sampler, its own
             sampler is used; new sequences are ancestral.
-        calls: Model calls per sequence; or one, pair or chain: this many more contexts of each step, chain all of
-            them. (default: as many as the generation took)
+        calls: Estimate: one more context of each step, or chain: its tokens one by one.
         length: Sequence length in tokens; for open models, new tokens per prompt. (default: 64, the network's, or 128)
         rows: Number of sequences. (default: 500; for open models 1, or one for each prompt)
         rows_per_prompt: Number of sequences for each prompt.
         seed: Random seed of the sequences and of the estimate.
         batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
-        verbose: Print all numbers: by step, by tokens per step, by distance.
+        verbose: Print all numbers, also by distance.
     """
     from unmask import UnmaskError, gap, generate, languages
     from unmask.cli.prompts import OpenPrompts
-    from unmask.loading import is_open, load_model
+    from unmask.models.loading import is_open, load_model
 
     if (model is None) == (language is None):
         raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
-    how: dict[str, Any] = {"seed": seed}
-    if calls is not None:
-        how["calls"] = int(calls) if calls.isdecimal() and len(calls) < 10 else calls
+    how: dict[str, Any] = {"seed": seed, "calls": calls}
     opened = model is not None and is_open(model)
     prompts = OpenPrompts.of(prompting) if opened and trace is None else None
     source = languages.load(str(language)) if model is None else load_model(model, loading, batch=batch)
@@ -105,7 +99,7 @@ def _start(
 ) -> Start:
     """Return the given tokens of the sequences, their number and their length."""
     from unmask.cli.prompts import Prompts
-    from unmask.networks.model.checkpoints import read_tokenizer
+    from unmask.models.trained.checkpoints import read_tokenizer
 
     if prompts is not None:
         return prompts.start(source, rows, length, each)

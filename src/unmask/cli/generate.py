@@ -11,11 +11,11 @@ from unmask.cli.prompts import Prompting
 from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
-    from unmask.generation import Generation
-    from unmask.hub import OpenModel
     from unmask.languages import Language
-    from unmask.networks import Network
-    from unmask.text import Tokenizer
+    from unmask.models.open import OpenModel
+    from unmask.models.text import Tokenizer
+    from unmask.models.trained import Network
+    from unmask.samplers import Generation
 
 
 def command(
@@ -90,12 +90,12 @@ def command(
     from unmask.cli.prompts import OpenPrompts, Prompts
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
-    from unmask.loading import is_open
+    from unmask.models.loading import is_open
 
     opened = model is not None and is_open(model)
     tokenizer: Tokenizer | None = None
     if model is not None and not opened:
-        from unmask.networks.model.checkpoints import read_tokenizer
+        from unmask.models.trained.checkpoints import read_tokenizer
 
         tokenizer = read_tokenizer(model)
     check_suffix(out, tokenizer is not None or opened)
@@ -112,7 +112,7 @@ def command(
         refuse({"prompt_length": prompt_length}, "needs --language")
     source: Language | Network | OpenModel
     if opened:
-        from unmask.hub import load_model
+        from unmask.models.open import load_model
 
         prompts = OpenPrompts.of(prompting)
         if dry_run:
@@ -127,7 +127,7 @@ def command(
         if model is None:
             known = source = languages.load(str(language))
         else:
-            from unmask.networks import read_network
+            from unmask.models.trained import read_network
 
             known = source = read_network(model, causal_model, loading.device, batch)
         known_prompts = Prompts(prompting.given, prompting.prompt, tokenizer, prompt_length, rows_per_prompt)
@@ -165,8 +165,6 @@ def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:
     ]
     if generation.ideal is not None:
         lines.insert(2, ("impossible", f"{about['impossible_rows']} of {about['rows']} sequences"))
-    if (warning := about["order"]["warning"]) is not None:
-        lines.append(("warning", warning))
     return lines
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unmask.diagnosis.decomposition import Blame
     from unmask.diagnosis.learning import AtNoise, Learning
     from unmask.languages import Language
-    from unmask.networks import Network
+    from unmask.models.trained import Network
 
 SCHEDULE = "geometric(last=0.000001)"  # of uniform noise
 STEPS = (4, 8, 16, 32, 64)
@@ -65,7 +65,7 @@ def command(
     from unmask.core.memory import PLACE_BYTES, fits
     from unmask.diagnosis.decomposition import blame, blame_ar
     from unmask.diagnosis.learning import of_language, of_sampler
-    from unmask.networks import Network
+    from unmask.models.trained import Network
 
     trunk, exact, label, size = models.read(model, device, language, length)
     if trunk.shape.noise == "uniform":

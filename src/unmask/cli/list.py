@@ -56,14 +56,14 @@ def registries(kind: str) -> dict[str, Registry[Any]]:
 
         return {kind: SAMPLERS}
     if kind == "schedules":
-        from unmask.schedules import SCHEDULES
+        from unmask.samplers.schedules import SCHEDULES
 
         return {kind: SCHEDULES}
     if kind == "tasks":
         from unmask.tasks import TASKS
 
         return {kind: TASKS}
-    from unmask.experiments.jobs.catalogue import JOBS
+    from unmask.experiments.cell import JOBS
 
     return {kind: JOBS}
 
@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:
 def _models() -> Answer:
     import msgspec
 
-    from unmask.hub import known
+    from unmask.models.open import known
 
     cards = sorted(known().items())
     lines = [(name, f"{card.repository}, {card.attention}, {card.licence}") for name, card in cards]

@@ -36,7 +36,7 @@ def command(*words: str) -> None:
 
     with needed("lm-eval", "lm-eval"):
         from lm_eval.__main__ import cli_evaluate
-    from unmask.harness.lm_eval import register
+    from unmask.tasks.lm_eval import register
 
     register()
     before = sys.argv

@@ -21,7 +21,7 @@ from unmask.core.errors import UnmaskError, cut, plain, unknown
 GROUPS = {
     "Try": {
         "demo": ("unmask.cli.demo", "reproduce the paper's main result as a web page"),
-        "doctor": ("unmask.cli.doctor", "check the installation: versions, devices, caches, extras"),
+        "doctor": ("unmask.cli.doctor", "show versions, devices and extras"),
     },
     "Generate and score": {
         "generate": ("unmask.cli.generate", "generate sequences or text"),
@@ -29,7 +29,7 @@ GROUPS = {
         "play": ("unmask.cli.play", "animate one sequence and find its first error"),
         "gap": ("unmask.cli.gap", "measure the loss by sampling several tokens in one step"),
         "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
-        "diff": ("unmask.cli.diff", "find where two traces begin to differ, and why"),
+        "diff": ("unmask.cli.diff", "find where two traces begin to differ"),
     },
     "Compare": {
         "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
@@ -58,19 +58,12 @@ GROUPS = {
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-MOVED = {f"{noun} list": f"list {noun}s" for noun in ("language", "sampler", "schedule", "model", "task")}
-MOVED |= {f"{noun} show": f"show {noun}" for noun in ("language", "sampler", "schedule", "model", "task")}
-MOVED |= {"metric list": "list jobs", "metric show": "show job", "advise": "plan", "frontier": "board frontier"}
-MOVED |= {name: f"figure {name}" for name in ("figure-1", "figure-2", "reasoning")}
-MOVED |= {name: f"model {name}" for name in ("time", "judge", "learning")}
-MOVED |= {"lm-eval": "eval lm-eval", "completion": "--completion SHELL"}  # names of earlier releases
 ABOUT = "Measure the errors and the speed of masked diffusion language models."
 RUN = "run"  # the subcommand to run if the first argument is an option
 OPTIONS = {
     "--help, -h": "show this help; `unmask COMMAND --help` or `unmask help COMMAND` shows that of a command",
     "--version, -V": "show the version",
     "--debug": "show the full traceback of an error",
-    "--completion SHELL": "print the script that completes commands and names in bash, zsh or fish",
 }
 
 
@@ -103,19 +96,8 @@ def _run(arguments: list[str]) -> int:
         os.getcwd()
     except FileNotFoundError:  # some libraries end the process there
         raise UnmaskError("the working directory was removed. Change to a directory that exists") from None
-    if arguments == ["complete"] or arguments[:2] == ["complete", "unmask"]:  # the shell's completion
-        from unmask.cli.completion import words
-
-        print("\n".join(words(os.environ.get("COMP_LINE", "unmask "), COMMANDS)))
-        return 0
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    if arguments[:1] == ["--completion"]:
-        print(_completion(arguments[1:]))
-        return 0
-    old = next((name for n in (1, 2) if (name := " ".join(arguments[:n])) in MOVED), None)
-    if old is not None:
-        raise UnmaskError(f"`unmask {old}` is now `unmask {MOVED[old]}`")
     groups = {title: {name: about for name, (_, about) in group.items()} for title, group in GROUPS.items()}
     code = _guide("unmask", ABOUT, groups, OPTIONS, arguments)
     if code is not None:
@@ -150,15 +132,6 @@ def _run(arguments: list[str]) -> int:
                     raise UnmaskError(answer.failure)
                 return answer.status
     return 0
-
-
-def _completion(shells: list[str]) -> str:
-    from unmask.cli.completion import SCRIPTS
-
-    if len(shells) != 1 or shells[0] not in SCRIPTS:
-        expected = "expected bash, zsh or fish: `unmask --completion bash >> ~/.bashrc`"
-        raise UnmaskError(f"--completion is {cut(' '.join(shells)) or 'without a shell'}; {expected}")
-    return SCRIPTS[shells[0]]
 
 
 def _is_run(command: Mapping[str, Callable[..., None]], first: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from unmask.languages import Language
-    from unmask.networks import Trunk
+    from unmask.models.trained import Trunk
 
 
 class Model(NamedTuple):
@@ -23,8 +23,8 @@ def read(model: Path, device: str, language: str | None, length: int | None) -> 
     """Read a network. By default, the language and the length are those of its training."""
     from unmask import languages
     from unmask.core import arguments
-    from unmask.networks import load
-    from unmask.networks.model.checkpoints import check_fits, read_language
+    from unmask.models.trained import load
+    from unmask.models.trained.checkpoints import check_fits, read_language
 
     if length is not None:
         arguments.length(length, "--length")

@@ -81,7 +81,7 @@ class Measuring:
         address: Address of a running Ray cluster; "auto" finds it.
         limit: Time limit of a block of sequences in seconds; its cell then fails.
         attempts: Lost processes after which a cell fails.
-        allow_imports: Modules that may be imported if a recipe or a store names them, as MODULE:Name.
+        allow_imports: Modules and files that a recipe or a store may import, for names as MODULE:Name and FILE.py:Name.
     """
 
     engine: Engine = None
@@ -108,6 +108,6 @@ def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "he
     """Return the engine. By default, one process uses a GPU, as several would wait for it."""
     if engine is not None or device == "cpu":
         return engine or "local"
-    from unmask.networks.model.checkpoints import choose_device
+    from unmask.models.trained.checkpoints import choose_device
 
     return "local" if choose_device(device).type == "cpu" else "here"

@@ -9,7 +9,7 @@ from unmask.cli.options import Answer, Count, Measuring, Number, Switch, Word
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
-    from unmask.experiments.parallel import Setting
+    from unmask.tasks.parallel import Setting
 
 Paths = Annotated[tuple[Path, ...], "PATH"]
 Thresholds = Annotated[tuple[float, ...], "X"]
@@ -67,14 +67,14 @@ def run(
         dry_run: Print the number of answers and the time of a model, and stop.
     """
     from unmask.cli.output import say, show_grid
-    from unmask.experiments.parallel.run import Settings, planned
     from unmask.report.pages import parallel
     from unmask.report.publishing import publish
+    from unmask.tasks.parallel.run import Settings, planned
 
     what = (model, tasks, samplers, tokens, items, each, quick)
     settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
     if dry_run:
-        rows = planned(settings, out)
+        rows = planned(settings)
         head = ["model", "settings", "answers", "seconds, about"]
         return Answer(
             {"models": rows}, lambda: show_grid("Plan", head, [[str(one) for one in row.values()] for row in rows])
@@ -114,8 +114,8 @@ def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks:
     """
     from unmask.cli.output import say, show_grid
     from unmask.core import arguments
-    from unmask.experiments.parallel.published import read as published
-    from unmask.experiments.parallel.table import suites
+    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel.table import suites
 
     for threshold in thresholds:
         arguments.number("--thresholds", threshold, 0.0, 100.0, above=True)
@@ -154,9 +154,9 @@ def compare(paths: Paths, /, *, first: str, second: str, model: Word = None, spe
     from unmask.cli.output import say
     from unmask.core import arguments
     from unmask.experiments.board.versus import Versus
-    from unmask.experiments.parallel import settings
-    from unmask.experiments.parallel.published import read as published
-    from unmask.experiments.parallel.versus import at_speed, versus
+    from unmask.tasks.parallel import settings
+    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel.versus import at_speed, versus
 
     if speed is not None:
         arguments.number("--speed", speed, above=True)

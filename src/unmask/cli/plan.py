@@ -135,8 +135,8 @@ def command(
 
 
 def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None) -> Answer:
-    from unmask.experiments.evaluation import groups, read
-    from unmask.experiments.evaluation.advise import advise
+    from unmask.tasks.evaluation import groups, read
+    from unmask.tasks.evaluation.advise import advise
 
     settings = groups([sample for path in results for sample in read(path)])
     if task is not None:
@@ -164,9 +164,9 @@ def _of_language(
     from unmask import languages
     from unmask.cli import models
     from unmask.core.errors import UnmaskError
-    from unmask.cost.planner import plan
     from unmask.diagnosis.learning import of_language
-    from unmask.networks import Network
+    from unmask.diagnosis.planner import plan
+    from unmask.models.trained import Network
 
     times = _times(milliseconds)
     if model is None:
@@ -213,9 +213,9 @@ def _of_open_model(
     verbose: bool,
 ) -> Answer:
     from unmask.core.samples import read_texts
-    from unmask.cost.forecast import forecast
-    from unmask.hub.loading import load_model
-    from unmask.hub.prompted import read_prompts
+    from unmask.diagnosis.forecast import forecast
+    from unmask.models.open.loading import load_model
+    from unmask.models.open.prompted import read_prompts
 
     queries = None if files[0] is None else read_prompts(files[0])
     answers = None if files[1] is None else read_texts(files[1])

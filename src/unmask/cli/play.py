@@ -13,10 +13,10 @@ from unmask.cli.options import Answer, Count, File, Model, Named, Switch, Text, 
 from unmask.core.run import Loading, Sampling
 
 if TYPE_CHECKING:
-    from unmask.generation.trace import Trace
     from unmask.languages import Language
+    from unmask.models.text import Tokenizer
     from unmask.report.player.run import Chosen
-    from unmask.text import Tokenizer
+    from unmask.samplers.trace import Trace
 
 Recorded = Annotated[Path | None, "TRACE"]
 PAGE = Path("play.html")
@@ -61,10 +61,10 @@ def command(
     each other, and why. It begins with the first sequence that has an error.
 
     OUT is a page in one file (.html), or the trace (.json). docs/player.md explains
-    how to record your own loop, or the stream of a server as TRACE.
+    how to record your own loop as TRACE.
 
     Args:
-        trace: Trace to play, of your own loop or of `--out x.json`, or a saved stream, instead of new samples.
+        trace: Trace to play, of your own loop or of `--out x.json`, instead of new samples.
         language: Preset (see `unmask list languages`) or language file. It samples with its exact denoiser, or checks
             the sequences of a model or a trace.
         model: Directory of a network of `unmask train`, or an open model (`unmask list models`).
@@ -83,11 +83,11 @@ def command(
     from unmask import languages
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
-    from unmask.generation import observed
-    from unmask.generation.making import reshaped
-    from unmask.ideal import as_denoiser
-    from unmask.loading import load_model
+    from unmask.denoisers import as_denoiser
+    from unmask.models.loading import load_model
     from unmask.report.player import chosen
+    from unmask.samplers import trace as traces
+    from unmask.samplers.making import reshaped
 
     file = out if out is not None or terminal else PAGE
     _check(file, against, open)
@@ -99,7 +99,7 @@ def command(
         made_here |= {"causal_model": causal_model, "prompt": prompt}
         made_here |= {} if gap else {"model": model, "card": loading.card}
         refuse(made_here, f"does not apply to a trace. Leave it out, or leave out {cut(str(trace))}")
-        read = observed.read(trace)
+        read = traces.read(trace)
         recorded = {read.sampler or trace.name: read}
         if gap and model is None and known is None:
             raise UnmaskError("--gap needs the model that wrote the trace. Add --model, or --language")
@@ -151,9 +151,9 @@ def _recorded(
     from unmask import generate
     from unmask.cli.prompts import OpenPrompts, Prompting, Prompts
     from unmask.core.errors import UnmaskError
-    from unmask.ideal import as_denoiser
-    from unmask.loading import is_open, load_model
-    from unmask.networks.model.checkpoints import read_tokenizer
+    from unmask.denoisers import as_denoiser
+    from unmask.models.loading import is_open, load_model
+    from unmask.models.trained.checkpoints import read_tokenizer
 
     source: Any = known
     tokenizer: Any = None
@@ -218,8 +218,6 @@ def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
             step = steps[reading.impossible].number
             repaired = f" (repaired later, {reading.lost:.2f} nats lost)" if reading.lost < math.inf else ""
             lines.append((run.name, f"impossible from step {step} on{repaired}: {reading.why}"))
-        if (warning := run.trace.order_profile().warning) is not None:
-            lines.append(("warning", warning))
     if picked.wrong is not None:
         counts = " and ".join(str(count) for count in picked.wrong)
         lines.append(("impossible", f"{counts} of {picked.rows} sequences"))
@@ -240,6 +238,5 @@ def _summary(picked: Chosen, file: Path | None) -> dict[str, Any]:
             about |= {"wrong_rows": picked.wrong[number]}
             about |= {"impossible_in_step": None if step is None else steps[step].number}
             about |= {"why": reading.why or None, "nats_lost": reading.lost}
-        about["order"] = run.trace.order_profile().to_dict()
         summary[run.name] = about
     return summary

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.core.run import Loading, Sampling
-    from unmask.hub import Card, OpenModel
-    from unmask.hub.prompted import Query
     from unmask.languages import Language
-    from unmask.networks import Network
+    from unmask.models.open import Card, OpenModel
+    from unmask.models.open.prompted import Query
+    from unmask.models.text import Tokenizer
+    from unmask.models.trained import Network
     from unmask.samplers import StopRule
-    from unmask.text import Tokenizer
 
 NEW = 128  # default number of new tokens of an open model
 
@@ -66,7 +66,7 @@ class OpenPrompts(NamedTuple):
     def of(cls, how: Prompting) -> OpenPrompts:
         """Read and check the prompts, before a model is loaded."""
         from unmask.core.errors import UnmaskError
-        from unmask.hub.prompted import Query, read_prompts
+        from unmask.models.open.prompted import Query, read_prompts
 
         starts = {name: getattr(how, name) for name in ("given", "prompt", "prompts", "template")}
         _one_of({f"--{name}": value for name, value in starts.items()})
@@ -87,7 +87,7 @@ class OpenPrompts(NamedTuple):
         from unmask.core.arguments import whole
         from unmask.core.errors import UnmaskError
         from unmask.core.samples import read_tokens
-        from unmask.hub.prompted import chats, ending, rows_of
+        from unmask.models.open.prompted import chats, ending, rows_of
 
         whole("--rows-per-prompt", each)
         conversations = self.how.chat or any(one.messages is not None for one in self.prompts)
@@ -126,7 +126,7 @@ class OpenPrompts(NamedTuple):
         sampling: Sampling,
     ) -> dict[str, Any]:
         """Return the memory and the time of the answers, without loading the model."""
-        from unmask.cost.needs import look, needs
+        from unmask.diagnosis.needs import look, needs
 
         card, shape = look(model, loading.card, loading.cache)
         many, longest, new = self._size(card, shape, rows, length, each)

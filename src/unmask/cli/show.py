@@ -64,7 +64,7 @@ def language(
 
     from unmask import languages, metrics
     from unmask.core.arguments import whole
-    from unmask.schedules import Fit, deltas
+    from unmask.samplers.schedules import Fit, deltas
     from unmask.theory.sampled import information_curve
 
     if language in languages.LANGUAGES.names() and language not in languages.PRESETS.makers:
@@ -101,7 +101,7 @@ def sampler(sampler: Annotated[str, "SAMPLER"], /) -> Answer:
         unmask show sampler my_module:MySampler --json
 
     Args:
-        sampler: Name of `unmask list samplers`, or package.module:Name.
+        sampler: Name of `unmask list samplers`, package.module:Name or file.py:Name.
     """
     import inspect
     from contextlib import suppress
@@ -133,7 +133,7 @@ def schedule(schedule: Annotated[str, "SCHEDULE"], /, *, steps: int = 8) -> Answ
         steps: Number of steps for which the fractions are printed, unless a language is needed to fit them.
     """
     from unmask.core.registry import parse
-    from unmask.schedules import SCHEDULES, deltas, is_fitted
+    from unmask.samplers.schedules import SCHEDULES, deltas, is_fitted
 
     name = parse("schedule", schedule)[0]
     entry, fitted = SCHEDULES.entry(name), is_fitted(name)
@@ -155,7 +155,7 @@ def model(model: Annotated[str, "MODEL"], /) -> Answer:
     """
     import msgspec
 
-    from unmask.hub import find
+    from unmask.models.open import find
 
     card = find(model)
     tokens = {name: number for name, number in msgspec.to_builtins(card.tokens).items() if number is not None}
@@ -211,13 +211,12 @@ def job(job: Annotated[str, "JOB"], /) -> Answer:
     Args:
         job: Name of `unmask list jobs`, or package.module:function.
     """
-    from unmask.experiments.jobs.catalogue import JOBS, find
+    from unmask.experiments.cell import JOBS, find
 
     known = find(job)
-    more = {"merges": known.merges, "shares": list(known.shares), "lasts": known.lasts, "open": known.open}
+    more = {"merges": known.merges, "lasts": known.lasts}
     plain = {
         "rows": "measured in blocks and merged" if known.merges else "measured at once",
-        "fields measured together": ", ".join(known.shares) or None,
         "valid for other code versions": known.lasts,
     }
     return _of_entry(JOBS.entry(job), more, plain)

@@ -36,7 +36,7 @@ def exact(
     """
     from unmask import languages
     from unmask.core.tables import rows_of
-    from unmask.schedules import Fit, deltas
+    from unmask.samplers.schedules import Fit, deltas
     from unmask.theory.known import exact as values
 
     known = languages.load(language)
@@ -170,7 +170,7 @@ def show(
     from dataclasses import asdict
 
     from unmask import languages
-    from unmask.schedules import Fit, deltas
+    from unmask.samplers.schedules import Fit, deltas
     from unmask.theory.listed import Case, shown
 
     known = languages.load(language)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from unmask.cli.options import Answer, Count, Counts, Model, Switch, Word
 
 if TYPE_CHECKING:
-    from unmask.cost.clock import Timing
+    from unmask.diagnosis.clock import Timing
 
 POSTER = {512: (3.1, 1.7), 1024: (4.2, 3.3), 2048: (4.7, 7.0)}  # seconds of an MDM of 512 steps, and of AR
 POSTER_STEPS = 512
@@ -78,9 +78,9 @@ def command(
     from unmask.core.arguments import MOST_THREADS, whole
     from unmask.core.errors import UnmaskError
     from unmask.core.threads import torch_threads
-    from unmask.cost.clock import Timing, clock
-    from unmask.networks import PRESETS
-    from unmask.networks import preset as shaped
+    from unmask.diagnosis.clock import Timing, clock
+    from unmask.models.trained import PRESETS
+    from unmask.models.trained import preset as shaped
 
     if threads is not None:
         whole("--threads", threads, 1, MOST_THREADS)
@@ -92,8 +92,8 @@ def command(
             settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
             results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
         else:
-            from unmask.cost.open_clock import open_clock
-            from unmask.hub.loading import load_model
+            from unmask.diagnosis.open_clock import open_clock
+            from unmask.models.open.loading import load_model
 
             opened = load_model(model, card=card, device=device, dtype=dtype, causal_model=causal_model)
             settings = {"model": opened.source()}

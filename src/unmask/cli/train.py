@@ -10,7 +10,7 @@ from unmask.cli.options import Answer, Count, Named, Number, Switch, Word, refus
 
 if TYPE_CHECKING:
     from unmask.languages import Language
-    from unmask.text import Text
+    from unmask.models.text import Text
 
 Source = Annotated[str | None, "TEXT"]
 
@@ -103,7 +103,7 @@ def command(
         torchrun --nproc-per-node=2 -m unmask train --language sparse-hmm \\
             --preset small --out shared
 
-    `unmask.networks.load` loads the directory OUT, as do the AutoModel classes of
+    `unmask.models.trained.load` loads the directory OUT, as do the AutoModel classes of
     transformers. training.json has the settings and results, losses.csv the losses
     of each validation. --resume continues from state.safetensors after any interruption; on
     the CPU with the same number of threads, the result is the same to the bit.
@@ -160,13 +160,13 @@ def command(
     """
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
-    from unmask.cost import flops
-    from unmask.networks.model import shape as shapes
-    from unmask.networks.training.conditions import Conditions
-    from unmask.networks.training.distributed import is_first
-    from unmask.networks.training.loop import resume as continued
-    from unmask.networks.training.loop import train
-    from unmask.networks.training.recipe import recipe
+    from unmask.diagnosis import flops
+    from unmask.models.trained import shape as shapes
+    from unmask.models.trained.conditions import Conditions
+    from unmask.models.trained.distributed import is_first
+    from unmask.models.trained.loop import resume as continued
+    from unmask.models.trained.loop import train
+    from unmask.models.trained.recipe import recipe
 
     conditions = Conditions(device, precision, accumulate, threads, progress.note)
     if resume:
@@ -195,7 +195,7 @@ def _learned(language: str | None, text: str | None, tokenizer: str | None) -> t
     """Return the language or the text to learn, and its name in training.json."""
     from unmask import languages
     from unmask.core.errors import UnmaskError
-    from unmask.text import Text
+    from unmask.models.text import Text
 
     if language is not None and text is not None:
         raise UnmaskError("--language and --text exclude each other. Leave one of them out")

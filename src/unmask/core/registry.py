@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,13 +12,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
-from pkgutil import walk_packages
-from types import UnionType
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.lazy import ADDING
+from unmask.core.index import INDEX
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -33,7 +31,7 @@ _imports: ContextVar[tuple[Allowed, str]] = ContextVar("imports", default=(True,
 
 @contextmanager
 def imports(allowed: Allowed, why: str = IN_FILE) -> Iterator[None]:
-    """Set the modules that a name "package.module:Name" may import inside the block.
+    """Set the modules and files that a name "package.module:Name" or "file.py:Name" may import inside the block.
 
     Names from a file may import none, except those that the user allows. Entry points of installed packages are always
     allowed. why: the reason of a refusal, up to the option that would allow it.
@@ -71,11 +69,10 @@ class Entry:
 class Registry(Generic[Made]):
     """A mapping of names to makers; the keyword parameters of a maker are its options.
 
-    With a group, the registry is open to plugins: "package.module:Name" is imported, and installed packages offer names
-    as entry points of that group. Their code runs only when it is named, or when all names are listed. A plugin is
-    called only after a check: `check` raises for a class of another kind, and a function must be declared to return one
-    of `returns`. Built-in names come first: those of the registry's own package, and those that higher packages add
-    (core/lazy.py).
+    With a group, the registry is open to plugins: "package.module:Name" or "path/file.py:Name" is imported, and
+    installed packages offer names as entry points of that group. Their code runs only when it is named, or when all
+    names are listed. A plugin is called only after a check: `check` raises for a class of another kind, and a function
+    must be declared to return one of `returns`. Built-in names come first (core/index.py).
     """
 
     def __init__(
@@ -85,10 +82,9 @@ class Registry(Generic[Made]):
         check: Callable[[type, str], None] | None = None,
         returns: tuple[type, ...] = (),
         given: tuple[str, ...] = (),
-        package: str | None = None,
     ) -> None:
         self.noun = noun
-        self.package = package  # its modules register names when they are imported
+        self.index = INDEX.get(noun, {})  # the modules of built-in names, imported when the name is asked for
         self.group = group
         self.check = check or (lambda kind, label: None)
         self.returns = returns
@@ -141,31 +137,25 @@ class Registry(Generic[Made]):
 
     @property
     def makers(self) -> dict[str, Callable[..., Made]]:
-        """Every name with its maker, except those of installed packages; imports all modules that register names."""
+        """Every name with its maker, except those of installed packages; imports their modules."""
         if not self._complete:
             self._complete = True
-            for module in (*_modules(self.package), *ADDING.get(self.noun, ())):
+            for module in dict.fromkeys(self.index.values()):
                 import_module(module)
-            self._makers = dict(sorted(self._makers.items())) if self.package else self._makers
+            self._makers = {name: self._makers[name] for name in self.index} | self._makers
         return self._makers
 
     def name_of(self, maker: Callable[..., Made]) -> str | None:
         """The name of a registered maker."""
         return next((name for name, known in self._makers.items() if known is maker), None)
 
-    def _import_module_of(self, name: str) -> None:
-        """Import the module of the same name, which registers most names: low_confidence.py has "low-confidence"."""
-        module = f"{self.package}.{name.replace('-', '_')}"
-        if self.package and re.fullmatch("[a-z0-9-]+", name) and find_spec(module) is not None:
-            import_module(module)
-
     def find(self, name: str) -> Callable[..., Made]:
         """The maker of a name: built-in, of an importable module, or of an installed package."""
         if self.group is not None and ":" in name:
             self.check_import(name)
             return self._open(name, name)
-        if name not in self._makers:
-            self._import_module_of(name)
+        if name not in self._makers and name in self.index:
+            import_module(self.index[name])
         if name in self._makers or name in self.makers:
             return self._makers[name]
         offers = self._offers()
@@ -236,13 +226,6 @@ class Registry(Generic[Made]):
         return maker
 
 
-def _modules(package: str | None) -> list[str]:
-    """The modules of a package and of the packages inside it."""
-    if package is None:
-        return []
-    return [module.name for module in walk_packages(import_module(package).__path__, f"{package}.")]
-
-
 def installed(group: str) -> EntryPoints:
     """Entry points of installed packages, cached, because reading them takes 20 ms."""
     return _installed(group, *_directories())
@@ -271,8 +254,10 @@ def _imported(label: str, path: str) -> Any:
     module, _, attribute = (part.strip() for part in path.partition("[")[0].partition(":"))
     if "" not in sys.path:
         sys.path.append("")  # last, so that it hides no installed module
+    if module.endswith(".py") and not os.path.isfile(module):
+        raise UnmaskError(f"there is no file {module!r} for {label}; expected the path of a Python file")
     try:
-        value = import_module(module)
+        value = _from_file(module) if module.endswith(".py") else import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             advice = "install its package, or change to the directory that contains it"
@@ -288,6 +273,21 @@ def _imported(label: str, path: str) -> Any:
             raise UnmaskError(f"{label} does not exist: module {module!r} has no {attribute!r}") from error
         raise unknown(f"name in module {module!r}:", attribute, names) from error
     return value
+
+
+def _from_file(path: str) -> ModuleType:
+    """The module in a Python file. Its name is this path, so that its classes are found again by their names."""
+    if path not in sys.modules:
+        spec = spec_from_file_location(path, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[path] = module = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[path]
+            raise
+    return sys.modules[path]
 
 
 def _defined_in(value: Any, module: str) -> bool:

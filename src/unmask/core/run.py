@@ -10,7 +10,7 @@ class Sampling:
     """How sequences are sampled.
 
     Args:
-        sampler: Sampler, with options in brackets: a name of `unmask list samplers`, or package.module:Name.
+        sampler: Sampler (options in brackets): a name of `unmask list samplers`, package.module:Name or file.py:Name.
         schedule: How much each step reveals: a name of `unmask list schedules`, or a list of fractions.
         steps: Number of sampling steps N. (default: 64, in `unmask play` 8)
         temperature: Sampling temperature; 0 means greedy.
@@ -45,7 +45,7 @@ class Loading:
 
 @dataclass(frozen=True)
 class Answering:
-    """How an open model answers a task; None: the usual of the model (hub/answering.py) or of the task."""
+    """How an open model answers a task; None: the usual of the model (models/open/answering.py) or of the task."""
 
     length: int | None = None  # tokens of an answer
     sampler: str | None = None

@@ -11,10 +11,10 @@ from torch import Tensor
 from unmask.core.estimates import Estimate
 from unmask.core.samples import read_tokens
 from unmask.core.tables import as_table
-from unmask.generation import Generation
 from unmask.languages import LanguageLike
 from unmask.metrics.rows import METRICS, Rows, rows
 from unmask.metrics.windows import Bigrams, bigrams
+from unmask.samplers import Generation
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Score:
     impossible_rows: int | None
     bigrams: Bigrams | None
     ser_rao_blackwell: Estimate | None
-    likelihood: dict[str, Any] | None = None  # under a sampler: `lower` and `upper` in nats, and its settings
+    likelihood: dict[str, Any] | None = None  # under a sampler: `nats`, whether it is exact, and its settings
 
     __repr__ = as_table
 

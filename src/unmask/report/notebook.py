@@ -12,13 +12,13 @@ import pandas as pd
 
 from unmask.core.errors import UnmaskError
 from unmask.experiments.board.run import Board
-from unmask.experiments.sweeps.run import Sweep
-from unmask.generation import Generation
+from unmask.experiments.run import Sweep
 from unmask.report import charts
 from unmask.report.figures import front
 from unmask.report.page import drawn
 from unmask.report.results import Results, points, read
 from unmask.report.verdict import Shown
+from unmask.samplers import Generation
 from unmask.theory.curves import InformationCurve
 
 WIDTH, MOST_ROWS, POINTS = 480, 40, 200  # pixels; sequences drawn of a generation; points of a curve

@@ -24,7 +24,6 @@ import vl_convert
 
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic
-from unmask.generation import generate
 from unmask.languages import PRESETS
 from unmask.report import figures, studies
 from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, Maker, svg
@@ -34,6 +33,7 @@ from unmask.report.player import fragment as player
 from unmask.report.results import IDEAL, Point, Results
 from unmask.report.verdict import USUAL, Shown, grid, usable, value_text, verdict
 from unmask.report.view import Card
+from unmask.samplers import generate
 
 FIGURES: dict[str, Maker] = {
     "ceilings": studies.STUDIES["ceilings"],

@@ -14,18 +14,18 @@ from unmask.experiments.board.grid import Settings, recipe
 from unmask.experiments.board.run import Board, of_sweep
 from unmask.experiments.board.table import HOW_TO_READ, Table
 from unmask.experiments.board.table import tables as of_board
-from unmask.experiments.evaluation.run import check
-from unmask.experiments.parallel import run as parallel_run
-from unmask.experiments.parallel.table import Grid, Suite
-from unmask.experiments.sweeps.run import Sweep
+from unmask.experiments.run import Sweep
 from unmask.languages import Language
 from unmask.report import charts
 from unmask.report.figures import front
 from unmask.report.page import drawn, page, scrolled
 from unmask.report.publishing import PAGE, Context, Page, numbers, write
-from unmask.report.results import STORE, THEORY, Results
+from unmask.report.results import THEORY, Results
 from unmask.report.verdict import Shown
 from unmask.report.view import Card, saved
+from unmask.tasks.evaluation.run import check
+from unmask.tasks.parallel import run as parallel_run
+from unmask.tasks.parallel.table import Grid, Suite
 
 ERRORS = "Errors against cost: left is cheaper, down is better"
 STAIRS, CURVE = ("schedule", "schedule-optimal"), "theory-curve"
@@ -78,10 +78,7 @@ def parallel(out: Path) -> Page[parallel_run.Settings, list[Suite]]:
     def measured(sweep: Sweep, settings: parallel_run.Settings) -> list[Suite]:
         return parallel_run.measured(check(sweep.whole().directory).samples, settings)
 
-    def of(settings: parallel_run.Settings) -> Any:
-        return parallel_run.recipe(settings, out / STORE)
-
-    return Page(PAGE, of, measured, parallel_contents, saved("parallel"))
+    return Page(PAGE, parallel_run.recipe, measured, parallel_contents, saved("parallel"))
 
 
 def parallel_contents(suites: list[Suite], given: Context) -> dict[str, bytes]:

@@ -23,10 +23,10 @@ import pandas as pd
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, finite, origin
-from unmask.experiments.sweeps.cells import cells_of, check
-from unmask.experiments.sweeps.recipe import Recipe, read_recipe
-from unmask.experiments.sweeps.run import Sweep, sweep
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments.cell import cells_of, check
+from unmask.experiments.recipe import Recipe, read_recipe
+from unmask.experiments.run import Sweep, sweep
+from unmask.experiments.store import Store
 from unmask.report import charts
 from unmask.report.page import drawn, page, trained
 from unmask.report.results import COLUMNS, STORE, Results, read
@@ -127,8 +127,7 @@ def _early(page: Page[Settings, Any], settings: Settings, recipe: Recipe, out: P
     def watch() -> None:
         while not over.wait(LOOK):
             with suppress(UnmaskError, OSError):  # no store yet; publish reports other errors
-                with Store.open(out / STORE) as store:
-                    ready = keys <= store.done()
+                ready = keys <= Store.open(out / STORE).done.keys()
                 if ready and not over.is_set():
                     results = read([out / STORE], keys)
                     results.missing = [TO_COME]

@@ -25,19 +25,18 @@ from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion
 from unmask.core.files import finite
 from unmask.core.reading import read_json, read_text
-from unmask.cost.flops import break_even
+from unmask.diagnosis.flops import break_even
+from unmask.experiments import tables
 from unmask.experiments.board.families import STEPS, apart
-from unmask.experiments.evaluation import records, summary
-from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
-from unmask.experiments.sweeps import status, tables
-from unmask.experiments.sweeps.database import FILE
-from unmask.experiments.sweeps.store import FILES, Store
+from unmask.experiments.store import FILE, Store
 from unmask.languages import PRESETS, Language, load
 from unmask.languages.presets import unseeded
-from unmask.networks.model.checkpoints import ACCOUNT
-from unmask.networks.model.shape import preset
+from unmask.models.trained.checkpoints import ACCOUNT
+from unmask.models.trained.shape import preset
+from unmask.tasks.evaluation import records, summary
+from unmask.tasks.evaluation.records import RECORDS
 
 Point = dict[str, Any]
 
@@ -142,10 +141,7 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     for given in directories:
         directory = place(Path(given))
         if (directory / FILE).exists():
-            own = {key: of for key, of in of_sweep(directory, found).items() if keys is None or key in keys}
-            for key, of in own.items():
-                of_files(directory / FILES / key, of, found)
-            rows = own | rows
+            rows = of_sweep(Store.open(directory), keys, found) | rows
         if (directory / RECORDS).exists():
             other += of_evaluation(directory, found)
         of_theory(directory, found)
@@ -171,13 +167,14 @@ def place(directory: Path) -> Path:
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
 
-def of_sweep(directory: Path, found: Results) -> dict[str, list[dict[str, Any]]]:
-    """The rows of its table by cell; its missing cells and seconds of work go to `found`."""
+def of_sweep(store: Store, keys: Collection[str] | None, found: Results) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a store by cell; files, missing cells and seconds of work go to `found`."""
     cells: dict[str, list[dict[str, Any]]] = {}
-    with Store.open(directory) as store:
-        for row in tables.rows(store):
-            cells.setdefault(row["key"], []).append(row)
-    state = status.status(directory)
+    for row in store.rows(keys):
+        cells.setdefault(row["key"], []).append(row)
+    for key, own in cells.items():
+        of_files(store.place(key), own, found)
+    directory, state = store.directory, tables.status(store.directory)
     if left := sum(state[name] for name in ("todo", "running", "interrupted")):
         found.missing.append(f"{left} of {state['cells']} cells of {directory} are not measured yet")
     for failure in state["failures"]:

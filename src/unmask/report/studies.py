@@ -12,7 +12,7 @@ import torch
 from scipy.special import rel_entr
 
 from unmask.core.estimates import Estimate
-from unmask.cost.flops import model_calls
+from unmask.diagnosis.flops import model_calls
 from unmask.languages import Language
 from unmask.report.charts import (
     DASHES,
@@ -38,7 +38,8 @@ from unmask.report.charts import (
 )
 from unmask.report.results import IDEAL, Point
 from unmask.report.verdict import Shown
-from unmask.schedules import Fit, Schedule, deltas, orders
+from unmask.samplers import orders
+from unmask.samplers.schedules import Fit, Schedule, deltas
 from unmask.tasks.exact import is_ideal
 from unmask.theory.best_orders import headroom, of_orders
 from unmask.theory.chains import first_order, order_divergence

@@ -15,11 +15,11 @@ import torch
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
+from unmask.experiments import read_recipe
 from unmask.experiments.board import Settings, board, quick
 from unmask.experiments.board.grid import recipe, standard
 from unmask.experiments.board.table import tables
-from unmask.experiments.sweeps import read_recipe
-from unmask.experiments.sweeps.cells import cells_of
+from unmask.experiments.cell import cells_of
 from unmask.samplers import SAMPLERS, Choice, Sampler
 from unmask.theory.best_orders import of_choices
 
@@ -203,7 +203,7 @@ def test_rounds_are_part_of_a_cell_and_not_of_a_name():
 
 def test_a_stranger_whose_code_has_changed_is_another_cell(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    source = "from unmask.samplers.left_to_right import LeftToRight\nclass Mine(LeftToRight): mark = {}\n"
+    source = "from unmask.samplers.rules.left_to_right import LeftToRight\nclass Mine(LeftToRight): mark = {}\n"
     keys = set()
     for number in (1, 2):
         (tmp_path / "stranger.py").write_text(source.format(number))

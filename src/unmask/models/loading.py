@@ -1,0 +1,81 @@
+"""load(): a language, a network or an open model, by its name, file or directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError
+from unmask.core.run import Loading
+
+if TYPE_CHECKING:
+    from unmask.languages import Language
+    from unmask.models.open import OpenModel
+    from unmask.models.trained import Network
+
+CONFIG = "config.json"  # in the directory of a network
+WEIGHTS = (".safetensors", ".bin", ".index.json")
+
+
+def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
+    """Load a language, a network or an open model.
+
+    A language is given by its specification or file (languages.load). A network is given by the directory of `unmask
+    train` (networks.read_network; causal_model=DIR adds an AR model). An open model is given by a name of `unmask list
+    models` or by the directory of a checkpoint (hub.load_model).
+    """
+    path = arguments.path("source", source)
+    if (os.path.isdir(path) and is_open(path)) or (not path.exists() and _has_card(source)):
+        from unmask.models.open import load_model
+
+        return load_model(source, **options)
+    if not os.path.isdir(path):
+        from unmask import languages
+
+        return languages.load(source, **options)
+    if not os.path.exists(path / CONFIG):
+        raise UnmaskError(f"the directory {path} contains no network; expected {CONFIG}, as written by `unmask train`")
+    from unmask.models.trained import read_network
+
+    return read_network(path, **options)
+
+
+def load_model(model: str, how: Loading, causal_model: str | None = None, batch: int | None = None) -> Any:
+    """Load the model of a command: an open one, or the network of a directory."""
+    if is_open(model):
+        from unmask.models.open import load_model
+
+        return load_model(model, **asdict(how), batch=batch, causal_model=causal_model)
+    if replace(how, device="auto") != Loading():
+        problem = "--card, --dtype and --cache are for open models only"
+        raise UnmaskError(f"{problem}; this is a network of `unmask train`. Leave them out")
+    from unmask.models.trained import read_network
+
+    return read_network(model, causal_model, how.device, batch)
+
+
+def is_open(model: str | Path) -> bool:
+    """Whether a model is an open one, that is, not a directory of `unmask train`."""
+    from unmask.core.reading import read_json
+    from unmask.models.trained.checkpoints import MODEL_TYPE
+
+    if not os.path.isdir(model):
+        return True
+    config = Path(model) / CONFIG
+    if not os.path.exists(config):
+        return any(name.endswith(WEIGHTS) for name in os.listdir(model))
+    content = read_json(config, most=2**22)
+    return not isinstance(content, dict) or content.get("model_type") != MODEL_TYPE
+
+
+def _has_card(source: str | Path) -> bool:
+    from unmask.languages.presets import PRESETS
+
+    if str(source).partition("(")[0] in PRESETS.makers:
+        return False
+    from unmask.models.open.card import known
+
+    return any(str(source).lower() in (card.name, card.repository.lower()) for card in known().values())

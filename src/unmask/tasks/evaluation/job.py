@@ -1,0 +1,191 @@
+"""The job of tasks: an open model answers items, and a file next to the store has a record of each sample.
+
+Rows are samples: with `each` samples per item, row r belongs to item r // each, in the order of the file. This job
+scores nothing: experiments/evaluation scores the records later, as often as needed. A cell measures only generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError
+from unmask.core.run import Answering, Loading
+from unmask.experiments.cell import Place, Record, Tally, job
+from unmask.experiments.cell import digest as of_contents
+from unmask.experiments.jobs.sources import record, unchanged
+
+if TYPE_CHECKING:
+    from unmask.models.open import OpenModel
+    from unmask.tasks import Item
+    from unmask.tasks.exact import CanvasWriter, Ideal
+    from unmask.tasks.writing import How, Writer
+
+CANVAS_SECONDS = 2e-3  # per sample of a model without texts
+UNKNOWN_SECONDS = 10.0  # per sample of a model, if nothing is known before it is loaded
+
+
+@lru_cache(maxsize=2)
+def items_of(task: str, data: str, digest: str) -> Sequence[Item]:
+    from unmask.tasks import TASKS
+
+    return TASKS.make(task).items(data or None)
+
+
+@lru_cache(maxsize=1)  # a model may take all memory
+def _writer(task: str, how: How, data: str, digest: str, contents: str, **model: Any) -> Writer | CanvasWriter:
+    import torch
+
+    from unmask.core.files import code
+    from unmask.tasks import TASKS
+    from unmask.tasks.contract import fingerprint
+    from unmask.tasks.exact import CanvasWriter, ideal
+    from unmask.tasks.writing import Writer
+
+    about: dict[str, Any] = {"task": task, "data": fingerprint(items_of(task, data, digest)), "code": code()}
+    about |= {"threads": torch.get_num_threads(), "device": "cpu"}
+    if (known := ideal(model["model"])) is not None:
+        return CanvasWriter(known, TASKS.make(task), how, about)
+    loaded = _model(contents, **model)
+    if loaded.body.device.type == "cuda":
+        about["device"] = torch.cuda.get_device_name(loaded.body.device)
+    writer = Writer(loaded, TASKS.make(task), how, about)
+    writer.refuse_too_long(items_of(task, data, digest))
+    writer.warm_up(items_of(task, data, digest)[0])
+    return writer
+
+
+@lru_cache(maxsize=1)
+def _model(contents: str, model: str, **how: Any) -> OpenModel:
+    from unmask.models.open import load_model
+
+    return load_model(model, **how)
+
+
+def _ideal(model: str) -> Ideal | None:
+    from unmask.tasks.exact import ideal
+
+    return ideal(model)
+
+
+def _records(tally: Tally) -> list[Record]:
+    from unmask.core.estimates import exactly
+    from unmask.experiments.jobs.tallies import mean
+
+    estimates = {name: mean(name, tally) for name in ("model_calls", "answer_tokens", "flops")}
+    estimates["prompts_too_long"] = exactly(float(tally["too_long_sum"]), "exact count")
+    needed = None if (calls := estimates["model_calls"]) is None else calls.value
+    return [record(name, estimate, needed) for name, estimate in estimates.items() if estimate is not None]
+
+
+def _check(
+    task: str,
+    model: str,
+    loading: Loading,
+    answering: Answering,
+    data: str,
+    digest: str,
+    causal_model: str | None,
+    each: int,
+    batch: int,
+    rows: int,
+    first_row: int,
+) -> None:
+    """Names, files and packages, before hours of work."""
+    from unmask.models.open.fetch import here
+    from unmask.models.open.loading import card_of
+    from unmask.tasks import TASKS
+    from unmask.tasks.exact import solved
+    from unmask.tasks.writing import How
+
+    arguments.whole("each", each, 1, 10**4)
+    arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
+    how, items, exact = How(**vars(answering)), items_of(task, data, digest), _ideal(model)
+    if exact is not None:
+        known = TASKS.make(task)
+        solved(exact, known, items[0], known.length if how.length is None else how.length)
+    for name, card in ((None if exact else model, loading.card), (causal_model, None)):
+        directory, named = (None, None) if name is None else here(name, card)
+        if directory is not None:
+            card_of(directory, named)  # refuses other directories
+    if (last := first_row + rows) > (most := len(items) * each):
+        limit = f"{most} rows, with {each} samples of each of {len(items)} items"
+        raise UnmaskError(f"row {last} is beyond the end of {task}. Expected at most {limit}. Reduce rows")
+
+
+def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
+    """A batch; items with equal answers of a model without texts share one."""
+    return (batch if _ideal(model) is None else max(rows, 1)), each
+
+
+@job(records=_records, check=_check, size=_size)
+def evaluation(
+    task: str,
+    model: str,
+    loading: Loading,
+    answering: Answering,
+    place: Place,
+    data: str = "",
+    digest: str = "",
+    causal_model: str | None = None,
+    each: int = 1,
+    batch: int = 8,
+    rows: int = 64,
+    first_row: int = 0,
+    seed: int = 0,
+) -> Tally:
+    """Samples of an open model for a task: their cost, and a file of records.
+
+    each: samples per item. batch: rows that are generated and stored together. The other options are those of `unmask
+    eval`.
+    """
+    import torch
+
+    from unmask.core import progress
+    from unmask.core.cores import count
+    from unmask.core.threads import torch_threads
+    from unmask.experiments.jobs.tallies import counts, sums
+    from unmask.tasks import sample
+    from unmask.tasks.writing import How
+
+    unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
+    files = [name for name in (model, loading.card, causal_model) if name is not None]
+    items, numbers = items_of(task, data, digest), range(first_row, first_row + rows)
+    with torch_threads(count() if _ideal(model) is None else 1):  # calls of a large model are long
+        with progress.silent():  # the rows exclude its warm-up
+            how, named = How(**vars(answering)), vars(loading) | {"model": model, "causal_model": causal_model}
+            write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)
+        rows_of_items = [items[row // each] for row in numbers], [row % each for row in numbers]
+        samples = write(*rows_of_items, first_row, seed)
+    written = [one for one in samples if one.reason != sample.TOO_LONG]
+    tally = counts("too_long", torch.tensor([one.reason == sample.TOO_LONG for one in samples]))
+    numbered = {
+        "model_calls": [one.needed for one in written],
+        "answer_tokens": [len(one.tokens) for one in written],
+        "flops": [one.flops for one in written],
+    }
+    for name, values in numbered.items():
+        tally |= sums(name, torch.tensor(values, dtype=torch.float64))
+    place.write(f"{first_row:09d}-{rows}.jsonl", sample.lines(samples))
+    return tally
+
+
+def seconds(task: str, model: str, loading: Loading, answering: Answering, rows: int) -> float:
+    """Estimated seconds of a cell, by the model's shape."""
+    from unmask.diagnosis.needs import look, needs
+    from unmask.tasks import TASKS
+
+    if _ideal(model) is not None:
+        return CANVAS_SECONDS * rows
+    length = answering.length or TASKS.make(task).length
+    try:
+        card, shaped = look(model, loading.card, loading.cache)
+        size, how = min(2 * length, card.context), (loading.device, loading.dtype)
+        about = needs(card, shaped, *how, 1, size, answering.steps or length)
+    except UnmaskError:
+        return UNKNOWN_SECONDS * rows
+    passes = 2 if card.causal else 1  # an AR model processes its prompt and each token once
+    each = about.get("seconds_about", UNKNOWN_SECONDS)
+    return float(rows * each / (length / passes if card.causal else 1))
