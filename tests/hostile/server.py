@@ -98,7 +98,7 @@ def _join_pages() -> None:
 def _simulate() -> None:
     """A machine with a gigabyte for a command, and sweeps in their own process."""
     import unmask.core.memory
-    from unmask.experiments import pools
+    from unmask.experiments import pool
     from unmask.report import charts, page
 
     real = unmask.core.memory.available
@@ -106,7 +106,7 @@ def _simulate() -> None:
     for module in list(sys.modules.values()):
         if getattr(module, "available", None) is real:
             module.available = lambda: MEMORY  # type: ignore[attr-defined]
-    pools.local = lambda directory, *_: pools.here(directory)  # type: ignore[assignment]
+    pool.ENGINES["local"] = pool.Here
     charts.svg = lambda definition: f'<svg width="1" height="1">{json.dumps(definition)}</svg>'
     page.svg = charts.svg
     charts.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"")

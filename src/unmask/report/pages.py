@@ -72,13 +72,8 @@ def left_out(board: Board) -> list[str]:
     return [f"left out: {reason} ({', '.join(dict.fromkeys(of))})" for reason, of in reasons.items()]
 
 
-def parallel(out: Path) -> Page[parallel_run.Settings, list[Suite]]:
-    """The page of PBx; answers in the store of this directory are not generated again."""
-
-    def measured(sweep: Sweep, settings: parallel_run.Settings) -> list[Suite]:
-        return parallel_run.measured(check(sweep.whole().directory).samples, settings)
-
-    return Page(PAGE, parallel_run.recipe, measured, parallel_contents, saved("parallel"))
+def suites_of(sweep: Sweep, settings: parallel_run.Settings) -> list[Suite]:
+    return parallel_run.measured(check(sweep.whole().directory).samples, settings)
 
 
 def parallel_contents(suites: list[Suite], given: Context) -> dict[str, bytes]:
@@ -95,6 +90,10 @@ def parallel_contents(suites: list[Suite], given: Context) -> dict[str, bytes]:
         first += [f"<details><summary>{title}</summary>{inside}</details>" for title, inside in folded.items()]
     html = page(given.shown, drawn(given.shown), given.origin, files, given.out, "\n".join(first), fastest(suites))
     return files | {PAGE: html}
+
+
+PARALLEL: Page[parallel_run.Settings, list[Suite]]
+PARALLEL = Page(PAGE, parallel_run.recipe, suites_of, parallel_contents, saved("parallel"))
 
 
 def fastest(suites: Sequence[Suite]) -> list[Card]:
