@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -24,10 +25,9 @@ SORTED = ("sampler", "task")  # the others in the order in which they are shown
 def registries() -> dict[str, Registry]:
     """Registries by their noun, after every module was imported."""
     for module in pkgutil.walk_packages(unmask.__path__, "unmask."):
-        try:
-            import_module(module.name)
-        except NotInstalled:
-            continue
+        with suppress(NotInstalled):
+            if module.name != "unmask.__main__":  # which is the command
+                import_module(module.name)
     ours = [module for name, module in sys.modules.items() if name.startswith("unmask.")]
     return {one.noun: one for module in ours for one in vars(module).values() if isinstance(one, Registry)}
 
