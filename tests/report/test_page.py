@@ -96,7 +96,7 @@ def test_figures_are_those_of_the_view_and_valid(made):
     for one in figures.values():
         alt.Chart.from_dict(one.definition)
         assert '"url"' not in json.dumps(one.definition)
-        assert one.said
+        assert one.sentences
 
 
 def test_each_row_of_a_figure_is_a_point(made):
@@ -252,7 +252,7 @@ def test_a_choice_decides_words_rows_and_figures(made, open_page):
         assert len(seen(page, "caption")) == 1
         for name, figure in drawn(shown).items():
             words = "".join(seen(page, f"#figure-{name} .says"))
-            assert words in [said.words for said in figure.said]
+            assert words in [one.words for one in figure.sentences]
             assert page.locator(f"#{name} .mark-symbol path").count() or name == "schedule"
     page.select_option("#metric", "diversity")
     assert all(caption.startswith("Diversity") for caption in seen(page, "caption"))

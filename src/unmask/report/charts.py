@@ -42,8 +42,8 @@ ONE = alt.InlineData(values=[{}])  # of a layer without data
 DOTS, DASHES = [2, 3], [6, 4]
 
 
-class Said(NamedTuple):
-    """A sentence on what a figure shows."""
+class Sentence(NamedTuple):
+    """A sentence on a figure."""
 
     words: str
     choices: str | None = None  # that it is about; None: all
@@ -58,7 +58,7 @@ class Drawn:
     under: str
     definition: Definition
     rows: list[Row]
-    said: list[Said] = field(default_factory=list)
+    sentences: list[Sentence] = field(default_factory=list)
     caption: str = ""
 
 
@@ -129,9 +129,12 @@ def language_id(shown: Shown, of: str) -> str:
     return str(shown.languages.index(of))
 
 
-def base(rows: Iterable[Row], keyed: bool = True) -> alt.Chart:
-    chart = alt.Chart(pd.DataFrame(rows))
-    return chart.transform_filter("datum.k == now") if keyed else chart
+def base(rows: Iterable[Row], keyed: bool = True, where: str = "") -> alt.Chart:
+    """A layer of rows: those of the drawing on view, for which a test holds. Numbers have six digits."""
+    short = [{n: float(f"{v:.6g}") if isinstance(v, float) else v for n, v in row.items()} for row in rows]
+    tests = (["datum.k == now"] if keyed else []) + ([where] if where else [])
+    chart = alt.Chart(pd.DataFrame(short))
+    return chart.transform_filter(" && ".join(tests)) if tests else chart
 
 
 def each(values: Sequence[Any]) -> alt.ExprRef:
@@ -172,7 +175,7 @@ def spread(values: Sequence[float], gap: float, least: float = -math.inf) -> lis
 
 
 def ends(rows: Sequence[Row], lows: Sequence[float], highs: Sequence[float]) -> list[Row]:
-    """The last row of each line, with a place for its name beside it."""
+    """The last row of each line, with the height of its name beside it."""
     named = []
     for k in range(len(lows)):
         last = {row["series"]: row for row in sorted(rows, key=lambda row: row["x"]) if row["k"] == k}
@@ -182,7 +185,7 @@ def ends(rows: Sequence[Row], lows: Sequence[float], highs: Sequence[float]) -> 
 
 
 def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> Any:
-    """A colour for each name, the same in all figures of a page: the ink for what is exact, grey for references."""
+    """A colour for each name, the same in all figures of a page: the ink for exact values, grey for references."""
     names, samplers = list(dict.fromkeys(names)), shown.results.choices("sampler")
     of = [*(of for of in COMMON if of in shown.languages), *(of for of in shown.languages if of not in COMMON)]
     every = next((own for own in (of, samplers) if set(names) <= {*own}), names)
@@ -251,13 +254,13 @@ def dotted(chart: alt.Chart) -> alt.Chart:
 
 
 def word(chart: alt.Chart, **more: Any) -> Any:
-    """Text that covers what is behind it."""
+    """Text with a margin that covers lines."""
     text: dict[str, Any] = {"fontSize": 12} | more
     return alt.layer(chart.mark_text(stroke=PAPER, strokeWidth=5, **text), chart.mark_text(color=INK, **text))
 
 
 def finished(layers: Sequence[Any], words: str, *parameters: alt.Parameter, height: int = HEIGHT) -> Definition:
-    """The definition of a figure: as wide as its place, in our style. words: its name for screen readers."""
+    """The definition of a figure: as wide as the page allows, in our style. words: its name for screen readers."""
     size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
     embed = {"embedOptions": {"renderer": "svg", "actions": False}}
     chart = alt.layer(*layers).add_params(*parameters).properties(**size, description=words, usermeta=embed)

@@ -1,4 +1,4 @@
-"""The figures of measurements: from the points of a store to a drawing, with a sentence on what it shows."""
+"""The figures of measurements: from the points of a store to a drawing, with a sentence on its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from unmask.report.charts import (
     Keys,
     Maker,
     Row,
-    Said,
+    Sentence,
     across,
     bars,
     base,
@@ -75,8 +75,8 @@ def span(rows: Sequence[Row], metric: Metric) -> str:
 def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     """Against N: measured points and the curves of theory; a line joins points that theory does not predict."""
     rows, keys = points_of_curves(shown, metric, by)
-    lines = {(r["k"], r["series"]) for r in rows if r["kind"] == "mdm"}
-    if len({r["x"] for r in rows if r["dot"]}) < 2 or (by != "of" and len(lines) <= len({k for k, _ in lines})):
+    series = {(r["k"], r["series"]) for r in rows if r["kind"] == "mdm"}
+    if len({r["x"] for r in rows if r["dot"]}) < 2 or (by != "of" and len(series) <= len({k for k, _ in series})):
         return None
     own = [r for r in rows if r["kind"] == "mdm"]
     lows, highs = framed(rows, len(keys.values), metric.least)
@@ -88,15 +88,16 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     y = up(None, share, scale=between(lows, highs, zero=False))
     look = {"color": colour(shown, names), "opacity": here(rows) if by == "of" else alt.value(1)}
     ar = [r for r in rows if r["kind"] == "ar"]
-    level = base(ar).encode(x=x, y=y)
+    lines, measured = base(own, where="datum.line"), base(own, where="datum.dot")
+    level, first = base(ar).encode(x=x, y=y), base(ar, where="datum.first")
     named = ends([r for r in own if r["line"]], lows, highs)
-    points = dots(base([r for r in own if r["dot"]])).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
+    points = dots(measured).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
     layers = [
-        dotted(base([r for r in ar if r["first"]])).encode(y=y),
+        dotted(first).encode(y=y),
         bars(base(own), x, y, **look),
-        base([r for r in own if r["line"]]).mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, **look),
+        lines.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, **look),
         points.add_params(picked("language", "l", shown.language)) if by == "of" else points,
-        word(base([r for r in ar if r["first"]]).encode(x=x, y=y, text=alt.value("AR")), dy=-14, fontWeight="bold"),
+        word(first.encode(x=x, y=y, text=alt.value("AR")), dy=-14, fontWeight="bold"),
         level.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER).encode(color=alt.value(INK)),
         base(named).mark_text(align="left", dx=12, fontSize=12).encode(x=x, y=on(y, "beside"), text="series:N", **look),
     ]
@@ -106,17 +107,18 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         controls.append(control("target", f"{metric.target:g}"))
     words = metric.title + {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}[by]
     definition = finished(layers, f"{words}: a line per {BETWEEN[by]}, against the number of steps", *controls)
-    return Drawn(words, metric.under, definition, rows, said_of_curves(keys, own, metric))
+    return Drawn(words, metric.under, definition, rows, sentences_of_curves(keys, own, metric))
 
 
 def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], Keys]:
     names = [name for name in ("of", *FIELDS) if name != by and not (by == "sampler" and name in RIVALS)]
     measured = [p for p in shown.masked(metric) if p["steps"] is not None]
     keys = Keys.of(shown, keys_of(measured, names))
-    every, theory = shown.results.of(*metric.measures), shown.results.of(metric.predicted)
+    every = [p for p in shown.results.of(*metric.measures) if p["steps"] or p["kind"] == "ar"]
+    theory = shown.results.of(metric.predicted)
     rows: list[Row] = []
     for k, values in enumerate(keys.values):
-        own = [p for p in matching(every, values) if p["steps"] or p["kind"] == "ar"]
+        own = matching(every, values)
         known = [p for p in matching(theory, values) if p[by] in {one[by] for one in own}]
         predicted = {point[by] for point in known}
         about = {"first": False, "dot": True}
@@ -134,8 +136,9 @@ def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], 
 def goals(own: Sequence[Row], metric: Metric, x: alt.X, y: alt.Y) -> list[Any]:
     """The target, and a ring at the least N of each line that meets it."""
     met = "datum.low >= +target" if metric.rises else "datum.high <= +target"
-    first = base([r for r in own if r["dot"]]).transform_filter(met)
-    first = first.transform_window(rank="row_number()", groupby=["series"], sort=[alt.SortField("x")])
+    first = base(own, where=f"datum.dot && {met}").transform_window(
+        rank="row_number()", groupby=["series"], sort=[alt.SortField("x")]
+    )
     level = alt.YDatum(alt.ExprRef("+target"), type="quantitative")
     ring = first.transform_filter("datum.rank == 1").mark_point(size=190, strokeWidth=2)
     return [
@@ -144,16 +147,16 @@ def goals(own: Sequence[Row], metric: Metric, x: alt.X, y: alt.Y) -> list[Any]:
     ]
 
 
-def said_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[Said]:
-    said = []
+def sentences_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[Sentence]:
+    sentences = []
     for k, values in enumerate(keys.values):
         dots_ = [r for r in own if r["k"] == k and r["dot"]]
         few, many = (end(r["x"] for r in dots_) for end in (min, max))
         parts = [
             f"{span([r for r in dots_ if r['x'] == n], metric)} with {n:g} steps" for n in dict.fromkeys((few, many))
         ]
-        said.append(Said(f"{keys.shown.named(values)}: {', '.join(parts)}.", keys.choices(k)))
-    return said
+        sentences.append(Sentence(f"{keys.shown.named(values)}: {', '.join(parts)}.", keys.choices(k)))
+    return sentences
 
 
 def lengths(shown: Shown) -> Drawn | None:
@@ -186,7 +189,7 @@ def lengths(shown: Shown) -> Drawn | None:
         text.encode(x=x, y=on(y, "beside"), text="series:N", **look),
         ar.encode(x=x, y=on(y, "beside"), text="series:N", color=alt.value(INK)),
     ]
-    said = [
+    sentences = [
         f"{name}: {grown([r for r in rows if r['series'] == name])}"
         for name in dict.fromkeys(r["series"] for r in rows)
     ]
@@ -196,7 +199,7 @@ def lengths(shown: Shown) -> Drawn | None:
     )
     definition = finished(layers, "Steps needed for a target against the length, a line per language and target")
     return Drawn(
-        "Steps needed against sequence length", under, definition, rows, [Said("; ".join(said) + ".")], caption
+        "Steps needed against sequence length", under, definition, rows, [Sentence("; ".join(sentences) + ".")], caption
     )
 
 
@@ -209,15 +212,15 @@ def front(shown: Shown) -> Drawn | None:
     """Quality against cost, a line per sampler at all of its settings; the Pareto front as a broad band."""
     names = [name for name in ("of", *FIELDS) if name not in RIVALS]
     rows: list[Row] = []
-    kept: list[Fields] = []
-    tables, said = {}, []
+    drawings: list[Fields] = []
+    tables, sentences = {}, []
     for metric in shown.metrics:
         priced = [p for p in shown.masked(metric) if p["model_calls"]]
         groups = [(values, matching(shown.results.of(*metric.measures), values)) for values in keys_of(priced, names)]
         groups = [(v, own) for v, own in groups if len({p["sampler"] for p in own if p["kind"] == "mdm"}) > 1]
         if not groups:
             continue
-        keys, begin = Keys.of(shown, [values for values, _ in groups]), len(kept)
+        keys, begin = Keys.of(shown, [values for values, _ in groups]), len(drawings)
         numbers = {choice: number + begin for choice, number in keys.numbers.items()}
         tables[metric.name] = Keys(shown, keys.values, numbers).table("at_a")
         for number, (values, own) in enumerate(groups):
@@ -227,12 +230,12 @@ def front(shown: Shown) -> Drawn | None:
             more = len(parts) - MOST_NAMED
             list_ = "; ".join(parts[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
             words = f"{shown.named(values)}: no measured setting is both better and cheaper than {list_}."
-            said.append(Said(words, keys.choices(number), metric.name))
-        kept += keys.values
+            sentences.append(Sentence(words, keys.choices(number), metric.name))
+        drawings += keys.values
     if not rows:
         return None
-    lows, highs = framed(rows, len(kept))
-    width = [[r["x"] for r in rows if r["k"] == k] for k in range(len(kept))]
+    lows, highs = framed(rows, len(drawings))
+    width = [[r["x"] for r in rows if r["k"] == k] for k in range(len(drawings))]
     limits = between([min(w) * 0.9 for w in width], [max(w) * 1.15 for w in width], type="log")
     x = across("model calls per sequence", scale=limits, tickCount=8)
     shares = json.dumps([metric.name for metric in shown.metrics if metric.share])
@@ -242,9 +245,9 @@ def front(shown: Shown) -> Drawn | None:
     chosen = f"datum.series == ({json.dumps([one['sampler'] for one in shown.settings])})[+at_a]"
     look = {"color": colour(shown, [r["series"] for r in own], legend=below()), "opacity": bright(chosen, 0.6)}
     points = dots(base(own), 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
-    even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each([one["length"] for one in kept]).expr)
+    even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each([one["length"] for one in drawings]).expr)
     layers = [
-        base([r for r in own if r["front"]])
+        base(own, where="datum.front")
         .mark_line(interpolate="step-after", strokeWidth=9, opacity=0.13, color=INK)
         .encode(x=x, y=y),
         dotted(even).encode(x=x),
@@ -266,7 +269,7 @@ def front(shown: Shown) -> Drawn | None:
     )
     words = "Quality against cost in model calls, a line per sampler"
     definition = finished(layers, words, control("language", shown.language), chosen_metric, now)
-    return Drawn(title, under, definition, rows, said, caption)
+    return Drawn(title, under, definition, rows, sentences, caption)
 
 
 def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> list[Row]:
@@ -287,13 +290,13 @@ def distance(values: Fields, point: Point) -> int:
 
 def by_length(shown: Shown, target: str, measure: str = "steps_for_ser", field: str = "value") -> Drawn | None:
     """The steps, the model calls or the distance at the steps that an SER takes, against the length, by sampler."""
-    found = [p for p in shown.results.of(measure) if p["setting"] == f"ser={target}" and p[field] is not None]
+    points = [p for p in shown.results.of(measure) if p["setting"] == f"ser={target}" and p[field] is not None]
     samplers = {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
-    if len(samplers) < 2 or not found:
+    if len(samplers) < 2 or not points:
         return None
-    keys = Keys.of(shown, keys_of(found, ("of",)))
+    keys = Keys.of(shown, keys_of(points, ("of",)))
     rows = []
-    for p in sorted(found, key=lambda p: (p["sampler"] not in NOISES, p["sampler"] == UNIFORM, p["length"])):
+    for p in sorted(points, key=lambda p: (p["sampler"] not in NOISES, p["sampler"] == UNIFORM, p["length"])):
         k = keys.values.index({"of": p["of"]})
         about = {"low": None, "high": None} if field != "value" else {}
         rows.append(row(shown, p, k, label(p), p["length"]) | {"value": p[field]} | about)
@@ -314,15 +317,15 @@ def by_length(shown: Shown, target: str, measure: str = "steps_for_ser", field: 
     title = f"{what} for an SER of {float(target):.0%} against sequence length"
     slope = "parallel to the dotted line: proportional to the length; nearly flat: with its logarithm"
     near = "to the language; correct sequences of few steps have other frequencies; lower is better"
-    said = []
+    sentences = []
     for k, values in enumerate(keys.values):
         lines = [
             [r for r in rows if (r["k"], r["series"]) == (k, name)] for name in dict.fromkeys(r["series"] for r in rows)
         ]
         parts = "; ".join(f"{line[0]['series']}: {grown(line)}" for line in lines if line)
-        said.append(Said(f"{values['of']}: {parts}.", keys.choices(k)))
+        sentences.append(Sentence(f"{values['of']}: {parts}.", keys.choices(k)))
     caption = "" if far else "Dotted: one per token, as AR. Missing points were out of reach."
-    return Drawn(title, near if far else slope, finished(layers, title, *keys.now()), rows, said, caption)
+    return Drawn(title, near if far else slope, finished(layers, title, *keys.now()), rows, sentences, caption)
 
 
 def label(point: Point) -> str:
@@ -333,12 +336,12 @@ def label(point: Point) -> str:
 
 def noises(shown: Shown) -> Drawn | None:
     """SER of trained networks of both kinds of noise against model calls, next to the exact denoiser."""
-    found = [p for p in shown.results.of("ser") if p["sampler"] in NOISES and p["model"] in (IDEAL, TRAINED)]
-    found = sorted((p for p in found if p["model_calls"]), key=lambda p: (p["model"], p["model_calls"]))
-    if len({(p["sampler"], p["model"]) for p in found}) < 2 * len(NOISES):
+    points = [p for p in shown.results.of("ser") if p["sampler"] in NOISES and p["model"] in (IDEAL, TRAINED)]
+    points = sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model"], p["model_calls"]))
+    if len({(p["sampler"], p["model"]) for p in points}) < 2 * len(NOISES):
         return None
-    keys = Keys.of(shown, keys_of(found, ("of",)))
-    about = [(p, keys.values.index({"of": p["of"]}), NOISES[p["sampler"]]) for p in found]
+    keys = Keys.of(shown, keys_of(points, ("of",)))
+    about = [(p, keys.values.index({"of": p["of"]}), NOISES[p["sampler"]]) for p in points]
     rows = [row(shown, p, k, f"{n}, {p['model']}", p["model_calls"], noise=n, model=p["model"]) for p, k, n in about]
     x, y = across("model calls per sequence"), up("SER", True, scale=alt.Scale(domain=[0, 1]))
     dash = alt.StrokeDash("model:N", legend=below(2)).scale(domain=[TRAINED, IDEAL], range=[[1, 0], [5, 4]])
@@ -348,15 +351,15 @@ def noises(shown: Shown) -> Drawn | None:
         bars(own, x, y, **look),
         dots(own, 60).encode(x=x, y=y, tooltip=tips("noise and denoiser"), **look),
     ]
-    said = []
+    sentences = []
     for k, values in enumerate(keys.values):
         least = {r["series"]: r["value"] for r in rows if r["k"] == k}  # with the most steps
         parts = ", ".join(f"{name} {value:.3g}" for name, value in least.items())
-        said.append(Said(f"{values['of']}, SER with the most steps: {parts}.", keys.choices(k)))
+        sentences.append(Sentence(f"{values['of']}, SER with the most steps: {parts}.", keys.choices(k)))
     title = "SER of trained networks against model calls: masks and uniform noise"
     under = "dashed: the exact denoiser; the distance above it is learning error"
     caption = "Networks with the same layers, trained on the same number of tokens."
-    return Drawn(title, under, finished(layers, title, *keys.now()), rows, said, caption)
+    return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
 
 
 def learning(shown: Shown) -> Drawn | None:
@@ -387,15 +390,15 @@ def learning(shown: Shown) -> Drawn | None:
         points.add_params(picked("language", "l", shown.language)),
         base(last).mark_text(align="left", dx=9, dy=16, fontSize=12).encode(x=x, y=y, text="series:N", **look),
     ]
-    said = []
+    sentences = []
     for k, values in enumerate(keys.values):
         own_ = [r["value"] - r["x"] for r in rows if r["k"] == k]
         most = f"the network's SER is up to {100 * max(own_):.3g} percentage points above that of the exact denoiser"
-        said.append(Said(f"{values['sampler']}: {most}.", keys.choices(k)))
+        sentences.append(Sentence(f"{values['sampler']}: {most}.", keys.choices(k)))
     under = "dotted line: a network as good as the exact denoiser; above it: learning error"
     caption = "Each point is one number of steps. More steps move a line to the left, more training moves it down."
     words = "Sampling error and learning error"
-    return Drawn(words, under, finished(layers, words, *keys.now()), rows, said, caption)
+    return Drawn(words, under, finished(layers, words, *keys.now()), rows, sentences, caption)
 
 
 def training(shown: Shown) -> Drawn | None:
@@ -426,11 +429,11 @@ def training(shown: Shown) -> Drawn | None:
         points.add_params(picked("language", "l", shown.language)),
         base(last, keyed=False).mark_text(align="right", dy=-12, fontSize=12).encode(x=x, y=y, text="series:N", **look),
     ]
-    said = "; ".join(f"{r['series']}: {r['said']}" for r in last)
+    sentences = "; ".join(f"{r['series']}: {r['said']}" for r in last)
     under = "against training steps; no network gets below the entropy of the language"
     caption = "Each point is a validation on sequences outside the training set."
     words = "Training: validation loss"
-    return Drawn(words, under, finished(layers, words), rows, [Said(said + ".")], caption)
+    return Drawn(words, under, finished(layers, words), rows, [Sentence(sentences + ".")], caption)
 
 
 CURVES: dict[str, Maker] = {

@@ -1,7 +1,7 @@
 """The metrics of pages: title, measures of the store, direction and targets; and the choice of points.
 
-A setting is what a point has besides its language and its number of steps (FIELDS). Settings that differ only in the
-sampler and its schedule (RIVALS) are compared with each other.
+A setting is all fields of a point besides its language and its number of steps (FIELDS). Settings that differ only in
+the sampler and its schedule (RIVALS) are compared with each other.
 """
 
 from __future__ import annotations

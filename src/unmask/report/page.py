@@ -1,6 +1,6 @@
 """A page: one HTML file without requests, in which each text and each row is written once for its choices.
 
-The style shows what belongs to the chosen options (:has(option:checked)), the figures bind the same controls, and no
+The style shows the parts of the chosen options (:has(option:checked)), the figures bind the same controls, and no
 script is ours but the player's. Each figure is there as a drawing, too, for print and for readers without JavaScript.
 """
 
@@ -61,8 +61,8 @@ EMBED = """for (const data of document.querySelectorAll("script[data-figure]"))
 def drawn(shown: Shown) -> dict[str, Drawn]:
     """The figures of the view, in its order (default: all usual ones), that have data."""
     names = shown.view.figures or list(FIGURES)
-    made = {name: (FIGURES | MORE)[name](shown) for name in names}
-    return {name: one for name, one in made.items() if one is not None}
+    figures = {name: (FIGURES | MORE)[name](shown) for name in names}
+    return {name: one for name, one in figures.items() if one is not None}
 
 
 def page(
@@ -90,7 +90,7 @@ def page(
             f"<h3>{escape(who)}</h3>\n<pre class='text'>{escape(text)}</pre>" for who, text in results.examples.items()
         ),
         notes.replace("$languages", described(results)),
-        f"<h2>Reproduce this page</h2>\n<p>Data: {escape(made(results, origin))} Created with:</p>",
+        f"<h2>Reproduce this page</h2>\n<p>Data: {escape(origin_of(results, origin))} Created with:</p>",
         f"<p><code>{escape(command(origin['command']))}</code></p>\n<p>Files next to this page: {listed(beside)}</p>",
     ]
     colours = "".join(
@@ -130,16 +130,18 @@ def choices(shown: Shown) -> dict[str, dict[str, str]]:
 
 
 def result(shown: Shown, messages: Sequence[Card]) -> str:
-    """The messages, the controls, and the verdict for each choice; for all languages the messages are in its place."""
+    """The messages, the controls, and the verdict for each choice; for all languages the messages replace it."""
     start = {"language": shown.language, "at": str(shown.at), "metric": shown.metric.name}
     start["target"] = f"{shown.metric.target or 0:g}"
     labels = {"language": "language or task", "at": "setting", "target": "target", "metric": "metric of cost and table"}
     boxes = "".join(select(name, labels[name], options, start[name]) for name, options in choices(shown).items())
     bar = f'<div class="controls" role="group" aria-label="Choices">{boxes}</div>'
-    said = cards(messages)
+    messages_html = cards(messages)
     if not shown.metrics:
-        return said + bar
-    first, inside = (said, "") if shown.language != "all" else ("", f'<div data-language="all">{said}</div>')
+        return messages_html + bar
+    first, inside = (
+        (messages_html, "") if shown.language != "all" else ("", f'<div data-language="all">{messages_html}</div>')
+    )
     return f'{first}{bar}\n<section aria-live="polite" aria-label="The result">{inside}{verdicts(shown)}</section>'
 
 
@@ -165,12 +167,13 @@ def verdicts(shown: Shown) -> str:
         number, at = tokens[0].split(".")
         state = shown.settings[int(at)] | {"of": shown.languages[int(number)]}
         own = verdict(shown.results, shown.metric, state, target)
-        notes = "".join(
-            f'<span data-choice="{" ".join(samplers[group].get(sampler, ()))}">{escape(words)}</span>'
-            for sampler, words in own.others.items()
-        )
-        key = f'data-choice="{" ".join(tokens)}"' + (f' data-target="{target:g}"' if target is not None else "")
-        parts.append(f'<div {key}><p class="verdict">{escape(own.words)}{notes}</p>{cards(own.numbers)}</div>')
+        notes = ""
+        for sampler, words in own.others.items():
+            choices = " ".join(samplers[group].get(sampler, ()))
+            notes += "".join(f"<span {one}>{escape(words)}</span>" for one in chosen(choices))
+        words = f'<p class="verdict">{escape(own.words)}{notes}</p>{cards(own.numbers)}'
+        of_target = "" if target is None else f' data-target="{target:g}"'
+        parts += [f"<div {one}{of_target}>{words}</div>" for one in chosen(" ".join(tokens))]
     return "\n".join(parts)
 
 
@@ -190,9 +193,10 @@ def figure(name: str, one: Drawn) -> str:
     picture = svg(one.definition | {"width": WIDTH}).replace("<svg ", '<svg aria-hidden="true" ', 1)
     definition = json.dumps(one.definition, separators=(",", ":")).replace("<", "\\u003c")  # no name ends a script
     sentences = ""
-    for words, choices, metric in one.said:
-        keys = ("" if choices is None else f' data-choice="{choices}"') + (f' data-metric="{metric}"' if metric else "")
-        sentences += f'<p class="says"{keys}>{escape(words, False)}</p>'
+    for words, choices, metric in one.sentences:
+        of_metric = f' data-metric="{metric}"' if metric else ""
+        for keys in [""] if choices is None else chosen(choices):
+            sentences += f'<p class="says" {keys}{of_metric}>{escape(words, False)}</p>'
     caption = f'<figcaption class="note">{escape(one.caption, False)}</figcaption>' if one.caption else ""
     return f"""<figure id="figure-{name}"><h2>{escape(one.title, False)}</h2>{sentences}
 <p class="note">{escape(one.under, False)}</p><div class="plot" id="{name}">{picture}</div>
@@ -200,21 +204,25 @@ def figure(name: str, one: Drawn) -> str:
 """
 
 
+def chosen(choices: str) -> list[str]:
+    """The attributes of elements for these choices: an element for all languages with the same settings."""
+    settings: dict[str, list[str]] = {}
+    for language, at in (choice.split(".") for choice in choices.split()):
+        settings.setdefault(language, []).append(at)
+    languages: dict[str, list[str]] = {}
+    for language, own in settings.items():
+        languages.setdefault(" ".join(own), []).append(language)
+    return [f'data-language="{" ".join(own)}" data-at="{at}"' for at, own in languages.items()]
+
+
 def rules(shown: Shown) -> str:
-    """An element with data-NAME="..." is on view if one of these is the choice; data-choice is of two controls."""
-
-    def chosen(name: str, value: str) -> str:
-        return f':has(#{name} option[value="{value}"]:checked)'
-
-    options = choices(shown)
-    hide = [
-        f'body{chosen(name, value)} [data-{name}]:not([data-{name}~="{value}"])'
-        for name in ("target", "metric", "language")
-        for value in options[name]
-    ]
-    for of, at in product(options["language"], options["at"]):
-        hide.append(f'body{chosen("language", of)}{chosen("at", at)} [data-choice]:not([data-choice~="{of}.{at}"])')
-    bold = [f'body{chosen("language", value)} [data-column~="{value}"]' for value in options["language"]]
+    """An element with data-NAME="..." is on view if one of these is the choice."""
+    hide, bold = [], []
+    for name, options in choices(shown).items():
+        for value in options:
+            body = f'body:has(#{name} option[value="{value}"]:checked)'
+            hide.append(f'{body} [data-{name}]:not([data-{name}~="{value}"])')
+            bold += [f'{body} [data-column="{value}"]'] if name == "language" else []
     return f"{','.join(hide)} {{ display: none }}\n{','.join(bold)} {{ background: var(--card); font-weight: 650 }}"
 
 
@@ -251,7 +259,8 @@ def table(shown: Shown, metric: Metric) -> str:
         head = (
             f'<tr><th scope="col">sampler</th><th scope="col">setting</th><th scope="col">model calls</th>{head}</tr>'
         )
-        parts.append(scrolled(f"<caption>{words}</caption>\n{head}\n{body}", words, f'data-choice="{tokens}"'))
+        rows = f"<caption>{words}</caption>\n{head}\n{body}"
+        parts += [scrolled(rows, words, one) for one in chosen(tokens)]
     return f'<div data-metric="{metric.name}">{"".join(parts)}</div>'
 
 
@@ -279,12 +288,12 @@ def watch(shown: Shown) -> str:
         if (language := shown.results.language(of)) is None:
             continue
         length, sampler, steps = language.nearest_lengths(values["length"])[0], values["sampler"], values["steps"]
-        asked: dict[str, Any] = {"length": length, "rows": PLAYED, "seed": 0}
+        start: dict[str, Any] = {"length": length, "rows": PLAYED, "seed": 0}
         try:
-            few = generate(language, sampler=sampler, steps=steps, **asked)
+            few = generate(language, sampler=sampler, steps=steps, **start)
         except UnmaskError:
             continue  # a sampler of the store that is not here
-        one = generate(language, sampler="autoregressive", steps=length, **asked)
+        one = generate(language, sampler="autoregressive", steps=length, **start)
         runs = [
             Run(f"{sampler}, {steps} steps", few.trace(), language),
             Run(f"AR, {length} steps", one.trace(), language),
@@ -357,7 +366,7 @@ def missing(messages: Sequence[str]) -> str:
     return box if messages else ""
 
 
-def made(results: Results, origin: Mapping[str, Any]) -> str:
+def origin_of(results: Results, origin: Mapping[str, Any]) -> str:
     versions = origin.get("versions", {})
     parts = [", ".join(results.sources), f"{results.work:.0f} s of compute" if results.work else ""]
     parts += [str(origin.get("machine") or "")]

@@ -6,8 +6,8 @@
     measure    value, low, high, n, level, method    `model_calls` (model calls), flops, seconds per sequence
     flops      relative to AR                        causal    model calls of an AR model among `model_calls`
 
-Cells that differ only in their random seeds are one point. No job is known by name: what a record is follows from the
-fields of its cell.
+Cells that differ only in their random seeds are one point. No job is known by name: the kind of a record follows from
+the fields of its cell.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -112,19 +113,17 @@ class Results:
     digests: dict[str, set[str]] = field(default_factory=dict)  # of the measured languages, by name
     theory: list[Point] = field(default_factory=list)  # records of `unmask theory figure`
     examples: dict[str, str] = field(default_factory=dict)  # a text by its model
-    languages: dict[str, Language] = field(default_factory=dict)  # that need no loading
+    languages: dict[str, Language | None] = field(default_factory=dict)  # that are loaded
 
     def of(self, *measures: str) -> list[Point]:
         return [point for point in self.points if point["measure"] in measures]
 
     def language(self, of: str) -> Language | None:
         """The language of a name, if it is a preset with the measured digest."""
-        if of in self.languages:
-            return self.languages[of]
-        if of.partition("(")[0] not in PRESETS.makers:
-            return None
-        language = load(of)
-        return language if language.source()["digest"] in self.digests.get(of, ()) else None
+        if of not in self.languages:
+            known = load(of) if of.partition("(")[0] in PRESETS.makers and of in self.digests else None
+            self.languages[of] = known if known and known.source()["digest"] in self.digests[of] else None
+        return self.languages[of]
 
     def choices(self, name: str) -> list[Any]:
         """The values of a field, in the order of the points."""
@@ -135,23 +134,23 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     """Read the results of some stores; keys: only these cells of sweeps."""
     if not directories:
         raise UnmaskError("no directory is given; expected that of a sweep, an evaluation or a training")
-    found = Results(sources=[str(path) for path in directories])
+    results = Results(sources=[str(path) for path in directories])
     rows: dict[str, list[dict[str, Any]]] = {}  # by cell: a cell of two stores is one measurement
     other: list[Point] = []
     for given in directories:
         directory = place(Path(given))
         if (directory / FILE).exists():
-            rows = of_sweep(Store.open(directory), keys, found) | rows
+            rows = of_sweep(Store.open(directory), keys, results) | rows
         if (directory / RECORDS).exists():
-            other += of_evaluation(directory, found)
-        of_theory(directory, found)
-        of_training(directory, directory.name, "", found)
+            other += of_evaluation(directory, results)
+        of_theory(directory, results)
+        of_training(directory, directory.name, "", results)
     every = [row for own in rows.values() for row in own]
     for row in every:
         if row.get("language_digest"):
-            found.digests.setdefault(_of(row), set()).add(row["language_digest"])
-    found.points = points(every) + other
-    return found
+            results.digests.setdefault(_of(row), set()).add(row["language_digest"])
+    results.points = points(every) + other
+    return results
 
 
 def place(directory: Path) -> Path:
@@ -167,47 +166,47 @@ def place(directory: Path) -> Path:
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
 
-def of_sweep(store: Store, keys: Collection[str] | None, found: Results) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a store by cell; files, missing cells and seconds of work go to `found`."""
+def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a store by cell; files, missing cells and seconds of work go to `results`."""
     cells: dict[str, list[dict[str, Any]]] = {}
     for row in store.rows(keys):
         cells.setdefault(row["key"], []).append(row)
     for key, own in cells.items():
-        of_files(store.place(key), own, found)
+        of_files(store.place(key), own, results)
     directory, state = store.directory, tables.status(store.directory)
     if left := sum(state[name] for name in ("todo", "running", "interrupted")):
-        found.missing.append(f"{left} of {state['cells']} cells of {directory} are not measured yet")
+        results.missing.append(f"{left} of {state['cells']} cells of {directory} are not measured yet")
     for failure in state["failures"]:
         cell = failure["cell"]
         about = [str(cell[name]) for name in (*OF[:2], "model", "sampler", "steps") if cell.get(name)]
-        found.missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failure['error']}")
+        results.missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failure['error']}")
     if (more := state["failed"] - len(state["failures"])) > 0:
-        found.missing.append(f"{more} more cells of {directory} failed")
-    found.work += sum(own[0]["seconds"] for own in cells.values())
+        results.missing.append(f"{more} more cells of {directory} failed")
+    results.work += sum(own[0]["seconds"] for own in cells.values())
     return cells
 
 
-def of_files(directory: Path, rows: Sequence[dict[str, Any]], found: Results) -> None:
+def of_files(directory: Path, rows: Sequence[dict[str, Any]], results: Results) -> None:
     """The training and the example of a cell, if it has files; its rows get the noise of the network."""
     row = rows[0]
     if (directory / EXAMPLE).exists():
-        found.examples[_writer(row)] = read_text(directory / EXAMPLE)
-    if of_training(directory, _of(row), row.get("kind", ""), found) == "uniform":
+        results.examples[_writer(row)] = read_text(directory / EXAMPLE)
+    if of_training(directory, _of(row), row.get("kind", ""), results) == "uniform":
         for one in rows:
             one["noise"] = "uniform"
 
 
-def of_training(directory: Path, of: str, kind: str, found: Results) -> str:
+def of_training(directory: Path, of: str, kind: str, results: Results) -> str:
     """Add the training of a directory, if it contains one, and return its noise."""
     if not (directory / ACCOUNT).exists():
         return ""
     account = read_json(directory / ACCOUNT, Account)
     kind = "uniform noise" if kind and account.noise == "uniform" else kind
-    found.trainings.append(Training(of, kind, account.journal, account.entropy, directory, account.step))
+    results.trainings.append(Training(of, kind, account.journal, account.entropy, directory, account.step))
     return account.noise
 
 
-def of_theory(directory: Path, found: Results) -> None:
+def of_theory(directory: Path, results: Results) -> None:
     """Add the records of theory.json, if it exists, each with its language and settings."""
     if not (directory / THEORY).exists():
         return
@@ -215,13 +214,13 @@ def of_theory(directory: Path, found: Results) -> None:
     settings = numbers.origin.get("configuration", {})
     of = str(settings.get("language", directory.name))
     if isinstance(source := numbers.origin.get("language"), dict) and "digest" in source:
-        found.digests.setdefault(of, set()).add(source["digest"])
+        results.digests.setdefault(of, set()).add(source["digest"])
     about = {"of": of, "length": settings.get("length"), "schedule": settings.get("schedule")}
-    found.theory += [record | about for record in numbers.records]
+    results.theory += [record | about for record in numbers.records]
 
 
-def of_evaluation(directory: Path, found: Results) -> list[Point]:
-    """A point per setting and number; compute is relative to the AR model. Messages go to `found`."""
+def of_evaluation(directory: Path, results: Results) -> list[Point]:
+    """A point per setting and number; compute is relative to the AR model. Messages go to `results`."""
     groups = summary.groups(records.read(directory))
     ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
     measured = []
@@ -249,7 +248,7 @@ def of_evaluation(directory: Path, found: Results) -> list[Point]:
             if estimate is not None:
                 measured.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
         if group.too_long:
-            found.missing.append(f"not measured: {label}: {group.too_long}")
+            results.missing.append(f"not measured: {label}: {group.too_long}")
     return measured
 
 
@@ -275,7 +274,7 @@ def _writer(row: Mapping[str, Any]) -> str:
 
 
 def _kind(row: Mapping[str, Any]) -> str:
-    """What wrote the sequences: an MDM, an AR model, or nobody (the text itself)."""
+    """The writer of the sequences: an MDM, an AR model, or the author of the text."""
     given = [name for name in ("kind", "sampler", "schedule", "steps", "budget") if row.get(name) is not None]
     if row.get("text") and not given:
         return "text"
@@ -330,9 +329,12 @@ def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
     }
 
 
+_unseeded = cache(unseeded)
+
+
 def _of(row: Mapping[str, Any]) -> str:
     """The language, task or text of a row; without the random seed of a language, so that these are pooled."""
-    return unseeded(next((str(row[name]) for name in OF if row.get(name)), _named(row.get("model")) or ""))
+    return _unseeded(next((str(row[name]) for name in OF if row.get(name)), _named(row.get("model")) or ""))
 
 
 def _named(model: Any) -> str | None:

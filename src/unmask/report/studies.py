@@ -23,7 +23,7 @@ from unmask.report.charts import (
     Keys,
     Maker,
     Row,
-    Said,
+    Sentence,
     across,
     bars,
     base,
@@ -95,7 +95,7 @@ def gap_divergence(shown: Shown) -> Drawn | None:
         points.encode(shape=shape, **look),
     ]
     exact = [r["value"] / r["x"] for r in rows if r["sure"] and r["x"] > 0]
-    said = (
+    sentences = (
         f"Gap / divergence is {min(exact):.3g} to {max(exact):.3g} where theory knows the divergence." if exact else ""
     )
     title, under = (
@@ -106,7 +106,7 @@ def gap_divergence(shown: Shown) -> Drawn | None:
         "The gap sees the model alone. Points of a trained network are to the right of the line by its learning error. "
         "Where some sequences are impossible, both are means over the possible ones."
     )
-    return Drawn(title, under, finished(layers, title), rows, [Said(said)], caption)
+    return Drawn(title, under, finished(layers, title), rows, [Sentence(sentences)], caption)
 
 
 def gap_errors(shown: Shown, error: str) -> Drawn | None:
@@ -146,25 +146,25 @@ def gap_errors(shown: Shown, error: str) -> Drawn | None:
         bars(own, x, y, **look),
         dots(own, 55).encode(x=x, y=y, tooltip=tips("sampler", other="gap"), **look),
     ]
-    said = []
+    sentences = []
     for k, values in enumerate(keys.values):
         last = {r["series"]: r for r in rows if r["k"] == k}
         parts = "; ".join(f"{name} {r['x']:.3g} nats, {100 * r['value']:.3g}%" for name, r in last.items())
-        said.append(Said(f"{shown.named(values)}, with the most steps: {parts}.", keys.choices(k)))
+        sentences.append(Sentence(f"{shown.named(values)}, with the most steps: {parts}.", keys.choices(k)))
     title = f"Gap against {ERRORS[error]}"
     under = "dashed: the most errors that a gap allows in random order; far below it: nats that are not errors"
     caption = "Each point is one number of steps, N. Only models without impossible sequences have a finite gap."
-    return Drawn(title, under, finished(layers, title, *keys.now()), rows + most, said, caption)
+    return Drawn(title, under, finished(layers, title, *keys.now()), rows + most, sentences, caption)
 
 
 def ceilings(shown: Shown) -> Drawn | None:
     """The accuracy of a model on a task against its speed, next to that of the exact denoiser."""
-    found = [p for p in shown.results.of("accuracy") if p["kind"] == "mdm" and p["model"]]
-    found = [p for p in found if p["model_calls"] and p["length"]]
-    if not any(is_ideal(p["model"]) for p in found):
+    points = [p for p in shown.results.of("accuracy") if p["kind"] == "mdm" and p["model"]]
+    points = [p for p in points if p["model_calls"] and p["length"]]
+    if not any(is_ideal(p["model"]) for p in points):
         return None
-    keys, rows = Keys.of(shown, [{"of": of} for of in dict.fromkeys(p["of"] for p in found)]), []
-    for p in found:
+    keys, rows = Keys.of(shown, [{"of": of} for of in dict.fromkeys(p["of"] for p in points)]), []
+    for p in points:
         exact, speed = is_ideal(p["model"]), p["length"] / p["model_calls"]
         about = {"model": p["model"], "exact": exact, "speed": f"{speed:.3g}"}
         rows.append(row(shown, p, keys.values.index({"of": p["of"]}), p["sampler"].partition("(")[0], speed, **about))
@@ -181,14 +181,14 @@ def ceilings(shown: Shown) -> Drawn | None:
         ),
         dots(own, 45).encode(x=x, y=y, tooltip=tips("sampler", said="accuracy", **names), **look),
     ]
-    said = []
+    sentences = []
     for k, values in enumerate(keys.values):
         best = max((r for r in rows if r["k"] == k and r["exact"]), key=lambda r: (r["value"], r["x"]), default=None)
         if best is not None:
             words = (
                 f"the exact denoiser is right in {100 * best['value']:.3g}% at {best['speed']} tokens per model call"
             )
-            said.append(Said(f"{values['of']}: {words} ({best['series']}).", keys.choices(k)))
+            sentences.append(Sentence(f"{values['of']}: {words} ({best['series']}).", keys.choices(k)))
     title, under = (
         "Accuracy against speed, with ceilings",
         "up and right is better; dashed: the exact denoiser with the same sampler",
@@ -197,7 +197,7 @@ def ceilings(shown: Shown) -> Drawn | None:
         "Tokens per model call are positions of the canvas, with padding. Errors of the exact denoiser are due to the "
         "sampler; the distance from a line to its dashed one is due to the model."
     )
-    return Drawn(title, under, finished(layers, title, *keys.now()), rows, said, caption)
+    return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
 
 
 def schedule(shown: Shown, name: str) -> Drawn | None:
@@ -233,17 +233,19 @@ def schedule(shown: Shown, name: str) -> Drawn | None:
         own.mark_line(color="var(--c2)", strokeWidth=1.5).encode(x=x, y=on(y, "high"), detail="step:N"),
         own.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colour(shown, [of for of, _, _ in curves])),
     ]
-    said = []
+    sentences = []
     for k, (of, _, _) in enumerate(curves):
         loss = sum({r["step"]: r["loss"] for r in rows if r["k"] == k}.values())
-        said.append(Said(f"{of}: {STEPS} steps lose {loss:.4f} bits per token.", keys.choices(k)))
+        sentences.append(Sentence(f"{of}: {STEPS} steps lose {loss:.4f} bits per token.", keys.choices(k)))
     caption = (
         "The curve h(u) is the conditional entropy of a hidden token after a fraction u is revealed. The area below it "
         "is the entropy. Each step uses the value at its start, which gives the stairs. The area between is the "
         "divergence, which no better network removes."
     )
     title, under = f"Divergence of the {name} schedule", f"shaded: extra bits per token of {STEPS} steps"
-    return Drawn(title, under, finished(layers, title, *keys.now()), rows, said, caption if name == "linear" else "")
+    return Drawn(
+        title, under, finished(layers, title, *keys.now()), rows, sentences, caption if name == "linear" else ""
+    )
 
 
 def languages(shown: Shown) -> dict[str, Language]:
@@ -265,7 +267,7 @@ def length_of(shown: Shown, of: str) -> int | None:
 
 
 def lines(shown: Shown, rows: Sequence[Row], looks: Mapping[str, list[int]], x: alt.X, y: alt.Y) -> alt.Chart:
-    """Lines with a legend of colours and dashes, in the order of looks."""
+    """Lines with a legend of colours and dashes, sorted as in `looks`."""
     legend = alt.Legend(orient="bottom", columns=1, symbolType="stroke", symbolSize=300, labelLimit=400)
     dash = alt.StrokeDash("series:N", legend=legend).scale(domain=list(looks), range=list(looks.values()))
     line = base(rows, keyed=False).mark_line(strokeWidth=2)
@@ -298,14 +300,14 @@ def bounds(shown: Shown, quantity: str) -> Drawn | None:
         layers.append(measured.mark_point(filled=True, size=60, color=INK, opacity=1).encode(x=x, y=y))
     above = "above the language's own TER; points: measured mean over orders, itself an upper bound"
     under = {"ser": "dashed: bounds; points: measured, 95% intervals", "ter_ratio": above}[quantity]
-    return Drawn(title, under, finished(layers, title), rows, said_of_bounds(rows))
+    return Drawn(title, under, finished(layers, title), rows, sentences_of_bounds(rows))
 
 
-def said_of_bounds(rows: Sequence[Row]) -> list[Said]:
+def sentences_of_bounds(rows: Sequence[Row]) -> list[Sentence]:
     most = max(r["x"] for r in rows)
     upper = [r for r in rows if (r["part"], r["x"]) == ("upper", most)]
     best = min(upper, key=lambda r: r["value"], default=None)
-    return [] if best is None else [Said(f"The tightest upper bound with {most} steps is {best['series']}.")]
+    return [] if best is None else [Sentence(f"The tightest upper bound with {most} steps is {best['series']}.")]
 
 
 def cases(shown: Shown) -> list[tuple[str, int, Language]]:
@@ -351,8 +353,8 @@ def crossover(shown: Shown) -> Drawn | None:
     under = (
         "line: formula for any length; dots: this length; dashed: time of a model call; AR is faster left of a diamond"
     )
-    said = next(r["said"] for r in rows if (r["part"], r["value"]) == ("even", RATIOS[1]))
-    return Drawn(title, under, finished(layers, title), rows, [Said(f"If {said}, and AR below.")])
+    sentences = next(r["said"] for r in rows if (r["part"], r["value"]) == ("even", RATIOS[1]))
+    return Drawn(title, under, finished(layers, title), rows, [Sentence(f"If {sentences}, and AR below.")])
 
 
 def by_order(shown: Shown) -> Drawn | None:
@@ -381,7 +383,7 @@ def by_order(shown: Shown) -> Drawn | None:
     under = f"at most {LONGEST} tokens; no random order beats the best fixed one, no rule the best choice"
     most = {r["series"]: r["value"] for r in rows if r["x"] == max(r["x"] for r in rows)}
     parts = ", ".join(f"{name} {value:.3g}" for name, value in most.items())
-    return Drawn(title, under, finished([layer], title), rows, [Said(f"Nats with the most steps: {parts}.")])
+    return Drawn(title, under, finished([layer], title), rows, [Sentence(f"Nats with the most steps: {parts}.")])
 
 
 STUDIES: dict[str, Maker] = {

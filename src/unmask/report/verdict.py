@@ -22,7 +22,7 @@ NEAR = 0.05  # distance from the best measured value: the target of a metric wit
 
 @dataclass(frozen=True)
 class Shown:
-    """Results with what a page shows of them."""
+    """Results, and the choices of their page."""
 
     results: Results
     view: View = field(default_factory=View)
@@ -82,7 +82,7 @@ class Shown:
         )
 
     def named(self, values: Fields) -> str:
-        """A setting in words: the sampler, the length, and what else differs between settings."""
+        """A setting in words: the sampler, the length, and other fields that differ between settings."""
         parts = []
         for name in ("of", *FIELDS):
             varies = len({one.get(name) for one in self.settings} - {None}) > 1
@@ -108,7 +108,7 @@ def differs(one: Fields, other: Fields) -> float:
 
 
 def distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without those that are another one with some values left open."""
+    """The values, except one that equals another with some values left open."""
     return [
         one
         for one in values
@@ -160,7 +160,7 @@ class Verdict:
 
 
 def verdict(results: Results, metric: Metric, state: Fields, target: float | None = None) -> Verdict:
-    """The cheapest measured setting that meets the target, what other samplers need, and the comparison with AR."""
+    """The cheapest measured setting that meets the target, the need of other samplers, and the comparison with AR."""
     every = matching(results.of(*metric.measures), state, RIVALS)
     ar = next((p for p in every if p["kind"] == "ar"), None)
     masked = [p for p in every if p["kind"] == "mdm"]
@@ -223,7 +223,7 @@ def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
 
 def _others(masked: Sequence[Point], metric: Metric, target: float, best: Need) -> dict[str, str]:
     """A sentence on each sampler that is not that of the verdict."""
-    said = {}
+    sentences = {}
     for name in dict.fromkeys(point["sampler"] for point in masked):
         own = need([point for point in masked if point["sampler"] == name], metric, target)
         if name is None or (best.point and best.point["sampler"] == name) or not (own.point or best.point):
@@ -233,8 +233,8 @@ def _others(masked: Sequence[Point], metric: Metric, target: float, best: Need) 
             does = "does not reach it" if own.best else "was not measured here"
         else:
             does = f"{'needs' if own.standing == MEETS else 'may need'} {pace(own.point)}"
-        said[name] = f" The chosen sampler, {name}{note}, {does}."
-    return said
+        sentences[name] = f" The chosen sampler, {name}{note}, {does}."
+    return sentences
 
 
 def setting(point: Point) -> str:
