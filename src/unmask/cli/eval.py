@@ -77,7 +77,7 @@ def run(
     """Evaluate a model on a task: accuracy, cost and time.
 
     Examples:
-        unmask eval --model HuggingFaceTB/SmolLM2-135M-Instruct --task sudoku --limit 20
+        unmask eval --model Qwen/Qwen2.5-0.5B --task sudoku --limit 20
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
