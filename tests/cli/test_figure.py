@@ -8,7 +8,7 @@ import pytest
 
 from unmask.cli.figure import NAMES
 from unmask.experiments import read_recipe
-from unmask.report.whole import of_recipe
+from unmask.report.publishing import page_of
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ def test_mistakes_are_one_line(run, words, message):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_has_a_recipe_and_a_view(name):
-    assert of_recipe(name).recipe
+    assert page_of(name).recipe
     assert read_recipe(name).name == name

@@ -102,11 +102,11 @@ def run(
     """
     from dataclasses import asdict
 
-    from unmask.report.board import PAGE
+    from unmask.report.pages import BOARD
     from unmask.report.publishing import publish
     from unmask.report.results import STORE
 
-    published = publish(PAGE, ground.settings(samplers, against=against, steps=steps), out, **ground.how(by))
+    published = publish(BOARD, ground.settings(samplers, against=against, steps=steps), out, **ground.how(by))
     board = published.measured
     files = [str(path) for path in published.files]
 
@@ -175,7 +175,7 @@ def compare(
 def _print(board: Board) -> None:
     from unmask.cli.output import say, show_tables
     from unmask.experiments.board.table import HOW_TO_READ, tables
-    from unmask.report.board import left_out
+    from unmask.report.pages import left_out
 
     show_tables(tables(board))
     say(*HOW_TO_READ.format(against=board.settings.against).splitlines(), *left_out(board))

@@ -38,10 +38,9 @@ def command(
     import webbrowser
 
     from unmask.cli.output import answer_of
-    from unmask.report.publishing import publish
-    from unmask.report.whole import Selection, of_recipe
+    from unmask.report.publishing import Selection, page_of, publish
 
-    published = publish(of_recipe("demo"), Selection("demo", set, languages), out, **by.options())
+    published = publish(page_of("demo"), Selection("demo", set, languages), out, **by.options())
     if open:
         webbrowser.open(published.page.as_uri())
     return answer_of(published)

@@ -56,13 +56,12 @@ def command(
 
     from unmask.cli.output import answer_of
     from unmask.core.errors import unknown
-    from unmask.report.publishing import publish
-    from unmask.report.whole import Selection, of_recipe
+    from unmask.report.publishing import Selection, page_of, publish
 
     if name not in NAMES:
         raise unknown("figure", name, NAMES)
     cells = Selection(f"{name}-quick" if quick else name, set, languages, device)
-    published = publish(of_recipe(name), cells, out or Path(name), **by.options(device))
+    published = publish(page_of(name), cells, out or Path(name), **by.options(device))
     if open:
         webbrowser.open(published.page.as_uri())
     return answer_of(published)

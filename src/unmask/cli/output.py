@@ -66,22 +66,23 @@ def show_grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 def answer_of(published: Published[Any]) -> Answer:
     """Return the numbers of a page, its messages and verdict, and the directories of its networks."""
-    from unmask.report import whole
-    from unmask.report.terminal import summary, table
+    from unmask.report.publishing import records
+    from unmask.report.verdict import summary, table
 
-    explorer = published.explorer
-    networks = {one.name: str(one.place) for one in explorer.results.trainings}
+    shown = published.shown
+    networks = {one.name: str(one.place) for one in shown.results.trainings}
     about: dict[str, Any] = {"page": str(published.page), "files": [str(path) for path in published.files]}
-    about |= {"networks": networks, "seconds": published.seconds, "records": whole.records(explorer.results)}
+    about |= {"networks": networks, "seconds": published.seconds, "records": records(shown.results)}
 
     def text() -> None:
-        if explorer.metrics:
-            show_grid(*table(explorer))
-        say(*summary(explorer), *(f"network {name}: {directory}" for name, directory in networks.items()))
+        if shown.metrics:
+            show_grid(*table(shown))
+        say(*summary(shown), *(f"network {name}: {directory}" for name, directory in networks.items()))
         size = published.page.stat().st_size / 1e6
         print(f"\n{published.page}\n{size:.1f} MB, {published.seconds:.0f} s; open it in any browser.")
 
-    return Answer(about | {"sentences": [f"{card.number}: {card.text}" for card in explorer.cards]}, text)
+    cards = shown.view.cards(shown.results, shown.state)
+    return Answer(about | {"sentences": [f"{number}: {words}" for number, words in cards]}, text)
 
 
 def say(*lines: str) -> None:

@@ -67,7 +67,7 @@ def run(
         dry_run: Print the number of answers and the time of a model, and stop.
     """
     from unmask.cli.output import say, show_grid
-    from unmask.report.parallel import page
+    from unmask.report.pages import PARALLEL
     from unmask.report.publishing import publish
     from unmask.tasks.parallel.run import Settings, planned
 
@@ -79,7 +79,7 @@ def run(
         return Answer(
             {"models": rows}, lambda: show_grid("Plan", head, [[str(one) for one in row.values()] for row in rows])
         )
-    published = publish(page(out), settings, out, **by.options("cpu" if settings.exact else loading.device))
+    published = publish(PARALLEL, settings, out, **by.options("cpu" if settings.exact else loading.device))
 
     def text() -> None:
         for suite in published.measured:

@@ -28,9 +28,9 @@ def command(
 
     DIR has the results of a sweep, a page (demo, board, figure-1, figure-2,
     reasoning), an evaluation or a training; several directories become one page.
-    Controls select metric, target, language, denoiser, sampler and length, and
-    filter all numbers and figures. The address of the page holds their state, so
-    that a link shows the same view. The page lists missing and failed results.
+    Controls select the language, the setting (sampler, length, denoiser), the target
+    and the metric of all numbers and figures; so does a click on a point. The page
+    lists missing and failed results.
 
     Args:
         directories: Directories with results.
@@ -42,29 +42,27 @@ def command(
     from time import perf_counter
 
     from unmask.cli.output import say, show_grid
-    from unmask.report import whole
-    from unmask.report.explorer.fragment import Explorer
-    from unmask.report.frame import PAGE
-    from unmask.report.publishing import check_directory
+    from unmask.report import publishing
+    from unmask.report.publishing import PAGE, check_directory
     from unmask.report.results import read
-    from unmask.report.terminal import summary, table
+    from unmask.report.verdict import Shown, summary, table
 
     began = perf_counter()
     files: list[Path] = []
     if terminal:
-        explorer = Explorer(read(directories))
+        shown = Shown(read(directories))
     else:
         check_directory(out, PAGE)
-        explorer, files = whole.publish(directories, out, drawings)
+        shown, files = publishing.report(directories, out, drawings)
     page = None if terminal else str((out / PAGE).resolve())
-    verdict = explorer.verdict if explorer.metrics else None
+    verdict = shown.verdict if shown.metrics else None
 
     def text() -> None:
-        for line in summary(explorer) if terminal else [] if verdict is None else [verdict.sentence]:
+        for line in summary(shown) if terminal else [] if verdict is None else [verdict.sentence]:
             print(line)
-        if terminal and explorer.metrics:
-            show_grid(*table(explorer))
-        for one in explorer.results.missing:
+        if terminal and shown.metrics:
+            show_grid(*table(shown))
+        for one in shown.results.missing:
             say(one)
         if page is not None:
             print(f"{page}, {(out / PAGE).stat().st_size / 1e6:.1f} MB")
@@ -72,7 +70,7 @@ def command(
     if open and page is not None:
         webbrowser.open(Path(page).as_uri())
     about: dict[str, Any] = {"page": page, "files": [str(file) for file in files]}
-    about |= {"points": len(explorer.results.points), "missing": explorer.results.missing}
+    about |= {"points": len(shown.results.points), "missing": shown.results.missing}
     about |= {"seconds": perf_counter() - began}
     about |= {"verdict": None if verdict is None else {"sentence": verdict.sentence, "numbers": verdict.numbers}}
     return Answer(about, text)
