@@ -28,9 +28,9 @@ def command(
 
     DIR has the results of a sweep, a page (demo, board, figure-1, figure-2,
     reasoning), an evaluation or a training; several directories become one page.
-    Controls select the language, the setting (sampler, length, denoiser), the target
-    and the metric of all numbers and figures; so does a click on a point. The page
-    lists missing and failed results.
+    Controls select the language, the setting (sampler, length, denoiser), the
+    target and the metric of all numbers and figures; so does a click on a point.
+    The page lists missing and failed results.
 
     Args:
         directories: Directories with results.
