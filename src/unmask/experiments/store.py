@@ -280,12 +280,12 @@ def lines(path: Path) -> Iterator[Line]:
             if len(line) > LONGEST:
                 raise UnmaskError(f"cannot read {cut(str(path))}: line {number} has more than {size(LONGEST)}")
             try:
-                json.loads(line)
+                value = json.loads(line)  # which reads paths that are not Unicode, too
             except (ValueError, RecursionError):
                 continue
             try:
-                yield msgspec.json.decode(line, type=Line)
-            except (msgspec.DecodeError, RecursionError) as error:
+                yield msgspec.convert(value, type=Line)
+            except (msgspec.ValidationError, RecursionError) as error:
                 raise UnmaskError(f"line {number} of {cut(str(path))} is not of a sweep: {error}") from error
 
 
