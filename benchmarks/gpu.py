@@ -44,7 +44,7 @@ from unmask.core.memory import available, size
 from unmask.core.threads import torch_threads
 from unmask.diagnosis import flops
 from unmask.diagnosis.clock import device_name
-from unmask.diagnosis.memory import peak
+from unmask.diagnosis.needs import peak
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
 from unmask.models.open.model import OpenModel

@@ -19,7 +19,7 @@ from unmask.diagnosis.clock import (
     of_tokens,
     untrained,
 )
-from unmask.diagnosis.memory import peak
+from unmask.diagnosis.needs import peak
 from unmask.models.trained import Shape
 from unmask.samplers.schedules import deltas
 
@@ -83,9 +83,9 @@ def test_a_timed_round_evaluates_all_rows_and_asks_for_a_typical_number_of_posit
 
 def test_every_repeat_is_run_and_the_first_run_is_not_counted():
     runs = []
-    times = measure(lambda: runs.append(len(runs)), torch.device("cpu"), 3, lambda: runs.append(-1))
+    times = measure(lambda: runs.append(len(runs)), torch.device("cpu"), 3)
     assert len(times) == 3
-    assert runs.count(-1) == 4
+    assert runs == [0, 1, 2, 3]
     assert PLACES >= 2  # the first tokens and the last differ
 
 
@@ -107,7 +107,7 @@ def test_the_peak_is_that_of_the_work():
 
 
 def test_what_does_not_fit_leaves_the_others(monkeypatch):
-    def refuse(network, shape, length, *rest):
+    def refuse(model, reader, length, *rest):
         if length == 8:
             raise UnmaskError("out of memory")
         return length
@@ -127,7 +127,7 @@ def test_bad_numbers_are_refused(given):
 
 
 def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):
-    monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats, advance: [2.0] * repeats)
+    monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats: [2.0] * repeats)
     (found,) = clock(SHAPE, [16], [1], steps=8, device="cpu", repeats=3)
     steps = tokens = TOGETHER["cpu"]
     assert (found.model_call_ms.value, found.token_ms.value) == (2000 / steps, 2000 / tokens)
@@ -135,7 +135,7 @@ def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):
 
 
 def test_the_parts_of_a_timing_can_be_had_alone(monkeypatch):
-    monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats, advance: [2.0] * repeats)
+    monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats: [2.0] * repeats)
     network = untrained(SHAPE, 16, "cpu")
     (whole,) = clock(SHAPE, [16], [3], steps=8, device="cpu")
     assert of_model_calls(network, 16, 3, 8) == whole.model_call_ms

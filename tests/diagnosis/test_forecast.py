@@ -15,8 +15,8 @@ from tests.models.open.speaking import spoken
 from unmask import UnmaskError
 from unmask.denoisers import Ideal
 from unmask.diagnosis.forecast import forecast
+from unmask.diagnosis.likelihood import of_sampler
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve, masked_losses
-from unmask.diagnosis.sampler_likelihood import likelihood
 from unmask.languages import Brackets, Interval, ModularSum, random_ngram
 from unmask.models.open import load_model
 from unmask.models.open.prompted import Query
@@ -150,8 +150,8 @@ def test_it_predicts_the_loss_of_random_orders(each):
     model = each
     found = forecast(model, None, TEXTS, length=8, looks=8, seed=3).gap(2)
     tokens = torch.stack([torch.from_numpy(model.tokenizer.encode(text)).long()[:8] for text in TEXTS])
-    few = likelihood(model, "fixed-size", tokens, steps=2, draws=12, seed=1)
-    one = likelihood(model, "first-hitting", tokens, draws=12, seed=2)
+    few = of_sampler(model, "fixed-size", tokens, steps=2, draws=12, seed=1)
+    one = of_sampler(model, "first-hitting", tokens, draws=12, seed=2)
     measured = one.nats - few.nats
     error = math.hypot(float(measured.std()) / len(tokens) ** 0.5, (found.high - found.low) / 4)
     assert abs(found.value - float(measured.mean())) < 5 * error
@@ -167,10 +167,10 @@ def test_a_trained_network(tmp_path, seed):
     network = Network(load(tmp_path / "net", "cpu"))
     curve = loss_curve(network, language.sample(400, 8, seed=1), 8, 1, monotone=False)
     rows = language.sample(400, 8, seed=2)
-    one = likelihood(network, "first-hitting", rows, draws=8, seed=1).nats
+    one = of_sampler(network, "first-hitting", rows, draws=8, seed=1).nats
     for steps in (1, 2, 4):
         predicted = curve.divergence([1 / steps] * steps, fixed_size=True)
-        measured = one - likelihood(network, "fixed-size", rows, steps=steps, draws=8, seed=2).nats
+        measured = one - of_sampler(network, "fixed-size", rows, steps=steps, draws=8, seed=2).nats
         error = math.hypot(float(measured.std()) / 20, (predicted.high - predicted.low) / 4)
         assert abs(predicted.value - float(measured.mean())) < 5 * error
         assert steps > 1 or predicted.low > 0, "there is something to predict"

@@ -199,7 +199,7 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
         (
             CYCLE,
             [(1, 0, 0, 0.3), (1, 2, 0, 0.3)],
-            "positions 1 and 3 were drawn together; a never occurs 2 positions after a",
+            "positions 1 and 3 were drawn together; no sequence of the language has a at 1 and a at 3",
         ),
         (
             CYCLE,
@@ -209,7 +209,7 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
         (
             Interval(3),
             [(1, 0, 1, 0.25), (1, 1, 0, 0.25)],
-            TOGETHER + "both encode one bit: b at 1 sets it to 1, a at 2 to 0",
+            TOGETHER + "after b the language does not continue with a there",
         ),
     ],
     ids=["neighbours", "apart", "alone", "interval"],

@@ -13,7 +13,8 @@ from tests.diagnosis.noisy import CHAIN3, ZERO3, Noisy, chain
 from tests.samplers.tables import Quarters
 from unmask import UnmaskError, languages
 from unmask.denoisers import Ideal
-from unmask.diagnosis.sampler_likelihood import follow, likelihood
+from unmask.diagnosis.likelihood import follow
+from unmask.diagnosis.likelihood import of_sampler as likelihood
 from unmask.metrics import output_distribution
 from unmask.samplers import SAMPLERS, generate
 from unmask.samplers.schedules import deltas

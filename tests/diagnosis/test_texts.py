@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unmask import UnmaskError
-from unmask.diagnosis.texts import Judges, token_entropy
+from unmask.diagnosis.judge import Judges, token_entropy
 from unmask.models.text import Corpus, NGramJudge, Text, make
 from unmask.models.trained import Shape, Trunk
 

@@ -13,7 +13,7 @@ from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError, generate
 from unmask.cli.main import main
 from unmask.core.estimates import mean
-from unmask.diagnosis.texts import Judges
+from unmask.diagnosis.judge import Judges
 from unmask.experiments.tables import status
 from unmask.models.text import Text, read
 from unmask.models.trained import Network, load, loop

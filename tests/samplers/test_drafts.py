@@ -13,7 +13,6 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers import as_denoiser
 from unmask.diagnosis import reveal
 from unmask.diagnosis.difference import difference
-from unmask.diagnosis.gap import reading
 from unmask.samplers import trace as traces
 from unmask.samplers.trace import check
 
@@ -85,7 +84,7 @@ def test_unknown_probabilities(tmp_path):
     assert again.rows == bare.rows
     assert difference(made, again).equal
     assert not difference(generate(language, length=12, steps=4, rows=2, seed=2).trace(), again).equal
-    for use in (lambda: reveal.read(language, again, 0), lambda: reading.read(as_denoiser(language), again)):
+    for use in (lambda: reveal.read(language, again, 0), lambda: reveal.read_by_model(as_denoiser(language), again)):
         with pytest.raises(UnmaskError, match="the trace has no probabilities, as a stream of texts or tokens"):
             use()
 

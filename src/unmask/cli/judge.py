@@ -63,8 +63,7 @@ def command(
     from unmask.core.estimates import Estimate, mean
     from unmask.core.samples import read_texts
     from unmask.core.tables import rows_of
-    from unmask.diagnosis.judge import judge, tokens_of
-    from unmask.diagnosis.texts import token_entropy
+    from unmask.diagnosis.judge import judge, token_entropy, tokens_of
     from unmask.models.open.loading import load_model
 
     read = read_texts(texts)

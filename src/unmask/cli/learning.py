@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unmask.cli.options import Answer, Count, Counts, Named
 
 if TYPE_CHECKING:
-    from unmask.diagnosis.decomposition import Blame
-    from unmask.diagnosis.learning import AtNoise, Learning
+    from unmask.diagnosis.learning import Blame, Learning
     from unmask.languages import Language
     from unmask.models.trained import Network
 
@@ -47,10 +46,8 @@ def command(
     the exact denoiser has too, and the learning error. An AR model needs one step
     per token and has learning errors only.
 
-    For a network of uniform noise the learning error is KL(exact || network) at all
-    positions, by the fraction of noise. `keeping` is the probability of a replaced
-    token, next to that of the exact denoiser. SER is that of
-    uniform-ancestral with the schedule geometric(last=0.000001).
+    For a network of uniform noise only SER is divided, that of uniform-ancestral with
+    the schedule geometric(last=0.000001).
 
     Args:
         model: Directory of a network of `unmask train`.
@@ -63,13 +60,12 @@ def command(
     """
     from unmask.cli import models
     from unmask.core.memory import PLACE_BYTES, fits
-    from unmask.diagnosis.decomposition import blame, blame_ar
-    from unmask.diagnosis.learning import of_language, of_sampler
+    from unmask.diagnosis.learning import blame, blame_ar, of_language, of_sampler
     from unmask.models.trained import Network
 
     trunk, exact, label, size = models.read(model, device, language, length)
     if trunk.shape.noise == "uniform":
-        return _of_uniform_noise(model, Network(trunk), exact, label, size, steps or STEPS, rows, contexts, seed)
+        return _of_uniform_noise(model, Network(trunk), exact, label, size, steps or STEPS, rows, seed)
     fits(rows, f"rows of {size} tokens", PLACE_BYTES * size)  # here, since the contexts take minutes
     causal = trunk.shape.causal
     network = Network(ar=trunk) if causal else Network(trunk)
@@ -92,36 +88,20 @@ def _of_uniform_noise(
     length: int,
     steps: Sequence[int],
     rows: int,
-    contexts: int,
     seed: int,
 ) -> Answer:
-    from unmask.cli.output import show_grid, spread
-    from unmask.diagnosis.decomposition import blame
-    from unmask.diagnosis.learning import by_noise
+    from unmask.cli.output import show_grid
+    from unmask.diagnosis.learning import blame
 
-    known = by_noise(network, exact, length, rows=contexts, seed=seed)
     errors = blame(network, exact, length, SCHEDULE, steps, learning=None, rows=rows, seed=seed)
 
     def text() -> None:
-        title = (
-            f"network of uniform noise on {label}: learning error in nats per position, and keeping of replaced tokens"
-        )
-        lines = [[f"{one.noise:.1%}", spread(one.nats), f"{one.largest:.3g}", *_keeping(one)] for one in known]
-        show_grid(title, ["noise", "mean", "maximum", "keeping", "exact"], lines)
         heads = ["N", "model calls", "SER", "sampling", "learning"]
-        show_grid("SER: sampling error and learning error", heads, [_error(error) for error in errors])
+        title = f"Network of uniform noise on {label}: SER, sampling error and learning error"
+        show_grid(title, heads, [_error(error) for error in errors])
 
     about = {"model": str(model), "kind": "uniform noise", "language": label, "length": length}
-    about |= {"learning": [one.to_dict() for one in known], "errors": [error.to_dict() for error in errors]}
-    return Answer(about, text)
-
-
-def _keeping(one: AtNoise) -> list[str]:
-    from unmask.cli.output import spread
-
-    if one.keeping is None or one.keeping_exact is None:
-        return ["-", "-"]
-    return [spread(one.keeping), f"{one.keeping_exact:.3g}"]
+    return Answer(about | {"errors": [error.to_dict() for error in errors]}, text)
 
 
 def _print(kind: str, label: str, learned: Sequence[Learning], errors: Sequence[Blame]) -> None:

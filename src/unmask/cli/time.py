@@ -92,7 +92,7 @@ def command(
             settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
             results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
         else:
-            from unmask.diagnosis.open_clock import open_clock
+            from unmask.diagnosis.clock import open_clock
             from unmask.models.open.loading import load_model
 
             opened = load_model(model, card=card, device=device, dtype=dtype, causal_model=causal_model)

@@ -80,13 +80,14 @@ def flop_per_second(device: torch.device, dtype: torch.dtype, threads: int) -> f
     least, end = float("inf"), time.perf_counter() + SECONDS
     with torch_threads(threads), torch.inference_mode():
         while time.perf_counter() < end:
-            began = _now(device)
+            began = now(device)
             left @ left
-            least = min(least, _now(device) - began)
+            least = min(least, now(device) - began)
     return 2.0 * size**3 / least
 
 
-def _now(device: torch.device) -> float:
+def now(device: torch.device) -> float:
+    """Return the time in seconds once the device has done its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

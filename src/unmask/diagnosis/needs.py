@@ -1,4 +1,4 @@
-"""Estimate the memory and time of an open model before anything of it is fetched or loaded.
+"""Estimate the memory and time of an open model before anything of it is fetched or loaded; and measure the peak.
 
     weights           parameters x bytes of their type
     keys and values   2 x layers x heads x width x rows x (L + 1), with a cache
@@ -10,6 +10,8 @@ Without its files only the number of parameters is known, from the card.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from unmask.models.open.loading import DTYPES, outline
 from unmask.models.trained.checkpoints import choose_device, free_on
 
 USUAL = "bfloat16"  # of published weights
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+PEAK = "5"  # the high-water mark of resident memory, in the words of the Linux kernel
 
 
 def look(source: str | Path, card: str | None, cache: str | None) -> tuple[Card, OpenModel | None]:
@@ -80,3 +84,26 @@ def _parameters(card: Card) -> int:
     if card.billions is None:
         raise UnmaskError(f"the files of {card.name} are not here, and its card has no size")
     return round(card.billions * 1e9)
+
+
+@contextmanager
+def peak(device: torch.device) -> Iterator[Callable[[], int | None]]:
+    """`with peak(device) as most: ...; most()`: bytes of a CUDA device or of the process; None if unknown."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        yield lambda: torch.cuda.max_memory_allocated(device)
+        return
+    try:
+        RESET.write_text(PEAK)
+    except OSError:
+        yield lambda: None
+        return
+    yield _resident_peak
+
+
+def _resident_peak() -> int | None:
+    for line in STATUS.read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == "VmHWM":
+            return 1024 * int(rest.split()[0])
+    return None

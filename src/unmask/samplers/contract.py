@@ -65,7 +65,7 @@ class Sampler:
         """Whether it chooses the positions of a step before it draws their tokens, each from its own marginal.
 
         Then the loss by drawing them at once is a KL divergence (diagnosis/gap), and a sampler that never revises has
-        a likelihood along one path (diagnosis/sampler_likelihood.py)."""
+        a likelihood along one path (diagnosis/likelihood.py)."""
         return self.distribution == "order"
 
     @property

@@ -55,7 +55,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
     sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: settings of generation
     (`answering.usual`); they take precedence over those of a task.
     likelihood (masked models): "chain", "bound", or "auto", which is chain for targets of up to `draws` tokens, where
-    it is not more expensive; or "path", that of the sampler (diagnosis/sampler_likelihood.py).
+    it is not more expensive; or "path", that of the sampler (diagnosis/likelihood.py).
     draws: sets of positions per bound, or random choices of the sampler.
     greedy: the meaning of lm-eval's flag `is_greedy`. "read": each token is the most likely one after those before it
     (False if only a bound is computed); "decode": the sampler writes exactly this target.

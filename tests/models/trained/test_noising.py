@@ -15,9 +15,9 @@ from tests.brute import sequences
 from tests.models.trained.small import V, trunk
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Ideal, Perturbed, UniformIdeal
+from unmask.denoisers import Ideal
 from unmask.denoisers.noise import reverse, without_own
-from unmask.diagnosis.learning import NOISES, by_noise, of_language
+from unmask.diagnosis.learning import of_language
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import NGram
 from unmask.models import trained
@@ -212,23 +212,8 @@ def test_the_other_noise_is_refused_by_name():
         loss_curve(uniform, EVERY)
     with pytest.raises(UnmaskError, match="learning error by hidden positions needs"):
         of_language(uniform, LANGUAGE, L)
-    with pytest.raises(UnmaskError, match="learning error by noise needs a denoiser that removes uniform noise"):
-        by_noise(masked, LANGUAGE, L)
     with pytest.raises(UnmaskError, match="some tokens are masks; expected tokens 0 to 2"):
         uniform.probabilities(torch.full((1, L), V), time=torch.ones(1).double() / 2)
-
-
-def test_the_learning_error_by_noise():
-    ideal = UniformIdeal(LANGUAGE)
-    for denoiser in (ideal, ideal.full()):
-        exact = by_noise(denoiser, LANGUAGE, L, rows=20)
-        assert [one.noise for one in exact] == list(NOISES)
-        assert max(one.largest for one in exact) < 1e-9
-        first = exact[0]
-        assert first.keeping.value == pytest.approx(first.keeping_exact, abs=1e-9)
-    mixed = by_noise(Perturbed(ideal, "mix", 0.05), LANGUAGE, L, rows=20)
-    assert all(one.nats.value > 0 for one in mixed)
-    assert mixed[0].keeping.value > 0
 
 
 TINY = {"hidden": 16, "layers": 2, "heads": 2}

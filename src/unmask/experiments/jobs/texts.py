@@ -1,7 +1,7 @@
 """The jobs of networks that learn a text: its true distribution is unknown, so scoring models judge the samples.
 
     text_training   an MDM or an AR model learns a text: nats per token and bits per character on held-out text
-    written         samples of the networks, scored by the judges of diagnosis/texts.py; the AR network is one of them
+    written         samples of the networks, scored by the judges of diagnosis/judge.py; the AR network is one of them
     original        windows of the text, scored by the same judges, each on windows it was not trained on
     text_clock      seconds of a batch: an MDM with N steps, or an AR model with its cache
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unmask.core.estimates import Estimate
-    from unmask.diagnosis.texts import Judges, Written
+    from unmask.diagnosis.judge import Judges, Written
     from unmask.models.trained import Shape
     from unmask.models.trained.recipe import Recipe
 
@@ -144,7 +144,7 @@ def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Recor
 
 @lru_cache(maxsize=2)
 def _judges(text: str, digest: str, directory: Path, device: str) -> Judges:
-    from unmask.diagnosis.texts import Judges
+    from unmask.diagnosis.judge import Judges
     from unmask.models.text import Text
     from unmask.models.trained.checkpoints import read_tokenizer
 

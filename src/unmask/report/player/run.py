@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
-from unmask.diagnosis.gap import reading
-from unmask.diagnosis.reveal import Reading, impossible, read
+from unmask.diagnosis.reveal import Reading, impossible, read, read_by_model
 from unmask.languages import Language
 from unmask.samplers.trace import Row, Step, Trace
 
@@ -45,7 +44,7 @@ class Run:
     def readings(self) -> list[Reading | None]:
         """The loss and the first error of each row; None without a language or a model."""
         if self.model is not None:
-            return [*reading.read(self.model, self.trace)]
+            return [*read_by_model(self.model, self.trace)]
         if self.language is None:
             return [None] * len(self.trace.rows)
         return [read(self.language, self.trace, row) for row in range(len(self.trace.rows))]

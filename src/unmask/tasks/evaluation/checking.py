@@ -46,8 +46,7 @@ def _compared(task: Task, item: Item, sample: Sample) -> Sample:
 
 def _judged(samples: Sequence[Sample], task: Task) -> list[Sample]:
     """Nats per token by the judge, and the entropy of the tokens; no values for an empty text."""
-    from unmask.diagnosis.judge import judge, tokens_of
-    from unmask.diagnosis.texts import token_entropy
+    from unmask.diagnosis.judge import judge, token_entropy, tokens_of
     from unmask.models.open import load_model
 
     model = load_model(task.judge)
