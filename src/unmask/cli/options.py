@@ -1,23 +1,29 @@
-"""Types of options that commands share. The docstring of a command explains its options, except usual ones (ABOUT).
+"""The flags, the help and the call of a command, from its signature, by argparse; and the options that commands share.
 
-The text next to a type is its value in help: "FILE", "N".
+A parameter before `/` is positional, the others are options: `--name VALUE`, for a tuple `--name VALUE ..`. A bool is a
+plain flag, `--no-name` if it is True by default. A parameter of a dataclass stands for its fields. `Annotated` names the
+value in help, "FILE"; the docstring explains each option, ABOUT the usual ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import argparse
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown, unknown
 
 ABOUT = {  # the help of an option that a docstring does not explain
     "json": "Print one JSON object instead of text.",
     "language": 'Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.',
     "length": "Sequence length in tokens.",
     "steps": "Number of steps N.",
-    "schedule": "Schedule: how much each step reveals (see `unmask list schedules`).",
+    "schedule": "Schedule: how much each step reveals (see `unmask show schedule`).",
     "seed": "Random seed.",
     "top_p": "Keep the most likely tokens up to this total probability.",
     "guidance": "Classifier-free guidance scale; 0 is off. Doubles the number of model calls.",
@@ -25,39 +31,27 @@ ABOUT = {  # the help of an option that a docstring does not explain
     "records": "Directory of `unmask eval`, or its records.jsonl.",
     "store": "Directory of a sweep.",
     "open": "Open the page in the browser.",
-    "allow_code_execution": "Run generated programs in the strongest sandbox of this machine.",
-    "unconfined": "Allow the run even if only weak sandboxing is available.",
+    "device": "Device: auto, cpu or cuda.",
+    "card": "Model card, if the directory does not identify its model: a name, or your own JSON file.",
+    "verbose": "Print all numbers.",
 }
 
 Name = Annotated[str, "LANGUAGE"]
+Named = Annotated[str | None, "LANGUAGE"]
+Model = Annotated[str | None, "MODEL"]  # a directory, or the name of an open model
+Word = Annotated[str | None, "NAME"]
+Text = Annotated[str | None, "TEXT"]
+File = Annotated[Path | None, "FILE"]
+Directory = Annotated[Path | None, "DIR"]
+Samples = Annotated[Path, "SAMPLES"]
+Languages = Annotated[tuple[str, ...], "LANGUAGE"]
+Paths = Annotated[tuple[Path, ...], "PATH"]
+Assignments = Annotated[tuple[str, ...], "NAME=VALUE"]
+Engine = Literal["local", "ray", "here"] | None
 Switch = bool  # off by default
 Count = int | None
 Number = float | None
-Word = Annotated[str | None, "NAME"]
-Named = Annotated[str | None, "LANGUAGE"]
-File = Annotated[Path | None, "FILE"]
-Directory = Annotated[Path | None, "DIR"]
 Counts = tuple[int, ...]
-Languages = Annotated[tuple[str, ...], "LANGUAGE"]
-Samples = Annotated[Path, "SAMPLES"]
-Model = Annotated[str | None, "MODEL"]  # a directory, or the name of an open model
-Text = Annotated[str | None, "TEXT"]
-Texts = Annotated[tuple[str, ...], "TEXT"]
-
-Printed = Sequence[tuple[str, str]] | Callable[[], object]
-
-
-class Answer(NamedTuple):
-    """The result of a command: a table for people, and JSON with --json. A command that declares `json` gets it too.
-
-    text: lines in place of the table, or a function that prints them; failure: an error that follows the output;
-    status: the exit code.
-    """
-
-    result: Mapping[str, Any]
-    text: Printed | None = None
-    failure: str = ""
-    status: int = 0
 
 
 class Portion(float):
@@ -67,8 +61,28 @@ class Portion(float):
         return super().__new__(cls, float(word[:-1]) / 100 if word.endswith("%") else float(word))
 
 
-Assignments = Annotated[tuple[str, ...], "NAME=VALUE"]
-Engine = Literal["local", "ray", "here"] | None
+class Grid(NamedTuple):
+    """A table with a title."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+Printed = Sequence[tuple[str, str] | Grid | str] | Callable[[], object]
+
+
+class Answer(NamedTuple):
+    """The result of a command: text for people, and JSON with --json. A command that declares `json` gets it too.
+
+    text: names with their texts, tables and sentences in place of the entries of the result, or a function that prints
+    them; failure: an error that follows the output; status: the exit code.
+    """
+
+    result: Mapping[str, Any]
+    text: Printed | None = None
+    failure: str = ""
+    status: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,13 +113,6 @@ class Measuring:
         return asdict(self) | {"address": self.address or None, "engine": engine_on(device, self.engine)}
 
 
-def refuse(given: Mapping[str, object], why: str) -> None:
-    """Raise an error for the first of these options that is given: its flag, and why it does not fit."""
-    for name, value in given.items():
-        if value is not None:
-            raise UnmaskError(f"--{name.replace('_', '-')} {why}")
-
-
 def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "here"]:
     """Return the engine. By default, one process uses a GPU, as several would wait for it."""
     if engine is not None or device == "cpu":
@@ -113,3 +120,170 @@ def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "he
     from unmask.networks.model.checkpoints import choose_device
 
     return "local" if choose_device(device).type == "cpu" else "here"
+
+
+def refuse(given: Mapping[str, object], why: str) -> None:
+    """Raise an error for the first of these options that is given: its flag, and why it does not fit."""
+    for name, value in given.items():
+        if value is not None:
+            raise UnmaskError(f"--{name.replace('_', '-')} {why}")
+
+
+def changed(options: Any, **usual: Any) -> dict[str, object]:
+    """Return the fields of a group of options that differ from their usual value, by the names of their flags."""
+    default = replace(type(options)(), **usual)
+    names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
+    return {f"no_{name}" if getattr(default, name) is True else name: getattr(options, name) for name in names}
+
+
+EMPTY = inspect.Parameter.empty
+SHORT = {"--rows": "-n"}
+KINDS = {int: "a whole number", float: "a number", Path: "a path", Portion: "a percentage or a fraction: 10% or 0.1"}
+METAVARS = {int: "N", float: "X", Path: "PATH", str: "NAME", Portion: "X"}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with every mistake as an UnmaskError."""
+
+    def __init__(self, program: str, **how: Any) -> None:
+        super().__init__(program, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, **how)
+        self.flags: list[str] = ["--help"]
+        self.required: dict[str, str] = {}  # the label of each required option by the name of its parameter
+
+    def error(self, message: str) -> NoReturn:
+        raise UnmaskError(f"{self.prog}: {message.removeprefix('argument ')}. See `{self.prog} --help`")
+
+
+def parser_of(program: str, command: Callable[..., Any]) -> Parser:
+    summary, _, details = about_of(command).replace("%", "%%").partition("\n\n")
+    form = argparse.RawDescriptionHelpFormatter
+    parser = Parser(program, description=summary, epilog=details, formatter_class=form)
+    places: list[str] = []
+    for name, hint, default, about, positional in _options(command):
+        kind, choices, metavar, many = _read_hint(hint)
+        flag = "--" + name.replace("_", "-")
+        about = about.replace("%", "%%")
+        if kind is bool:
+            flag = flag.replace("--", "--no-", 1) if default is True else flag
+            parser.add_argument(flag, dest=name, action="store_const", const=default is not True, help=about)
+        else:
+            usual = "" if default in (EMPTY, None, (), "") else f" (default: {default})"
+            about += " (required)" if default is EMPTY and not positional else usual
+            title = metavar if positional else flag
+            how: dict[str, Any] = {"type": _reader(title, kind, choices), "metavar": metavar, "help": about}
+            if positional:
+                parser.add_argument(name, nargs="*" if many else "?", **how)
+                places.append(f"{metavar} ..." if many else metavar)
+            else:
+                parser.add_argument(*SHORT.get(flag, "").split(), flag, dest=name, nargs="+" if many else None, **how)
+            if default is EMPTY:
+                parser.required[name] = metavar if positional else f"{flag} {metavar}"
+        parser.flags.append(flag)
+    parser.add_argument("-h", "--help", action="store_true", help="Show this help.")
+    parser.usage = " ".join([program, *places, "[WORDS]" if takes_all(command) else "[OPTIONS]"])
+    return parser
+
+
+def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any:
+    """Call the command with the arguments that the words give."""
+    if takes_all(command):
+        return command(*words)
+    parser = parser_of(program, command)
+    plain = [re.sub("^--[^=]+", lambda flag: flag[0].replace("_", "-"), word) for word in words]
+    for name in (word.partition("=")[0] for word in plain if word.startswith("--")):
+        if name not in parser.flags:
+            raise unknown(f"option of {program}", name, parser.flags)
+    found, more = parser.parse_known_intermixed_args(plain)
+    if more:
+        raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. Options begin with --")
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(found).items()}
+    missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
+    if missing:
+        raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
+    places, named = [], {}
+    for parameter, kind in _parameters(command):
+        value = given.get(parameter.name, parameter.default)
+        if is_dataclass(kind):
+            inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
+            value = kind(**inside) if parameter.default is EMPTY else replace(parameter.default, **inside)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            named[parameter.name] = value
+        else:
+            places.append(value)
+    return command(*places, **named)
+
+
+def takes_all(command: Callable[..., Any]) -> bool:
+    """Return whether a command passes all its words, `*words`, to another program."""
+    return any(one.kind is one.VAR_POSITIONAL for one in inspect.signature(command).parameters.values())
+
+
+def _reader(title: str, kind: Any, choices: tuple[str, ...]) -> Callable[[str], Any]:
+    def read(word: str) -> Any:
+        if choices and word not in choices:
+            raise UnmaskError(f"{title} is {shown(word)}; expected {' or '.join(choices)}")
+        try:
+            if kind is Path and (not word or "\0" in word):
+                raise ValueError
+            return kind(word)
+        except ValueError as error:
+            raise UnmaskError(f"{title} is {shown(word)}; expected {KINDS[kind]}") from error
+
+    return read
+
+
+def _read_hint(hint: Any) -> tuple[Any, tuple[str, ...], str, bool]:
+    """Return (type of one value, choices, its name in help, whether there are many)."""
+    metavar = ""
+    if get_origin(hint) is Annotated:
+        hint, metavar = get_args(hint)[:2]
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (part for part in get_args(hint) if part is not NoneType)
+    many = get_origin(hint) is tuple
+    hint = get_args(hint)[0] if many else hint
+    choices = get_args(hint) if get_origin(hint) is Literal else ()
+    kind = str if choices else hint
+    return kind, choices, metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, "")), many
+
+
+def _options(command: Callable[..., Any]) -> Iterator[tuple[str, Any, Any, str, bool]]:
+    """Yield (name, type, default, help, whether it is positional) of each option."""
+    if takes_all(command):
+        return
+    about = ABOUT | _arguments(command)
+    for parameter, kind in _parameters(command):
+        if is_dataclass(kind):
+            inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
+            for field in fields(kind):
+                default = field.default if parameter.default is EMPTY else getattr(parameter.default, field.name)
+                usual = EMPTY if default is MISSING else default
+                yield field.name, hints[field.name], usual, inside.get(field.name, ""), False
+        else:
+            positional = parameter.kind is not parameter.KEYWORD_ONLY
+            yield parameter.name, kind, parameter.default, about.get(parameter.name, ""), positional
+    if "json" not in inspect.signature(command).parameters:
+        yield "json", bool, False, about["json"], False
+
+
+def _parameters(command: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, Any]]:
+    hints = get_type_hints(command, include_extras=True)
+    for parameter in inspect.signature(command).parameters.values():
+        yield parameter, hints[parameter.name]
+
+
+def _arguments(documented: Any) -> dict[str, str]:
+    """Return the text of each argument in the part "Args:" of the docstring."""
+    part = (inspect.getdoc(documented) or "").partition("Args:\n")[2]
+    entries = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", part, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def about_of(command: Callable[..., Any]) -> str:
+    """Return the docstring without the part "Args:"."""
+    return (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].rstrip()
+
+
+def _example(command: Callable[..., Any]) -> str:
+    """Return the first example of a docstring, in one line."""
+    found = re.search(r"\nExamples?:\n((?:.*\\\n)*.*)", about_of(command))
+    return " ".join(found[1].replace("\\\n", " ").split()) if found else ""
