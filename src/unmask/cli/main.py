@@ -102,13 +102,14 @@ def _run(words: list[str]) -> int:
     while isinstance(command, Mapping):
         if _is_run(command, words[0] if words else ""):
             words = [RUN, *words]
-        firsts = {name: about_of(one).partition("\n")[0] for name, one in command.items()}
+        runs = {name: one[RUN] if isinstance(one, Mapping) else one for name, one in command.items()}
+        firsts = {name: about_of(one).partition("\n")[0] for name, one in runs.items()}
         options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
-        code = _guide(program, about.capitalize() + ".", {"commands": firsts}, options, words)
+        code = _guide(program, f"{about[0].upper()}{about[1:]}.", {"commands": firsts}, options, words)
         if code is not None:
             return code
-        program, command, words = f"{program} {words[0]}", command[words[0]], words[1:]
-        about = ""
+        about, command = firsts[words[0]].rstrip("."), command[words[0]]
+        program, words = f"{program} {words[0]}", words[1:]
     if any(word in HELP for word in (words[:1] if takes_all(command) else words)):
         print(parser_of(program, command).format_help(), end="")
         return 0
