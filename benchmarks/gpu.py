@@ -6,8 +6,8 @@
     python -m benchmarks.gpu --dry-run     every piece with tiny sizes on the CPU, into a temporary directory
 
 A finished piece is a file results/gpu/NAME.json with its device, versions, commit and date. A training goes on from its
-last checkpoint in benchmarks/results/gpu; the other pieces start again. `unmask paper report --records
-results/paper-quick.json results/gpu/*.json` shows the claims of the paper that these files decide.
+last checkpoint in benchmarks/results/gpu; the other pieces start again. `python -m reproduction
+--records results/paper-quick.json results/gpu/*.json` shows the claims of the paper that these files decide.
 """
 
 from __future__ import annotations
@@ -33,27 +33,25 @@ import torch
 from benchmarks import open_models, parity
 from benchmarks.remake import RESULTS, ROOT, WORK
 from benchmarks.timing import Report, Work, seconds
+from reproduction import figure_1, models
+from reproduction.items import ITEMS
+from reproduction.judge import Size, own, part
+from reproduction.records import Records, plain
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
-from unmask.core.files import atomic, code, finite, origin, write_json
+from unmask.core.files import code, finite, origin, write_json
 from unmask.core.memory import available, size
 from unmask.core.threads import torch_threads
 from unmask.cost import flops
 from unmask.cost.clock import device_name
 from unmask.cost.memory import peak
 from unmask.experiments.jobs.training import STEP_PASSES
-from unmask.experiments.paper import figure_1, models
-from unmask.experiments.paper.items import ITEMS
-from unmask.experiments.paper.judge import Size, part
-from unmask.experiments.paper.records import Records, compact
-from unmask.experiments.paper.reproduction import Reproduction
 from unmask.experiments.sweeps.recipe import from_dict
 from unmask.experiments.sweeps.run import sweep
 from unmask.hub.model import OpenModel
 from unmask.networks import Shape, preset
 from unmask.networks.training.conditions import USUAL
 from unmask.networks.training.recipe import recipe
-from unmask.report import paper
 
 MINUTES = 9.0
 SMALL = 4 * 10**9  # bytes of networks of at most 25 million parameters, with their caches
@@ -108,32 +106,27 @@ def times(here: Here) -> dict[str, Any]:
         here,
         *models.times(here.size),
         part("clock", kind=["mdm", "ar"], length=512, batch=16, **clocked),
-        part("valid_steps", length=512, steps=64),
+        own("valid_steps", length=512, steps=64),
     )
 
 
 def training(language: str, kind: str, here: Here) -> dict[str, Any]:
-    own = figure_1.network(here.size) | {"language": language}
+    network = figure_1.network(here.size) | {"language": language}
     layers = {"layers": 10} if language == "paper-4gram" else {}
-    return measured(here, part("training", kind=[kind], **own, **layers))
+    return measured(here, part("training", kind=[kind], **network, **layers))
 
 
 def figure(here: Here) -> dict[str, Any]:
-    made = measured(here, *figure_1.cells(here.size))
-    shown = Reproduction(made["size"], ("figure-1",), made["records"], made["seconds"])
-    with atomic(here.out / "figure-1.html") as page:
-        page.write(paper.drawn(shown, origin()))
-    return made
+    return measured(here, *figure_1.cells(here.size))
 
 
 def measured(here: Here, *parts: dict[str, Any]) -> dict[str, Any]:
-    """Records of these cells, as `unmask paper report` reads them. All pieces share one store, so one network."""
+    """Records of these cells, as `python -m reproduction` reads them. All pieces share one store, so one network."""
     cells = [tiny(part) for part in parts] if here.tiny else list(parts)
     made = sweep(from_dict({"name": "gpu", "parts": cells}), store=here.work / "sweep", engine="here", fresh=True)
-    records = [compact(finite(row)) for row in made.whole().rows()]
-    return {"size": "quick" if here.tiny else "full", "seconds": made.work, "items": [], "records": records} | verdicts(
-        records
-    )
+    records = [plain(finite(row)) for row in made.whole().rows()]
+    size = "quick" if here.tiny else "full"
+    return {"size": size, "seconds": made.work, "records": records} | verdicts(records)
 
 
 def tiny(part: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,8 @@
     python -m benchmarks.remake          about half an hour on two cores; after an interruption it goes on where it was
     python -m benchmarks.remake --list   the steps, with the hours of each
 
-Each step is a command of `unmask`, in a directory that belongs to the digest of the code. A file says in `origin` that
-digest, the commit, the machine and the date. It is written as soon as its last step is done.
+Each step is a command of `unmask` or of reproduction/, in a directory that belongs to the digest of the code. A file
+says in `origin` that digest, the commit, the machine and the date. It is written as soon as its last step is done.
 tests/documents/test_results.py measures a part of the records again.
 """
 
@@ -14,7 +14,6 @@ import datetime
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -41,12 +40,13 @@ BOARDS = ("ideal", "on-2gram", "on-hmm")
 
 
 class Step(NamedTuple):
-    """A command of `unmask`, the hours that it takes on two cores, and whether its output is kept as JSON."""
+    """A command of a module, the hours that it takes on two cores, and whether its output is kept as JSON."""
 
     name: str
     words: str
     hours: float
     shown: bool = False
+    module: str = "unmask"
 
 
 STEPS = (
@@ -68,17 +68,18 @@ STEPS = (
     ),
     Step("on-2gram", f"board run --model 2gram --samplers {LEARNT} {AGAIN} {FEW} --out on-2gram", 0.03),
     Step("on-hmm", f"board run --model hmm --samplers {LEARNT} {AGAIN} {FEW} --out on-hmm", 0.03),
-    Step("ranks", "board ranks ideal/board.json on-2gram/board.json on-hmm/board.json --out ranks", 0.003),
-    Step("paper-quick", "paper run --quick --out paper-quick", 0.07),
+    Step("paper-quick", "measure --out paper-quick", 0.07, module="reproduction"),
 )
 
 
-def _unmask(step: Step, here: Path) -> None:
-    command = [sys.executable, "-m", "unmask", *step.words.split(" ")]
+def _run(step: Step, here: Path) -> None:
+    command = [sys.executable, "-m", step.module, *step.words.split(" ")]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": paths}  # reproduction/ is not installed
     if not step.shown:
-        subprocess.run(command, cwd=here, check=True)
+        subprocess.run(command, cwd=here, check=True, env=environment)
         return
-    ran = subprocess.run(command, cwd=here, check=True, stdout=subprocess.PIPE, text=True)
+    ran = subprocess.run(command, cwd=here, check=True, env=environment, stdout=subprocess.PIPE, text=True)
     (here / f"{step.name}.json").write_text(ran.stdout.splitlines()[-1])
 
 
@@ -114,10 +115,8 @@ FILES: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {  # the last s
     "board-mdlm.json": ("board-mdlm", _file("board-mdlm/board.json")),
     "board.json": ("board", _board("board")),
     "board-networks.json": ("on-hmm", _networks),
-    "ranks.json": ("ranks", _file("ranks/ranks.json")),
     "paper-quick.json": ("paper-quick", _file("paper-quick/paper.json")),
 }
-BESIDE = {"board-quick.csv": "board-quick/board.csv", "board-quick.svg": "board-quick/board.svg"}
 
 
 def lines(made: dict[str, Any]) -> str:
@@ -173,7 +172,7 @@ def check_clean() -> str:
 
 
 def listed(steps: Iterable[Step]) -> str:
-    return "\n".join(f"{step.hours:5.2f} h  {step.name}: unmask {step.words}" for step in steps)
+    return "\n".join(f"{step.hours:5.2f} h  {step.name}: {step.module} {step.words}" for step in steps)
 
 
 def main() -> None:
@@ -188,8 +187,8 @@ def main() -> None:
     minutes = 60 * sum(step.hours for step in left)
     print(f"{len(STEPS) - len(left)} of {len(STEPS)} steps are done; about {minutes:.0f} min are left")
     for step in left:
-        print(f"{step.name}, about {60 * step.hours:.2g} min: unmask {step.words}", flush=True)
-        _unmask(step, here)
+        print(f"{step.name}, about {60 * step.hours:.2g} min: {step.module} {step.words}", flush=True)
+        _run(step, here)
         keep(step, here, commit)
         (here / f"{step.name}.done").touch()
     print(f"{len(FILES)} files are made; compare the documents with them: make test PYTEST_ARGS='tests/documents'")
@@ -202,9 +201,6 @@ def keep(step: Step, here: Path, commit: str) -> None:
             made = make(here)
             with atomic(RESULTS / name) as file:
                 file.write(lines({"origin": made.pop("origin", origin()) | told(commit)} | made).encode())
-    for name, source in BESIDE.items():
-        if name.startswith(f"{step.name}."):
-            shutil.copyfile(here / source, RESULTS / name)
     found = {name: json.loads((RESULTS / name).read_text())["origin"] for name in FILES if (RESULTS / name).exists()}
     with atomic(RESULTS / "README.md") as file:
         file.write(readme(found).encode())

@@ -24,7 +24,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECLARED = {"": PROJECT["project"]["dependencies"]} | PROJECT["project"]["optional-dependencies"]
-PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "bwrap": ("bwrap",), "make": ("make",)}
+PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "make": ("make",)}
 PROGRAMS |= {"openssl": ("openssl",)}
 
 
@@ -63,7 +63,7 @@ def _cuda() -> bool:
 
 MACHINE: dict[str, tuple[Callable[[], object], str]] = {
     "cuda": (_cuda, "torch finds no CUDA device"),
-    "data": (data, "GSM8K, HumanEval and MBPP are not here; UNMASK_DATA names their directory"),
+    "data": (data, "GSM8K is not here; UNMASK_DATA names its directory"),
     "linux": (lambda: sys.platform == "linux" and os.path.isdir("/proc/self"), "it is not Linux with /proc"),
     "root": (lambda: os.geteuid() == 0, "only root becomes another user"),
     "git": (lambda: shutil.which("git") and (ROOT / ".git").exists(), "it is not a clone, or git is not installed"),

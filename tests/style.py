@@ -60,7 +60,6 @@ EXCEPTIONS: dict[str, list[tuple[str, str]]] = {  # file (or "*"): fragments tha
     "src/unmask/hub/probe.py": [
         ("asked him what he had bought. Bread, he said, and", "a test text for models"),
     ],
-    "src/unmask/tasks/zebra.py": [("house", "the subject of the puzzles")],
 }
 
 
@@ -96,6 +95,7 @@ def files() -> list[Path]:
     source = ROOT / "src" / "unmask"
     found = [*source.rglob("*.py"), *source.rglob("*.html"), *source.rglob("*.js")]
     found += [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples").glob("*.py")]
+    found += (ROOT / "reproduction").glob("*.py")
     return sorted(path for path in found if "__pycache__" not in path.parts)  # where compiled drawings are cached
 
 

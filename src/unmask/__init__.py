@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from unmask import networks as networks
     from unmask import report as report
     from unmask import samplers as samplers
-    from unmask import sandbox as sandbox
     from unmask import schedules as schedules
     from unmask import tasks as tasks
     from unmask import testing as testing

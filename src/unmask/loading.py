@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unmask.networks import Network
 
 CONFIG = "config.json"  # in the directory of a network
-WEIGHTS = (".safetensors", ".gguf", ".bin", ".index.json")
+WEIGHTS = (".safetensors", ".bin", ".index.json")
 
 
 def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
@@ -28,7 +28,7 @@ def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
     models` or by the directory of a checkpoint (hub.load_model).
     """
     path = arguments.path("source", source)
-    if path.suffix == ".gguf" or (os.path.isdir(path) and is_open(path)) or (not path.exists() and _has_card(source)):
+    if (os.path.isdir(path) and is_open(path)) or (not path.exists() and _has_card(source)):
         from unmask.hub import load_model
 
         return load_model(source, **options)
@@ -50,7 +50,7 @@ def load_model(model: str, how: Loading, causal_model: str | None = None, batch:
 
         return load_model(model, **asdict(how), batch=batch, causal_model=causal_model)
     if replace(how, device="auto") != Loading():
-        problem = "--card, --dtype, --quantize and --cache are for open models only"
+        problem = "--card, --dtype and --cache are for open models only"
         raise UnmaskError(f"{problem}; this is a network of `unmask train`. Leave them out")
     from unmask.networks import read_network
 

@@ -34,7 +34,6 @@ from unmask.samplers.blocks import Blocks
 from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.verify_and_restart import VerifyAndRestart
-from unmask.sandbox import Sandbox
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
@@ -579,37 +578,12 @@ NO_NAMES = [5, 2.5, None, [], {}, b"x", True, object(), torch.ones(2)]
         lambda wrong: hub.load_model(wrong),
         lambda wrong: text.make(wrong, ["x"]),
         lambda wrong: text.make("chars", "x" if isinstance(wrong, list) else wrong),
-        lambda wrong: Sandbox(wrong),
-        lambda wrong: Sandbox.strongest(wrong),
-        lambda wrong: Sandbox("none", "x" if wrong is None or isinstance(wrong, int) else wrong),
     ],
 )
 def test_what_is_no_name_is_refused(ask, wrong):
     with pytest.raises(UnmaskError, match=r"expected|unknown|no directory") as found:
         ask(wrong)
     assert "\n" not in str(found.value)
-
-
-def test_a_sandbox_that_there_is_not():
-    with pytest.raises(UnmaskError, match="unknown sandbox 'firejail'; known: bubblewrap, landlock, none"):
-        Sandbox("firejail")
-
-
-@pytest.mark.rotates(4)
-@pytest.mark.parametrize("wrong", NO_NAMES[:1] + NO_NAMES[3:], ids=lambda value: type(value).__name__)
-def test_what_is_no_program_is_refused(wrong):
-    with Sandbox("none") as box:
-        for ask in (
-            lambda: box.run(wrong),
-            lambda: box.run("1", stdin=wrong),
-            lambda: box.run("1", wrong),
-            lambda: box.check(wrong, ""),
-            lambda: box.check("", wrong),
-            lambda: box.check("", "", wrong),
-        ):
-            with pytest.raises(UnmaskError, match="expected"):
-                ask()
-        assert box.run("1").passed
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

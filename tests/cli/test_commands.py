@@ -23,10 +23,9 @@ SUBCOMMANDS = [f"language {name}" for name in ("new", "fit")]
 SUBCOMMANDS += [f"show {noun}" for noun in ("language", "sampler", "schedule", "model", "task", "job")]
 SUBCOMMANDS += ["model check"]
 SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
-SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare", "export")]
-SUBCOMMANDS += [f"parallel {name}" for name in ("run", "read", "compare", "aup", "export")]
-SUBCOMMANDS += [f"board {name}" for name in ("run", "compare", "ranks")]
-SUBCOMMANDS += [f"paper {name}" for name in ("run", "list", "report")]
+SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare")]
+SUBCOMMANDS += [f"parallel {name}" for name in ("run", "read", "compare")]
+SUBCOMMANDS += [f"board {name}" for name in ("run", "compare")]
 SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
 CALLABLE = [name for name in COMMANDS if not any(other.startswith(f"{name} ") for other in SUBCOMMANDS)] + SUBCOMMANDS
 

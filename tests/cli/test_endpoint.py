@@ -47,4 +47,3 @@ def test_evaluation_of_a_server(run):
         assert "the options of a model on disk do not apply to --endpoint" in run(*words, "--steps", 4).err
         assert "--send is 'x'; expected NAME=JSON" in run(*words[:-2], "--send", "x").err
         assert "needs --task" in run(*words[:3]).err
-        assert "Add --allow-code-execution" in run(*words[:3], "--task", "humaneval").err

@@ -18,7 +18,7 @@ import torch
 from benchmarks.open_models import config
 from unmask.core import memory, samples
 from unmask.denoisers import Canvas
-from unmask.hub.cards import llada
+from unmask.hub import families
 from unmask.networks import Shape, Trunk
 from unmask.networks.model import checkpoints
 
@@ -53,7 +53,9 @@ def large(directory: Path) -> None:
     """An open model of 205 million parameters whose weights are zeros that take no room on the disk."""
     settings = config(64, 1, 800_000, 32) | {"mlp_hidden_size": 2**18}
     with torch.device("meta"):
-        shapes = {name: list(weight.shape) for name, weight in llada.body(settings, "config.json").state_dict().items()}
+        shapes = {
+            name: list(weight.shape) for name, weight in families.llada(settings, "config.json").state_dict().items()
+        }
     header, end = {}, 0
     for name, shape in shapes.items():
         begin, end = end, end + 2 * math.prod(shape)
@@ -79,7 +81,7 @@ def small_machine(monkeypatch):
 def test_what_does_not_fit_ends_in_one_line_before_it_starts(run, small_machine, name):
     Path("r.json").write_text(json.dumps(RECIPE))
     np.lib.format.open_memmap("rows.npy", "w+", np.uint8, (10**5, 512))  # like the weights, a file without blocks
-    checkpoints.save(Trunk(Shape("mdm", 8, 512, 16, 1, 2)).eval(), Path("mdm"), "", {})
+    checkpoints.save(Trunk(Shape("mdm", 8, 512, 16, 1, 2)).eval(), Path("mdm"), {})
     large(Path("open"))
     ran = run(*CASES[name].split())
     assert ran.code == 2

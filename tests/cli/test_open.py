@@ -1,11 +1,9 @@
-"""unmask generate, chat and model with open models: text in and out, and what is refused, in a line."""
+"""unmask generate and model with open models: text in and out, and what is refused, in a line."""
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
-import sys
 from pathlib import Path
 
 import msgspec
@@ -25,10 +23,9 @@ from unmask.generation import trace as traces
 from unmask.hub import CARDS, find, known, load_model
 from unmask.hub.chat import TEMPLATES
 from unmask.hub.checking import check
-from unmask.hub.conversation import Conversation
 from unmask.hub.prompted import Query, ending, rows_of
 from unmask.samplers.contract import as_sampler
-from unmask.text import checkpoint
+from unmask.text import published
 
 MODEL = ("--model", "m", "--card", "m/card.json")
 
@@ -262,11 +259,6 @@ def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
     monkeypatch.setattr("unmask.networks.model.checkpoints.available", lambda: 2 * 10**10)
     ran = place("generate", "--model", "llada-8b-instruct", *options).result
     assert ran["fits"] == "no; with --dtype bfloat16 it does"
-    ran = place("generate", "--model", "llada-8b-instruct", *options, "--quantize", "int4").result
-    assert (ran["memory"]["weights"], ran["fits"]) == ("4 GB", "yes")
-    monkeypatch.setattr("unmask.networks.model.checkpoints.available", lambda: 10**10)
-    ran = place("generate", "--model", "llada-8b-instruct", *options).result
-    assert ran["fits"] == "no; with --quantize int8 it does"
     monkeypatch.setattr("unmask.networks.model.checkpoints.available", lambda: 10**9)
     ran = place("generate", "--model", "llada-8b-instruct", *options).result
     assert ran["fits"] == "no; a smaller model, or fewer rows"
@@ -286,62 +278,6 @@ def test_a_model_without_conversations_or_a_tokenizer_says_so(place, written, tm
 def card_with(**fields):
     Path("card.json").write_text(json.dumps(json.loads(Path("m/card.json").read_text()) | fields))
     return "card.json"
-
-
-def say(monkeypatch, *lines):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-
-
-@pytest.mark.parametrize("json", [True, False])
-def test_chat_goes_on_after_too_much_and_after_broken_bytes(place, monkeypatch, json):
-    said = b"hi\n" + b"word " * 500 + b"\n/new\n\xff\xfe\n/new\nyou\n"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said), encoding="utf-8"))
-    ran = place("chat", *MODEL, "--length", 4, *(["--json"] if json else []))
-    assert ran.code == 0
-    assert ran.err.count("\n") == 1
-    assert "Type /new to start a new conversation" in ran.err
-    if json:
-        assert len(ran.out.splitlines()) == 3
-
-
-def test_chat_refuses_a_length_of_nothing(place):
-    ran = place("chat", *MODEL, "--length", 0)
-    assert (ran.code, ran.err) == (2, "unmask: error: length is 0; expected at least 1\n")
-
-
-@pytest.mark.parametrize("name", ["m", "b"])
-def test_chat_answers_each_line(place, monkeypatch, name):
-    say(monkeypatch, "the cat", "", "/new", "a <|im_end|> sat")
-    ran = place("chat", "--model", name, "--card", f"{name}/card.json", "--length", 8, "--json")
-    assert (ran.code, ran.err) == (0, "")
-    found = [json.loads(line) for line in ran.out.splitlines()]
-    assert [one["user"] for one in found] == ["the cat", "a <|im_end|> sat"]
-    talk = Conversation(model(name), length=8)
-    assert talk.say("the cat").text == found[0]["answer"]
-    assert talk.messages[-1].content == found[0]["answer"]
-    talk.forget()
-    assert talk.say("a <|im_end|> sat").text == found[1]["answer"]
-    say(monkeypatch, "the cat")
-    plain = place("chat", "--model", name, "--card", f"{name}/card.json", "--length", 8)
-    assert plain.code == 0
-    assert "\x1b" not in plain.out
-
-
-def test_an_answer_is_seen_while_it_is_written(place):
-    """After each step what stands there: hidden positions get fewer, and what has been shown stays until the end."""
-    seen = []
-    talk = Conversation(model(), length=6, sampler="left-to-right")
-    talk.say("hi", seen.append)
-    hidden = [pieces.count(None) for pieces in seen]
-    assert hidden[:3] == [5, 4, 3]
-    assert hidden == sorted(hidden, reverse=True)
-
-
-def test_too_much_said_is_told(place, monkeypatch):
-    say(monkeypatch, "the cat " * 30)
-    ran = place("chat", *MODEL, "--length", 8)
-    assert ran.code == 0
-    assert "expected at most 64 for small" in ran.err
 
 
 def plain(value):
@@ -479,7 +415,7 @@ def test_a_template_of_another_tokenizer_is_a_problem(place):
     assert CONFIGS["llada"]["model_type"] == "llada"
     with pytest.raises(UnmaskError, match="its chat template is 'llada'"):
         load_model("m", card="card.json", device="cpu")
-    assert checkpoint.read("m").mask is not None
+    assert published.read("m").mask is not None
 
 
 @pytest.mark.parametrize("name", sorted(CARDS))
@@ -492,18 +428,3 @@ def test_recipes_are_options_that_there_are(name):
         assert "--temperature" not in words or float(said["temperature"]) > 0, recipe.options
         if CARDS[name].template is not None:
             assert CARDS[name].template in TEMPLATES
-
-
-def table_of_cards():
-    """As docs/open-models.md has it."""
-    rows = ["| model | repository | block | licence |", "|---|---|---|---|"]
-    for name, card in sorted(CARDS.items()):
-        block = "AR" if card.causal else card.block or "-"
-        licence = card.licence.partition(" (")[0].removesuffix(" Open Model License")
-        rows.append(f"| `{name}` | {card.repository} | {block} | {licence} |")
-    return "\n".join(rows)
-
-
-def test_the_page_lists_all_cards():
-    page = (Path(__file__).parents[2] / "docs/open-models.md").read_text()
-    assert table_of_cards() in page

@@ -52,7 +52,8 @@ def test_it_is_what_python_trains(run, kind):
     assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
     assert ran.result["entropy_nats_per_token"] == pytest.approx(language.entropy(8).value / 8)
     assert ran.result["parameters"] == sum(weight.numel() for weight in networks.load("out", "cpu").parameters())
-    assert "paper-2gram(seed=2)" in Path("out/README.md").read_text()
+    account = json.loads(Path("out/training.json").read_text())
+    assert account["origin"]["configuration"]["label"] == "paper-2gram(seed=2)"
 
 
 def test_uniform_noise_is_what_python_trains_and_generates_with_its_samplers(run):
@@ -152,16 +153,16 @@ def test_the_table_and_what_is_said_meanwhile(run):
 
 def test_an_interrupted_training_is_resumed(run, monkeypatch):
     whole = run("train", *SMALL, "--out", "whole", "--json").result
-    add = loop.Journal.add
+    report = loop.Training._report
 
-    def interrupt(self, step, *rest):
-        if step == 6:
+    def interrupt(self):
+        if self.step == 6:
             raise KeyboardInterrupt
-        add(self, step, *rest)
+        report(self)
 
     with monkeypatch.context() as patch:
         patch.setattr(conditions, "Conditions", often)
-        patch.setattr(loop.Journal, "add", interrupt)
+        patch.setattr(loop.Training, "_report", interrupt)
         ran = run("train", *SMALL, "--out", "out")
     assert ran.code == 130
     assert "the checkpoint of step 5 is in out. Continue with --resume --out out" in ran.err
@@ -191,14 +192,12 @@ def often(*arguments):
         ((*SMALL, "--out", "new", "--precision", "half"), "unknown precision 'half'"),
         ((*SMALL, "--out", "new", "--heads", 3), "expected a multiple of 2 x heads"),
         ((*SMALL, "--out", "new", "--samples", 1), "at least 2"),
-        ((*SMALL, "--out", "new", "--tensorboard"), "pip install tensorboard"),
         (("--language", "modular-sum", "--length", 1, "--out", "new"), "no sequence of length 1"),
         (("--language", "papr-2gram", "--out", "new"), "did you mean paper-2gram"),
     ],
 )
 def test_mistakes_are_told(run, monkeypatch, arguments, words):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr("unmask.networks.training.journal.find_spec", lambda name: None)
     Path("out").mkdir()
     Path("out/config.json").write_text("{}")
     ran = run("train", *arguments)

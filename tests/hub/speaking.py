@@ -9,7 +9,7 @@ from typing import Any
 from tests.hub.small import CONFIGS, published
 from tests.text.test_published import byte_level
 from unmask.hub.card import Card, Tokens
-from unmask.text import checkpoint
+from unmask.text.published import read
 
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>")
 
@@ -17,7 +17,7 @@ SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>")
 def spoken(directory: Path, family: str = "llada", **fields: Any) -> str:
     """The name of a directory with a checkpoint; the JSON file of its card lies in card.json."""
     byte_level(directory, SPECIALS, {"eos_token": "<|endoftext|>", "mask_token": "<|mask|>"})
-    found = checkpoint.read(directory)
+    found = read(directory)
     size = "embedding_size" if family == "llada" else "vocab_size"
     published(directory, family, CONFIGS[family] | {size: found.vocabulary})
     tokens = Tokens(mask=found.mask, eos=found.eos, pad=found.eos, end_of_turn=found.control("<|im_end|>"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.text.test_published import byte_level, sentence_piece
 from unmask import UnmaskError
 from unmask.hub.chat import TEMPLATES, Message, filled_in, joined, template
-from unmask.text import checkpoint
+from unmask.text.published import read
 
 SPECIALS = ("<|startoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>")
 SPECIALS += ("<role>", "</role>", "<|role_end|>", "<|endoftext|>", "<|mask|>")
@@ -34,7 +34,7 @@ EXPECTED["qwen3"] = EXPECTED["chatml"] + "<think>\n\n</think>\n\n"
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     path = tmp_path_factory.mktemp("files")
-    return byte_level(path, SPECIALS, {"eos_token": "<|endoftext|>", "mask_token": "<|mask|>"}), checkpoint.read(path)
+    return byte_level(path, SPECIALS, {"eos_token": "<|endoftext|>", "mask_token": "<|mask|>"}), read(path)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -76,7 +76,7 @@ def test_what_ends_a_turn(pair):
 
 def test_marks_are_symbols_where_the_tokenizer_has_them(tmp_path):
     theirs = byte_level(tmp_path, (*SPECIALS, "[Answer]", "[/Answer]"), {})
-    ours = checkpoint.read(tmp_path)
+    ours = read(tmp_path)
     assert template("question").ends(ours) == ours.control("[/Answer]")
     assert template("question").tokens(ours, SAID) == theirs.encode(EXPECTED["question"]).ids
 
@@ -84,7 +84,7 @@ def test_marks_are_symbols_where_the_tokenizer_has_them(tmp_path):
 def test_a_template_of_another_model_is_told(tmp_path):
     byte_level(tmp_path)
     with pytest.raises(UnmaskError, match=r"unknown special symbol of the tokenizer .*start_header_id"):
-        template("llada").tokens(checkpoint.read(tmp_path), SAID)
+        template("llada").tokens(read(tmp_path), SAID)
     with pytest.raises(UnmaskError, match="unknown chat template 'lama'; did you mean llada"):
         template("lama")
 
@@ -105,7 +105,7 @@ def test_conversations_that_are_none(pair, messages, words):
 @pytest.mark.parametrize("kind", [byte_level, sentence_piece])
 def test_gaps(tmp_path, kind):
     theirs: tokenizers.Tokenizer = kind(tmp_path)
-    ours = checkpoint.read(tmp_path)
+    ours = read(tmp_path)
     tokens = filled_in(ours, "The cat___ sat___{2}.", 3, 999)
     assert [token == 999 for token in tokens].count(True) == 5
     first = theirs.encode("The cat", add_special_tokens=False).ids

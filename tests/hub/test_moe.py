@@ -24,24 +24,6 @@ SHAPE = {
     "num_experts": EXPERTS,
     "num_experts_per_tok": CHOSEN,
 }
-MOE = SHAPE | {
-    "model_type": "llada",
-    "num_key_value_heads": 4,
-    "dense_intermediate_size": 48,
-    "expert_intermediate_size": INNER,
-    "shared_expert_intermediate_size": None,
-    "moe_layer_freq": [0, 1, 1],
-    "moe_router_score_function": "softmax",
-    "moe_router_enable_expert_bias": False,
-    "norm_topk_prob": None,
-    "qk_layernorm": True,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 50000,
-    "partial_rotary_factor": 1,
-    "rope_scaling": None,
-    "attention_bias": False,
-    "clip_qkv": None,
-}
 LLADA2 = SHAPE | {
     "model_type": "llada2_moe",
     "num_key_value_heads": 2,
@@ -172,9 +154,11 @@ def said(model, seen=None):
         ]
 
 
-def llada_moe(directory, shards=1, **options):
-    own, mixed = canonical(symbols=V, layers=3, kv_heads=4), experts((1, 2))
-    write(directory, MOE | options, as_llama(without_dense(own, (1, 2))) | of_experts(mixed), shards)
+def sdar(directory, shards=1, **changed):
+    """changed: tensors by name; None: one that is missing."""
+    own, mixed = canonical(symbols=V, layers=3), experts((0, 1, 2))
+    made = as_llama(without_dense(own, (0, 1, 2))) | of_experts(mixed) | changed
+    write(directory, SDAR, {name: tensor for name, tensor in made.items() if tensor is not None}, shards)
     return own, mixed
 
 
@@ -193,15 +177,6 @@ def llada2(directory):
     return own, mixed
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_llada_moe_says_what_the_published_arithmetic_says(tmp_path, shards):
-    own, mixed = llada_moe(tmp_path, shards)
-    model = load(tmp_path, card("llada-moe"))
-    mlp = dense_first(own, softly(mixed, False))
-    plain = decoder(own, ROW, *turned(5e4), eps=1e-5, normed=True, mlp=mlp)
-    torch.testing.assert_close(said(model), plain, rtol=0, atol=1e-9)
-
-
 def test_llada2_says_what_the_published_arithmetic_says(tmp_path):
     own, mixed = llada2(tmp_path)
     model = load(tmp_path, card("llada2", block=4))
@@ -215,9 +190,9 @@ def test_llada2_says_what_the_published_arithmetic_says(tmp_path):
     assert (plain - other).abs().max() > 0.01  # the bias does choose
 
 
-def test_sdar_with_experts_says_what_the_published_arithmetic_says(tmp_path):
-    own, mixed = canonical(symbols=V, layers=3), experts((0, 1, 2))
-    write(tmp_path, SDAR, as_llama(without_dense(own, (0, 1, 2))) | of_experts(mixed))
+@pytest.mark.parametrize("shards", [1, 3])
+def test_sdar_with_experts_says_what_the_published_arithmetic_says(tmp_path, shards):
+    own, mixed = sdar(tmp_path, shards)
     model, seen = load(tmp_path, card("sdar-moe", block=4)), sight(LENGTH, 4)
     plain = decoder(own, ROW, *turned(1e6), normed=True, mlp=softly(mixed, True), seen=seen)
     torch.testing.assert_close(said(model, seen), plain, rtol=0, atol=1e-9)
@@ -225,8 +200,6 @@ def test_sdar_with_experts_says_what_the_published_arithmetic_says(tmp_path):
 
 
 def test_batches_and_memory_change_nothing(tmp_path):
-    llada_moe(tmp_path)
-    agree(load(tmp_path, card("llada-moe")))
     llada2(tmp_path)
     agree(load(tmp_path, card("llada2", block=4)))
 
@@ -250,33 +223,25 @@ def test_the_grouped_product_is_the_loop(dtype, near, inner):
 
 
 def test_only_chosen_experts_are_counted(tmp_path):
-    llada_moe(tmp_path)
-    body = load(tmp_path, card("llada-moe")).body
+    sdar(tmp_path)
+    body = load(tmp_path, card("sdar-moe")).body
     one = 3 * HIDDEN * INNER
     whole = sum(weight.numel() for weight in body.parameters()) - 2 * V * HIDDEN
-    assert body.parameters_used() == whole - 2 * (EXPERTS - CHOSEN) * one
-
-
-def write_without(directory, name, **changed):
-    own, mixed = canonical(symbols=V, layers=3, kv_heads=4), experts((1, 2))
-    made = as_llama(without_dense(own, (1, 2))) | of_experts(mixed)
-    made |= changed
-    made.pop(name, None)
-    write(directory, MOE, made)
+    assert body.parameters_used() == whole - 3 * (EXPERTS - CHOSEN) * one
 
 
 def test_a_missing_expert_is_as_llama(tmp_path):
     missing = "model.layers.2.mlp.experts.5.up_proj.weight"
-    write_without(tmp_path, missing)
+    sdar(tmp_path, **{missing: None})
     with pytest.raises(UnmaskError, match=f"no '{missing}'"):
-        load(tmp_path, card("llada-moe"))
+        load(tmp_path, card("sdar-moe"))
 
 
 def test_experts_of_another_shape_are_refused(tmp_path):
     name = "model.layers.1.mlp.experts.2.down_proj.weight"
-    write_without(tmp_path, "", **{name: torch.zeros(HIDDEN, INNER + 1, dtype=torch.float64)})
+    sdar(tmp_path, **{name: torch.zeros(HIDDEN, INNER + 1, dtype=torch.float64)})
     with pytest.raises(UnmaskError, match=r"experts\.2\.down_proj\.weight' is \(32, 13\), not \(32, 12\)"):
-        load(tmp_path, card("llada-moe"))
+        load(tmp_path, card("sdar-moe"))
 
 
 def test_fused_rows_that_do_not_fit_are_named_once(tmp_path):
@@ -293,10 +258,6 @@ def test_fused_rows_that_do_not_fit_are_named_once(tmp_path):
 @pytest.mark.parametrize(
     ("family", "config", "changed", "message"),
     [
-        ("llada-moe", MOE, {"clip_qkv": 8.0}, "clip_qkv is 8.0"),
-        ("llada-moe", MOE, {"moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias is True"),
-        ("llada-moe", MOE, {"moe_router_score_function": "sigmoid"}, "expected 'softmax'"),
-        ("llada-moe", MOE, {"moe_layer_freq": [1]}, "moe_layer_freq has 1 entries for 3 layers"),
         ("llada2", LLADA2, {"score_function": "softmax"}, "score_function is 'softmax'"),
         ("llada2", LLADA2, {"n_group": 8}, "8 experts in 8 groups; expected at least two"),
         ("llada2", LLADA2, {"num_experts": None}, "num_experts"),

@@ -10,7 +10,7 @@ from tests.hub.plain import angles, canonical, decoder
 from tests.hub.small import V, card, load, write
 from unmask import UnmaskError, generate
 from unmask.hub.card import FAMILIES, Tokens
-from unmask.hub.cards.smdm import CONFIG as PUBLISHED
+from unmask.hub.cards import SMDM_CONFIG as PUBLISHED
 
 WIDTH, HEADS, HIDDEN, LENGTH = 8, 4, 32, 12
 CONFIG = {

@@ -22,19 +22,13 @@ def directory(tmp_path):
 @pytest.mark.parametrize("kind", ["mdm", "ar"])
 def test_there_and_back(tmp_path, kind):
     made = trunk(kind, dtype=torch.float32, seed=3)
-    networks.save(made, tmp_path, "the card", {"steps": 3})
+    networks.save(made, tmp_path, {"steps": 3})
     loaded = networks.load(tmp_path, "cpu")
     assert loaded.shape == made.shape
     assert not loaded.training
     assert loaded(every_context()).equal(made(every_context()))
-    assert (tmp_path / "README.md").read_text() == "the card"
     assert json.loads((tmp_path / "training.json").read_text()) == {"steps": 3}
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "README.md",
-        "config.json",
-        "model.safetensors",
-        "training.json",
-    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors", "training.json"]
 
 
 def test_config_is_the_shape_and_whose_it_is(directory):

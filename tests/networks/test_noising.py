@@ -242,7 +242,6 @@ def test_it_learns_the_language_and_names_its_noise(tmp_path):
     assert found.validation.excess_percent.high < min(20.0, journal[0]["excess_percent"] / 5)
     assert found.validation.loss.low > found.validation.entropy - 0.01
     assert json.loads((tmp_path / "out" / "config.json").read_text())["noise"] == "uniform"
-    assert "uniform noise" in (tmp_path / "out" / "README.md").read_text()
     denoiser = networks.read_network(tmp_path / "out")
     assert denoiser.removes == "uniform"
     made = generate(

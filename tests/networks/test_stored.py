@@ -17,9 +17,9 @@ from unmask import UnmaskError, languages, networks
 from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
 from unmask.networks.training import stored
-from unmask.networks.training.directory import alone
 from unmask.networks.training.loop import resume, train
 from unmask.networks.training.recipe import Recipe
+from unmask.networks.training.stored import alone
 
 LANGUAGE = languages.random_ngram(2, 4, temperature=2.0, seed=1)
 RECIPE = Recipe(steps=4, batch=4, rate=0.01)
@@ -177,7 +177,7 @@ def test_accounts_that_are_wrong(place, account, words):
 
 @pytest.mark.rotates(3)
 def test_two_trainings_into_one_directory(place):
-    program = "import sys; from pathlib import Path; from unmask.networks.training.directory import alone\n"
+    program = "import sys; from pathlib import Path; from unmask.networks.training.stored import alone\n"
     program += f"with alone(Path({str(place)!r})): print('here', flush=True); sys.stdin.read()"
     other = subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True)
     assert other.stdout.readline() == "here\n"

@@ -17,7 +17,6 @@ from unmask.networks.model import checkpoints
 from unmask.networks.training import loop
 from unmask.networks.training.loop import resume, train
 from unmask.networks.training.recipe import Recipe
-from unmask.networks.training.twins import twins
 from unmask.networks.training.validation import HeldOut
 from unmask.text import Text, tokenizers
 
@@ -77,17 +76,6 @@ def pair(tmp_path, text):
     return tmp_path / "mdm", tmp_path / "ar"
 
 
-def test_twins_have_equal_parameters(pair, text):
-    found = twins(*pair)
-    mdm, ar = (sum(weight.numel() for weight in networks.load(place, "cpu").parameters()) for place in pair)
-    assert (found.parameters, found.places) == (ar, LENGTH * TINY["hidden"])
-    assert mdm == found.parameters + found.places
-    assert found.tokens == 20 * 8 * LENGTH
-    hidden, wide = TINY["hidden"], 48
-    matrices = 4 * hidden**2 + 3 * wide * hidden + text.vocabulary * hidden  # q k v out, gate up down, head
-    assert found.flop == 6 * (matrices + 3 * hidden) * found.tokens  # and three norms
-
-
 def test_twins_see_equal_data_in_the_same_order(tmp_path, text, monkeypatch):
     seen, nats = {"mdm": [], "ar": []}, loop.Training._nats
 
@@ -106,32 +94,6 @@ def test_twins_see_equal_data_in_the_same_order(tmp_path, text, monkeypatch):
     assert len({tuple(row) for row in mdm.tolist()}) > 100
     for row in mdm.tolist():  # each is a window of the line of training
         assert text.tokenizer.decode(row) in "".join(f"{one}\n\n" for one in text.corpus.training)
-
-
-@pytest.mark.rotates(4)
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"seed": 5}, "recipe.seed is 4 in one and 5 in the other"),
-        ({"steps": 19}, "step is 20 in one and 19"),
-        ({"hidden": 32}, "shape.hidden"),
-        ({"text": 1}, "text.digest"),
-    ],
-)
-def test_others_are_no_twins(tmp_path, pair, text, changes, words):
-    if "text" in changes:
-        (tmp_path / "words.txt").write_text(documents(1))
-        text = Text.of(tmp_path / "words.txt", "chars")
-    size = {name: changes[name] for name in ("hidden",) if name in changes}
-    recipe = replace(BRIEF, **{name: changes[name] for name in ("seed", "steps") if name in changes})
-    train(text, shape(text, "ar", **size), recipe, tmp_path / "other")
-    with pytest.raises(UnmaskError, match=re.escape(words)):
-        twins(pair[0], tmp_path / "other")
-
-
-def test_two_of_a_kind_are_no_twins(pair):
-    with pytest.raises(UnmaskError, match="expected an MDM and an AR model"):
-        twins(pair[1], pair[0])
 
 
 def test_any_part_of_a_training_is_the_same(text):
@@ -174,9 +136,6 @@ def test_what_is_kept_says_what_there_is_and_nothing_else(pair, text, path):
         assert "language" not in said
         assert said["text"] == text.facts()
         assert said["text"]["source"] == str(path)
-        card = (place / "README.md").read_text()
-        assert "| text | words.txt, chars |" in card
-        assert "entropy" not in card
         assert tokenizers.load(place).digest == text.tokenizer.digest
         assert everything(place)[1]["text"].digest == text.corpus.digest
 

@@ -8,7 +8,7 @@ import pytest
 
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.grid import standard
-from unmask.experiments.board.joining import Failure
+from unmask.experiments.board.run import Failure
 from unmask.report import board as drawing
 from unmask.report import frame
 from unmask.report.explorer import figure

@@ -31,7 +31,7 @@ from unmask.samplers import fill
 PAGE = of_recipe("figure-1")
 SET = ("steps=[2,8]", "rows=60", "training_steps=6", "length=8", "layers=1")
 SETTINGS = Selection("figure-1-quick", SET, ("paper-2gram",), "cpu")
-COMMAND = "paper figure-1 --quick --languages paper-2gram --device cpu --set layers=1 steps=[2,8] rows=20 length=8"
+COMMAND = "figure figure-1 --quick --languages paper-2gram --device cpu --set layers=1 steps=[2,8] rows=20 length=8"
 COMMAND += " training_steps=2 --out"
 
 
@@ -182,8 +182,8 @@ def test_the_page_shows_both_models_and_their_networks(made):
     found = {(p["model"], p["steps"]): p["value"] for p in results.of("ser") if p["kind"] == "mdm"}
     assert first.number == f"SER {100 * found['trained', 8]:.3g}% trained, {100 * found['ideal', 8]:.3g}% exact"
     for place in directories(results).values():
-        link = re.search(rf'href="([^"]*{place.name})/README.md"', text)[1]
-        assert (out / link / "README.md").exists()
+        link = re.search(rf'href="([^"]*{place.name})/losses.csv"', text)[1]
+        assert (out / link / "losses.csv").exists()
 
 
 def test_the_command(tmp_path, capsys):

@@ -134,12 +134,12 @@ def test_the_page_judges_perplexity_relative_to_the_text(made, path):
     state = explorer.state | {"metric": "generative_perplexity_absolute", "target": None}
     assert goal(results, state) == pytest.approx(1.05 * best)
     assert all(words.split()[0] in text for _, words in results.examples)
-    assert all(f'{place.name}/README.md">' in text for place in places(results).values())
+    assert all(f'{place.name}/losses.csv">' in text for place in places(results).values())
 
 
 def test_the_command(path, tmp_path, capsys):
     out = tmp_path / "out"
-    command = ["paper", "figure-2", "--quick", "--device", "cpu", "--out", str(out)]
+    command = ["figure", "figure-2", "--quick", "--device", "cpu", "--out", str(out)]
     command += ["--set", f"text={path}", *SIZE, "training_steps=2"]
     with in_this_process() as asked:
         assert main([*command, "--json"]) == 0

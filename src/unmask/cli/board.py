@@ -1,4 +1,4 @@
-"""unmask board run|compare|ranks|frontier."""
+"""unmask board run|compare|frontier."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from unmask.cli.options import Answer, Count, Counts, Directory, Engine, Languag
 if TYPE_CHECKING:
     from unmask.experiments.board import Board, Settings
 
-BoardFile = Annotated[Path, "BOARD"]
-BoardFiles = Annotated[tuple[Path, ...], "BOARD"]
 Sampler = Annotated[str, "SAMPLER"]
 Samplers = Annotated[tuple[str, ...], "SAMPLER"]
 
@@ -105,7 +103,6 @@ def run(
     """
     from dataclasses import asdict
 
-    from unmask.experiments.board.standings import summary
     from unmask.report.board import PAGE
     from unmask.report.publishing import publish
     from unmask.report.results import STORE
@@ -121,7 +118,8 @@ def run(
         print("\n".join(files))
 
     about: dict[str, Any] = {"seconds": board.seconds, "files": files}
-    about |= {"failures": [asdict(failure) for failure in board.failures], "standings": summary(board.records)}
+    about |= {"failures": [asdict(failure) for failure in board.failures]}
+    about |= {"standings": [record for record in board.records if record["budget"] is None]}
     return Answer(about, text)
 
 
@@ -175,55 +173,6 @@ def compare(
     return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)
 
 
-def ranks(
-    first: BoardFile,
-    others: BoardFiles,
-    /,
-    *,
-    out: Directory = None,
-) -> Answer:
-    """Compare the ranking of samplers on one board with that on others.
-
-    Examples:
-        unmask board ranks ideal/board.json learned/board.json --out ranks
-
-    For example, compare the board of a language with that of a network trained on
-    it, at the network's length and with the seed of its language. Ranks are by
-    accuracy under parallelism (AUP), on each language and length of both boards.
-    Kendall's tau is 1 for equal rankings, 0 for unrelated ones; p is from a
-    permutation test. A pair of samplers is reversed if their intervals are apart on
-    both boards, in opposite order.
-
-    Args:
-        first: File board.json.
-        others: Files board.json to compare with it, for example of trained networks.
-        out: Directory of ranks.svg, .png, .json and .csv; created if missing.
-    """
-    from unmask.cli.output import say, show_grid
-    from unmask.experiments.board.ranks import ranks
-    from unmask.report import exact
-    from unmask.report.publishing import check_directory
-
-    if out is not None:
-        check_directory(out, exact.RANKS)
-    rankings = [ranking for other in others for ranking in ranks(first, other)]
-    files = [str(path) for path in exact.ranks(out, rankings, [first, *others])] if out is not None else []
-
-    def text() -> None:
-        for ranking in rankings:
-            rows = [
-                [r.sampler, f"{r.first[0]:.3f}", f"{r.second[0]:.3f}", f"{r.first_rank:g}", f"{r.second_rank:g}"]
-                for r in ranking.standings
-            ]
-            title = f"{ranking.language}, {ranking.length} tokens: ranks on the first board and on another"
-            show_grid(title, ["sampler", "AUP", "other AUP", "rank", "other rank"], rows)
-        for ranking in rankings:
-            say(ranking.sentence())
-        print("\n".join(files), end="\n" if files else "")
-
-    return Answer({"rankings": [ranking.to_dict() for ranking in rankings], "files": files}, text)
-
-
 def _print(board: Board) -> None:
     from unmask.cli.output import say, show_tables
     from unmask.experiments.board.table import HOW_TO_READ, tables
@@ -235,4 +184,4 @@ def _print(board: Board) -> None:
     print(f"\n{settings.seeds} seeds with {settings.rows} sequences per budget; {board.seconds:.0f} s of compute.")
 
 
-command = {"run": run, "compare": compare, "ranks": ranks, "frontier": frontier}
+command = {"run": run, "compare": compare, "frontier": frontier}

@@ -1,9 +1,8 @@
-"""unmask eval run|check|show|compare|export|lm-eval."""
+"""unmask eval run|check|show|compare|lm-eval."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,8 +13,6 @@ from unmask.core.run import Loading
 
 if TYPE_CHECKING:
     from unmask.experiments.evaluation import Evaluation, Group
-    from unmask.experiments.evaluation.published import Published
-    from unmask.sandbox import Sandbox
 
 Models = Annotated[str | None, "MODEL"]
 Names = Annotated[tuple[str, ...], "NAME"]
@@ -86,7 +83,6 @@ def run(
     *,
     task: Annotated[str | None, "TASK"] = None,
     model: Models = None,
-    recipe: Word = None,
     causal_model: Models = None,
     data: File = None,
     limit: Count = None,
@@ -95,8 +91,6 @@ def run(
     store: Path = STORE,
     batch: int = 8,
     until_decided: Number = None,
-    allow_code_execution: Switch = False,
-    unconfined: Switch = False,
     loading: Loading = Loading(),
     server: Server = Server(),
     causal_card: Word = None,
@@ -109,13 +103,11 @@ def run(
     """Evaluate a model on a task: accuracy, cost and time.
 
     Examples:
-        unmask eval --model smollm2-135m-instruct --task sudoku --limit 20
+        unmask eval --model HuggingFaceTB/SmolLM2-135M-Instruct --task sudoku --limit 20
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
-        unmask eval --model llada-8b-base --task humaneval --steps 128 512 \\
-            --allow-code-execution
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
-        unmask eval run --recipe llada-gsm8k-semi-ar --until-decided 0.02
+        unmask eval run --model llada-8b-base --task gsm8k --until-decided 0.02
         unmask eval --endpoint http://127.0.0.1:30000 --task gsm8k \\
             --send temperature=0 stream=true --concurrency 1 8
 
@@ -129,13 +121,11 @@ def run(
     refuses over 2% of the requests, the command stops with exit code 3
     (docs/endpoints.md).
 
-    Generated programs run in a sandbox, and only with --allow-code-execution
-    (docs/security.md).
+    Tasks that run programs are those of `unmask eval lm-eval`.
 
     Args:
         task: Task: a name of `unmask list tasks`, with options: "gsm8k(shots=5, draw=lm-eval)".
         model: Open model: a name of `unmask list models`, a repository, or a directory with its files.
-        recipe: Name of a published evaluation. It gives model, task and options; your own options replace them.
         causal_model: AR model to measure in the same run; speculative samplers use it too.
         data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
         limit: Number of items, from the first. (default: all)
@@ -151,37 +141,27 @@ def run(
     """
     from unmask.core.errors import UnmaskError
     from unmask.experiments.evaluation import Settings, evaluate
-    from unmask.experiments.evaluation.published import named
-    from unmask.tasks import TASKS
 
-    if unconfined and not allow_code_execution:
-        raise UnmaskError("--unconfined needs --allow-code-execution. Add it, or leave --unconfined out")
     options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
-    if recipe is not None:
-        model, task, options = _as_published(named(recipe), model, task, options)
     if server.endpoint is not None:
         if task is None:
             raise UnmaskError("unmask eval needs --task. See `unmask list tasks`")
         own = Writing(length=by.length, system=by.system, until=by.until)
-        if by != own or recipe or causal_model or until_decided or dry_run or loading != Loading():
+        if by != own or causal_model or until_decided or dry_run or loading != Loading():
             expected = "expected --length, --system and --no-until; other fields of a request are --send NAME=JSON"
             raise UnmaskError(f"the options of a model on disk do not apply to --endpoint; {expected}")
         remote = {"task": task, "model": model, "data": None if data is None else str(data), "limit": limit}
         remote |= {"each": each, "length": by.length[0] if by.length else None, "system": by.system}
-        return _remote(server, remote | {"until": by.until}, store, allow_code_execution, unconfined)
+        return _remote(server, remote | {"until": by.until}, store)
     if task is None or model is None:
         missing = "--task" if task is None else "--model"
         raise UnmaskError(f"unmask eval needs {missing}. See `unmask list tasks` and `unmask list models`")
-    kind = TASKS.make(task).kind
-    if kind == "programs" and not (allow_code_execution or dry_run):
-        raise UnmaskError(f"{task} runs generated programs. Add --allow-code-execution (in a sandbox)")
     settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
     if dry_run:
         return _plan(settings, store)
-    with _sandbox(allow_code_execution and kind == "programs", unconfined) as sandbox:
-        how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
-        return _answer(evaluate(settings, out=store, sandbox=sandbox, **how))
+    how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
+    return _answer(evaluate(settings, out=store, **how))
 
 
 def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switch = False) -> Answer:
@@ -214,14 +194,12 @@ def check(
     /,
     *,
     reading: Annotated[str | None, "TASK"] = None,
-    allow_code_execution: Switch = False,
-    unconfined: Switch = False,
 ) -> Answer:
     """Check the existing answers of an evaluation again.
 
     Examples:
         unmask eval check eval --reading "gsm8k(answer_by=strict)"
-        unmask eval check sweeps/code --allow-code-execution
+        unmask eval check sweeps/gsm8k
 
     Use it after `unmask sweep run`, or to read the answers in another way. No
     answer is generated; only STORE/records.jsonl changes.
@@ -232,8 +210,7 @@ def check(
     """
     from unmask.experiments.evaluation import check as checked
 
-    with _sandbox(allow_code_execution, unconfined) as sandbox:
-        return _answer(checked(store, sandbox=sandbox, reading=reading))
+    return _answer(checked(store, reading=reading))
 
 
 def compare(first: Records, second: Records, /, *, first_is: Filters = (), second_is: Filters = ()) -> Answer:
@@ -271,45 +248,13 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     return Answer(about, lambda: say(result.sentence(*names), counted))
 
 
-def export(records: Records, /, *, format: Literal["lm-eval", "evalplus"], out: Path) -> Answer:
-    """Export records in the format of lm-eval or EvalPlus.
-
-    Examples:
-        unmask eval export eval --format lm-eval --out samples
-        unmask eval export eval --format evalplus --out programs
-
-    The output has one file for each setting.
-
-    Args:
-        format: Format: lm-eval, its samples_TASK.jsonl; evalplus, one {"task_id", "solution"} per line.
-        out: Directory of the files; created if missing.
-    """
-    from unmask.cli.output import say
-    from unmask.experiments.evaluation import groups, read
-    from unmask.experiments.evaluation.exports import write
-
-    files = [str(path) for path in write(groups(read(records)), format, out)]
-    return Answer({"files": files}, lambda: say(*files))
-
-
-def _as_published(
-    recipe: Published, model: str | None, task: str | None, options: dict[str, Any]
-) -> tuple[str, str, dict[str, Any]]:
-    """Return model, task and options: the given ones, else those of the recipe."""
-    from unmask.experiments.evaluation.settings import SWEPT
-
-    own = {name: (value,) if name in SWEPT else value for name, value in recipe.options.items()}
-    return model or recipe.model, task or recipe.task, options | {name: options[name] or own[name] for name in own}
-
-
-def _remote(server: Server, options: dict[str, Any], store: Path, allowed: bool, unconfined: bool) -> Answer:
+def _remote(server: Server, options: dict[str, Any], store: Path) -> Answer:
     """Evaluate the model of a server."""
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
     from unmask.core.reading import from_json
     from unmask.endpoint import Limits
     from unmask.experiments.evaluation.remote import Remote, evaluate_endpoint
-    from unmask.tasks import TASKS
 
     send: dict[str, Any] = {}
     for word in server.send:
@@ -321,11 +266,7 @@ def _remote(server: Server, options: dict[str, Any], store: Path, allowed: bool,
     options |= {"send": send | dict.fromkeys(server.drop), "seed": seed, "prices": server.prices}
     options |= {"limits": Limits(total=server.timeout)}
     options |= {"dialect": server.dialect, "concurrency": server.concurrency or (1,), "max_usd": server.max_usd}
-    programs = TASKS.make(options["task"]).kind == "programs"
-    if programs and not allowed:
-        raise UnmaskError(f"{options['task']} runs generated programs. Add --allow-code-execution (in a sandbox)")
-    with _sandbox(allowed and programs, unconfined) as sandbox:
-        evaluation, runs = evaluate_endpoint(Remote(server.endpoint or "", **options), store, sandbox)
+    evaluation, runs = evaluate_endpoint(Remote(server.endpoint or "", **options), store)
     if runs[-1].stopped:
         progress.note(f"unmask eval: stopped; {runs[-1].stopped}")
     answer = _answer(evaluation)
@@ -349,7 +290,7 @@ def _plan(settings: Any, out: Path) -> Answer:
         card, shaped = look(spec["model"], spec["card"], spec["cache"])
         length = spec["length"] or TASKS.make(spec["task"]).length
         size = min(2 * length, card.context)
-        how = (spec["device"], spec["dtype"], spec["quantize"])
+        how = (spec["device"], spec["dtype"])
         need = needs(card, shaped, *how, spec["batch"], size, spec["steps"] or length)
         named = {name: spec[name] for name in ("sampler", "steps", "eos", "first_row", "rows")}
         memory, fits = need["memory"]["all"], need["fits"]
@@ -389,11 +330,11 @@ def _print(evaluation: Evaluation) -> None:
 
 
 def _show_wrong(label: str, group: Group) -> None:
-    from unmask.cli.chat import printable
+    from unmask.core.errors import plain
 
     print(f"{label}: {', '.join(f'{why}: {count}' for why, count in group.reasons.items())}")
     for sample in [sample for sample in group.samples if sample.why][:SHOWN]:
-        text = " ".join(printable(sample.text).split())
+        text = plain(" ".join(sample.text.split()))
         print(f"  {sample.item}: {sample.why}; answer {sample.answer!r:.80}; ..{text[-160:]}")
     print()
 
@@ -417,17 +358,4 @@ def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     return matching[0]
 
 
-@contextmanager
-def _sandbox(allowed: bool, unconfined: bool) -> Iterator[Sandbox | None]:
-    if not allowed:
-        yield None
-        return
-    from unmask.core import progress
-    from unmask.sandbox import Sandbox
-
-    with Sandbox.strongest("unconfined" if unconfined else "confined") as sandbox:
-        progress.note(f"programs run in a sandbox of level {sandbox.level}: {sandbox.name}")
-        yield sandbox
-
-
-command = {"run": run, "check": check, "show": show, "compare": compare, "export": export, "lm-eval": lm_eval}
+command = {"run": run, "check": check, "show": show, "compare": compare, "lm-eval": lm_eval}

@@ -52,7 +52,7 @@ def command(
         unmask generate --model bible --rows 5 --prompt "And God" --out g.txt
         unmask generate --model llada-8b-instruct --chat --length 128 --steps 128 \\
             --prompt "Why is the sky blue?" --sampler llada --out h.jsonl
-        unmask generate --model modernbert-base-chat --prompts asked.jsonl \\
+        unmask generate --model llada-8b-instruct --prompts asked.jsonl \\
             --chat --until "?" --out i.jsonl
         unmask generate --model mdlm-owt --template "The ___ sat on___{3}." \\
             --length 2 --out j.txt

@@ -15,7 +15,7 @@ def command(
     texts: Texts,
     /,
     *,
-    by: Annotated[str, "MODEL"] = "smollm2-135m-instruct",
+    by: Annotated[str, "MODEL"] = "HuggingFaceTB/SmolLM2-135M-Instruct",
     card: Annotated[str | None, "CARD"] = None,
     draws: int = 64,
     device: str = "auto",
@@ -47,7 +47,7 @@ def command(
 
     Args:
         texts: File of texts: .txt with a form feed line between texts, or .jsonl with a text or {"text": ..} per line.
-        by: Model that judges: a name of `unmask list models`, or the directory of a checkpoint.
+        by: Model that judges: a name of `unmask list models`, a repository, or the directory of a checkpoint.
         card: Model card, if the directory does not identify its model.
         draws: Random masks per text, or random choices per text of a bracket (masked models only).
         device: Device: auto, cpu or cuda.

@@ -8,7 +8,7 @@ def command(*words: str) -> None:
 
     Examples:
         unmask eval lm-eval --model unmask --tasks gsm8k --limit 20 \\
-            --model_args model=smollm2-135m-instruct,record=answers.jsonl
+            --model_args model=HuggingFaceTB/SmolLM2-135M-Instruct,record=answers.jsonl
         unmask eval lm-eval --model unmask --tasks gsm8k --apply_chat_template \\
             --model_args "model=llada-8b-instruct,sampler=llada(block_length=8)"
         unmask eval lm-eval --model unmask --tasks piqa \\
@@ -17,9 +17,9 @@ def command(*words: str) -> None:
 
     All options are lm-eval's own (pip install 'unmask[lm-eval]'). This command adds
     the model `unmask`, also to releases without entry points. Its arguments, which
-    docs/serve.md explains:
+    docs/evaluate.md explains:
 
-        model, card, device, dtype, quantize, cache   as in unmask generate
+        model, card, device, dtype, cache   as in unmask generate
         sampler, schedule, steps, block_length, temperature, top_p, top_k,
         guidance, seed                                as in unmask generate
         max_gen_toks   tokens of an answer, if the task sets none (default: 256)

@@ -1,9 +1,9 @@
-"""unmask parallel run|read|compare|aup|export."""
+"""unmask parallel run|read|compare."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Count, Measuring, Number, Switch, Word
 from unmask.core.run import Loading
@@ -52,8 +52,7 @@ def run(
     larger --items adds items. OUT/sweep/records.jsonl has all answers.
 
     Args:
-        model: Open model: a name of `unmask list models`, or a directory; ideal, the exact denoiser; or the directory
-            of a network that `unmask train` trained on a list-operation.
+        model: Open model: a name of `unmask list models`, or a directory; ideal, the exact denoiser.
         tasks: Names of `unmask list tasks`, with options, whose right answers are listed. (default: twelve tasks;
             with --quick, five)
         samplers: Samplers; a list of values of an option measures each. (default: the eleven of ParallelBench)
@@ -97,15 +96,16 @@ def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks:
     """Score results of parallel decoding: PBx, tokens per step, and their intervals.
 
     Examples:
-        unmask parallel read ParallelBench/results
+        unmask parallel read results.csv
         unmask parallel read eval --thresholds 90 80 --tasks
         unmask parallel read site/data --json
 
-    PATH is a result tree of ParallelBench, the directory `data` of its site, a
-    directory of lm-eval with logged samples, or records of `unmask eval`. Intervals
-    are over resampled items, the same for all samplers. Messages name scores that
-    chance or the list of settings decides, and samplers that differ with one model
-    call for the whole canvas, where no order exists.
+    PATH is a file of items (.csv or .jsonl), a directory of them, records of
+    `unmask eval`, or the directory `data` of ParallelBench's site. A line of items
+    has item, right (0 to 1) and calls (model calls), and may have canvas, written,
+    task, setting, sampler and model. Intervals are over resampled items, the same
+    for all samplers. Messages name scores that chance or the list of settings
+    decides.
 
     Args:
         paths: Files or directories with results.
@@ -119,8 +119,7 @@ def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks:
 
     for threshold in thresholds:
         arguments.number("--thresholds", threshold, 0.0, 100.0, above=True)
-    results = published(paths)
-    every = suites(results, thresholds)
+    every = suites(published(paths), thresholds)
 
     def text() -> None:
         for suite in every:
@@ -130,16 +129,15 @@ def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks:
             if tasks:
                 show_grid(*suite.by_task())
             say(*suite.messages, "")
-        say(*results.notes)
 
-    return Answer({"suites": [suite.to_dict() for suite in every], "notes": results.notes}, text)
+    return Answer({"suites": [suite.to_dict() for suite in every]}, text)
 
 
 def compare(paths: Paths, /, *, first: str, second: str, model: Word = None, speed: Number = None) -> Answer:
     """Test which of two samplers is better on the same items, over all their settings.
 
     Examples:
-        unmask parallel compare results --first wino_dllm --second klass
+        unmask parallel compare results.csv --first wino --second klass
         unmask parallel compare eval --first threshold --second confidence --speed 4
 
     The rule is that of `unmask board compare`, with items in place of sequences:
@@ -174,62 +172,6 @@ def compare(paths: Paths, /, *, first: str, second: str, model: Word = None, spe
     return Answer(result, lambda: say(*lines))
 
 
-def aup() -> Answer:
-    """Print the AUP of the methods that d3LLM compares, with intervals.
-
-    Examples:
-        unmask parallel aup
-        unmask parallel aup --json
-
-    AUP is the area under accuracy by tokens per model call, as d3LLM defines it
-    (arXiv 2601.07568). y_max is the best accuracy of the methods of a task.
-    Intervals come from the number of items. A point more than 5 percentage points
-    below the first one is dropped; the last column has the fraction of draws that
-    drop others.
-    """
-    from unmask.cli.output import show_grid
-    from unmask.experiments.parallel.published.d3llm import rows
-
-    every = rows()
-    head = ["family, task, method", "AUP", "interval", "y_max", "of", "other points dropped"]
-
-    def text() -> None:
-        cells = []
-        for row in every:
-            ends = row.aup.interval
-            interval = "" if ends is None else f"[{ends.low:.1f}, {ends.high:.1f}]"
-            drops = "" if row.aup.drops is None else f"{row.aup.drops:.0%}"
-            name = f"{row.family}, {row.task}, {row.method}"
-            cells.append([name, f"{row.aup.value:.1f}", interval, f"{row.aup.best:g}", row.best, drops])
-        show_grid("aup-d3llm of published points", head, cells)
-
-    named = [row._asdict() | {"aup": row.aup.to_dict()} for row in every]
-    return Answer({"methods": named}, text)
-
-
-def export(paths: Paths, /, *, out: Path, format: Literal["parallelbench"] = "parallelbench") -> Answer:
-    """Write results in the layout of ParallelBench's result tree.
-
-    Examples:
-        unmask parallel export eval --out results
-
-    The output has a directory MODEL/SAMPLER/SETTING/DATE for each setting, with a
-    file of lines for each task, and results_parallelbench.json.
-
-    Args:
-        paths: Files or directories with results.
-        out: Directory of the tree; created if missing.
-        format: Layout of the files.
-    """
-    from unmask.cli.output import say
-    from unmask.experiments.parallel import settings
-    from unmask.experiments.parallel.published import read as published
-    from unmask.experiments.parallel.published.writing import write
-
-    runs = [str(run) for run in write(settings(published(paths).outcomes), out)]
-    return Answer({"format": format, "runs": runs}, lambda: say(*runs))
-
-
 def _of_sampler(every: list[Setting], name: str, model: str | None) -> list[Setting]:
     """Return the settings of a sampler, of the only model or the chosen one."""
     from unmask.core.errors import UnmaskError, listed, unknown
@@ -245,4 +187,4 @@ def _of_sampler(every: list[Setting], name: str, model: str | None) -> list[Sett
     return own
 
 
-command = {"run": run, "read": read, "compare": compare, "aup": aup, "export": export}
+command = {"run": run, "read": read, "compare": compare}

@@ -132,7 +132,7 @@ class OpenPrompts(NamedTuple):
         many, longest, new = self._size(card, shape, rows, length, each)
         steps = new if sampling.steps is None else min(sampling.steps, new)
         calls = steps * (2 if sampling.guidance else 1)
-        return needs(card, shape, loading.device, loading.dtype, loading.quantize, many, longest, calls)
+        return needs(card, shape, loading.device, loading.dtype, many, longest, calls)
 
     def _size(
         self, card: Card, model: OpenModel | None, rows: int | None, length: int | None, each: int

@@ -87,7 +87,6 @@ def command(
     precision: str = "auto",
     accumulate: Count = None,
     threads: Count = None,
-    tensorboard: Switch = False,
 ) -> Answer | None:
     """Train a network on a language or a text, and measure its learning error.
 
@@ -105,8 +104,8 @@ def command(
             --preset small --out shared
 
     `unmask.networks.load` loads the directory OUT, as do the AutoModel classes of
-    transformers. README.md is the model card, training.json the settings and
-    results. --resume continues from state.safetensors after any interruption; on
+    transformers. training.json has the settings and results, losses.csv the losses
+    of each validation. --resume continues from state.safetensors after any interruption; on
     the CPU with the same number of threads, the result is the same to the bit.
 
     The loss is in nats per token, next to the exact entropy of the language.
@@ -119,7 +118,7 @@ def command(
     ends. The 5% held-out documents depend on their contents only. The loss is also
     in bits per character, to compare tokenizers. An MDM and an AR model of the same
     size, recipe and seed train on the same windows in the same order. Tokenizers:
-    chars, bpe:N, gpt2, smollm2 (or gpt2:DIR, smollm2:FILE.gguf).
+    chars, bpe:N, or the tokenizer.json of a checkpoint.
 
     Presets:
         quick
@@ -146,7 +145,7 @@ def command(
     Args:
         out: Directory of the network; created if missing.
         text: Text to train on instead of a language: a file, a directory, or kjv.
-        tokenizer: Tokenizer of a text: chars, bpe:4096, gpt2 or smollm2. (default: chars)
+        tokenizer: Tokenizer of a text: chars, bpe:4096, or a file tokenizer.json. (default: chars)
         model: Kind of network: mdm, masked diffusion, or ar, autoregressive. (default: mdm)
         preset: Size and recipe: quick, thorough, sums, questions, small, text or paper. (default: quick; for a text,
             text)
@@ -158,7 +157,6 @@ def command(
         precision: Precision: float32, bfloat16 or auto; auto is bfloat16 on CUDA.
         accumulate: Split each batch into N parts, to save memory.
         threads: CPU threads of torch. (default: all cores; one for a narrow network, which is faster)
-        tensorboard: Write losses for TensorBoard to OUT/tensorboard.
     """
     from unmask.core import progress
     from unmask.core.errors import UnmaskError
@@ -166,14 +164,11 @@ def command(
     from unmask.networks.model import shape as shapes
     from unmask.networks.training.conditions import Conditions
     from unmask.networks.training.distributed import is_first
-    from unmask.networks.training.journal import check_tensorboard
     from unmask.networks.training.loop import resume as continued
     from unmask.networks.training.loop import train
     from unmask.networks.training.recipe import recipe
 
-    if tensorboard:
-        check_tensorboard()
-    conditions = Conditions(device, precision, accumulate, threads, tensorboard, progress.note)
+    conditions = Conditions(device, precision, accumulate, threads, progress.note)
     if resume:
         given: dict[str, Any] = {"language": language, "text": text, "tokenizer": tokenizer, "model": model}
         given |= {"preset": preset, "noise": None if noise == "mask" else noise}
@@ -197,7 +192,7 @@ def command(
 
 
 def _learned(language: str | None, text: str | None, tokenizer: str | None) -> tuple[Language | Text, str]:
-    """Return the language or the text to learn, and its name in the model card."""
+    """Return the language or the text to learn, and its name in training.json."""
     from unmask import languages
     from unmask.core.errors import UnmaskError
     from unmask.text import Text

@@ -34,14 +34,12 @@ class Loading:
         card: Model card, if the directory does not identify its model: a name, or your own JSON file.
         device: Device: auto, cpu or cuda.
         dtype: Data type of an open model's weights: float32, bfloat16 or float16. (default: as published)
-        quantize: Quantize an open model's layers to int8 or int4, by torchao.
         cache: KV cache of an open model: prefix or dual, "prefix(block=32)". Faster, but changes the distribution.
     """
 
     card: str | None = None
     device: str = "auto"
     dtype: str | None = None
-    quantize: str | None = None
     cache: str | None = None
 
 

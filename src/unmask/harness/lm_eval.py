@@ -50,7 +50,7 @@ GREEDY = ("read", "decode")
 
 
 class UnmaskLM(LM):  # type: ignore[misc]
-    """model: an OpenModel, or the name or directory of one; card, device, dtype, quantize, cache: as in `load_model`.
+    """model: an OpenModel, or the name or directory of one; card, device, dtype, cache: as in `load_model`.
 
     sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: settings of generation
     (`answering.usual`); they take precedence over those of a task.
@@ -68,7 +68,6 @@ class UnmaskLM(LM):  # type: ignore[misc]
         card: str | None = None,
         device: str | None = None,
         dtype: str | None = None,
-        quantize: str | None = None,
         cache: str | None = None,
         batch_size: int | str = 1,
         max_batch_size: int | None = None,
@@ -91,9 +90,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         )
         self.draws, self.seed, self.options = arguments.whole("draws", draws, 2), seed, options
         if isinstance(model, str):
-            model = load_model(
-                model, card=card, device=device or "auto", dtype=dtype, quantize=quantize, cache=cache, batch=self.batch
-            )
+            model = load_model(model, card=card, device=device or "auto", dtype=dtype, cache=cache, batch=self.batch)
         self.model, self.tokenizer = model, speaker(model)
         usual(model, self.new, **options)  # raises errors of the options before the first request
         if self.kind in sampler_likelihood.KINDS:
@@ -154,7 +151,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 until, length, options = json.loads(settings)
                 for part in _parts(indices, self.batch, lambda index: len(queries[index].prompt or "")):
                     began = time.perf_counter()
-                    batch, _ = answers(
+                    batch = answers(
                         self.model,
                         [queries[index] for index in part],
                         length,

@@ -1,8 +1,8 @@
-"""Answers of an open model: the same prompts, ends and steps for commands, the harness and the server."""
+"""Answers of an open model: the same prompts, ends and steps for commands and the harness."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -10,10 +10,8 @@ import torch
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.generation.making import generate
-from unmask.generation.result import Generation
 from unmask.hub.prompted import Query, ending, ends, rows_of, speaker
 from unmask.samplers import SAMPLERS
-from unmask.samplers.stopping import StopRule
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
@@ -79,25 +77,19 @@ def answers(
     length: int,
     *,
     until: Sequence[str] = (),
-    chat: bool = False,
-    system: str | None = None,
-    own: bool = True,
-    watch: Callable[[StopRule | None], StopRule] | None = None,
     **options: Any,
-) -> tuple[list[Answer], Generation]:
+) -> list[Answer]:
     """Generate an answer of up to `length` tokens to each query, in one batch.
 
-    until: strings that end an answer. own: whether the model's own end, or that of a turn, ends it, too. chat: prompts
-    are messages of a user. watch: replaces the stop rule by another one, which sees the sequences after each step.
-    options: of `generate`; a sequence depends only on the seed and its number, counted from first_row.
+    until: strings that end an answer, besides the model's own end, or that of a turn. options: of `generate`; a
+    sequence depends only on the seed and its number, counted from first_row.
     """
-    rows = rows_of(model, queries, length, chat, system)
-    talks = chat or any(query.messages is not None for query in queries)
-    rule = ending(model, until, talks, own)
+    rows = rows_of(model, queries, length)
+    talks = any(query.messages is not None for query in queries)
     alike = len({len(row) for row in rows}) == 1
-    stop = rule if watch is None else watch(rule)
+    stop = ending(model, until, talks)
     result = generate(model, given=torch.stack(rows) if alike else rows, stop=stop, **options)
-    replies, strings = [], [*until, *(ends(model, talks)[1] if own else ())]
+    replies, strings = [], [*until, *ends(model, talks)[1]]
     for row, (text, given) in enumerate(zip(result.texts(speaker(model)), rows, strict=True)):
         end = int(result.lengths[row])
         tokens = result.tokens[row, :end][result.order[row, :end] > 0].tolist()
@@ -105,7 +97,7 @@ def answers(
         stopped = result.reasons[row] != "filled" or answer != text
         known, needed = int((given != model.vocabulary).sum()), int(result.model_calls[row])
         replies.append(Answer(answer, tokens, known, "stopped" if stopped else "length", needed))
-    return replies, result
+    return replies
 
 
 def before_any(text: str, strings: Sequence[str]) -> str:

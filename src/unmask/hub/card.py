@@ -54,12 +54,9 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     family: str  # a name in FAMILIES
     tokens: Tokens
     revision: str | None = None  # a commit; None: the newest
-    package: str | None = None  # a Python package with the model in a GGUF file
     prediction: Prediction = "same"  # shifted: position i predicts the token at i + 1
     block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: full attention; otherwise block-causal attention
-    past: Literal["blocks", "causal"] = "blocks"  # causal: causal attention within completed blocks
     banned: tuple[Id, ...] = ()  # tokens that are never written, besides the mask
-    plain: bool = False  # whether special tokens other than ends, and unused ids, are never written
     template: str | None = None  # a name in chat.TEMPLATES; None for base models
     context: int = 4096
     billions: float | None = None  # of parameters, with all experts, as published
@@ -78,7 +75,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             return "causal"
         if self.block is None:
             return "bidirectional"
-        return f"blocks of {self.block}" + (", causal before" if self.past == "causal" else ", block-causal")
+        return f"blocks of {self.block}, block-causal"
 
 
 class Source(NamedTuple):
@@ -159,15 +156,10 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     if not named and (config.get("architectures") or [None])[0] in READERS:
         return None
     behave = {
-        msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.plain, card.template]): card
+        msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.template]): card
         for card in named or fitting
     }
     if len(behave) > 1:
         candidates = ", ".join(card.name for card in behave.values())
         raise UnmaskError(f"{directory} fits several cards: {candidates}. Choose one: --card NAME")
     return (named or fitting)[0]
-
-
-def add(*cards: Card) -> None:
-    for card in cards:
-        CARDS[card.name] = card

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unmask.core.errors import UnmaskError
-from unmask.hub import tokens, weights
+from unmask.hub import weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
 from unmask.hub.fetch import locate
-from unmask.hub.gguf import Packed
-from unmask.hub.loading import card_of, load_model, shape_of, tokenizer_of
+from unmask.hub.loading import card_of, load_model, shape_of, token_problems, tokenizer_of
 from unmask.hub.probe import probe
 from unmask.text.published import Published
 
@@ -62,14 +61,14 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
             tokenizer = tokenizer_of(directory, named, 2**31 if body is None else body.vocabulary)
     if config is not None and named is not None:
         with part("tokens") as problems:
-            problems += tokens.problems(named, config, tokenizer)
+            problems += token_problems(named, config, tokenizer)
     if not any(checked.values()):
         with part("behaviour"):
             probe(load_model(directory, card=card, device=device, checked=False))
     return Checked(named, checked)
 
 
-def _misfits(card: Card, body: Body | None, files: weights.Files | Packed) -> Iterator[str]:
+def _misfits(card: Card, body: Body | None, files: weights.Files) -> Iterator[str]:
     family = FAMILIES[card.family]
     if body is None or family.sources is None:
         return

@@ -7,8 +7,6 @@
     block-causal     a column attends to its own block and earlier ones. The cache of completed blocks is exact, so the
                      distribution is the same. The last completed block is computed once more with the next one, when
                      all its tokens are known
-      causal past    columns of completed blocks, before the first block with a hidden position, attend only to earlier
-                     columns; the current block attends to all of itself (Nemotron)
 
 B rows, L positions; R rows, W columns and A answers of one forward.
 """
@@ -89,7 +87,6 @@ class Computer:
         self.model, self.body, self.block, self.ends, self.length = model, model.body, block, ends, length
         body = self.body
         self.states = torch.zeros((rows, length + 1, body.hidden), device=body.device, dtype=body.dtype)
-        self.past = torch.zeros(rows, dtype=torch.int64)  # number of columns that attend only to earlier ones
         self.memory: Tensor | None = None
         if keep:
             if body.sizes is None:
@@ -150,9 +147,7 @@ class Computer:
         inside = key < self.ends[rows].view(-1, 1, 1, 1)
         if self.block is None:
             return None if bool(inside.all()) else inside.to(self.body.device)
-        before = torch.where(
-            columns < self.past[rows].unsqueeze(1), columns + 1, self.block * (columns // self.block + 1)
-        )
+        before = self.block * (columns // self.block + 1)
         seen = (key < before.unsqueeze(-1)).unsqueeze(1)
         return (seen & (inside | (columns == self.length)[:, None, :, None])).to(self.body.device)
 
@@ -205,8 +200,6 @@ class OpenEngine(Engine):
             last = torch.minimum((furthest // self.block + 1) * self.block, ends)
             last = torch.maximum(last, torch.minimum((leftmost // self.block + 1) * self.block, ends))
             self.settled[rows] = torch.minimum(leftmost // self.block * self.block, last)
-            if self.model.card.past == "causal":
-                self.computer.past[rows] = leftmost // self.block * self.block
         elif self.cache is not None:
             begin = self.begins[rows]
             begin = begin + (leftmost - begin) // self.cache.block * self.cache.block

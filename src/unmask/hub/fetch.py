@@ -11,8 +11,6 @@ from unmask.core.errors import UnmaskError
 from unmask.core.extras import needed
 from unmask.hub import card as cards
 from unmask.hub.card import Card
-from unmask.hub.weights import is_packed
-from unmask.text.packages import file_of
 
 REPOSITORY = re.compile(r"(?!.*(--|\.\.|\.git$))\b[\w.-]+\b/\b[\w.-]{1,96}\b")  # names of repositories in the hub
 PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.model", "merges.txt")
@@ -25,25 +23,21 @@ def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | No
     """
     arguments.path("model", source)
     named = None if card is None else cards.find(card)
-    if os.path.isdir(source) or is_packed(Path(source)):
+    if os.path.isdir(source):
         return Path(source), named
     if named is None and _is_repository(source):
         return _fetched(str(source), None), None
     named = named or cards.find(str(source))
-    if named.package is not None:
-        return file_of(named.package, ".gguf"), named
     return _fetched(named.repository, named.revision), named
 
 
 def here(source: str | Path, card: str | None = None) -> tuple[Path | None, Card | None]:
     """The same without a download: None if the files are missing."""
-    if os.path.isdir(source) or is_packed(Path(source)):
+    if os.path.isdir(source):
         return locate(source, card)
     if card is None and _is_repository(source):
         return _cached(str(source), None), None
     named = cards.find(str(source) if card is None else card)
-    if named.package is not None:
-        return file_of(named.package, ".gguf"), named
     return _cached(named.repository, named.revision), named
 
 

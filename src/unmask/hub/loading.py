@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,17 @@ import torch
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.hub import card as cards
-from unmask.hub import native, tokens, weights
+from unmask.hub import native, weights
 from unmask.hub.body import Body
 from unmask.hub.card import FAMILIES, Card
+from unmask.hub.chat import Message, template
 from unmask.hub.model import OpenModel
 from unmask.hub.probe import probe
-from unmask.hub.quantize import quantize as quantized
 from unmask.networks.model.checkpoints import choose_device
-from unmask.text import bpe, checkpoint
+from unmask.text import published
 from unmask.text.published import Published
 
-GPT2S = ("mdlm", "bd3lm")  # families published without their tokenizer, that of GPT-2
+TOKENIZER = "the tokenizer"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -33,14 +34,12 @@ def load_model(
     cache: str | None = None,
     batch: int | None = None,
     causal_model: str | Path | None = None,
-    quantize: str | None = None,
     checked: bool = True,
 ) -> OpenModel:
     """Load a checkpoint from a directory, or by the name of its card or repository (see `unmask.hub.fetch`).
 
     card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights (default:
-    as in the checkpoint). quantize: "int8" or "int4" (quantize.py). checked: compare the behaviour with the card
-    (probe.py).
+    as in the checkpoint). checked: compare the behaviour with the card (probe.py).
     """
     from unmask.hub.fetch import locate
 
@@ -49,14 +48,11 @@ def load_model(
     directory, named = locate(source, card)
     fitting, config = card_of(directory, named)
     place, kind = choose_device(device), None if dtype is None else DTYPES[dtype]
-    body, about = _body(directory, fitting, config, place, kind, quantize is not None)
-    about |= {"quantize": quantize or "none"}
-    if quantize is not None:
-        body = quantized(body, quantize)
+    body, about = _body(directory, fitting, config, place, kind)
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
     causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=causal)
-    for problem in tokens.problems(fitting, config, tokenizer):
+    for problem in token_problems(fitting, config, tokenizer):
         raise UnmaskError(
             f"{directory} does not fit its card ({problem}). Use another card, or your own (--card FILE.json)"
         )
@@ -90,22 +86,17 @@ def shape_of(directory: Path, card: Card, config: dict[str, Any]) -> Body | None
     if family.body is None:
         return None
     with torch.device("meta"):
-        return family.body(config, str(weights.config_of(directory)))
+        return family.body(config, str(directory / weights.CONFIG))
 
 
 def _body(
-    directory: Path,
-    card: Card,
-    config: dict[str, Any],
-    device: torch.device,
-    dtype: torch.dtype | None,
-    shrinks: bool = False,
+    directory: Path, card: Card, config: dict[str, Any], device: torch.device, dtype: torch.dtype | None
 ) -> tuple[Body, dict[str, Any]]:
-    """The body of a checkpoint, and its entries in results. shrinks: whether it is quantized later."""
+    """The body of a checkpoint, and its entries in results."""
     family, body = FAMILIES[card.family], shape_of(directory, card, config)
     with weights.opened(directory) as files:
         if body is not None:
-            weights.fill(body, family, files, device, dtype, shrinks)
+            weights.fill(body, family, files, device, dtype)
         else:
             assert family.read is not None
             body = family.read(directory, config, dtype).to(device)
@@ -114,10 +105,42 @@ def _body(
 
 def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
     """The tokenizer of a model whose head has `rows` rows; None if the directory has no tokenizer."""
-    if weights.is_packed(directory):
-        return bpe.smollm2(str(directory))
-    if checkpoint.has_tokenizer(directory):
-        tokenizer = checkpoint.read(directory)
-        tokenizer.check_fits(rows, card.tokens.mask)
-        return tokenizer
-    return bpe.gpt2() if card.family in GPT2S and rows >= checkpoint.GPT2 else None
+    if not published.has_tokenizer(directory):
+        return None
+    tokenizer = published.read(directory)
+    tokenizer.check_fits(rows, card.tokens.mask)
+    return tokenizer
+
+
+def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published | None) -> Iterator[str]:
+    """Each difference between the special tokens in the files and in the card: an incorrect mask would cause no error.
+
+    Missing entries are skipped.
+    """
+    tokens = card.tokens
+    known = {tokens.eos, tokens.end_of_turn, tokens.pad}
+    yield from _differ(f"{weights.CONFIG}: mask_token_id", config.get("mask_token_id"), {tokens.mask}, card)
+    yield from _differ(f"{weights.CONFIG}: eos_token_id", config.get("eos_token_id"), {tokens.eos}, card)
+    if tokenizer is None:
+        return
+    if not card.causal:
+        yield from _differ(f"{TOKENIZER}: mask_token", tokenizer.mask, {tokens.mask}, card)
+    yield from _differ(f"{TOKENIZER}: eos_token", tokenizer.eos, known, card)
+    if card.template is None:
+        return
+    try:
+        chat = template(card.template)
+        chat.tokens(tokenizer, [Message("user", "x")])
+        end = chat.ends(tokenizer)
+    except UnmaskError as error:
+        yield f"its chat template is {card.template!r}: {error}"
+        return
+    if isinstance(end, int):
+        yield from _differ(f"{TOKENIZER}: {chat.end}", end, {tokens.end_of_turn}, card)
+
+
+def _differ(name: str, value: Any, expected: set[int | None], card: Card) -> Iterator[str]:
+    values = set(value) if isinstance(value, list) else {value}
+    numbers = sorted(number for number in expected if number is not None)
+    if value is not None and numbers and values.isdisjoint(numbers):
+        yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"

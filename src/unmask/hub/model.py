@@ -25,7 +25,6 @@ from unmask.hub.card import Card
 from unmask.hub.engine import OpenEngine, OpenReader, cache_of
 from unmask.networks.running.evaluation import FEW, probabilities
 from unmask.text import Tokenizer
-from unmask.text.published import Published
 
 
 class OpenModel(Denoiser):
@@ -64,16 +63,9 @@ class OpenModel(Denoiser):
         self.grid = None if card.causal else card.block
         self.shift = int(card.prediction == "shifted")
         self._about = about or {}
-        self._banned = torch.tensor(sorted(self._never()), dtype=torch.int64, device=body.device)
-
-    def _never(self) -> set[int]:
-        """Tokens with probability zero."""
-        card, tokens = self.card, self.card.tokens
-        never = {token for token in (tokens.mask, *card.banned) if token is not None}
-        if card.plain and isinstance(self.tokenizer, Published):
-            never |= {*self.tokenizer.controls.values(), *range(self.tokenizer.vocabulary, self.vocabulary)}
-            never -= {tokens.eos, tokens.end_of_turn} - {tokens.mask}
-        return {token for token in never if token < self.vocabulary}
+        banned = {token for token in (card.tokens.mask, *card.banned) if token is not None}
+        never = sorted(token for token in banned if token < body.vocabulary)
+        self._banned = torch.tensor(never, dtype=torch.int64, device=body.device)
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
     y = sum_{e in top(s + b)} w_e E_e(x) + S(x),    E_e(x) = W_down,e (silu(W_gate,e x) * W_up,e x)
 
-    softmax   s = softmax(W x), w = s (LLaDA-MoE), or s / sum s (Qwen3, and so SDAR)
+    softmax   s = softmax(W x), w = s / sum s (SDAR), or s if norm_topk_prob is false
     sigmoid   s = sigmoid(W x), w = s / sum s times a factor; b affects only the choice (LLaDA2)
 
 With groups, only experts of the best groups can be chosen; the score of a group is the sum of its two best. Tokens are

@@ -87,7 +87,7 @@ def _check_text(model: OpenModel, text: Tensor) -> None:
         before = "at the previous position, as in an AR model"
         where, card = (before, "same") if model.shift == 0 else ("at its own position", "shifted")
         _refuse(model, f"a token is predicted {where}", f"prediction {card!r}", loss, other)
-    causal = None if model.card.past == "causal" else _causal_loss(model, text)  # these models are good at both
+    causal = _causal_loss(model, text)
     if causal is not None and causal < min(loss - 2 * CLEAR, chance):
         problem = "it predicts a text much better from left to right than as hidden tokens, like an AR model"
         _refuse(model, problem, "a diffusion model", loss, causal)

@@ -26,9 +26,7 @@ from unmask.core.memory import fits
 from unmask.core.reading import read_json
 from unmask.hub.body import Body
 from unmask.hub.card import Family, Source
-from unmask.hub.gguf import Packed
 from unmask.networks.model import checkpoints
-from unmask.text.gguf import read_header
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -42,9 +40,7 @@ class Index(msgspec.Struct):
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """The content of config.json, or the header of a GGUF file."""
-    if is_packed(directory):
-        return read_header(directory).values
+    """The content of config.json."""
     path = directory / CONFIG
     if not os.path.exists(path):
         raise UnmaskError(f"{directory} contains no {CONFIG}; expected the directory of a checkpoint")
@@ -74,21 +70,9 @@ class Files(Mapping[str, Any]):
         return self.read(name).reshape(-1).contiguous().view(torch.uint8).numpy()
 
 
-def config_of(directory: Path) -> Path:
-    """The path of the configuration."""
-    return directory if is_packed(directory) else directory / CONFIG
-
-
-def is_packed(path: Path) -> bool:
-    return path.suffix == ".gguf" and path.is_file()
-
-
 @contextmanager
-def opened(directory: Path) -> Iterator[Files | Packed]:
+def opened(directory: Path) -> Iterator[Files]:
     """Open the files of a checkpoint, and read their headers."""
-    if is_packed(directory):
-        yield Packed(directory)
-        return
     with ExitStack() as stack:
         files = {path: stack.enter_context(checkpoints.opened(path)) for path in _paths(directory)}
         yield Files(directory, files)
@@ -111,18 +95,8 @@ def _paths(directory: Path) -> list[Path]:
     raise UnmaskError(f"{directory} contains no weights; expected {WHOLE} or {INDEX}. Download them, too")
 
 
-def fill(
-    body: Body,
-    family: Family,
-    files: Files | Packed,
-    device: torch.device,
-    dtype: torch.dtype | None,
-    shrinks: bool = False,
-) -> None:
-    """Load the tensors of a checkpoint into a body on the meta device; an error lists all problems.
-
-    shrinks: whether the weights are quantized later; mapped files then need no memory.
-    """
+def fill(body: Body, family: Family, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
+    """Load the tensors of a checkpoint into a body on the meta device; an error lists all problems."""
     assert family.sources is not None
     sources = family.sources(body, frozenset(files))
     shapes = {name: tensor.shape for name, tensor in body.state_dict().items()}
@@ -131,8 +105,7 @@ def fill(
         more = f" (and {len(misfits) - SHOWN} more)" if len(misfits) > SHOWN else ""
         listed = "; ".join(misfits[:SHOWN])
         raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {listed}{more}")
-    if not shrinks:
-        _check_memory(body, files, device, dtype)
+    _check_memory(body, files, device, dtype)
     state = {}
     with progress.track("loading weights", len(shapes)) as advance:
         for name, shape in shapes.items():
@@ -148,21 +121,21 @@ def fill(
     body.requires_grad_(False).eval()
 
 
-def _check_memory(body: Body, files: Files | Packed, device: torch.device, dtype: torch.dtype | None) -> None:
+def _check_memory(body: Body, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
     """Raise an error if the weights do not fit into the memory of the device."""
     count = sum(weight.numel() for weight in body.parameters())
     each = (dtype or files.read(next(iter(files))).dtype).itemsize
-    lower = "the size of the model or of its weights (--dtype, --quantize)"
+    lower = "the size of the model or of its weights (--dtype)"
     fits(count, f"parameters of {files.directory}", each, lower, checkpoints.free_on(device))
 
 
-def _made(source: Source, files: Files | Packed) -> Tensor:
+def _made(source: Source, files: Files) -> Tensor:
     tensors = [files.read(name) for name in source.names]
     return tensors[0] if source.make is None else source.make(tensors)
 
 
 def problems(
-    sources: Mapping[str, Source], shapes: Mapping[str, torch.Size], files: Files | Packed, unused: Sequence[str]
+    sources: Mapping[str, Source], shapes: Mapping[str, torch.Size], files: Files, unused: Sequence[str]
 ) -> Iterator[str]:
     """Each tensor that is missing, unused, or of another type or shape."""
     used = set()
@@ -190,7 +163,7 @@ def _fits(size: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
     return len(size) == len(expected) and all(number in (None, own) for own, number in zip(size, expected, strict=True))
 
 
-def digest(files: Files | Packed) -> str:
+def digest(files: Files) -> str:
     """A digest of the names, types, shapes and first bytes of all tensors; whole checkpoints are too large."""
     whole = hashlib.sha256()
     for name in sorted(files):

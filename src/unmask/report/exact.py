@@ -1,4 +1,4 @@
-"""Figures and numbers without a sweep: `unmask theory figure`, `unmask board frontier` and `unmask board ranks`."""
+"""Figures and numbers without a sweep: `unmask theory figure` and `unmask board frontier`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import altair as alt
-import pandas as pd
-
 from unmask.core.files import finite, origin
 from unmask.diagnosis.frontier import Point
 from unmask.diagnosis.table import Record
-from unmask.experiments.board.ranks import Ranking, read
 from unmask.languages import Language
 from unmask.report import frame, whole
-from unmask.report.explorer.figure import colour
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.frame import Sentence
 from unmask.report.publishing import write
@@ -25,10 +20,6 @@ from unmask.report.view import View, saved
 STAIRS = ("schedule", "schedule-optimal")
 CURVE = "theory-curve"
 TITLE = "Generative perplexity against true entropy and against unigram entropy"
-RANKS = "ranks.json"
-BELOW = ("by accuracy under parallelism, the best on top", "thick: in a pair that both boards decide differently")
-BOARDS = ("first board", "other board")
-WIDTH, LINE = 260, 15  # pixels: of a panel, and from one rank to the next
 
 
 def theory(
@@ -90,59 +81,3 @@ def numbers(points: Sequence[Point]) -> list[dict[str, Any]]:
                 record[end] = None if estimate is None else getattr(estimate, field)
         records.append(record | {"model_calls": point.model_calls})
     return records
-
-
-def ranks(out: Path, rankings: Sequence[Ranking], boards: Sequence[Path]) -> list[Path]:
-    """Write ranks.svg and .png, and the numbers as JSON and CSV."""
-    heading = frame.heading("Ranks of samplers on two boards", *BELOW)
-    drawn = frame.drawings({"ranks": frame.alone(frame.themed(rank_panels(rankings)), heading)})
-    about: dict[str, Any] = {"origin": origin(boards={str(path): read(path).origin for path in boards})}
-    about["rankings"] = [ranking.to_dict() for ranking in rankings]
-    return write(out, drawn | frame.numbers("ranks", rank_records(rankings), **about), RANKS)
-
-
-def rank_records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
-    """A row per sampler and language."""
-    records = []
-    for ranking in rankings:
-        turned = {name for pair in ranking.turned for name in pair}
-        for one in ranking.standings:
-            about = {"language": ranking.language, "length": ranking.length, "sampler": one.sampler}
-            about |= {"first": one.first[0], "second": one.second[0]}
-            about |= {"first_rank": one.first_rank, "second_rank": one.second_rank, "turned": one.sampler in turned}
-            records.append(about)
-    return records
-
-
-def rank_panels(rankings: Sequence[Ranking]) -> alt.HConcatChart:
-    """A panel per language: a line from the rank of each sampler on one board to its rank on the other."""
-    drawn = []
-    for ranking in rankings:
-        pairs = f"{len(ranking.turned)} of {ranking.decided} decided pairs reversed"
-        title = f"{ranking.language}: tau {ranking.tau:.2f}, {pairs}"
-        panel = _panel(pd.DataFrame(rank_records([ranking])))
-        height = LINE * (len(ranking.standings) + 1)
-        drawn.append(panel.properties(width=WIDTH, height=height, title=alt.Title(title, fontSize=13)))
-    return alt.hconcat(*drawn, spacing=34)
-
-
-def _panel(data: pd.DataFrame) -> Any:
-    """Equal ranks are one below the other, so that no name covers another."""
-    parts = []
-    for board, value, rank in zip(BOARDS, ("first", "second"), ("first_rank", "second_rank"), strict=True):
-        place = data[rank].rank(method="first")
-        parts.append(data[["sampler", "turned"]].assign(board=board, place=place, rank=data[rank], aup=data[value]))
-    both = pd.concat(parts)
-    names = list(data["sampler"])
-    colours = alt.Scale(domain=names, range=[colour(name) for name in names])
-    look: dict[str, Any] = {"color": alt.Color("sampler:N", scale=colours, legend=None)}
-    x = alt.X("board:N", title=None, sort=list(BOARDS), axis=alt.Axis(labelAngle=0, orient="top", grid=False))
-    y = alt.Y("place:Q", axis=None).scale(domain=[0, len(data) + 1], nice=False, reverse=True)
-    tips = [alt.Tooltip(f"{name}:N") for name in ("sampler", "rank", "aup")]
-    base = alt.Chart(both).encode(x=x, y=y, tooltip=tips, **look)
-    thick = alt.condition("datum.turned", alt.value(2.5), alt.value(1.0))
-    layers: list[Any] = [base.mark_line().encode(detail="sampler:N", strokeWidth=thick)]
-    layers.append(base.mark_point(filled=True, size=40, opacity=1))
-    left, right = (base.transform_filter(f"datum.board == '{board}'").encode(text="sampler:N") for board in BOARDS)
-    layers += [left.mark_text(align="right", dx=-9, fontSize=11), right.mark_text(align="left", dx=9, fontSize=11)]
-    return alt.layer(*layers)

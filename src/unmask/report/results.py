@@ -31,9 +31,6 @@ from unmask.experiments.evaluation import records, summary
 from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
-from unmask.experiments.parallel import published, settings
-from unmask.experiments.parallel.published.runs import RESULTS
-from unmask.experiments.parallel.table import accuracy
 from unmask.experiments.sweeps import status, tables
 from unmask.experiments.sweeps.database import FILE
 from unmask.experiments.sweeps.store import FILES, Store
@@ -179,8 +176,6 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             own, left = of_evaluation(directory)
             evaluated += own
             missing += left
-        if is_tree(directory):
-            evaluated += of_tree(directory)
         frontier += of_numbers(directory, FRONTIER, digests)
         theory += of_numbers(directory, THEORY, digests)
         trainings += of_training(directory, directory.name, "")
@@ -197,8 +192,6 @@ def place(directory: Path) -> Path:
     for candidate in (directory, directory / STORE):
         if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER, THEORY)):
             return candidate
-    if is_tree(directory):
-        return directory
     if not directory.exists():
         problem = f"there is no directory {cut(str(directory))}"
         raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page, an evaluation or a training")
@@ -255,24 +248,6 @@ def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
         if group.too_long:
             missing.append(f"not measured: {label}: {group.too_long}")
     return measured, missing
-
-
-def is_tree(directory: Path) -> bool:
-    """Whether it is a result tree in the layout of ParallelBench."""
-    return next(directory.glob(f"*/*/*/*/{RESULTS}"), None) is not None
-
-
-def of_tree(directory: Path) -> list[Point]:
-    """A point for each setting and task of a result tree."""
-    measured = []
-    for one in settings(published.read([directory]).outcomes):
-        for task, own in one.tasks.items():
-            calls = [outcome.forwards for outcome in own if outcome.forwards is not None]
-            about = dict.fromkeys(WHO) | {"of": task, "model": one.model, "kind": "mdm", "sampler": one.sampler}
-            about |= {"knob": one.setting, "length": own[0].canvas, "measure": "accuracy", "job": EVALUATION, "key": ""}
-            spent = {"model_calls": fmean(calls) if calls else None, "seconds": None, "causal": 0.0, "flops": None}
-            measured.append(about | finite(accuracy(own).to_dict()) | spent)
-    return measured
 
 
 def _free(name: str, settings: Sequence[Mapping[str, Any]]) -> bool:

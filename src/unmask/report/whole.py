@@ -1,4 +1,4 @@
-"""The page of any results, and the pages of recipes: `unmask demo`, `unmask paper figure-1`, `figure-2`, `reasoning`.
+"""The page of any results, and the pages of recipes: `unmask demo` and `unmask figure`.
 
 The page of a recipe is recipes/NAME.yaml and a saved view, views/NAME.html.
 """
@@ -142,7 +142,7 @@ def networks(results: Results, out: Path | None) -> str:
         over = "-" if not one.entropy else f"{100 * (last.validation / one.entropy - 1):+.2f}%"
         path = os.path.relpath(one.place, out) if out is not None else str(one.place)
         short = path if len(path) <= LONGEST else f"..{path[-LONGEST:]}"
-        link = f'<a href="{frame.attribute(path)}/README.md"><code>{text(short)}</code></a>'
+        link = f'<a href="{frame.attribute(path)}/losses.csv"><code>{text(short)}</code></a>'
         cells = (f"{last.validation:.4f}", over, f"{one.steps}", f"{last.seconds:.0f} s", link)
         rows.append(f"<tr><th>{text(one.name)}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     if not rows:

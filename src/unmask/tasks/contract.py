@@ -6,19 +6,21 @@
     right(item, answer)      whether the answer is correct
     solutions(item)          all right answers, in the requested format; None where they are not listed
 
-Tasks of kind "programs" define `program`, which is run instead of `right`; answers of "judged" tasks are not checked.
-A new task is a registered class in a new file. Its parameters are its options. The options in `reading` only
-change how an answer is read from a text, so the same text can be read again in another way.
+Answers of "judged" tasks are not checked. A new task is a registered class in a new file. Its parameters are its
+options. The options in `reading` only change how an answer is read from a text, so the same text can be read again in
+another way.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import random
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,7 +28,6 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry, parse
 from unmask.hub.chat import Message
-from unmask.tasks.data import Dataset
 
 
 class Item(NamedTuple):
@@ -34,26 +35,14 @@ class Item(NamedTuple):
     row: Any  # the content of the item, whose type depends on the task
 
 
-class Program(NamedTuple):
-    """The program of an answer, and tests of its function `entry`, which run after it."""
-
-    code: str
-    tests: str
-    entry: str
-
-
 class Task(ABC):
     length: ClassVar[int] = 256  # tokens of an answer by default
     until: ClassVar[tuple[str, ...]] = ()  # strings that end an answer to a prompt, but not one in a conversation
     reading: ClassVar[frozenset[str]] = frozenset()
-    kind: ClassVar[str] = "right"  # or "programs", or "judged"
+    kind: ClassVar[str] = "right"  # or "judged"
     judge: str = ""  # the AR model that scores answers of a judged task
     source: ClassVar[str] = ""  # the publication of the items, and their licence
-
-    @property
-    def dataset(self) -> Dataset | None:
-        """The data set of the items; None for generated items."""
-        return None
+    file: ClassVar[str] = ""  # the usual name of the file that the items need
 
     @abstractmethod
     def items(self, data: str | Path | None) -> Sequence[Item]:
@@ -79,15 +68,12 @@ class Task(ABC):
 
     def solutions(self, item: Item) -> Sequence[str] | None:
         """All right answers in the requested format; None where they are not listed, because they are too many or
-        need a program or a judge. `right` accepts the answer in each of them."""
+        need a judge. `right` accepts the answer in each of them."""
         return None
 
     def values(self, item: Item, answer: str | None, text: str) -> Mapping[str, float]:
         """Further numbers about an answer and its text, also about a missing answer; tables show their means."""
         return {}
-
-    def program(self, item: Item, answer: str) -> Program:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,12 +132,60 @@ def _generated(task: Generated) -> Sequence[Item]:
     return [Item(str(number), task.numbered(number, rng)) for number, rng in enumerate(rngs)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Line(Generated):
+    """A task whose prompt has rules, shots and a question, and whose answer is the line after it."""
+
+    until: ClassVar[tuple[str, ...]] = ("\n",)
+
+    def rules(self) -> str:
+        """The beginning of the prompt, before all questions."""
+        return ""
+
+    @abstractmethod
+    def question(self, row: Any) -> str:
+        """The request of one item in the chosen wording."""
+
+    @abstractmethod
+    def solution(self, row: Any) -> str:
+        """A right answer in the requested format."""
+
+    def prompt(self, item: Item) -> str:
+        return self._beginning + self.question(item.row)
+
+    @cached_property
+    def _beginning(self) -> str:
+        shots = [f"{self.question(shot)} {self.solution(shot)}\n\n" for shot in self.examples()]
+        return "".join([f"{rules}\n\n" if (rules := self.rules()) else "", *shots])
+
+    def right(self, item: Item, answer: str) -> bool:
+        return answer == self.solution(item.row)
+
+    def solutions(self, item: Item) -> Sequence[str] | None:
+        return [self.solution(item.row)]
+
+
+def first_line(text: str, pattern: str) -> str:
+    """The first line that contains a match of a pattern; empty without one."""
+    match = re.search(pattern, text)
+    if match is None:
+        return ""
+    return text[text.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0].strip()
+
+
 def _check(kind: type, label: str) -> None:
     if not issubclass(kind, Task):
         raise UnmaskError(f"{label} is a {kind.__name__}; expected a class derived from unmask.tasks.Task")
 
 
 TASKS: Registry[Task] = Registry("task", "unmask.tasks", check=_check, returns=(Task,), package="unmask.tasks")
+
+
+def find(name: str) -> Path | None:
+    """The file of this name in the directory that the environment variable UNMASK_DATA names, if there is one."""
+    directory = os.environ.get("UNMASK_DATA")
+    path = Path(directory, name) if directory and name else None
+    return path if path is not None and path.is_file() else None
 
 
 def asking(specification: str) -> str:

@@ -13,29 +13,43 @@ any model. So its accuracy is the most that a perfect network reaches with this 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.registry import parse
+from unmask.generation import Generation, generate
+from unmask.hub.answering import tempered
 from unmask.hub.fetch import here
 from unmask.hub.loading import outline
 from unmask.hub.prompted import speaker
 from unmask.languages import Language
 from unmask.languages.answers import Answers
 from unmask.tasks.contract import TASKS, Item, Task
-from unmask.tasks.filling import Canvas
+from unmask.tasks.sample import Sample, cost_of
+from unmask.tasks.writing import How
 from unmask.text.published import Published
 
 NAME = "ideal"
+USUAL = "low-confidence"  # the sampler of most open models
+END = 0  # the token that ends an answer
 PATTERNS = {
     "words": r" ?[^\W\d_]+| ?\d+| ?[^\s\w]+|\s+|.",
     "names": r'"[^"\n]*"|[^"\n]+|.',
     "characters": ".",
 }
+
+
+class Canvas(NamedTuple):
+    """The canvas of one item."""
+
+    source: Language
+    text: Callable[[Sequence[int]], str]  # of the tokens
 
 
 @dataclass(frozen=True)
@@ -60,9 +74,6 @@ class Ideal:
         card = NAME if self == Ideal() else f"{NAME}(tokens={self.tokens!r})"
         return {"card": card, "dtype": "float64", "cache": "none"}
 
-    def canvas(self, task: Task, item: Item, length: int) -> Canvas:
-        return solved(self, task, item, length)
-
     def cut(self, text: str) -> Sequence[Hashable]:
         if self.tokenizer is None:
             return re.findall(PATTERNS[self.tokens], text, re.DOTALL)
@@ -72,9 +83,26 @@ class Ideal:
         return "".join(tokens) if self.tokenizer is None else self.tokenizer.decode(list(tokens))
 
 
+def is_ideal(model: str) -> bool:
+    return model.partition("(")[0].strip() == NAME
+
+
+def ideal(model: str) -> Ideal | None:
+    """The exact denoiser that a name means; None for an open model."""
+    if not is_ideal(model):
+        return None
+    _, options = parse("model", model)
+    if set(options) - {"tokens"}:
+        raise UnmaskError(f"model {model!r} has wrong options; expected {NAME}(tokens=..)")
+    exact = Ideal(**options)
+    if not isinstance(exact.tokens, str):
+        arguments.refuse("tokens", exact.tokens, f"{', '.join(PATTERNS)}, or an open model")
+    return exact
+
+
 @lru_cache(maxsize=2048)  # the items of a few tasks: each setting needs them again
 def solved(ideal: Ideal, task: Task, item: Item, length: int) -> Canvas:
-    """The right answers as a language. Token v >= 1 of position j is symbols[j][v - 1]; 0 is the end.
+    """The right answers of an item as a language. Token v >= 1 of position j is symbols[j][v - 1].
 
     The tokens of each position are numbered as they first occur, so items that differ only in their words have the
     same language."""
@@ -97,9 +125,56 @@ def solved(ideal: Ideal, task: Task, item: Item, length: int) -> Canvas:
         pairs = zip(symbols, tokens, strict=False)
         return ideal.join([own[min(token, len(own)) - 1] for own, token in pairs if own])
 
-    return Canvas(language, language.blank(1, length)[0], text, 0)
+    return Canvas(language, text)
 
 
 @lru_cache(maxsize=256)
 def _language(table: bytes, rows: int) -> Language:
-    return Answers(torch.frombuffer(bytearray(table), dtype=torch.int64).view(rows, -1), end=0)
+    return Answers(torch.frombuffer(bytearray(table), dtype=torch.int64).view(rows, -1), end=END)
+
+
+class CanvasWriter:
+    """Generates samples of a task, as `Writer` does with a model. `about` is added to the record of each sample."""
+
+    def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
+        self.ideal, self.task = ideal, task
+        self.length = task.length if how.length is None else how.length
+        sampler, steps = how.sampler or USUAL, self.length if how.steps is None else how.steps
+        others = {name: getattr(how, name) for name in ("schedule", "top_p", "top_k")}
+        self.options = tempered(sampler, how.temperature, steps=steps, **others)
+        settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options
+        self.about = dict(about) | {"model": ideal.about, "how": settings, "context": None}
+
+    def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
+        """Generate one sample per item, in rows from first_row on. Items with the same source share a batch."""
+        every = [solved(self.ideal, self.task, item, self.length) for item in items]
+        batches: dict[int, list[int]] = {}
+        for at, one in enumerate(every):
+            batches.setdefault(id(one.source), []).append(at)
+        samples: dict[int, Sample] = {}
+        for batch in batches.values():
+            rows, source = [first_row + at for at in batch], every[batch[0]].source
+            given = source.blank(len(batch), self.length)
+            result = generate(source, given=given, first_row=rows, seed=seed, **self.options)
+            for row, at in enumerate(batch):
+                samples[at] = self._sample(result, row, every[at], items[at].name, numbers[at], rows[row])
+        return [samples[at] for at in range(len(items))]
+
+    def _sample(self, result: Generation, at: int, by: Canvas, item: str, number: int, numbered: int) -> Sample:
+        tokens = result.tokens[at].tolist()
+        end = tokens.index(END) if END in tokens else len(tokens)
+        return Sample(
+            item=item,
+            number=number,
+            row=numbered,
+            about=self.about,
+            prompt="",
+            prompt_sha256="",
+            prompt_tokens=0,
+            memory=None,
+            tokens=tokens[:end],
+            order=result.order[at, :end].tolist(),
+            reason="filled" if end == len(tokens) else "stopped",
+            text=by.text(tokens[:end]),
+            **cost_of(result, at),
+        )

@@ -6,29 +6,24 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
-from unmask.core.reading import read_yaml
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.reading import read_lines
 from unmask.hub.chat import Message
-from unmask.tasks.contract import TASKS, Item, Task
-from unmask.tasks.data import Dataset, read, shots_file
-from unmask.tasks.extraction import last_number, number
+from unmask.tasks.contract import TASKS, Item, Task, find
 
-TEST = Dataset(("gsm8k_test.jsonl", "test.jsonl"), ("openai/gsm8k", "main", "test"))
-TRAIN = Dataset(("gsm8k_train.jsonl", "train.jsonl"), ("openai/gsm8k", "main", "train"))
+TEST, TRAIN = "gsm8k_test.jsonl", "gsm8k_train.jsonl"
+WHERE = "github.com/openai/grade-school-math has it"
 MARK = "####"  # precedes the number in the answers of the data set
-LAYOUTS = {"question": ("Question: ", "\nAnswer:"), "cot": ("Q: ", "\n\nA:")}  # of gsm8k and of gsm8k_cot in lm-eval
-STRICT = {  # as in lm-eval; the last "." of its gsm8k_cot matches any symbol, so it can take the last digit
-    "question": re.compile(r"#### (-?[0-9.,]+)"),
-    "cot": re.compile(r"The answer is (-?[0-9.,]+)."),
-}
-DRAWS = ("first", "lm-eval", "cot")
+STRICT = re.compile(r"#### (-?[0-9.,]+)")  # as in lm-eval
+NUMBER = re.compile(r"-?\$?(?:\d(?:[\d,]*\d)?(?:\.\d+)?|\.\d+)")  # "- 5": the dash is not a sign
+DRAWS = ("first", "lm-eval")
 LM_EVAL_SEED = 1234  # of lm-eval's shots
 
 
@@ -42,51 +37,47 @@ class Row(msgspec.Struct, frozen=True):
 class GSM8K(Task):
     """Word problems whose answer is a number; the shots are part of the prompt or turns of a conversation.
 
-    draw: the shots: "first" of the training set, "lm-eval" (drawn per item as lm-eval does), or "cot" (the eight of
-    lm-eval's gsm8k_cot). shots_file: the file of the training set. layout: "question" or "cot", as in lm-eval's gsm8k
-    and gsm8k_cot. answer_by: "flexible", the last number, or "strict", the first number after the mark of the shots,
-    as in lm-eval. Numbers are compared by value: 42.0 equals 42, which lm-eval counts as incorrect.
+    draw: the shots: "first" of the training set, or "lm-eval" (drawn per item as lm-eval does). shots_file: the file
+    of the training set. answer_by: "flexible", the last number, or "strict", the first number after ####, as in
+    lm-eval. Numbers are compared by value: 42.0 equals 42, which lm-eval counts as incorrect.
     """
 
     shots: int = 8
     draw: str = "first"
-    layout: str = "question"
     answer_by: str = "flexible"
     turns: bool = False
     shots_file: str = ""
 
+    file: ClassVar[str] = TEST
+    until: ClassVar[tuple[str, ...]] = ("Question:", "</s>", "<|im_end|>")
     reading: ClassVar[frozenset[str]] = frozenset({"answer_by"})
     source: ClassVar[str] = "openai/gsm8k, MIT"
 
     def __post_init__(self) -> None:
         arguments.whole("shots", self.shots, 0, 64)
         arguments.word("draw", self.draw, DRAWS)
-        arguments.word("layout", self.layout, LAYOUTS)
         arguments.word("answer_by", self.answer_by, ("flexible", "strict"))
         arguments.flag("turns", self.turns)
-        if self.draw == "cot" and self.shots > 8:
-            raise UnmaskError(f"shots is {self.shots}; expected 0 to 8, the shots of gsm8k_cot")
-
-    @property
-    def until(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (LAYOUTS[self.layout][0].strip(), "</s>", "<|im_end|>")
-
-    @property
-    def dataset(self) -> Dataset:
-        return TEST
 
     def items(self, data: str | Path | None) -> Sequence[Item]:
-        rows = read(self.dataset, Row, data).valid
-        shots = self._shots(len(rows), data)
+        file = data or find(TEST)
+        if file is None:
+            ways = f"Pass it with --data, or put {TEST} into the directory that UNMASK_DATA names"
+            raise UnmaskError(f"the items of gsm8k are missing; expected a file, {WHERE}. {ways}")
+        rows = _rows(file)
+        shots = self._shots(len(rows), file)
         return [Item(str(n), pair) for n, pair in enumerate(zip(rows, shots, strict=True))]
 
-    def _shots(self, many: int, data: str | Path | None) -> list[Sequence[Row]]:
-        """The shots of each item."""
-        if self.draw == "cot":
-            return [_exemplars()[: self.shots]] * many
+    def _shots(self, many: int, file: str | Path) -> list[Sequence[Row]]:
+        """The shots of each item, from a file that is named, next to the items, or in the data directory."""
         if not self.shots:
             return [()] * many
-        train: list[Row] = read(TRAIN, Row, shots_file(TRAIN, data, self.shots_file)).valid
+        beside = Path(file).parent / TRAIN
+        source = Path(self.shots_file) if self.shots_file else beside if beside.is_file() else find(TRAIN)
+        if source is None:
+            problem = f"the shots need {TRAIN}, which is missing next to {cut(str(file))}; {WHERE}"
+            raise UnmaskError(f"{problem}. Put it there, pass its path as shots_file, or set shots=0")
+        train = _rows(source)
         if self.shots > len(train):
             raise UnmaskError(f"shots is {self.shots}; expected at most {len(train)}, the items of the training set")
         if self.draw == "first":
@@ -96,7 +87,7 @@ class GSM8K(Task):
 
     def prompt(self, item: Item) -> str:
         row, shots = item.row
-        return "".join([*(f"{self._question(shot)} {shot.answer}\n\n" for shot in shots), self._question(row)])
+        return "".join([*(f"{_question(shot)} {shot.answer}\n\n" for shot in shots), _question(row)])
 
     def messages(self, item: Item) -> Sequence[Message]:
         if not self.turns:
@@ -104,38 +95,41 @@ class GSM8K(Task):
         row, shots = item.row
         turns = []
         for shot in shots:
-            turns += [Message("user", self._question(shot)), Message("assistant", shot.answer)]
-        return [*turns, Message("user", self._question(row))]
-
-    def _question(self, row: Row) -> str:
-        before, after = LAYOUTS[self.layout]
-        return f"{before}{row.question}{after}"
+            turns += [Message("user", _question(shot)), Message("assistant", shot.answer)]
+        return [*turns, Message("user", _question(row))]
 
     def answer(self, item: Item, text: str) -> str | None:
         if self.answer_by == "flexible":
             return last_number(text)
-        marked = STRICT[self.layout].search(text)
+        marked = STRICT.search(text)
         return marked[1] if marked else None
 
     def right(self, item: Item, answer: str) -> bool:
         return number(answer) == truth(item.row[0]) is not None
 
 
-def truth(row: Row) -> Any:
+def truth(row: Row) -> Fraction | None:
     return number(row.answer.rpartition(MARK)[2])
 
 
-class Exemplars(msgspec.Struct):
-    """The part of lm-eval's gsm8k-cot.yaml that is read."""
+def number(text: str) -> Fraction | None:
+    """The value of a text that is only a number, such as $1,234.50; otherwise None."""
+    plain = text.strip().rstrip(".").replace("$", "").replace(",", "").replace(" ", "")
+    return Fraction(plain) if re.fullmatch(r"-?(\d+(\.\d*)?|\.\d+)", plain) and len(plain) < 100 else None
 
-    fewshot_config: dict[str, Any]
+
+def last_number(text: str) -> str | None:
+    """The last number of a text, in its original spelling."""
+    matches = NUMBER.findall(text)
+    return matches[-1] if matches else None
 
 
-def _exemplars() -> list[Row]:
-    """The eight chains of thought of Wei et al. (arXiv 2201.11903), from a file of the package lm_eval."""
-    package = find_spec("lm_eval")
-    if package is None or not package.submodule_search_locations:
-        raise UnmaskError("draw=cot needs the shots of lm-eval. Run: pip install lm_eval, or set draw=first")
-    path = Path(next(iter(package.submodule_search_locations))) / "tasks" / "gsm8k" / "gsm8k-cot.yaml"
-    content: Exemplars = read_yaml(path, Exemplars)
-    return [Row(sample["question"], sample["target"]) for sample in content.fewshot_config["samples"]]
+def _question(row: Row) -> str:
+    return f"Question: {row.question}\nAnswer:"
+
+
+def _rows(file: str | Path) -> list[Row]:
+    rows = [row for _, row in read_lines(file, Row)]
+    if not rows:
+        raise UnmaskError(f"{cut(str(file))} contains no items; expected a JSON object per line")
+    return rows

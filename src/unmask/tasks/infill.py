@@ -15,8 +15,7 @@ from unmask import languages
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.languages import Language
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.lines import Line, first_line
+from unmask.tasks.contract import TASKS, Item, Line, first_line
 
 GAP = "_"
 MOST = 4096  # right answers that are listed

@@ -10,10 +10,8 @@ from typing import ClassVar
 import msgspec
 
 from unmask.core import arguments
+from unmask.core.reading import read_lines
 from unmask.tasks.contract import TASKS, Item, Task
-from unmask.tasks.data import Dataset, read
-
-NONE = Dataset(("prompts.jsonl",), ("", None, ""))
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -25,11 +23,11 @@ class Row(msgspec.Struct, frozen=True):
 class OpenText(Task):
     """Texts without a prompt, or after the prompts of a file: generative perplexity under an AR model, and entropy.
 
-    many: number of texts without a file. judge: an AR model of `unmask list models`, or a directory.
+    many: number of texts without a file. judge: an AR model: a repository, or a directory.
     """
 
     many: int = 256
-    judge: str = "smollm2-135m-instruct"
+    judge: str = "HuggingFaceTB/SmolLM2-135M-Instruct"
 
     reading: ClassVar[frozenset[str]] = frozenset({"judge"})
     length: ClassVar[int] = 256
@@ -42,7 +40,7 @@ class OpenText(Task):
     def items(self, data: str | Path | None) -> Sequence[Item]:
         if data is None:
             return [Item(str(number), Row("")) for number in range(self.many)]
-        return [Item(str(number), row) for number, row in enumerate(read(NONE, Row, data).valid)]
+        return [Item(str(number), row) for number, (_, row) in enumerate(read_lines(data, Row))]
 
     def prompt(self, item: Item) -> str:
         prompt: str = item.row.prompt

@@ -10,8 +10,7 @@ from itertools import combinations, pairwise
 from typing import ClassVar, NamedTuple
 
 from unmask.core import arguments
-from unmask.tasks.contract import TASKS, Item
-from unmask.tasks.lines import Line, first_line
+from unmask.tasks.contract import TASKS, Item, Line, first_line
 
 NAMES = range(10, 100)  # of nodes: two digits
 
@@ -22,13 +21,18 @@ class Row(NamedTuple):
     goal: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Graph(Line):
-    """A task that asks for a shortest path; any path whose edges exist and that is as short is right.
+@TASKS.register("paths")
+@dataclass(frozen=True)
+class Paths(Line):
+    """Shortest paths of at least two edges in random connected graphs.
 
-    `valid` is 1 for a path from start to goal, shortest or not; `first_edge` is 1 if its first edge is on a shortest
-    path.
+    Any path whose edges exist and that is as short is right. `valid` is 1 for a path from start to goal, shortest or
+    not; `first_edge` is 1 if its first edge is on a shortest path. Where several paths are shortest, their nodes
+    depend on each other: with one token per character, the exact denoiser is right in 83% of items in one step.
     """
+
+    nodes: int = 8
+    edges: int = 11
 
     length: ClassVar[int] = 32
     wordings = (
@@ -38,6 +42,21 @@ class Graph(Line):
         "Graph: {edges}\nStart: {start}\nGoal: {goal}\nName all nodes of a shortest path, in order.\nPath:",
         "Find a shortest route from {start} to {goal}. The undirected edges are {edges}.\nRoute:",
     )
+
+    def __post_init__(self) -> None:
+        arguments.whole("nodes", self.nodes, 3, 40)
+        most = self.nodes * (self.nodes - 1) // 2 - 1  # one pair of nodes is not joined
+        arguments.whole("edges", self.edges, self.nodes - 1, most, f" for {self.nodes} nodes")
+        self._check()
+
+    def make(self, rng: random.Random) -> Row:
+        """A random tree with more edges, and two nodes that are not neighbors."""
+        nodes = rng.sample(NAMES, self.nodes)
+        tree = {_sorted(node, rng.choice(nodes[:at])) for at, node in enumerate(nodes) if at}
+        others = [edge for edge in combinations(sorted(nodes), 2) if edge not in tree]
+        rng.shuffle(others)
+        more = self.edges - len(tree)
+        return Row(scrambled([*sorted(tree), *others[:more]], rng), *rng.sample(others[more], 2))
 
     def question(self, row: Row) -> str:
         edges = ", ".join(f"{a}-{b}" for a, b in row.edges)
@@ -61,30 +80,6 @@ class Graph(Line):
         begins = any(path[:2] == [str(node) for node in best[:2]] for best in shortest(item.row))
         measured = {"valid": float(walks(item.row, path)), "first_edge": float(begins)}
         return {**super().values(item, answer, text), **measured}
-
-
-@TASKS.register("paths")
-@dataclass(frozen=True)
-class Paths(Graph):
-    """Shortest paths of at least two edges in random connected graphs; any shortest path is right."""
-
-    nodes: int = 8
-    edges: int = 11
-
-    def __post_init__(self) -> None:
-        arguments.whole("nodes", self.nodes, 3, 40)
-        most = self.nodes * (self.nodes - 1) // 2 - 1  # one pair of nodes is not joined
-        arguments.whole("edges", self.edges, self.nodes - 1, most, f" for {self.nodes} nodes")
-        self._check()
-
-    def make(self, rng: random.Random) -> Row:
-        """A random tree with more edges, and two nodes that are not neighbors."""
-        nodes = rng.sample(NAMES, self.nodes)
-        tree = {_sorted(node, rng.choice(nodes[:at])) for at, node in enumerate(nodes) if at}
-        others = [edge for edge in combinations(sorted(nodes), 2) if edge not in tree]
-        rng.shuffle(others)
-        more = self.edges - len(tree)
-        return Row(scrambled([*sorted(tree), *others[:more]], rng), *rng.sample(others[more], 2))
 
 
 def shortest(row: Row) -> list[list[int]]:

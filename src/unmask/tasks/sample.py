@@ -44,7 +44,6 @@ class Sample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     right: bool | None = None  # None if it was not checked, or the prompt was too long
     why: str = ""  # the reason for right=False
     values: dict[str, float] = {}  # further numbers of the task
-    sandbox: str = ""  # the sandbox in which a program was run
     reported_tokens: int | None = None  # number of tokens by an endpoint that does not return them
     positions: float | None = None  # computed positions of all model calls of the batch, divided by its rows
 
@@ -80,7 +79,6 @@ class Model(msgspec.Struct):
     dtype: str
     cache: str
     revision: str | None = None
-    quantize: str | None = None
 
 
 class How(msgspec.Struct):

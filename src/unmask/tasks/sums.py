@@ -14,7 +14,6 @@ import torch
 from unmask.core import arguments
 from unmask.languages import ModularSum
 from unmask.tasks.contract import TASKS, Generated, Item
-from unmask.tasks.lines import arranged
 
 SIGNS = "0123456789+=;"  # of the language
 PLACES = {
@@ -109,3 +108,8 @@ def _plain(sums: str) -> str:
 def _last(chain: str) -> str:
     """The last number of a chain of sums."""
     return re.split(r"[+=]", chain)[-1]
+
+
+def arranged(answer: str, steps: str, place: str) -> str:
+    """The answer and its steps in the requested order."""
+    return {"before": f"{steps} so {answer}", "after": f"{answer} because {steps}", "none": answer}[place]

@@ -38,7 +38,7 @@ class Chars(Tokenizer):
             begin = at + 1
         return np.concatenate([*parts, index[begin:]]).astype(np.int32)
 
-    def _bytes(self, tokens: Sequence[int]) -> bytes:
+    def _text(self, tokens: Sequence[int]) -> str:
         raw, pending = bytearray(), -1
         for token in tokens:
             half = int(token) - len(self.symbols)
@@ -50,7 +50,8 @@ class Chars(Tokenizer):
             else:
                 raw.append(HALVES * pending + half)
                 pending = -1
-        return bytes(raw if pending < 0 else raw + b"\xff")  # half a byte is not a byte
+        whole = raw if pending < 0 else raw + b"\xff"  # half a byte is not a byte
+        return whole.decode(errors="replace")
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "chars", "symbols": self.symbols}

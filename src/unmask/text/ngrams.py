@@ -1,4 +1,6 @@
-"""A scoring model that is easy to check: an n-gram of characters, interpolated over shorter contexts (Witten, Bell).
+"""Scores of a text without a network: an n-gram of characters, and the words that a text does not contain.
+
+The n-gram is interpolated over shorter contexts (Witten, Bell):
 
     p(c | h) = (count(h c) + kinds(h) p(c | h')) / (count(h) + kinds(h)),   h' being h without its first character,
 
@@ -10,15 +12,19 @@ to 1.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from unmask.core import arguments
+from unmask.text.tokenizer import BREAK
 
 ORDER = 5
 MOST_ORDER = 12
 END = "\ud800"  # of a document: half of a surrogate pair, which no text contains
 OTHER = "\ud801"  # for characters that the text does not have
+LETTER = "(?:[^\\W\\d_]|\ufffd)"  # U+FFFD, an invalid byte, belongs to its word
+WORD = re.compile(f"{LETTER}+(?:['\u2019-]{LETTER}+)*")
 
 
 class NGramJudge:
@@ -55,3 +61,20 @@ class NGramJudge:
         memory = self.order - 1
         paid = [math.log(self.probability(c, text[max(at - memory, 0) : at])) for at, c in enumerate(text)]
         return -math.fsum(paid), len(text)
+
+
+class Lexicon:
+    """The words of documents, in lower case; digits do not form words."""
+
+    def __init__(self, documents: Iterable[str]) -> None:
+        self.words = {word for document in documents for word in _words(document)}
+
+    def unknown(self, documents: Sequence[str]) -> tuple[int, int]:
+        """Return (unknown words, words) of a sequence, without words that its ends may have cut."""
+        text = BREAK.join(documents)
+        words = [match for match in WORD.finditer(text.lower()) if match.start() > 0 and match.end() < len(text)]
+        return sum(match[0] not in self.words for match in words), len(words)
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(text.lower())

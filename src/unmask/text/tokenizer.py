@@ -36,8 +36,8 @@ class Tokenizer(ABC):
     def _encode(self, text: str) -> Ints: ...
 
     @abstractmethod
-    def _bytes(self, tokens: Sequence[int]) -> bytes:
-        """Return the bytes of tokens without a separator."""
+    def _text(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens without a separator; invalid bytes become U+FFFD."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]: ...
@@ -65,7 +65,7 @@ class Tokenizer(ABC):
                 parts.append([])
             else:
                 parts[-1].append(int(token))
-        return [self._bytes(part).decode(errors="replace") for part in parts]
+        return [self._text(part) for part in parts]
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Return the text of tokens: invalid bytes become U+FFFD, the separator a blank line."""

@@ -10,11 +10,10 @@ import torch
 
 from unmask import UnmaskError
 from unmask.core.estimates import Estimate
-from unmask.experiments.board import Settings, board, cells, kept
-from unmask.experiments.board.cells import Place, Point, Sample, measure
+from unmask.experiments.board import Settings, board, cells
+from unmask.experiments.board.cells import FILE, Place, Point, Sample, from_file, joined, measure, to_bytes
 from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import recipe
-from unmask.experiments.board.joining import joined
 from unmask.experiments.board.run import measured
 from unmask.experiments.sweeps import queue, sweep
 from unmask.experiments.sweeps.cells import cells_of, check
@@ -150,10 +149,10 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
         proper=bool(seed),
         unbounded="why",
     )
-    content = kept.to_bytes({0: sample, 12: sample})
-    assert content == kept.to_bytes({0: sample, 12: sample})
-    (tmp_path / kept.FILE).write_bytes(content)
-    found = kept.read(tmp_path / kept.FILE, 5)
+    content = to_bytes({0: sample, 12: sample})
+    assert content == to_bytes({0: sample, 12: sample})
+    (tmp_path / FILE).write_bytes(content)
+    found = from_file(tmp_path / FILE, 5)
     assert list(found) == [0, 12]
     for name in Sample.__dataclass_fields__:
         ours, theirs = getattr(sample, name), getattr(found[12], name)
@@ -164,16 +163,16 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
             assert torch.equal(ours, theirs)
         else:
             assert ours == theirs
-    (tmp_path / kept.FILE).write_bytes(content[:-40])
+    (tmp_path / FILE).write_bytes(content[:-40])
     with pytest.raises(UnmaskError, match="no results of a curve"):
-        kept.read(tmp_path / kept.FILE, 5)
-    with pytest.raises(UnmaskError, match=r"cannot read .*nowhere"):
-        kept.read(tmp_path / "nowhere", 5)
+        from_file(tmp_path / FILE, 5)
+    with pytest.raises(UnmaskError, match="nowhere has no results of a curve"):
+        from_file(tmp_path / "nowhere", 5)
 
 
 def test_nothing_but_failures_is_kept_too(tmp_path):
-    (tmp_path / "none").write_bytes(kept.to_bytes({}))
-    assert kept.read(tmp_path / "none", 5) == {}
+    (tmp_path / "none").write_bytes(to_bytes({}))
+    assert from_file(tmp_path / "none", 5) == {}
 
 
 def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):

@@ -130,7 +130,6 @@ def test_a_curve_row_by_row():
     assert first.accuracy_rows.tolist() == pytest.approx(rows)
     assert first.accuracy.value == pytest.approx(low * 1 / 6 + high * 3 / 6)
     assert first.by_seed(first.accuracy_rows) == pytest.approx([sum(rows[:3]) / 3, sum(rows[3:]) / 3])
-    assert first.ser_need_by_seed(0.7)[0] == crossing([2.0, 8.0], [1.0, 2 / 3], 0.7)
 
 
 def test_headroom_is_as_wide_as_both():

@@ -65,14 +65,13 @@ def test_steps_of_the_settings_decide_nothing(store):
     assert usual == other
 
 
-def test_the_sentence_has_verdict_number_and_budgets(store):
+def test_the_sentence_has_verdict_and_number(store):
     one, _, together = versus("strided", "ancestral", SETTINGS, store=store, engine="here")
     sentence = one.sentence("A", "B")
     assert sentence.startswith(
         "paper-2gram: A is better than B. Fraction correct, mean over log2 of model calls from 1"
     )
-    assert f"{one.difference.mean.points}, 60 sequences. A is better at " in sentence
-    assert "By seed: +" in sentence
+    assert f"{one.difference.mean.points}, 60 sequences." in sentence
     assert together.sentence("A", "B").startswith(f"{ALL}: A is better than B. ")
     assert (
         versus("strided", "strided", SETTINGS, store=store, engine="here")[0]

@@ -24,7 +24,7 @@ def characters(directory: Path, mask: int | None, eos: int) -> None:
         {} if mask is None else {"<|mask|>": mask}
     )
     free = [number for number in range(40) if number not in special.values()]
-    made = tokenizers.Tokenizer(models.BPE(dict(zip(SIGNS, free, strict=False)), [], unk_token="?"))
+    made = tokenizers.Tokenizer(models.BPE(dict(zip(SIGNS, free, strict=False)) | special, [], unk_token="?"))
     made.decoder = decoders.Fuse()
     content = json.loads(made.to_str())
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | {"special": True}

@@ -11,10 +11,7 @@ from unmask.core.errors import UnmaskError
 from unmask.experiments.evaluation import compare, records
 from unmask.experiments.evaluation.advise import advise
 from unmask.experiments.evaluation.compare import LEVEL, compare_shares, mcnemar
-from unmask.experiments.evaluation.published import PUBLISHED, figures, named
-from unmask.experiments.evaluation.settings import SWEPT, Settings
 from unmask.experiments.evaluation.summary import groups, labels
-from unmask.hub.card import known
 from unmask.tasks import sample as samples
 from unmask.tasks.sample import Sample
 
@@ -159,19 +156,6 @@ def test_advice_needs_records_with_verdicts():
         advise(groups(many([None])), 0.5)
     with pytest.raises(UnmaskError, match="target is 2"):
         advise(groups(many([True])), 2.0)
-
-
-def test_published_recipes_are_evaluations_and_stand_beside_what_is_the_same():
-    cards = known()
-    for name, recipe in PUBLISHED.items():
-        if recipe.model.startswith(("llada", "dream")):
-            assert recipe.model in cards, name
-        swept = {key: (value,) if key in SWEPT else value for key, value in recipe.options.items()}
-        Settings(task=recipe.task, model=recipe.model, **swept)
-        assert recipe in figures({"task": recipe.task, "model": recipe.model} | recipe.options)
-    assert not figures({"task": "gsm8k(shots=8)", "model": "llada-8b-base", "steps": 63, "length": 256})
-    with pytest.raises(UnmaskError, match="llada-gsm8k-semi-ar"):
-        named("llada-gsm8k-semi")
 
 
 WRONG = [  # where in `about`, what stands there, and what is said of it; None: nothing stands there

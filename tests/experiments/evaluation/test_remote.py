@@ -30,8 +30,8 @@ def sums(prompt: str, rng: random.Random) -> str:
     return "=".join(steps) + "\nNext"
 
 
-def evaluated(server, out, sandbox=None, **options):
-    return evaluate_endpoint(Remote("http://fake", "sums", **{"limit": 40} | options), out, sandbox, server.link)
+def evaluated(server, out, **options):
+    return evaluate_endpoint(Remote("http://fake", "sums", **{"limit": 40} | options), out, server.link)
 
 
 def test_outcomes_are_those_of_the_client():

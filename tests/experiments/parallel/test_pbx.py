@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.experiments.parallel.trees import WINO
+from tests.experiments.parallel.files import WINO
 from unmask.experiments.parallel.pbx import leads, pbx, resample, sweeps
 from unmask.experiments.parallel.points import Outcome, Point, Setting, settings
 

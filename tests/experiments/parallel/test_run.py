@@ -57,7 +57,6 @@ def test_the_ceiling_of_a_copy_is_one_and_of_a_shuffle_falls(published):
     shuffled = [accuracy["fixed-size", f"k{k}", "shuffle(low=3, high=3)"] for k in (1, 32)]
     assert shuffled[0] == 1.0
     assert shuffled[1] < 0.9
-    assert all(outcome.positions for tasks in numbers.values() for own in tasks.values() for outcome in own)
 
 
 def test_the_page_has_the_tables_and_the_figure(published):
@@ -78,26 +77,6 @@ def test_the_same_run_measures_nothing_again_and_more_items_only_the_new(publish
     (suite,) = publish(page(out), more, out).measured
     assert {len(own) for one in suite.settings for own in one.tasks.values()} == {15}
     assert set(before) < set((out / "sweep" / "files").iterdir())
-
-
-def test_a_network_stands_beside_the_exact_denoiser_of_its_language(tmp_path):
-    import torch
-
-    from unmask.languages import load
-    from unmask.networks import Trunk, save
-    from unmask.networks.model.shape import Shape
-
-    language = load("list-operation(operation=reverse, size=3, letters=4, distinct=True)")
-    about = {"origin": {"configuration": {"language": language.to_dict(), "label": "lists"}}}
-    torch.manual_seed(0)
-    save(Trunk(Shape("mdm", language.vocabulary, 7, 16, 1, 2)), tmp_path / "network", account=about)
-    settings = Settings(str(tmp_path / "network"), samplers=("fixed-size",), items=8, quick=True)
-    assert settings.models == (f"ideal(of='{tmp_path / 'network'}')", str(tmp_path / "network"))
-    (suite,) = publish(page(tmp_path / "page"), settings, tmp_path / "page").measured
-    assert {one.setting for one in suite.settings} == {"k1", "k1.5"}
-    cells = [cell for entry in suite.to_dict()["settings"] for cell in entry["tasks"].values()]
-    assert {cell["ceiling"] for cell in cells} == {100.0}
-    assert all(cell["accuracy"]["value"] < 60 for cell in cells)  # the network is random
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from unmask.experiments.sweeps.work import measure
 
 __all__ = ["data"]
 PLACE = Path(__file__).parents[3] / "recipes"
-WEIGHTS = {"gsm8k": 11, "code": 20, "open-text": 11}  # those that need some, with their cells
+WEIGHTS = {"gsm8k": 11, "open-text": 11}  # those that need some, with their cells
 RECIPES = sorted(path for path in PLACE.glob("*.yaml") if path.stem not in WEIGHTS)
 TINY = {"rows": 3, "length": 20, "seeds": 1}
 SMALLER = {

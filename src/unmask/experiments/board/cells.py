@@ -6,21 +6,29 @@ row.
 
 from __future__ import annotations
 
+import io
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
 import torch
 from torch import Tensor
 
 from unmask import metrics
 from unmask.core.chance import Randomness
+from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import Estimate, exactly, mean, proportion, quantile
 from unmask.core.samples import digest
 from unmask.denoisers import Denoiser
-from unmask.experiments.board.families import Family
+from unmask.experiments.board.families import STEPS, Family
 from unmask.generation import generate
 from unmask.generation.teaching import Unbounded, read, teach_sampler
 from unmask.ideal import Ideal
@@ -32,6 +40,10 @@ from unmask.schedules import deltas
 
 USUAL_STEPS = 64  # if N is not the knob
 FIRST_TAUGHT = 2**40  # rows whose randomness only the true distribution uses
+FILE = "curve.npz"
+PRICE = "divergence"  # the only tensor of a file that is not a metric
+MOST = 2**30  # unpacked bytes of a file
+BROKEN = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -241,6 +253,81 @@ class Point:
         half = quantile() * error
         floor = sum(b.total_variation_floor for b in bigrams) / len(bigrams)
         return Estimate(value, max(value - half, 0.0), value + half, len(self.wrong), method="jackknife"), floor
+
+
+def walk(member: Family, most: float, at: Callable[[int], Point | None]) -> list[Point]:
+    """The points of a family until a row needs `most` model calls, or until N has no effect.
+
+    at: returns the point at the budget of an index, or None.
+    """
+    points: list[Point] = []
+    for index in range(len(member.values)):
+        point = at(index)
+        if point is None:
+            continue
+        if points and does_nothing(point, points[-1]):
+            if member.knob == STEPS:
+                break
+            continue
+        points.append(point)
+        if point.model_calls >= most - 1e-9:
+            break
+    return points
+
+
+def does_nothing(point: Point, earlier: Point) -> bool:
+    """Whether another value of the knob changed no token and no model call."""
+    pairs = zip(point.samples, earlier.samples, strict=True)
+    return all(a.digest == b.digest and torch.equal(a.model_calls, b.model_calls) for a, b in pairs)
+
+
+def joined(member: Family, length: int, seeds: Sequence[Mapping[int, Sample]]) -> list[Point]:
+    """The points at budgets of all seeds, until a row costs as much as AR. seeds: samples by index of the budget."""
+
+    def at(index: int) -> Point | None:
+        if not all(index in samples for samples in seeds):
+            return None
+        return Point(member.values[index], [samples[index] for samples in seeds], length)
+
+    return walk(member, length, at)
+
+
+def to_bytes(samples: Mapping[int, Sample]) -> bytes:
+    """The rows of one seed as an .npz of numpy: arrays such as "3.ser", and all other fields as JSON."""
+    arrays: dict[str, Any] = {}
+    about = {}
+    for index, sample in samples.items():
+        fields = asdict(sample)
+        tensors = fields.pop("values") | {PRICE: fields.pop(PRICE)}
+        arrays |= {f"{index}.{name}": tensor.numpy() for name, tensor in tensors.items()}
+        about[index] = fields
+    file = io.BytesIO()
+    np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
+    return file.getvalue()
+
+
+def from_file(path: Path, rows: int) -> dict[int, Sample]:
+    """The samples of a file by the index of their budget; each must have this number of rows."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > MOST:
+                raise ValueError(f"it unpacks to more than {MOST} bytes")
+        with np.load(path, allow_pickle=False) as arrays:
+            tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files if name != "about"}
+            about = json.loads(str(arrays["about"]))
+        return {int(index): _sample(f"{index}.", fields, tensors, rows) for index, fields in about.items()}
+    except BROKEN as error:
+        advice = "choose another store to measure it again"
+        raise UnmaskError(f"{path} has no results of a curve: {cut(str(error))}; {advice}") from error
+
+
+def _sample(of: str, fields: dict[str, Any], tensors: Mapping[str, Tensor], rows: int) -> Sample:
+    values = {name.removeprefix(of): tensor for name, tensor in tensors.items() if name.startswith(of)}
+    price = values.pop(PRICE)
+    if {tensor.shape for tensor in values.values()} != {(rows,)} or price.ndim != 1:
+        raise ValueError(f"budget {of} has other rows than {rows}")
+    bigrams = msgspec.convert(fields["bigrams"], metrics.Bigrams | None)
+    return Sample(**fields | {"values": values, PRICE: price, "bigrams": bigrams})
 
 
 def of_reader(denoiser: Denoiser, language: Language, truth: Tensor) -> Tensor:

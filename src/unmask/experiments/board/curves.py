@@ -1,7 +1,7 @@
 """The job `curve`: one sampler at all its budgets, on one language at one length, with one seed.
 
 Its records are those of standings.py for each point, with `knob` and `budget`. A failed budget is a record `failure`
-without a value; its `note` is the reason, and other budgets go on. Its file has the rows (kept.py); run.py joins the
+without a value; its `note` is the reason, and other budgets go on. Its file has the rows (cells.py); run.py joins the
 curves of several seeds.
 """
 
@@ -83,10 +83,8 @@ class Curve(Job):
 
     def measure(self) -> Output:
         from unmask.core import progress
-        from unmask.experiments.board import kept
-        from unmask.experiments.board.cells import Point, measure
+        from unmask.experiments.board.cells import FILE, Point, measure, to_bytes, walk
         from unmask.experiments.board.families import code_of
-        from unmask.experiments.board.joining import walk
         from unmask.experiments.board.standings import UNKNOWN, of_point
 
         unchanged(self.digest, self.language, self.model, self.causal_model)
@@ -119,7 +117,7 @@ class Curve(Job):
         for record in measured:
             record.pop("by_seed", None)  # there is one seed
         records = [{"knob": member.knob, "model_calls": None} | record for record in measured + failures]
-        return Output(records, {kept.FILE: kept.to_bytes(samples)})
+        return Output(records, {FILE: to_bytes(samples)})
 
 
 @lru_cache(maxsize=1024)  # each combination of many cells once

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
@@ -99,11 +99,6 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"band": [budget._asdict() for budget in self.band]}
-
-    def better_at(self, side: int) -> list[tuple[float, float]]:
-        """Ranges of model calls at which the band is on one side of 0."""
-        runs = [list(run) for same, run in groupby(self.band, lambda budget: _side(budget) == side) if same]
-        return [(run[0].calls, run[-1].calls) for run in runs]
 
 
 def difference(one: Curve, other: Curve) -> Difference:

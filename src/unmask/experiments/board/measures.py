@@ -29,6 +29,7 @@ from torch import Tensor
 
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.cells import Point
+from unmask.experiments.board.families import Family
 
 Values = Sequence[float]
 FAR, STEEP = 1.5, 20
@@ -106,11 +107,6 @@ class Curve:
     def ser_need(self, target: float) -> Need:
         return need(self.model_calls, [point.ser for point in self.points], target)
 
-    def ser_need_by_seed(self, target: float) -> list[float | None]:
-        """The same for the rows of each seed."""
-        by_seed = zip(*(point.ser_by_seed for point in self.points), strict=True)
-        return [crossing(self.model_calls, list(values), target) for values in by_seed]
-
     def ter_need(self, excess: float) -> Need | None:
         """Until TER or its bound is within `excess` of the language's TER; None if the last point has neither."""
         if self.points[-1].divergence is None:
@@ -152,6 +148,17 @@ class Curve:
     def by_seed(self, rows: Tensor) -> list[float]:
         """The mean for each seed of a number for each row (rows of all seeds)."""
         return [float(part.mean()) for part in rows.split(self.sizes)]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One sampler on one language."""
+
+    language: str  # its spec without a seed
+    length: int
+    family: Family
+    curve: Curve
+    specs: tuple[str, ...] = ()  # the languages of its seeds; empty for a network
 
 
 def area_weights(model_calls: Values, length: int, early: bool = False) -> list[float]:

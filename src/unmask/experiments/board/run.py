@@ -11,18 +11,29 @@ from typing import Any
 
 from unmask.core.errors import UnmaskError
 from unmask.core.shown import Shown
-from unmask.experiments.board import kept
+from unmask.experiments.board.cells import FILE, from_file, joined
 from unmask.experiments.board.curves import FAILURE
 from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import Settings, recipe
-from unmask.experiments.board.joining import Failure, Measured, joined
-from unmask.experiments.board.measures import Curve
+from unmask.experiments.board.measures import Curve, Measured
 from unmask.experiments.board.standings import Record, records
 from unmask.experiments.sweeps.cells import canonical
 from unmask.experiments.sweeps.run import EngineName, Sweep, sweep
 from unmask.experiments.sweeps.store import FILES, Store
 from unmask.languages.presets import unseeded
 from unmask.networks.model.checkpoints import read_language
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failed budget or sampler; the others go on without it."""
+
+    language: str
+    length: int
+    sampler: str
+    knob: str
+    value: object  # of the knob; None if a whole seed failed
+    message: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +94,7 @@ def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
             about = language, length, member.specification, member.knob
             failures += [Failure(*about, value, message) for value, message in _failed(cells)]
             if not any(cell.error for cell in cells):
-                points = joined(member, length, [kept.read(cell.file, cell.spec["rows"]) for cell in cells])
+                points = joined(member, length, [from_file(cell.file, cell.spec["rows"]) for cell in cells])
                 if points:
                     specs = tuple(cell.spec["language"] for cell in cells if not cell.spec["model"])
                     curves.append(Measured(language, length, member, Curve(points), specs))
@@ -115,7 +126,7 @@ def _cells(run: Sweep) -> list[_Cell]:
             if spec["job"] == "curve":
                 if key not in done and key not in failed:
                     raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
-                file = run.directory / FILES / key / kept.FILE
+                file = run.directory / FILES / key / FILE
                 cells.append(_Cell(spec, records, file, "" if key in done else failed[key]))
         return cells
 

@@ -24,8 +24,7 @@ from unmask.core.files import finite
 from unmask.experiments.board.cells import Point
 from unmask.experiments.board.difference import difference
 from unmask.experiments.board.grid import Settings
-from unmask.experiments.board.joining import Measured
-from unmask.experiments.board.measures import Curve, Need, need, ratio
+from unmask.experiments.board.measures import Curve, Measured, Need, need, ratio
 from unmask.kernels.machine import Floats
 from unmask.languages import load
 from unmask.theory.best_orders import headroom
@@ -85,10 +84,7 @@ def of_curve(curve: Curve, settings: Settings, against: Curve | None, least: Flo
     """The summary of a curve, its difference to another one on the same rows, and its headroom."""
     rows = []
     for target in settings.targets:
-        calls = curve.ser_need(target)
-        rows.append(
-            record_of_need("model_calls_for_ser", calls, "SER", target=target, by_seed=curve.ser_need_by_seed(target))
-        )
+        rows.append(record_of_need("model_calls_for_ser", curve.ser_need(target), "SER", target=target))
     fluent = curve.ter_need(settings.excess)
     if fluent is None:
         rows.append(record("model_calls_for_ter", None, target=settings.excess, note=curve.points[-1].unbounded))
@@ -141,15 +137,3 @@ def record_of_need(measure: str, need: Need, what: str, **more: Any) -> Record:
 def _in_ratio(need: Need, length: int) -> Need:
     """The best divergence in nats as the ratio of TER to that of the language."""
     return Need(need.how, need.value, need.low, need.high, math.exp(need.best / length), need.at)
-
-
-def summary(rows: Sequence[Record]) -> list[Record]:
-    """The summaries of curves, one record for each sampler and language."""
-    entries: dict[tuple[str, int, str], Record] = {}
-    for r in rows:
-        if r["budget"] is None:
-            key = r["language"], r["length"], r["sampler"]
-            entry = entries.setdefault(key, dict(zip(("language", "length", "sampler"), key, strict=True)))
-            name = f"{r['measure']}_{r['target']:g}" if "target" in r else r["measure"]
-            entry[name] = {end: r[end] for end in ("value", "low", "high", "note")}
-    return list(entries.values())

@@ -8,16 +8,11 @@ from unmask.experiments.board.run import Board
 from unmask.experiments.board.standings import Record
 
 HOW_TO_READ = """\
-AUP: accuracy under parallelism, the mean of 1 - SER over log2 of model calls from 1 to L, at the most expensive
-measured budget that costs no more; (.4): its most, since nothing is known between two budgets. The table is sorted by
-AUP. differs: AUP minus that of {against}, by which `unmask board compare` decides, too; * where its interval excludes 0
-and no budget or seed contradicts. SER, TER: model calls until SER is at most that, and until TER, or its upper bound,
-is within that of the language's own. <=8: met at that budget; the next smaller one is far off or was not measured.
-(34): too few rows to be sure. best 0.2: not reached, with the best value. n/a: neither TER nor a bound is known.
-headroom: times the model calls for that TER of the best possible rule, where that is known. Intervals are over rows, of
-the languages that were drawn; by_seed has how much those differ. The last columns are at the most expensive budget:
-model calls (at), SER, generative perplexity and diversity relative to the language's own (below 1 and 100%: it repeats
-itself), total variation of pairs / of perfect ones."""
+AUP: accuracy under parallelism, the mean of 1 - SER over log2 of model calls from 1 to L; (.4): the most that it can be
+between two budgets. The table is sorted by AUP. differs: AUP minus that of {against}; * where `unmask board compare`
+decides. SER, TER: model calls until SER is at most that, and until TER is within that of the language's own. <=8: met
+at that budget; (34): too few rows to be sure; best 0.2: not reached; n/a: unknown. headroom: times the model calls of
+the best possible rule. divers.: diversity at the most expensive budget; below 100%, samples repeat themselves."""
 
 
 class Table(NamedTuple):
@@ -30,8 +25,8 @@ class Table(NamedTuple):
 
 def tables(board: Board) -> list[Table]:
     s = board.settings
-    head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in s.targets), f"TER {s.excess:.0%}", "headroom"]
-    head += ["at", "SER", "perpl.", "divers.", "distance"]
+    head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in s.targets), f"TER {s.excess:.0%}"]
+    head += ["headroom", "divers."]
     result = []
     for language, length in dict.fromkeys((r["language"], r["length"]) for r in board.records):
         records = [r for r in board.records if (r["language"], r["length"]) == (language, length)]
@@ -57,11 +52,7 @@ def _cells(of: list[Record], board: Board) -> list[tuple[str, str]]:
     terms += [need_text(summary["model_calls_for_ser", target]) for target in board.settings.targets]
     terms.append(need_text(summary["model_calls_for_ter", board.settings.excess]))
     terms.append(_number(summary["headroom", board.settings.excess], "{:.1f}"))
-    terms += [(f"{dearest['model_calls']:.0f}", ""), _ser(at["ser"])]
-    terms += [_number(at["generative_perplexity_ratio"], "{:.3f}"), _number(at["diversity"], "{:.0%}")]
-    distance, floor = at["total_variation"], at["total_variation"].get("floor")
-    value, interval = _number(distance, "{:.3f}")
-    return [*terms, (value if floor is None else f"{value}/{floor:.3f}", interval)]
+    return [*terms, _number(at["diversity"], "{:.0%}")]
 
 
 def _accuracy_text(record: Record) -> tuple[str, str]:
@@ -75,12 +66,6 @@ def _number(record: Record, form: str) -> tuple[str, str]:
     if record["low"] is None or record["high"] is None:
         return form.format(record["value"]), ""
     return form.format(record["value"]), f"{form.format(record['low'])} to {form.format(record['high'])}"
-
-
-def _ser(record: Record) -> tuple[str, str]:
-    if record["value"] == 0.0:
-        return f"<{record['high']:.2g}", f"none in {record['n']}"
-    return _number(record, "{:.3f}")
 
 
 def _difference(record: Record) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from unmask.core.errors import UnmaskError
 from unmask.experiments.board.difference import Difference, difference, pooled
 from unmask.experiments.board.families import Family, lists_budgets
 from unmask.experiments.board.grid import Settings, recipe
-from unmask.experiments.board.joining import Measured
+from unmask.experiments.board.measures import Measured
 from unmask.experiments.board.run import measured
 from unmask.experiments.sweeps.run import EngineName, sweep
 
@@ -32,22 +32,14 @@ class Versus:
         return fields | {"difference": self.difference and self.difference.to_dict()}
 
     def sentence(self, first: str, second: str) -> str:
-        """The verdict, then its number, then where the budgets differ."""
+        """The verdict, then its number."""
         result = self.difference
         if result is None:
             return f"{self.language}: not comparable: {self.note}."
         verdict = f"not conclusive: {result.why}" if result.why else f"{first} is {result.verdict} than {second}"
         span = "" if self.length is None else f" from 1 to {self.length}"
         number = f"Fraction correct, mean over log2 of model calls{span}: {result.mean.points}"
-        sentences = [f"{self.language}: {verdict}", f"{number}, {result.mean.n} sequences"]
-        for side, name in ((1, first), (-1, second)):
-            if where := result.better_at(side):
-                sentences.append(f"{name} is better at {' and at '.join(map(_range, where))} model calls")
-        if len(result.by_seed) > 1:
-            sentences.append(
-                f"By seed: {', '.join(f'{100 * value:+.1f}' for value in result.by_seed)} percentage points"
-            )
-        return ". ".join(sentences) + "."
+        return f"{self.language}: {verdict}. {number}, {result.mean.n} sequences."
 
 
 def versus(
@@ -86,7 +78,3 @@ def _measured(name: str, settings: Settings, store: str | Path, engine: EngineNa
 def _budgets(member: Family) -> str:
     values = (f"{value:g}" if isinstance(value, float) else str(value) for value in member.values)
     return f"{member.knob} {', '.join(values)}"
-
-
-def _range(ends: tuple[float, float]) -> str:
-    return f"{ends[0]:.4g}" if ends[0] == ends[1] else f"{ends[0]:.4g} to {ends[1]:.4g}"

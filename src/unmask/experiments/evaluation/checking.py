@@ -1,41 +1,29 @@
-"""Checks of samples: answers are compared with the solutions, programs run, texts judged.
+"""Checks of samples: answers are compared with the solutions, texts judged.
 
-Checks run after all samples are written, so they can be repeated with other options, tests or judges.
+Checks run after all samples are written, so they can be repeated with other options or judges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
-from unmask.core import progress
-from unmask.core.cores import count
 from unmask.hub.answering import before_any
 from unmask.tasks import TASKS, Item, Task
 from unmask.tasks.sample import Sample
 
-if TYPE_CHECKING:
-    from unmask.sandbox import Sandbox
-
 NO_ANSWER = "no answer in the text"
 WRONG = "another answer"
-NOT_RUN = "not run"  # programs without permission to run
 
 
-def checked(
-    samples: Sequence[Sample], task: str, items: Sequence[Item], sandbox: Sandbox | None = None
-) -> list[Sample]:
+def checked(samples: Sequence[Sample], task: str, items: Sequence[Item]) -> list[Sample]:
     """The same samples with their verdicts or values."""
     target = TASKS.make(task)
     by_name = {item.name: item for item in items}
     answered = [_read(target, by_name[sample.item], sample) for sample in samples]
     if target.kind == "judged":
         return _judged(answered, target)
-    if target.kind == "programs":
-        return _run(answered, target, by_name, sandbox)
     return [_compared(target, by_name[sample.item], sample) for sample in answered]
 
 
@@ -54,32 +42,6 @@ def _compared(task: Task, item: Item, sample: Sample) -> Sample:
         return sample
     right = task.right(item, sample.answer)
     return msgspec.structs.replace(sample, right=right, why="" if right else WRONG)
-
-
-def _run(samples: Sequence[Sample], task: Task, items: Mapping[str, Item], sandbox: Sandbox | None) -> list[Sample]:
-    """Run each program once, also if several samples have it."""
-    if sandbox is None:
-        return [sample if sample.why else msgspec.structs.replace(sample, why=NOT_RUN) for sample in samples]
-    programs = {
-        (sample.item, sample.answer): task.program(items[sample.item], sample.answer)
-        for sample in samples
-        if sample.answer is not None
-    }
-    with (
-        progress.track(f"running programs ({sandbox.name})", len(programs)) as advance,
-        ThreadPoolExecutor(count()) as pool,
-    ):
-        outcomes = {}
-        checks = pool.map(lambda one: sandbox.check(one.code, one.tests, one.entry or None), programs.values())
-        for key, outcome in zip(programs, checks, strict=True):
-            outcomes[key] = {"right": outcome.passed, "why": "" if outcome.passed else outcome.why}
-            advance(1)
-    return [
-        sample
-        if sample.answer is None
-        else msgspec.structs.replace(sample, **outcomes[sample.item, sample.answer], sandbox=sandbox.name)
-        for sample in samples
-    ]
 
 
 def _judged(samples: Sequence[Sample], task: Task) -> list[Sample]:

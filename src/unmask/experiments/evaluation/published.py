@@ -1,49 +1,31 @@
-"""Published results by name, with their settings as far as reported, their figure and source.
-
-A recipe is a task and options of `unmask eval`. The published figure is listed next to results with equal settings.
-"""
+"""The figures of the rebuttal's tables by name, with their settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from unmask.core.errors import unknown
-from unmask.core.registry import parse
 
-EVAL_MD = "EVAL.md of the repository ML-GSAI/LLaDA"
-FAST = "README of the repository NVlabs/Fast-dLLM"
 PAPER = "Feng et al., NeurIPS 2025, rebuttal"
 
 
 class Published(NamedTuple):
     model: str
     task: str
-    options: dict[str, Any]  # of `unmask eval`; single values, also of swept options
+    options: dict[str, Any]  # steps, length and sampler
     figure: float  # percent of right answers
     source: str
     seconds: float | None = None  # for all items, on the authors' machine
-
-
-def _llada(block: int, length: int, **options: Any) -> dict[str, Any]:
-    return {"sampler": f"llada(block_length={block})", "steps": length, "length": length, "chat": True} | options
 
 
 def _steps(steps: int, length: int) -> dict[str, Any]:
     return {"steps": steps, "length": length}
 
 
-INSTRUCT, LLADA, DREAM = "llada-8b-instruct", "llada-8b-base", "dream-v0-base-7b"
+LLADA, DREAM = "llada-8b-base", "dream-v0-base-7b"
 LEFT_TO_RIGHT = {"sampler": "left-to-right"}
-SHOTS_8, SHOTS_5 = "gsm8k(shots=8)", "gsm8k(shots=5, draw='lm-eval')"
+SHOTS_8 = "gsm8k(shots=8)"
 PUBLISHED = {
-    "llada-gsm8k-semi-ar": Published(INSTRUCT, "gsm8k", _llada(8, 256), 78.6, EVAL_MD),
-    "llada-gsm8k-one-block": Published(INSTRUCT, "gsm8k", _llada(512, 512, eos="last"), 69.4, EVAL_MD),
-    "llada-math-semi-ar": Published(INSTRUCT, "math500", _llada(64, 512), 42.2, EVAL_MD),
-    "llada-humaneval": Published(INSTRUCT, "humaneval", _llada(512, 512, eos="never"), 49.4, EVAL_MD),
-    "llada-mbpp": Published(INSTRUCT, "mbpp", _llada(256, 256, eos="last"), 41.0, EVAL_MD),
-    "fast-dllm-gsm8k": Published(INSTRUCT, SHOTS_5, _llada(32, 256), 79.3, FAST),
-    "fast-dllm-mbpp": Published(INSTRUCT, "mbpp", _llada(32, 512), 14.8, FAST),
     "paper-gsm8k-dream-64": Published(DREAM, SHOTS_8, _steps(64, 256), 47.5, PAPER, 1349.9),
     "paper-gsm8k-dream-128": Published(DREAM, SHOTS_8, _steps(128, 256), 68.6, PAPER, 2649.5),
     "paper-gsm8k-dream-256": Published(DREAM, SHOTS_8, _steps(256, 256), 76.3, PAPER, 5253.7),
@@ -77,14 +59,3 @@ def named(recipe: str) -> Published:
     if recipe not in PUBLISHED:
         raise unknown("recipe", recipe, PUBLISHED)
     return PUBLISHED[recipe]
-
-
-def figures(settings: Mapping[str, Any]) -> list[Published]:
-    """Published results for the same model and task, if all their options are equal."""
-    task = parse("task", settings["task"])[0]
-    return [
-        one
-        for one in PUBLISHED.values()
-        if (one.model, parse("task", one.task)[0]) == (settings["model"], task)
-        and all(settings.get(name) == value for name, value in one.options.items())
-    ]

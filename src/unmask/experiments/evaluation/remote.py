@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -28,12 +28,8 @@ from unmask.experiments.evaluation import checking, records
 from unmask.experiments.evaluation.run import Evaluation
 from unmask.tasks import TASKS, Item, Task, asking
 from unmask.tasks import sample as samples
-from unmask.tasks.contract import fingerprint
-from unmask.tasks.data import find
+from unmask.tasks.contract import find, fingerprint
 from unmask.tasks.sample import Sample
-
-if TYPE_CHECKING:
-    from unmask.sandbox import Sandbox
 
 ANSWERS = "answers.jsonl"
 DONE = ("ok", "truncated", "empty")  # outcomes of requests that are not sent again
@@ -80,15 +76,13 @@ class Run:
     refused: bool = False  # whether too many refusals were the reason
 
 
-def evaluate_endpoint(
-    remote: Remote, out: str | Path, sandbox: Sandbox | None = None, link: Exchange | None = None
-) -> tuple[Evaluation, list[Run]]:
+def evaluate_endpoint(remote: Remote, out: str | Path, link: Exchange | None = None) -> tuple[Evaluation, list[Run]]:
     """Send the missing requests, then check all answers."""
     for many in remote.concurrency:
         arguments.whole("concurrency", many, 1, 1024)
     arguments.whole("each", remote.each, 1, 10**4)
     task, directory = TASKS.make(remote.task), make_directory(arguments.path("out", out))
-    data = remote.data or (task.dataset and find(task.dataset))
+    data = remote.data or find(task.file)
     every = task.items(data)
     items = every[: remote.limit]
     client = probe.connect(remote.url, remote.model, remote.dialect, remote.limits, link)
@@ -118,7 +112,7 @@ def evaluate_endpoint(
             _sample(query, row, answers.get(client.request(query)[0]), now, items, many)
             for row, query in enumerate(queries)
         ]
-        written += _checked([one for one in own if one is not None], answers, remote.task, every, sandbox)
+        written += _checked([one for one in own if one is not None], answers, remote.task, every)
         if runs[-1].stopped:
             break
     path = directory / records.RECORDS
@@ -234,13 +228,13 @@ def _sample(
 
 
 def _checked(
-    written: Sequence[Sample], answers: Mapping[str, Answer], task: str, items: Sequence[Item], sandbox: Sandbox | None
+    written: Sequence[Sample], answers: Mapping[str, Answer], task: str, items: Sequence[Item]
 ) -> list[Sample]:
     """The samples with their verdicts, and the speed of each answer among their values."""
     speeds = {(answer.item, answer.number): _speed(answer) for answer in answers.values()}
     return [
         msgspec.structs.replace(one, values=one.values | speeds[f"{one.batch}/{one.item}", one.number])
-        for one in checking.checked(written, task, items, sandbox)
+        for one in checking.checked(written, task, items)
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unmask.core import arguments
 from unmask.experiments.evaluation import checking, records
@@ -19,9 +19,6 @@ from unmask.tasks import TASKS, asking
 from unmask.tasks import sample as samples
 from unmask.tasks.contract import fingerprint
 from unmask.tasks.sample import Sample
-
-if TYPE_CHECKING:
-    from unmask.sandbox import Sandbox
 
 FIRST = 64  # items before the first test whether they suffice; then twice as many
 
@@ -46,7 +43,6 @@ def evaluate(
     settings: Settings,
     *,
     out: str | Path,
-    sandbox: Sandbox | None = None,
     until_decided: float | None = None,
     engine: EngineName = "local",
     workers: int = 1,
@@ -54,8 +50,8 @@ def evaluate(
 ) -> Evaluation:
     """Write the missing answers, a batch at a time, then check all answers. An interruption loses at most one batch.
 
-    out: a directory for the store of `unmask.sweep` and the records. sandbox: runs programs; otherwise they do not run.
-    until_decided: stop once every accuracy has an interval of at most +- this. how: other options of `unmask.sweep`.
+    out: a directory for the store of `unmask.sweep` and the records. until_decided: stop once every accuracy has an
+    interval of at most +- this. how: other options of `unmask.sweep`.
     """
     if until_decided is not None:
         arguments.number("until_decided", until_decided, 0.0, 1.0, above=True)
@@ -68,13 +64,13 @@ def evaluate(
     end = limit if until_decided is None else min(FIRST, limit)
     while True:
         sweep(plan([settings], directory, end), store=directory, engine=engine, workers=workers, **how).whole()
-        result = check(directory, sandbox=sandbox, reading=settings.task)
+        result = check(directory, reading=settings.task)
         if end == limit or _decided(result.groups, until_decided):
             return result
         end = min(2 * end, limit)
 
 
-def check(directory: str | Path, *, sandbox: Sandbox | None = None, reading: str | None = None) -> Evaluation:
+def check(directory: str | Path, *, reading: str | None = None) -> Evaluation:
     """Check all answers of a store, also of other drivers, and write its records.
 
     reading: a task with options for reading answers: "gsm8k(answer_by=strict)".
@@ -85,7 +81,7 @@ def check(directory: str | Path, *, sandbox: Sandbox | None = None, reading: str
         way = reading if reading is not None and asking(reading) == task else task
         items = TASKS.make(way).items(data or None)
         records.check_same_items(own, fingerprint(items), str(path))
-        checked += checking.checked(own, way, items, sandbox)
+        checked += checking.checked(own, way, items)
     samples.write(path / records.RECORDS, checked)
     return Evaluation(path, checked)
 

@@ -12,12 +12,11 @@ from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.samplers import SAMPLERS
 from unmask.tasks import TASKS
-from unmask.tasks.contract import asking
-from unmask.tasks.data import find
+from unmask.tasks.contract import asking, find
 from unmask.tasks.writing import How
 
 SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # may have several values
-COMMON = ("dtype", "quantize", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
+COMMON = ("dtype", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
 MOST_EACH = 10**4
 OF_BOTH = ("length", "eos", "temperature")  # swept options that also apply to AR
 OF_MASKED = ("schedule", "guidance", "cache")
@@ -35,7 +34,6 @@ class Settings:
     causal_card: str | None = None
     device: str = "auto"
     dtype: str | None = None
-    quantize: str | None = None
     cache: str | None = None
     sampler: Sequence[str] = ()
     schedule: str = "linear"
@@ -69,8 +67,7 @@ class Settings:
         """The file of the items: `data`, or the file in the data directory; "" if there is none."""
         if self.data is not None:
             return os.path.abspath(self.data)
-        dataset = TASKS.make(self.task).dataset
-        file = None if dataset is None else find(dataset)
+        file = find(TASKS.make(self.task).file)
         return "" if file is None else os.path.abspath(file)
 
     @property

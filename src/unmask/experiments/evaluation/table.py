@@ -9,7 +9,6 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.memory import size
 from unmask.experiments.evaluation.compare import Comparison, compare
-from unmask.experiments.evaluation.published import figures
 from unmask.experiments.evaluation.summary import Group, labels
 
 PASSED = (1, 2, 4, 8, 16, 32, 64)  # k of pass@k
@@ -33,13 +32,11 @@ def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, A
     entry |= {"cost": group.cost(), "wrong_because": group.reasons, "settings": group.settings}
     if against is not None:
         entry["against_ar"] = against.to_dict() | ratios(group, settings)
-    if published := figures(group.settings):
-        entry["published"] = [{"figure": one.figure, "source": one.source} for one in published]
     return entry
 
 
 def table(settings: Sequence[Group]) -> list[Grid]:
-    """Quality and cost of each setting, compared with AR and with published figures."""
+    """Quality and cost of each setting, compared with AR."""
     first = settings[0]
     quality: list[list[str]] = []
     cost: list[list[str]] = []
@@ -56,8 +53,7 @@ def table(settings: Sequence[Group]) -> list[Grid]:
             values += [_value(name, group.value(name)) for name in first.valued]
         against = beside(group, settings)
         values.append("" if against is None else f"{against.verdict}, {against.difference.points}")
-        published = ", ".join(f"{one.figure:.1f}%" for one in figures(group.settings))
-        quality.append([label, str(len(group.items)), *values, published])
+        quality.append([label, str(len(group.items)), *values])
         ratio = ratios(group, settings).get("seconds")
         shown = [_number(spent[name]) for name in ("answer_tokens", "model_calls", "tokens_per_model_call")]
         shown += [_number(spent["flops"] and spent["flops"] / 1e9), _number(spent["seconds"])]
@@ -69,7 +65,7 @@ def table(settings: Sequence[Group]) -> list[Grid]:
         measured += [*(f"pass@{k}" for k in _passed(first)), *(name.replace("_", " ") for name in first.valued)]
     task = first.settings["task"]
     heads = (
-        ["", "items", *measured, "against AR", "published"],
+        ["", "items", *measured, "against AR"],
         [
             "",
             *("answer tokens", "model calls", "tokens per model call", "GFLOP", "seconds", "times AR", "memory"),

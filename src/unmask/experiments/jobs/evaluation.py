@@ -21,7 +21,7 @@ from unmask.experiments.sweeps.cells import digest as of_contents
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
     from unmask.tasks import Item
-    from unmask.tasks.filling import CanvasWriter, Filler
+    from unmask.tasks.exact import CanvasWriter, Ideal
     from unmask.tasks.writing import How, Writer
 
 CANVAS_SECONDS = 2e-3  # per sample of a model without texts
@@ -42,13 +42,12 @@ def _writer(task: str, how: How, data: str, digest: str, contents: str, **model:
     from unmask.core.files import code
     from unmask.tasks import TASKS
     from unmask.tasks.contract import fingerprint
-    from unmask.tasks.fillers import filler
-    from unmask.tasks.filling import CanvasWriter
+    from unmask.tasks.exact import CanvasWriter, ideal
     from unmask.tasks.writing import Writer
 
     about: dict[str, Any] = {"task": task, "data": fingerprint(items_of(task, data, digest)), "code": code()}
     about |= {"threads": torch.get_num_threads(), "device": "cpu"}
-    if (known := filler(model["model"], model["device"])) is not None:
+    if (known := ideal(model["model"])) is not None:
         return CanvasWriter(known, TASKS.make(task), how, about)
     loaded = _model(contents, **model)
     if loaded.body.device.type == "cuda":
@@ -107,10 +106,12 @@ class Evaluation(Loading, Answering, Job):
         arguments.whole("each", self.each, 1, 10**4)
         arguments.whole("batch", self.batch, 1, arguments.MOST_ROWS)
         how = self.how
-        if self.filler is not None:
+        if self.ideal is not None:
+            from unmask.tasks.exact import solved
+
             task = TASKS.make(self.task)
-            self.filler.canvas(task, self.items[0], task.length if how.length is None else how.length)
-        for model, card in ((None if self.filler else self.model, self.card), (self.causal_model, None)):
+            solved(self.ideal, task, self.items[0], task.length if how.length is None else how.length)
+        for model, card in ((None if self.ideal else self.model, self.card), (self.causal_model, None)):
             directory, named = (None, None) if model is None else here(model, card)
             if directory is not None:
                 card_of(directory, named)  # refuses other directories
@@ -119,23 +120,23 @@ class Evaluation(Loading, Answering, Job):
             raise UnmaskError(f"row {last} is beyond the end of {self.task}. Expected at most {limit}. Reduce rows")
 
     @cached_property
-    def filler(self) -> Filler | None:
-        from unmask.tasks.fillers import filler
+    def ideal(self) -> Ideal | None:
+        from unmask.tasks.exact import ideal
 
-        return filler(self.model, self.device)
+        return ideal(self.model)
 
     def cost(self) -> float:
         """Estimated seconds, by the model's shape."""
         from unmask.cost.needs import look, needs
         from unmask.tasks import TASKS
 
-        if self.filler is not None:
+        if self.ideal is not None:
             return CANVAS_SECONDS * self.rows
         length = self.length or TASKS.make(self.task).length
         try:
             card, shaped = look(self.model, self.card, self.cache)
             size = min(2 * length, card.context)
-            about = needs(card, shaped, self.device, self.dtype, self.quantize, 1, size, self.steps or length)
+            about = needs(card, shaped, self.device, self.dtype, 1, size, self.steps or length)
         except UnmaskError:
             return UNKNOWN_SECONDS * self.rows
         passes = 2 if card.causal else 1  # an AR model processes its prompt and each token once
@@ -146,7 +147,7 @@ class Evaluation(Loading, Answering, Job):
         return self.each
 
     def at_once(self) -> int | None:
-        return self.batch if self.filler is None else None  # items with equal answers share a batch
+        return self.batch if self.ideal is None else None  # items with equal answers share a batch
 
     def measure(self) -> Output:
         import torch
@@ -163,7 +164,7 @@ class Evaluation(Loading, Answering, Job):
         model |= {"model": self.model, "causal_model": self.causal_model}
         items, each = self.items, self.each
         numbers = range(self.first_row, self.first_row + self.rows)
-        with torch_threads(count() if self.filler is None else 1):  # calls of a large model are sequential and long
+        with torch_threads(count() if self.ideal is None else 1):  # calls of a large model are sequential and long
             with progress.silent():  # the rows exclude its warm-up
                 contents = "".join(map(of_contents, files))
                 write = _writer(self.task, self.how, self.data, self.digest, contents, **model)

@@ -5,8 +5,8 @@
     original        windows of the text, scored by the same judges, each on windows it was not trained on
     text_clock      seconds of a batch: an MDM with N steps, or an AR model with its cache
 
-All have the parameters of a training, and need it. An MDM and an AR model of one cell are twins (training/twins.py). A
-training stays valid when the code changes; a changed text is another cell.
+All have the parameters of a training, and need it. An MDM and an AR model of one cell are twins. A training stays valid
+when the code changes; a changed text is another cell.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from unmask.diagnosis.texts import Judges, Written
     from unmask.networks import Shape
 
-SYMBOLS = {"chars": 100, "gpt2": 50257, "smollm2": 49152}  # approximate, before a tokenizer is trained
+SYMBOLS = {"chars": 100}  # approximate, before a tokenizer is trained
 EXAMPLE = "example.txt"  # the stored example of the samples
 MEASURES = {  # the measure of a number of a row, and the scale of its mean
     "twin": ("generative_perplexity", math.exp),
@@ -52,7 +52,7 @@ MEASURES = {  # the measure of a number of a row, and the scale of its mean
 
 def _symbols(tokenizer: str) -> int:
     name, _, size = tokenizer.partition(":")
-    return int(size) if name == "bpe" and size.isdecimal() and len(size) < 8 else SYMBOLS.get(name, 1000)
+    return int(size) if name == "bpe" and size.isdecimal() and len(size) < 8 else SYMBOLS.get(name, 50000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class OfText(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class Judged(OfText):
-    """rows: sequences. smollm2: also judge with this model, if it is installed."""
+    """rows: sequences. smollm2: also judge with this model."""
 
     smollm2: bool = False
     rows: int = 200

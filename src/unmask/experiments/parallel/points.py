@@ -29,7 +29,7 @@ OWN = "unmask"  # the source of own records
 class Outcome:
     """The result of one item. With several samples of it, all numbers are means."""
 
-    source: str  # whose result: parallelbench, lm-eval or unmask
+    source: str  # whose result
     model: str
     sampler: str
     setting: str  # of the sampler's main option: k4, t0.9
@@ -38,7 +38,6 @@ class Outcome:
     score: float  # from 0 to 1
     strict: float | None = None  # the score with strict reading of the answer
     forwards: float | None = None  # model calls
-    positions: float | None = None  # positions in all model calls, with verification, probes and refreshed caches
     canvas: int | None = None  # masked positions at the beginning
     written: float | None = None  # tokens without padding
 
@@ -161,7 +160,6 @@ def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
             score=fmean(bool(one.right) for one in same),
             strict=_mean(one.values.get("strict") for one in same),
             forwards=fmean(one.needed for one in same),
-            positions=_mean(one.positions for one in same),
             canvas=same[0].about["how"]["length"],
             written=fmean(one.reported_tokens or len(one.tokens) for one in same),
         )

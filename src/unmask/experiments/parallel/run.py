@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,9 +25,7 @@ from unmask.experiments.parallel.table import Suite, suites
 from unmask.experiments.sweeps.cells import cells_of, check
 from unmask.experiments.sweeps.recipe import Recipe
 from unmask.tasks import TASKS, asking
-from unmask.tasks.exact import NAME
-from unmask.tasks.fillers import filler, is_ideal
-from unmask.tasks.letters import Letters
+from unmask.tasks.exact import NAME, ideal, is_ideal
 from unmask.tasks.lists import REQUESTS
 from unmask.tasks.sample import Sample
 
@@ -77,17 +74,9 @@ class Settings:
         """Whether the exact denoiser is the only model."""
         return is_ideal(self.model)
 
-    @cached_property
-    def network(self) -> Letters | None:
-        """The network of `unmask train`, if the model is one."""
-        known = filler(self.model)
-        return known if isinstance(known, Letters) else None
-
     @property
     def every_task(self) -> tuple[str, ...]:
-        if self.tasks:
-            return self.tasks
-        return (self.network.task,) if self.network else BRIEF if self.quick else EVERY
+        return self.tasks or (BRIEF if self.quick else EVERY)
 
     @property
     def most(self) -> int:
@@ -97,30 +86,21 @@ class Settings:
     @property
     def models(self) -> tuple[str, ...]:
         """The exact denoiser, then the model."""
-        if self.exact:
-            names: tuple[str, ...] = (self.model,)
-        else:
-            names = f"{NAME}(of={self.model!r})" if self.network else f"{NAME}(tokens={self.tokens!r})", self.model
-        return tuple(name if (known := filler(name)) is None else known.about["card"] for name in names)
-
-    def canvas(self, task: str) -> int:
-        """Masked positions."""
-        return self.network.length if self.network else TASKS.make(task).length
+        names = (self.model,) if self.exact else (f"{NAME}(tokens={self.tokens!r})", self.model)
+        return tuple(name if (known := ideal(name)) is None else known.about["card"] for name in names)
 
     def of(self, model: str) -> list[evaluation.Settings]:
         """The settings of `unmask eval` for one model: each task, sampler and budget."""
-        usual = 1.0 if self.exact or self.network else 0.0
+        usual = 1.0 if self.exact else 0.0
         common: dict[str, Any] = {"model": model, "limit": self.most, "each": self.each, "seed": self.seed}
         common |= {"temperature": (usual if self.temperature is None else self.temperature,), "batch": self.batch}
-        if self.network:
-            common |= {"length": (self.network.length,), "device": self.loading.device}
-        elif not is_ideal(model):
+        if not is_ideal(model):
             common |= {"chat": self.chat, "eos": ("fill",)} | asdict(self.loading)
         return [
             evaluation.Settings(task=task, sampler=(sampler,), steps=() if steps is None else (steps,), **common)
             for task in self.every_task
             for name in self.samplers or SAMPLERS
-            for sampler, steps in budgets(name, self.canvas(task), self.quick)
+            for sampler, steps in budgets(name, TASKS.make(task).length, self.quick)
         ]
 
 

@@ -13,11 +13,9 @@ import torch
 
 from unmask.core.estimates import Estimate, bounded_mean, share
 from unmask.experiments.evaluation.table import without_empty
-from unmask.experiments.parallel.consistency import broken
 from unmask.experiments.parallel.pbx import DRAWS, THRESHOLDS, Lead, Swept, leads, sweeps
 from unmask.experiments.parallel.points import Outcome, Setting, options, settings
-from unmask.experiments.parallel.published import Published
-from unmask.experiments.parallel.published.site import Claim
+from unmask.experiments.parallel.published import Claim, Published
 
 Ceilings = Mapping[tuple[str, str, str], float]  # the best possible accuracy, by task, sampler and setting
 Grid = tuple[str, list[str], list[list[str]]]
@@ -45,15 +43,7 @@ class Suite:
     @property
     def messages(self) -> list[str]:
         """Messages on these numbers, most general first."""
-        return [*self.lacking, *self._of_speed(), *self._rankings(), *self._of_pbx(), *self._of_claims(), *self.broken]
-
-    @cached_property
-    def broken(self) -> list[str]:
-        rule = "with one model call all samplers must agree"
-        return [
-            f"{one.sampler}, {one.setting}, {one.task}: {one.items} of {one.of} items differ from most; {rule}"
-            for one in broken(self.settings)
-        ]
+        return [*self.lacking, *self._of_speed(), *self._rankings(), *self._of_pbx(), *self._of_claims()]
 
     def to_dict(self) -> dict[str, Any]:
         samplers = [

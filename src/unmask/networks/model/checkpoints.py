@@ -2,8 +2,8 @@
 
     config.json        the shape; `load` and transformers read this file and the weights
     model.safetensors  the weights (their moving average, if there is one)
-    README.md          the model card
     training.json      training options, losses, origin
+    losses.csv         the losses of each validation, for other programs
     tokenizer.json     for a text: characters to tokens and back (text/tokenizers.py)
     state.safetensors  state of the training: raw weights, average, optimiser, step; `--resume` reads only this file
 
@@ -39,15 +39,15 @@ from unmask.text import Tokenizer
 from unmask.text.tokenizer import FILE as TOKENIZER
 from unmask.text.tokenizers import load as load_tokenizer
 
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+CONFIG, WEIGHTS, LOSSES = "config.json", "model.safetensors", "losses.csv"
 ACCOUNT, STATE = "training.json", "state.safetensors"
-FILES = (CONFIG, WEIGHTS, CARD, ACCOUNT, STATE, TOKENIZER)
+FILES = (CONFIG, WEIGHTS, LOSSES, ACCOUNT, STATE, TOKENIZER)
 MODEL_TYPE = "unmask"
 ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
 OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
 SMALL = 2**20  # bytes of a configuration
 TRIED = 64  # symbols
-Label = Annotated[str, msgspec.Meta(max_length=1000)]  # name of a language in the card
+Label = Annotated[str, msgspec.Meta(max_length=1000)]  # name of a language
 FLOATS = ("F64", "F32", "F16", "BF16")  # as safetensors calls them
 GENERATING = ("bos_token_id", "use_cache")  # for the `generate` of transformers
 
@@ -68,9 +68,7 @@ class Account(msgspec.Struct):
     origin: Origin
 
 
-def save(
-    trunk: Trunk, directory: str | Path, card: str | None = None, account: Mapping[str, Any] | None = None
-) -> Path:
+def save(trunk: Trunk, directory: str | Path, account: Mapping[str, Any] | None = None) -> Path:
     """Write a network that `load` and transformers read; create the directory if it is missing."""
     directory = make_directory(Path(directory))
     write_json(directory / CONFIG, configuration(trunk.shape))
@@ -78,9 +76,6 @@ def save(
     _write(directory / WEIGHTS, weights, {"format": "pt"})  # required by transformers
     if account is not None:
         write_json(directory / ACCOUNT, account)
-    if card is not None:
-        with atomic(directory / CARD) as file:
-            file.write(card.encode())
     return directory
 
 
@@ -133,7 +128,7 @@ def read_shape(directory: str | Path) -> Shape:
 
 
 def read_language(directory: str | Path) -> tuple[Language, str]:
-    """The language on which the network was trained, and its name in the card."""
+    """The language on which the network was trained, and its name."""
     path = Path(directory) / ACCOUNT
     if not os.path.exists(path):
         raise UnmaskError(f"the language of {directory} is unknown ({ACCOUNT} is missing). Pass --language")

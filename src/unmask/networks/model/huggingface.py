@@ -22,7 +22,6 @@ from unmask.core.extras import needed
 from unmask.networks.model.checkpoints import GENERATING, MODEL_TYPE, OTHERS, configuration
 from unmask.networks.model.shape import Shape
 from unmask.networks.model.trunk import Trunk
-from unmask.networks.training.card import AUTO
 
 with needed("hub", "a network as a model of transformers"):
     from transformers import (
@@ -35,6 +34,9 @@ with needed("hub", "a network as a model of transformers"):
         PreTrainedModel,
     )
     from transformers.modeling_outputs import CausalLMOutput, MaskedLMOutput
+
+
+AUTO = {"mdm": "AutoModelForMaskedLM", "ar": "AutoModelForCausalLM"}
 
 
 class UnmaskConfig(PretrainedConfig):  # type: ignore[misc]

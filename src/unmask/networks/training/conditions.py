@@ -1,15 +1,19 @@
-"""Device, precision, threads and progress of a training: they change the weights only by rounding."""
+"""Device, precision, threads and progress of a training, which change the weights only by rounding; and its result."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from unmask.core import arguments
+from unmask.core.tables import as_table
 from unmask.networks.model.shape import Shape
+from unmask.networks.training.validation import Validation
 
 PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: fits a cache, or a GPU's memory
 SAVE_SECONDS = 10.0  # between checkpoints
@@ -27,7 +31,6 @@ class Conditions:
     precision: str = "auto"  # auto: bfloat16 on CUDA
     accumulate: int | None = None  # parts of a process's batch, one after another; None: of PART_TOKENS each
     threads: int | None = None  # of torch on the CPU; None: one for a narrow network, else torch's number
-    tensorboard: bool = False
     say: Callable[[str], None] | None = None  # called with one line per validation
     save_seconds: float = SAVE_SECONDS  # between checkpoints; 0: one at every check of the loss
 
@@ -54,3 +57,34 @@ class Conditions:
 
 
 USUAL = Conditions()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Losses, cost and conditions of a trained network."""
+
+    directory: Path
+    steps: int
+    seconds: float
+    loss: float  # nats per token, on the examples of the last steps
+    validation: Validation
+    parameters: int
+    tokens_per_second: float
+    shape: Shape
+    device: str
+    threads: int
+    precision: str
+    processes: int
+    bits: Mapping[str, float]  # validation loss of a text in bits per character and per byte; empty for a language
+
+    __repr__ = as_table
+
+    def to_dict(self) -> dict[str, Any]:
+        own = ("steps", "seconds", "parameters", "tokens_per_second", "device", "threads", "precision")
+        entries = {"directory": str(self.directory)} | {name: getattr(self, name) for name in own}
+        entries["loss_nats_per_token"] = self.loss
+        entries["validation_nats_per_token"] = self.validation.loss.to_dict()
+        if self.validation.excess_percent is not None:
+            entries["entropy_nats_per_token"] = self.validation.entropy
+            entries["excess_percent"] = self.validation.excess_percent.to_dict()
+        return entries | {f"validation_{name}": value for name, value in self.bits.items()}

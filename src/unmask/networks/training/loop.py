@@ -27,12 +27,9 @@ from unmask.languages import load as language_of
 from unmask.networks.model import checkpoints
 from unmask.networks.model.shape import Shape
 from unmask.networks.training import stored
-from unmask.networks.training.card import card
-from unmask.networks.training.conditions import USUAL, Conditions
+from unmask.networks.training.conditions import USUAL, Conditions, Trained
 from unmask.networks.training.data import Examples, Windows, ahead
-from unmask.networks.training.directory import alone, check_unused
 from unmask.networks.training.distributed import World, world
-from unmask.networks.training.journal import Journal
 from unmask.networks.training.learner import Learner
 from unmask.networks.training.noising import Noisy, clean_distributions, draw_noise, noisy_nats
 from unmask.networks.training.objectives import (
@@ -45,7 +42,6 @@ from unmask.networks.training.objectives import (
     spread_out,
 )
 from unmask.networks.training.recipe import Recipe
-from unmask.networks.training.trained import Trained
 from unmask.networks.training.validation import HeldOut, Judge, Validation
 from unmask.schedules import Fit, deltas
 from unmask.text import Text
@@ -80,7 +76,7 @@ def train(
 ) -> Trained:
     """Train a network on a language or a text, and write it and its checkpoints to a directory.
 
-    label: name of the language or text in the model card.
+    label: name of the language or text in training.json.
     """
     arguments.of_kind("shape", shape, Shape, "a Shape, as networks.preset('quick', 'mdm', V)")
     arguments.of_kind("recipe", recipe, Recipe, "a Recipe, as networks.training.recipe.recipe('quick', 'mdm')")
@@ -88,9 +84,9 @@ def train(
     fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
     learned: Source = source if isinstance(source, Text) else language_of(source)
     checkpoints.check_fits(shape, "this shape", learned.vocabulary)
-    with world(conditions.device) as here, alone(Path(directory)) if here.first else nullcontext():
+    with world(conditions.device) as here, stored.alone(Path(directory)) if here.first else nullcontext():
         if here.first:
-            check_unused(Path(directory))
+            stored.check_unused(Path(directory))
         here.wait()
         named = label or _label(source, learned)
         return Training(learned, named, shape, recipe, Path(directory), here, conditions).go()
@@ -108,7 +104,7 @@ def resume(directory: str | Path, *, conditions: Conditions = USUAL) -> Trained:
     with world(conditions.device) as here:
         stored.facts(directory)
         path = Path(directory)
-        with alone(path) if here.first else nullcontext():
+        with stored.alone(path) if here.first else nullcontext():
             here.wait()
             state = stored.read(path)
             training = Training(state.source, state.label, state.shape, state.recipe, path, here, conditions)
@@ -156,7 +152,7 @@ class Training:
         self.judge = _judge(source, self.examples.held_out(HELD_OUT), recipe, shape)
         self.learner = Learner(shape, recipe, here.device)
         self.network = here.share(self.learner.trunk)
-        self.journal = Journal(directory, conditions.tensorboard and here.first, conditions.say if here.first else None)
+        self.journal: list[dict[str, Any]] = []  # the entries of stored.Entry, by step
         self.step = self.saved = 0
         self.loss = self.worst = math.log(shape.vocabulary) * self.judge.padding
         self.unseen: list[Tensor] = []  # (2) each: loss and gradient norm of the steps since the last check
@@ -168,7 +164,7 @@ class Training:
         self.learner.restore(state.tensors, state.step)
         self.step = self.saved = state.step
         self.earlier, self.loss = state.seconds, state.loss
-        self.journal.entries = state.journal
+        self.journal = state.journal
 
     def go(self) -> Trained:
         """Train to the end."""
@@ -190,8 +186,6 @@ class Training:
             rows = (self.mine.stop - self.mine.start) // self.parts
             remedy = f"Pass --accumulate {2 * self.parts}, which computes half of them at once with the same result"
             raise UnmaskError(f"out of memory with {rows} sequences at once. {remedy}") from error
-        finally:
-            self.journal.close()
 
     def _result(self) -> Trained:
         seconds, validation = self.seconds, self.judge(self.learner.average)
@@ -236,13 +230,28 @@ class Training:
                 self._look()
                 progress.rename(f"training {self.shape.title}, loss {self.loss:.4f}")
                 if self.here.first and self.step in reports:
-                    rate, validation = self.recipe.rate_at(self.step - 1), self.judge(self.learner.average)
-                    if not math.isfinite(validation.loss.value):
-                        raise self._diverged("validation loss", validation.loss.value)
-                    self.journal.add(self.step, self.seconds, rate, self.loss, validation, self._bits(validation))
+                    self._report()
                 if self.here.first and (self.step == steps or self._is_due()):
                     self._save()
             advance(1)
+
+    def _report(self) -> None:
+        """Add the losses of this step to the journal, and print them."""
+        validation = self.judge(self.learner.average)
+        if not math.isfinite(validation.loss.value):
+            raise self._diverged("validation loss", validation.loss.value)
+        losses = {"loss": self.loss, "validation": validation.loss.value}
+        line = f"loss {self.loss:.4f}, validation {validation.loss.value:.4f} nats per token"
+        if validation.excess_percent is not None:
+            losses["excess_percent"] = validation.excess_percent.value
+            line += f", {validation.excess_percent.value:.2f}% above the entropy"
+        for name, value in self._bits(validation).items():
+            losses[name] = value
+            line += f", {value:.4f} {name.replace('_', ' ')}"
+        rate = self.recipe.rate_at(self.step - 1)
+        self.journal.append({"step": self.step, "seconds": self.seconds, "rate": rate} | losses)
+        if self.conditions.say is not None:
+            self.conditions.say(f"step {self.step}, {self.seconds:.0f} s: {line}")
 
     def learn(self, end: int) -> Iterator[None]:
         """Learn from the batches before number `end`, one at a time."""
@@ -339,13 +348,12 @@ class Training:
         else:
             learned |= {"language": self.source.to_dict()}
         plain = {"shape": self.shape.to_dict(), "recipe": self.recipe.to_dict()} | learned
-        now = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal.entries}
+        now = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal}
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
-        entropy, entries = self.judge.entropy, self.journal.entries
-        about = card(self.label, self.shape, self.recipe, self.parameters, entropy, entries)
-        conditions = self._computed | {"parts": self.parts}
-        account = {"origin": origin(**plain, **conditions)} | ({} if entropy is None else {"entropy": entropy}) | now
-        checkpoints.save(self.learner.average, self.directory, about, account)
+        entropy = {} if self.judge.entropy is None else {"entropy": self.judge.entropy}
+        account = {"origin": origin(**plain, **self._computed, parts=self.parts)} | entropy | now
+        checkpoints.save(self.learner.average, self.directory, account)
+        stored.write_losses(self.directory, self.journal)
         self.saved, self.saved_at = self.step, time.monotonic()
         self.saving = self.saved_at - began
 

@@ -1,8 +1,13 @@
-"""Stored state of a training, checked against schema, shape and recipe before it is used."""
+"""The directory of a training: one process writes it; its state is checked before it is used; losses as a CSV."""
 
 from __future__ import annotations
 
+import csv
+import fcntl
+import io
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +16,13 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
+from unmask.core.files import atomic, check_writable, make_directory
 from unmask.core.reading import from_json
 from unmask.languages import Language, from_dict
 from unmask.networks.model.checkpoints import (
+    CONFIG,
+    FILES,
+    LOSSES,
     MODEL_TYPE,
     STATE,
     Label,
@@ -34,7 +43,7 @@ Step = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """One entry of the journal, written by `Journal.add`."""
+    """The losses at one validation."""
 
     step: Step
     seconds: Seconds
@@ -81,6 +90,45 @@ class State(msgspec.Struct):
     loss: float
     journal: list[dict[str, Any]]
     tensors: dict[str, Tensor]
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Lock a writable directory, or raise an error if another process trains in it. The lock ends with the process.
+
+    A new directory is removed if it stays empty.
+    """
+    existed = os.path.isdir(directory)
+    handle = os.open(make_directory(directory), os.O_RDONLY)
+    try:
+        for name in FILES:
+            check_writable(directory / name)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise UnmaskError(f"another process trains in {directory}. Wait for it, or pass another --out") from error
+    finally:
+        os.close(handle)
+        if not existed:
+            with suppress(OSError):  # not empty
+                directory.rmdir()
+
+
+def check_unused(directory: Path) -> None:
+    for name in (STATE, CONFIG):
+        if os.path.exists(directory / name):
+            raise UnmaskError(f"{directory} already holds a network ({name}). Pass --resume, or another --out")
+
+
+def write_losses(directory: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Write one row per validation; entries are those of `Entry`."""
+    text = io.StringIO(newline="")
+    if entries:
+        rows = csv.DictWriter(text, list(entries[0]))
+        rows.writeheader()
+        rows.writerows(entries)
+    with atomic(directory / LOSSES) as file:
+        file.write(text.getvalue().encode())
 
 
 def facts(directory: str | Path) -> Facts:

@@ -9,7 +9,7 @@ import altair as alt
 from unmask.core.estimates import Estimate
 from unmask.report.explorer.figure import FEW, OWN, ROWS, Figure, Row, bare, layered, tooltip
 from unmask.report.results import EVALUATION, Point, Results
-from unmask.tasks.fillers import is_ideal
+from unmask.tasks.exact import is_ideal
 
 TIPS = {"series": "sampler", "who": "model", "setting": "setting", "shown": "accuracy", "pace": "tokens per model call"}
 

@@ -1,0 +1,1 @@
+"""The paper as a table of claims, and a judge that compares each with recorded measurements."""
