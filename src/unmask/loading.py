@@ -1,20 +1,21 @@
-"""load(): a language, a network or an open model, by its name, file or directory."""
+"""load(): a language, a network or an open model, by its name, file or directory; begin(): with its first tokens."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.run import Loading
+from unmask.core.run import Amount, Loading, Prompting
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
     from unmask.languages import Language
     from unmask.networks import Network
+    from unmask.text import Tokenizer
 
 CONFIG = "config.json"  # in the directory of a network
 WEIGHTS = (".safetensors", ".bin", ".index.json")
@@ -55,6 +56,60 @@ def load_model(model: str, how: Loading, causal_model: str | None = None, batch:
     from unmask.networks import read_network
 
     return read_network(model, causal_model, how.device, batch)
+
+
+class Begun(NamedTuple):
+    """The source of sequences, the arguments of `generate` that say where they begin and end, and its tokenizer."""
+
+    source: Any
+    start: dict[str, Any]
+    tokenizer: Tokenizer | None = None
+
+
+def begin(
+    language: str | None,
+    model: str | None,
+    amount: Amount,
+    prompting: Prompting = Prompting(),
+    loading: Loading = Loading(),
+    causal_model: str | None = None,
+    batch: int | None = None,
+    usual: tuple[int, int] | None = None,
+) -> Begun:
+    """Load the source of a command and read its prompts. usual: rows and length of a language in place of 2000 x 512;
+    the length is then the nearest that the language has."""
+    if (language is None) == (model is None):
+        raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
+    if model is not None and is_open(model):
+        from unmask.hub.prompted import begun, queries_of
+
+        queries = queries_of(prompting)  # before the model is loaded
+        opened = load_model(model, loading, causal_model, batch)
+        return Begun(opened, begun(opened, queries, prompting, amount), opened.tokenizer)
+    from unmask.generation.start import begun as started
+
+    if prompting != Prompting(given=prompting.given, prompt=prompting.prompt):
+        problem = "--prompts, --template, --chat, --system, --until and --no-stop need an open model"
+        raise UnmaskError(f"{problem}. Add --model NAME, or leave them out")
+    if model is None:
+        if replace(loading, device="auto") != Loading() or causal_model is not None or batch is not None:
+            raise UnmaskError("an option of a model is set, and it needs --model. Add it, or leave the option out")
+        from unmask import languages
+
+        known = languages.load(str(language))
+        return Begun(known, started(known, prompting, amount, usual))
+    from unmask.networks.model.checkpoints import read_tokenizer
+
+    tokenizer = read_tokenizer(model)
+    network = load_model(model, loading, causal_model, batch)
+    return Begun(network, started(network, prompting, amount, usual, tokenizer), tokenizer)
+
+
+def writes_text(model: str) -> bool:
+    """Whether the tokens of a model are those of a text."""
+    from unmask.networks.model.checkpoints import read_tokenizer
+
+    return is_open(model) or read_tokenizer(model) is not None
 
 
 def is_open(model: str | Path) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,55 @@ class Loading:
     device: str = "auto"
     dtype: str | None = None
     cache: str | None = None
+
+
+@dataclass(frozen=True)
+class Prompting:
+    """The beginning and the end of sequences.
+
+    Args:
+        given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
+            .jsonl).
+        prompt: Text that each sequence begins with, for a model of text.
+        prompts: File of prompts for an open model, one a line: a text in quotes, {"prompt": ..}, {"template": ..}, or
+            a list of messages.
+        template: Text with gaps, for an open model: ___ of --length tokens, ___{N} of N.
+        chat: Format the prompt as a user message with the model's chat template.
+        system: System message of each conversation.
+        until: End a sequence where one of these texts is complete.
+        stop: Ignore end-of-text tokens and fill the whole length.
+    """
+
+    given: Annotated[Path | None, "FILE"] = None
+    prompt: Annotated[str | None, "TEXT"] = None
+    prompts: Annotated[Path | None, "FILE"] = None
+    template: Annotated[str | None, "TEXT"] = None
+    chat: bool = False
+    system: Annotated[str | None, "TEXT"] = None
+    until: Annotated[tuple[str, ...], "TEXT"] = ()
+    stop: bool = True
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How many sequences are made, how long, and which.
+
+    Args:
+        rows: Number of sequences. (default: 2000; for open models 1, or one for each prompt)
+        length: Sequence length in tokens; for open models, new tokens per prompt or gap. (default: 512, or the
+            network's or the given file's; 128 for open models)
+        rows_per_prompt: Number of sequences for each prompt.
+        prompt_length: Start each sequence with N tokens sampled from the language.
+        seed: Random seed. Row r depends only on the seed and on first_row + r.
+        first_row: Number of the first row, to generate a later block of the same run.
+    """
+
+    rows: int | None = None
+    length: int | None = None
+    rows_per_prompt: int = 1
+    prompt_length: int | None = None
+    seed: int = 0
+    first_row: int = 0
 
 
 @dataclass(frozen=True)
