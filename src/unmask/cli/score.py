@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from unmask.cli.options import Answer, Count, File, Name, Samples, Switch, Word, refuse
 
@@ -23,7 +23,7 @@ def command(
     *,
     language: Name,
     given: File = None,
-    likelihood: Literal["duel", "drawn", "bracket"] | None = None,
+    likelihood: Switch = False,
     sampler: Word = None,
     steps: Count = None,
     schedule: Word = None,
@@ -34,9 +34,8 @@ def command(
 
     Examples:
         unmask score samples.npy --language interval-5
-        unmask score samples.jsonl --language language.json --json
         unmask score samples.npy --language brackets --given infill.jsonl
-        unmask score samples.npy --language paper-2gram --likelihood duel \\
+        unmask score samples.npy --language paper-2gram --likelihood \\
             --sampler "top-probability(ties='position')" --steps 8
 
     SER is the percentage of sequences that the language cannot produce. Perplexity
@@ -47,7 +46,7 @@ def command(
     incorrect answers, right answers with wrong steps, and wrong steps.
 
     With --likelihood, also the log-likelihood of the sequences under a sampler with
-    the exact denoiser: docs/metrics.md explains duel, drawn and bracket.
+    the exact denoiser (docs/metrics.md).
 
     With given tokens (--given, or those that `unmask generate` saved), a sequence
     that changed a given token is impossible, and intervals are over prompts.
@@ -55,12 +54,11 @@ def command(
     Args:
         given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
             .jsonl).
-        likelihood: Likelihood of the sequences under a sampler: exact if it chooses by the text alone (duel) or by
-            drawn tokens (drawn), or between two bounds (bracket).
+        likelihood: Also the likelihood of the sequences under a sampler.
         sampler: Sampler of that likelihood. (default: that of the samples' own record)
         steps: Number of sampling steps N. (default: that of the record)
         schedule: Schedule of the steps. (default: that of the record)
-        draws: Random choices per sequence of a bracket. (default: 16)
+        draws: Random choices of the sampler per sequence. (default: 16)
         verbose: Print all numbers, with the source of the samples.
     """
     from unmask import languages, score
@@ -74,8 +72,8 @@ def command(
     pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
     origin = account.get("origin", {})
     how: dict[str, Any] = {"sampler": sampler, "steps": steps, "schedule": schedule, "draws": draws}
-    if likelihood is None:
-        refuse(how, "applies to a likelihood. Add --likelihood bracket, or leave it out")
+    if not likelihood:
+        refuse(how, "applies to a likelihood. Add --likelihood, or leave it out")
         how = {}
     elif sampler is None:
         recorded = origin.get("configuration", {})
@@ -87,9 +85,10 @@ def command(
     result |= {"scored_by_code": code()}
     lines = _brief(scored, known, conditional=pattern is not None)
     if (likely := scored.likelihood) is not None:
-        result["likelihood"] = likely | {name: likely[name].to_dict() for name in ("lower", "upper")}
-        lines += [("log-likelihood", f"{likely['lower']} to {likely['upper']} nats")]
-        lines += [("by", f"{likely['sampler']} ({likelihood})"), ("model calls", str(likely["model_calls"]))]
+        result["likelihood"] = likely | {"nats": likely["nats"].to_dict()}
+        least = "" if likely["exact"] else "at least "
+        lines += [("log-likelihood", f"{least}{likely['nats']} nats")]
+        lines += [("by", str(likely["sampler"])), ("model calls", str(likely["model_calls"]))]
     if account and (old := age(origin)) is not None:
         progress.note(f"{samples}: {old}")
     return Answer(result, None if verbose else lines)
