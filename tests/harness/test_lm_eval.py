@@ -13,6 +13,7 @@ import yaml
 from tests.hub.speaking import spoken
 from tests.needs import required
 from unmask import UnmaskError
+from unmask.cli.main import main
 from unmask.core.reading import read_lines
 from unmask.generation import generate
 from unmask.hub import load_model
@@ -309,6 +310,21 @@ def test_tasks_of_lm_eval(models, tasks, monkeypatch):
     assert sorted((record["doc"], record["choice"]) for record in chosen) == [
         (d, c) for d in range(3) for c in range(2)
     ]
+
+
+@pytest.mark.filterwarnings("ignore")  # those of its own
+def test_the_command_answers_a_task_of_a_local_file(places, tasks, tmp_path, monkeypatch):
+    """With the same words as for any task of lm-eval; the record has each answer."""
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    directory, names = tasks
+    place, record = places["masked"], tmp_path / "answers.jsonl"
+    words = ["--model", "unmask", "--tasks", names[0], "--include_path", str(directory)]
+    words += ["--model_args", f"model={place},card={place}/card.json,record={record}"]
+    assert main(["eval", "lm-eval", *words, "--output_path", str(tmp_path / "out")]) == 0
+    answers = [json.loads(line) for line in record.read_text().splitlines()]
+    assert sorted(answer["doc"] for answer in answers) == list(range(len(DOCS)))
+    results = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text())
+    assert 0 <= results["results"][names[0]]["exact_match,none"] <= 1
 
 
 def test_the_entry_point_is_this_class():

@@ -41,6 +41,7 @@ with needed("lm-eval", "the model `unmask` of lm-eval"):
     from lm_eval.api.registry import MODEL_REGISTRY, register_model
     from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
+DEFAULTS = ("cuda", "cuda:0")  # of lm-eval's --device, also on a machine without one
 CHAT = "unmask-chat:"  # prefix of a conversation, which lm-eval keeps as a string
 NEW = 256  # tokens of an answer, for tasks that set no limit
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the names that tasks use
@@ -90,7 +91,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
         )
         self.draws, self.seed, self.options = arguments.whole("draws", draws, 2), seed, options
         if isinstance(model, str):
-            model = load_model(model, card=card, device=device or "auto", dtype=dtype, cache=cache, batch=self.batch)
+            device = "auto" if device in (None, *DEFAULTS) else device
+            model = load_model(model, card=card, device=device, dtype=dtype, cache=cache, batch=self.batch)
         self.model, self.tokenizer = model, speaker(model)
         usual(model, self.new, **options)  # raises errors of the options before the first request
         if self.kind in sampler_likelihood.KINDS:
