@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from unmask.cli.options import Answer, Count, File, Named, Switch, Word
+from unmask.cli.options import Answer, Count, File, Named, Switch, Word, refuse
 
 
 def command(
@@ -51,10 +51,10 @@ def command(
     of audits (docs/endpoints.md). The key comes from UNMASK_API_KEY.
 
     Args:
-        language: Language of the oracle: a preset (see `unmask list languages`), or a file.
+        language: Language of the oracle: a preset (see `unmask show language`), or a file.
         steps: Number of steps N with which the loop was called.
-        sampler: Sampler that the loop should implement, with options in brackets (see `unmask list samplers`).
-        schedule: Schedule that the loop should use (see `unmask list schedules`).
+        sampler: Sampler that the loop should implement, with options in brackets (see `unmask show sampler`).
+        schedule: Schedule that the loop should use (see `unmask show schedule`).
         order: File with the step, from 1, that revealed each token: oracle.record.order(samples) as .npy.
         calls: Model calls per sequence: oracle.rows / rows.
         verbose: Print all numbers: also detectable and undetectable faults.
@@ -71,16 +71,26 @@ def command(
 
     from unmask import audit, languages
     from unmask.core.errors import UnmaskError
+    from unmask.core.files import check_writable, write_json
     from unmask.core.samples import read_tokens
     from unmask.core.tables import rows_of
 
     if endpoint is not None:
-        return _server(
-            endpoint, samples or language, out, model=model, dialect=dialect, draws=draws, block=block, timeout=timeout
-        )
+        from unmask import endpoint as servers
+
+        if samples is not None or language is not None:
+            raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
+        if out is not None:
+            check_writable(out)
+        how = {"model": model, "dialect": dialect, "draws": draws, "block": block}
+        served = servers.audit(endpoint, limits=servers.Limits(total=timeout), **how)
+        if out is not None:
+            write_json(out, served.to_dict())
+        return Answer(served.to_dict(), served.table())
     if samples is None or language is None:
         missing = "SAMPLES" if samples is None else "--language LANGUAGE"
         raise UnmaskError(f"unmask audit needs {missing}, or --endpoint URL. See `unmask audit --help`")
+    refuse({"model": model, "out": out}, "needs --endpoint URL. Add it, or leave the option out")
     tokens = read_tokens(samples)
     known = languages.load(language)
     revealed = None if order is None else read_tokens(order)
@@ -88,18 +98,3 @@ def command(
     rows = rows_of(result.table())
     brief = list(takewhile(lambda row: not row[0].endswith("detectable"), rows))
     return Answer(result.to_dict(), rows if verbose else brief)
-
-
-def _server(endpoint: str, samples: object, out: File, timeout: float, **how: Any) -> Answer:
-    from unmask import endpoint as servers
-    from unmask.core.errors import UnmaskError
-    from unmask.core.files import check_writable, write_json
-
-    if samples is not None:
-        raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
-    if out is not None:
-        check_writable(out)
-    result = servers.audit(endpoint, limits=servers.Limits(total=timeout), **how)
-    if out is not None:
-        write_json(out, result.to_dict())
-    return Answer(result.to_dict(), result.table())
