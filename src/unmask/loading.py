@@ -14,7 +14,7 @@ from unmask.core.run import Amount, Loading, Prompting
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
     from unmask.languages import Language
-    from unmask.networks import Network
+    from unmask.networks import Network, Trunk
     from unmask.text import Tokenizer
 
 CONFIG = "config.json"  # in the directory of a network
@@ -103,6 +103,29 @@ def begin(
     tokenizer = read_tokenizer(model)
     network = load_model(model, loading, causal_model, batch)
     return Begun(network, started(network, prompting, amount, usual, tokenizer), tokenizer)
+
+
+class Studied(NamedTuple):
+    """A trained network, the language to compare it with, the label of the language, and the length."""
+
+    trunk: Trunk
+    language: Language
+    label: str
+    length: int
+
+
+def studied(model: Path, device: str, language: str | None = None, length: int | None = None) -> Studied:
+    """Load a network. By default, the language and the length are those of its training."""
+    from unmask import languages
+    from unmask.networks import load
+    from unmask.networks.model.checkpoints import check_fits, read_language
+
+    if length is not None:
+        arguments.length(length, "--length")
+    trunk = load(model, device)
+    known, label = read_language(model) if language is None else (languages.load(language), language)
+    check_fits(trunk.shape, model, known.vocabulary, length)
+    return Studied(trunk, known, label, trunk.shape.length if length is None else length)
 
 
 def writes_text(model: str) -> bool:
