@@ -11,14 +11,12 @@ from unmask.cli.options import Answer, Assignments, Directory, File, Measuring, 
 if TYPE_CHECKING:
     from unmask.experiments.sweeps import Sweep
 
-Recipe = Annotated[Path, "RECIPE"]
 Store = Annotated[Path, "STORE"]
-Fields = Annotated[tuple[str, ...], "NAME"]
 SHOWN = 20  # failures or differences to print
 
 
 def run(
-    recipe: Recipe,
+    recipe: Annotated[Path, "RECIPE"],
     /,
     *,
     set: Assignments = (),
@@ -54,8 +52,8 @@ def run(
     plan = read_recipe(recipe, set)
     with imports(by.allow_imports):
         if dry_run:
-            return plan_of(plan, HOME / plan.name if store is None else store)
-        return finished(sweeps.sweep(plan, store=store, fresh=fresh, **by.options()))
+            return _plan(plan, HOME / plan.name if store is None else store)
+        return _finished(sweeps.sweep(plan, store=store, fresh=fresh, **by.options()))
 
 
 def status(store: Store, /) -> Answer:
@@ -70,15 +68,10 @@ def status(store: Store, /) -> Answer:
     """
     from unmask.experiments.sweeps.status import status as status_of
 
-    return answer_of(status_of(store))
+    return _answer(status_of(store))
 
 
-def resume(
-    store: Store,
-    /,
-    *,
-    by: Measuring = Measuring(),
-) -> Answer:
+def resume(store: Store, /, *, by: Measuring = Measuring()) -> Answer:
     """Measure the missing cells of a store, without its recipe.
 
     Example:
@@ -86,15 +79,10 @@ def resume(
     """
     from unmask.experiments.sweeps.run import resume as resume_store
 
-    return finished(resume_store(store, **by.options()))
+    return _finished(resume_store(store, **by.options()))
 
 
-def retry(
-    store: Store,
-    /,
-    *,
-    by: Measuring = Measuring(),
-) -> Answer:
+def retry(store: Store, /, *, by: Measuring = Measuring()) -> Answer:
     """Measure the failed and the missing cells of a store.
 
     Example:
@@ -102,7 +90,7 @@ def retry(
     """
     from unmask.experiments.sweeps.run import resume as resume_store
 
-    return finished(resume_store(store, again=True, **by.options()))
+    return _finished(resume_store(store, again=True, **by.options()))
 
 
 def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer:
@@ -110,7 +98,6 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
 
     Examples:
         unmask sweep export sweeps/smoke --out smoke.csv
-        unmask sweep export sweeps/smoke --out smoke.parquet
         unmask sweep export sweeps/smoke --json
 
     The columns are the fields of the cells, then measure, value, low, high, n,
@@ -135,7 +122,7 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
     return Answer(result | ({"table": rows} if json else {}))
 
 
-def compare(first: Store, second: Store, /, *, ignore: Fields = ()) -> Answer:
+def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...], "NAME"] = ()) -> Answer:
     """Compare two stores: bitwise equality, and differences beyond intervals.
 
     Examples:
@@ -147,25 +134,22 @@ def compare(first: Store, second: Store, /, *, ignore: Fields = ()) -> Answer:
         second: Directory of another sweep.
         ignore: Fields of cells that may differ, such as the seed.
     """
-    from unmask.cli.output import show
+    from unmask.core.tables import rows_of
     from unmask.experiments.sweeps.tables import compare as compare_stores
 
     result = compare_stores(first, second, ignore)
-
-    def text() -> None:
-        counts = {name: value for name, value in asdict(result).items() if name != "beyond"}
-        show({"equal": result.equal} | counts | {"beyond intervals": len(result.beyond)}, False)
-        for entry in result.beyond[:SHOWN]:
-            sides = (entry["first"], entry["second"])
-            values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)
-            print(f"  {entry['measure']}: {values}; {label_of(entry['cell'])}")
-
-    return Answer({"equal": result.equal} | asdict(result), text)
+    about = {"equal": result.equal} | asdict(result)
+    text: list[tuple[str, str] | str] = [*rows_of(about | {"beyond": len(result.beyond)})]
+    for entry in result.beyond[:SHOWN]:
+        sides = (entry["first"], entry["second"])
+        values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)
+        text.append(f"  {entry['measure']}: {values}; {_label(entry['cell'])}")
+    return Answer(about, text)
 
 
-def plan_of(plan: Any, store: Path) -> Answer:
+def _plan(plan: Any, store: Path) -> Answer:
     """Return the cells of a recipe, their number and their time."""
-    from unmask.cli.output import show
+    from unmask.core.tables import rows_of
     from unmask.experiments.sweeps.cells import cells_of, check
     from unmask.experiments.sweeps.status import estimate
 
@@ -173,50 +157,32 @@ def plan_of(plan: Any, store: Path) -> Answer:
     check(cells)
     todo, seconds = estimate(cells, store)
     result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": todo, "core_seconds": seconds}
-
-    def text() -> None:
-        for cell in cells:
-            print(label_of(cell.spec))
-        print()
-        show(result, False)
-
+    text = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
     return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
 
 
-def label_of(spec: dict[str, Any]) -> str:
+def _label(spec: dict[str, Any]) -> str:
     fields = ", ".join(f"{name}={value}" for name, value in spec.items() if name != "job" and value not in ("", None))
     return f"{spec['job']}({fields})"
 
 
-def finished(sweep: Sweep) -> Answer:
+def _finished(sweep: Sweep) -> Answer:
     """Return the status after a run, with an error if cells have failed."""
     counts = sweep.status()
     noun = "cell" if counts["failed"] == 1 else "cells"
     failure = f"{counts['failed']} {noun} failed. Try again: `unmask sweep retry {sweep.directory}`"
-    answer = answer_of(counts | {"seconds": sweep.seconds})
-    return answer._replace(failure=failure) if counts["failed"] else answer
+    return _answer(counts | {"seconds": sweep.seconds}, failure if counts["failed"] else "")
 
 
-def answer_of(counts: dict[str, Any]) -> Answer:
+def _answer(counts: dict[str, Any], failure: str = "") -> Answer:
     """Return the status of a sweep."""
-    from unmask.cli.output import show
+    from unmask.core.tables import rows_of
 
-    def text() -> None:
-        table = {name: value for name, value in counts.items() if name not in ("failures", "driver")}
-        driver = counts["driver"]
-        table["driver"] = None if driver is None else f"process {driver['pid']} on {driver['host']}"
-        show(table, False)
-        for failure in counts["failures"][:SHOWN]:
-            print(f"  failed: {label_of(failure['cell'])}: {failure['error']}")
-
-    return Answer(counts, text)
+    driver = counts["driver"]
+    table = {name: value for name, value in counts.items() if name not in ("failures", "driver")}
+    table["driver"] = None if driver is None else f"process {driver['pid']} on {driver['host']}"
+    failed = [f"  failed: {_label(one['cell'])}: {one['error']}" for one in counts["failures"][:SHOWN]]
+    return Answer(counts, [*rows_of(table), *failed], failure)
 
 
-command = {
-    "run": run,
-    "status": status,
-    "resume": resume,
-    "retry": retry,
-    "export": export,
-    "compare": compare,
-}
+command = {"run": run, "status": status, "resume": resume, "retry": retry, "export": export, "compare": compare}
