@@ -1,4 +1,4 @@
-"""The gap at as many model calls as the generation, next to the generation's own seconds, on the same network.
+"""The gap next to the generation's own seconds, per model call, on the same network.
 
 Weights are not trained: time does not depend on them.
 """
@@ -24,7 +24,7 @@ class Size(NamedTuple):
 
 
 SIZES = {"toy": Size(4, 8, 2, 16, 1, 1), "quick": Size(32, 128, 16, 128, 4, 1), "full": Size(128, 256, 32, 256, 6, 3)}
-AT_MOST = 1.15  # times the seconds of the generation, at equal model calls
+AT_MOST = 1.15  # times the seconds of the generation
 
 
 def measure(report: Report) -> None:

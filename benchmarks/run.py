@@ -5,7 +5,6 @@ After an interruption, the next run goes on with the part that was interrupted, 
 
 from benchmarks import (
     causal,
-    endpoint,
     gap,
     generation,
     networks,
@@ -33,5 +32,4 @@ if __name__ == "__main__":
         vocabulary.measure,
         open_models.measure,
         pages.measure,
-        endpoint.measure,
     )

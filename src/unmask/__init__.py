@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from unmask import cost as cost
     from unmask import denoisers as denoisers
     from unmask import diagnosis as diagnosis
-    from unmask import endpoint as endpoint
     from unmask import experiments as experiments
     from unmask import hub as hub
     from unmask import ideal as ideal
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from unmask import samplers as samplers
     from unmask import schedules as schedules
     from unmask import tasks as tasks
-    from unmask import testing as testing
     from unmask import text as text
     from unmask import theory as theory
     from unmask.core.errors import UnmaskError as UnmaskError

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unmask.networks import Network, Trunk
     from unmask.text import Tokenizer
 
+NO_PROMPTS, USUAL = Prompting(), Loading()
 CONFIG = "config.json"  # in the directory of a network
 WEIGHTS = (".safetensors", ".bin", ".index.json")
 
@@ -70,8 +71,8 @@ def begin(
     language: str | None,
     model: str | None,
     amount: Amount,
-    prompting: Prompting = Prompting(),
-    loading: Loading = Loading(),
+    prompting: Prompting = NO_PROMPTS,
+    loading: Loading = USUAL,
     causal_model: str | None = None,
     batch: int | None = None,
     usual: tuple[int, int] | None = None,

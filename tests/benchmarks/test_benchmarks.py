@@ -10,7 +10,6 @@ import torch
 
 from benchmarks import (
     causal,
-    endpoint,
     gap,
     generation,
     networks,
@@ -43,7 +42,7 @@ def peer_name(request) -> str:
 @pytest.mark.rotates(12)
 @pytest.mark.parametrize(
     "part",
-    [passes, causal, generation, scaling, networks, gap, training, sweeps, vocabulary, pages, endpoint],
+    [passes, causal, generation, scaling, networks, gap, training, sweeps, vocabulary, pages],
     ids=lambda part: part.__name__,
 )
 def test_runs_and_reports(part, report, capsys, monkeypatch):

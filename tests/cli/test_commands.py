@@ -53,14 +53,6 @@ def test_help_fits_a_terminal(run, command):
     assert max(map(len, lines)) <= 80
 
 
-def test_generate_warns_of_an_order_that_is_left_to_right_in_disguise(run):
-    words = ("generate", "--language", "interval-5", "--length", 16, "--rows", 4, "--steps", 16, "--out", "o.npy")
-    ran = run(*words, "--sampler", "entropy(ties=position)")
-    assert "warning      left to right in disguise: tau is 1.00" in ran.out
-    assert "warning" not in run(*words).out
-    assert run(*words, "--json").result["order"]["tokens_per_step"] > 1
-
-
 def test_language_alone_shows_its_help(run):
     ran = run("language")
     assert (ran.code, ran.out) == (2, "")

@@ -18,25 +18,22 @@ def test_a_language_prints_the_verdict_and_json_has_all_numbers(run):
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert lines[0].startswith("verdict")
-    assert any(line.startswith("order gap, nats per sequence") for line in lines)
+    assert any(line.startswith("changed tokens per sequence, at most") for line in lines)
     result = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL, "--json").result
     assert result["claim"] == "divergence"
-    assert result["model_calls"] <= result["model_calls_of_generation"]
+    assert result["model_calls"] <= 2 * result["model_calls_of_generation"]
     assert result["nats_per_sequence"]["low"] <= result["nats_per_sequence"]["value"]
     assert result["nats_per_sequence"]["n"] == 30
-    assert {"by_step", "by_size", "by_distance", "flips", "drift", "ratio_per_sequence"} <= set(result)
+    assert {"by_distance", "flips", "drift", "rejected"} <= set(result)
     everything = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL, "--verbose").out
     assert len(everything) > len(ran.out)
 
 
-@pytest.mark.parametrize("calls", ["one", "pair", "chain", "6"])
-def test_the_number_of_model_calls_is_the_users(run, calls):
+@pytest.mark.parametrize("calls", ["one", "chain"])
+def test_the_estimate_is_the_users(run, calls):
     result = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL, "--calls", calls, "--json").result
-    expected = {"one": "one", "pair": "pair", "chain": "chain", "6": "one"}
-    assert result["estimator"] == expected[calls]
+    assert result["estimator"] == calls
     assert (result["rejected"] is not None) == (calls == "chain")
-    if calls == "6":
-        assert result["model_calls"] <= 6 * 30
 
 
 def test_a_trace_is_measured(run):
@@ -44,13 +41,13 @@ def test_a_trace_is_measured(run):
     assert made.code == 0
     trace = ["gap", "--language", "sparse-hmm(pruned=False)", "--trace", "x.json", "--calls", "one", "--json"]
     assert run(*trace).result["claim"] == "divergence"
-    assert run(*trace, "--sampler", "low-confidence").result["claim"] == "corrected"
+    assert run(*trace, "--sampler", "low-confidence").result["claim"] == "ratio"
     made = run(
         "play", "--language", "sparse-hmm(pruned=False)", *SMALL, "--sampler", "low-confidence", "--out", "y.json"
     )
     assert made.code == 0
     chosen = ["gap", "--language", "sparse-hmm(pruned=False)", "--trace", "y.json", "--calls", "one", "--json"]
-    assert run(*chosen).result["claim"] == "corrected"
+    assert run(*chosen).result["claim"] == "ratio"
     assert run(*chosen, "--sampler", "ancestral").result["claim"] == "divergence"
     assert run(*trace, "--temperature", 0).code == 2
     for ignored in (("--top-p", 0.9), ("--steps", 8), ("--rows", 3), ("--rows-per-prompt", 2), ("--prompt", "a")):
@@ -69,8 +66,7 @@ def test_a_network_of_ours(run, tmp_path):
     network = Trunk(unmask.networks.preset("quick", "mdm", 8, length=12))
     save(network, tmp_path / "net")
     result = run("gap", "--model", "net", "--rows", 25, "--steps", 3, "--sampler", "low-confidence", "--json").result
-    assert result["claim"] == "corrected"
-    assert result["drift"]["value"] == pytest.approx(0, abs=1e-4)
+    assert result["claim"] == "ratio"
     save(Trunk(unmask.networks.preset("quick", "ar", 8, length=12)), tmp_path / "ar")
     refused = run("gap", "--model", "ar", "--rows", 25, "--steps", 3)
     assert refused.code == 2
@@ -92,7 +88,7 @@ def event_file(path, vocabulary, token, probability):
         (["--language", "paper-2gram", "--trace", "cold.json"], "differ by a factor of"),
         (["--language", "paper-2gram", "--trace", "none.json"], "none.json"),
         (["--language", "paper-2gram", "--calls", "many"], "'many'"),
-        (["--language", "paper-2gram", "--calls", "0"], "calls is 0"),
+        (["--language", "paper-2gram", "--calls", "pair"], "'pair'"),
         (["--language", "paper-2gram", "--sampler", "autoregressive", *SMALL], "uses an AR model"),
         (["--language", "paper-2gram", "--prompt", "x"], "--prompt needs --model"),
     ],

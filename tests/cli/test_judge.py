@@ -65,7 +65,7 @@ def test_files_that_hold_no_texts(run, tmp_path, name, content, message):
     assert said.err.count("\n") == 1
 
 
-DUEL = ("--likelihood", "duel", "--sampler", "top-probability(ties='position')")
+PATH = ("--likelihood", "path", "--sampler", "top-probability(ties='position')")
 
 
 @pytest.fixture
@@ -77,42 +77,33 @@ def masked(tmp_path):
 
 
 def test_the_likelihood_of_a_sampler(run, masked):
-    """One token per step from left to right is the chain; a bracket of a random order holds both its ends."""
+    """One token per step from left to right is the chain; a random order has the mean of its draws."""
     found = {}
     for kind, *options in (
         ("chain",),
-        ("duel", "--sampler", "left-to-right"),
-        ("duel", "--sampler", "top-probability(ties='position')", "--steps", 4),
-        ("bracket", "--sampler", "ancestral", "--steps", 4, "--draws", 5),
+        ("path", "--sampler", "left-to-right"),
+        ("path", "--sampler", "top-probability(ties='position')", "--steps", 4),
+        ("path", "--sampler", "ancestral", "--steps", 4, "--draws", 5),
     ):
         result = run(*masked, "--likelihood", kind, *options, "--json").result
         assert result["kind"] == kind
         found[kind, *options[1:2]] = result
-    chain, duel = found["chain",], found["duel", "left-to-right"]
-    assert duel["perplexity"]["value"] == pytest.approx(chain["perplexity"]["value"], rel=1e-5)
-    assert duel["model_calls"] == chain["model_calls"] == chain["tokens"]
-    assert found["duel", "top-probability(ties='position')"]["model_calls"] == 4
-    bracket = found["bracket", "ancestral"]
-    assert bracket["perplexity_at_least"]["value"] < bracket["perplexity"]["value"]
-    assert 5 <= bracket["model_calls"] <= 5 * 4
-
-
-def test_a_wide_bracket_is_noted(run, masked, monkeypatch):
-    asked = (*masked, "--likelihood", "bracket", "--sampler", "ancestral", "--steps", 2, "--draws", 2)
-    monkeypatch.setattr("unmask.cli.judge.WIDE", -1.0)
-    assert "nats per token wide. Pass more --draws" in run(*asked).err
-    monkeypatch.setattr("unmask.cli.judge.WIDE", 1e9)
-    assert run(*asked).err == ""
+    chain, path = found["chain",], found["path", "left-to-right"]
+    assert path["perplexity"]["value"] == pytest.approx(chain["perplexity"]["value"], rel=1e-5)
+    assert path["model_calls"] == chain["model_calls"] == chain["tokens"]
+    assert found["path", "top-probability(ties='position')"]["model_calls"] == 4
+    random = found["path", "ancestral"]
+    assert random["draws_standard_error"] > 0 == path["draws_standard_error"]
+    assert 5 <= random["model_calls"] <= 5 * 4
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--likelihood", "duel"), "DUEL is not its likelihood"),
-        (("--likelihood", "bracket", "--sampler", "wino"), "re-masks tokens"),
+        (("--likelihood", "path"), "all texts have probability 0 under llada"),
+        (("--likelihood", "path", "--sampler", "wino"), "re-masks tokens"),
         (("--sampler", "ancestral"), "the likelihood bound has no sampler"),
-        (("--likelihood", "duel", "--sampler", "nobody"), "nobody"),
-        (("--likelihood", "duel", "--sampler", "ancestral"), "draws its order"),
+        (("--likelihood", "path", "--sampler", "nobody"), "nobody"),
     ],
 )
 def test_likelihoods_that_a_sampler_has_not(run, masked, options, message):
@@ -127,6 +118,6 @@ def test_an_ar_model_has_no_sampler(run, tmp_path):
     directory.mkdir()
     (tmp_path / "a.txt").write_text(SAID[0])
     name = spoken(directory, "qwen2", block=1)
-    ran = run("model", "judge", "a.txt", "--by", name, "--card", directory / "card.json", *DUEL)
+    ran = run("model", "judge", "a.txt", "--by", name, "--card", directory / "card.json", *PATH)
     assert ran.code == 2
     assert "is an AR model" in ran.err

@@ -117,9 +117,3 @@ def test_unknown_names(run, noun, name):
     ran = run("show", noun, name)
     assert ran.code == 2
     assert "did you mean" in ran.err
-
-
-@pytest.mark.parametrize("noun", ["language", "sampler", "schedule", "model", "task"])
-def test_earlier_names_point_to_the_new_ones(run, noun):
-    assert run(noun, "list").err.endswith(f"`unmask {noun} list` is now `unmask list {noun}s`\n")
-    assert run(noun, "show", "x").err.endswith(f"`unmask {noun} show` is now `unmask show {noun}`\n")

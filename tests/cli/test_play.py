@@ -52,19 +52,6 @@ def test_a_trace_of_the_rows_that_are_shown_plays_again(run, tmp_path):
     assert alone == told
 
 
-def test_the_order_is_told_with_a_warning_where_it_is_left_to_right(run, tmp_path):
-    """By its profile in JSON and on the page; a parallel rule that takes the first of equal scores is warned of."""
-    words = ("play", "--language", "interval-5", "--length", 24, "--steps", 24, "--rows", 3)
-    ran = run(*words, "--sampler", "entropy(ties=position)", "--json")
-    (order,) = (about["order"] for about in ran.result.values() if isinstance(about, dict))
-    assert (order["tau"], order["tokens_per_step"]) == (1, 1)
-    page = (tmp_path / "play.html").read_text()
-    assert order["warning"] in page
-    assert "warning" in run(*words, "--sampler", "entropy(ties=position)").out
-    assert "warning" not in run(*words, "--sampler", "left-to-right").out
-    assert "tau with left to right" in (tmp_path / "play.html").read_text()
-
-
 def test_a_row_that_is_repaired_says_so(run):
     lines = run("play", "--language", "interval-5", "--length", 40, "--sampler", "gibbs", "--rows", 1).out
     assert "(repaired later, " in " ".join(lines.split())
@@ -154,19 +141,3 @@ def test_what_cannot_be_played_is_said_in_one_line(run, tmp_path, words, said):
     assert ran.code == 2
     assert said in ran.err
     assert ran.err.count("\n") == 1
-
-
-def test_a_stream_plays_and_becomes_a_trace(run, tmp_path):
-    """As a server sends it: without probabilities, it is not scored, and equals itself as a trace."""
-    texts = ["the dog", "a dog sat", "the cat sat"]
-    lines = [f"data: {json.dumps({'choices': [{'delta': {'content': text}}]})}\n" for text in texts]
-    (tmp_path / "s.txt").write_text("\n".join([*lines, "data: [DONE]\n"]))
-    ran = run("play", "s.txt", "--out", "t.json", "--json")
-    assert ran.result["a stream of diffusing"]["order"]["nats_per_token"] is None
-    assert traces.read(tmp_path / "t.json").symbols
-    assert run("diff", "s.txt", "t.json", "--json").result["equal"] is True
-    page = run("play", "s.txt", "--out", "t.html")
-    assert (page.code, page.err) == (0, "")
-    refused = run("play", "s.txt", "--language", "paper-2gram")
-    assert refused.code == 2
-    assert "the trace has no probabilities" in refused.err

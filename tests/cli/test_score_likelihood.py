@@ -19,26 +19,23 @@ def samples(run):
 
 def test_one_token_per_step_is_the_language(run, samples, tmp_path):
     exact = float(languages.load("paper-2gram").log_prob(read_tokens(tmp_path / "s.npy")).mean())
-    found = run(*SCORE, "duel").result["likelihood"]
+    found = run(*SCORE).result["likelihood"]
     assert found["sampler"] == SAMPLER
     assert found["steps"] == 12
-    assert found["lower"]["value"] == found["upper"]["value"] == pytest.approx(exact, abs=1e-9)
+    assert found["nats"]["value"] == pytest.approx(exact, abs=1e-9)
     assert found["model_calls"] == 40 * 12
-    assert run(*SCORE, "duel", "--sampler", "left-to-right", "--steps", 12).result["likelihood"]["lower"][
-        "value"
-    ] == pytest.approx(exact, abs=1e-9)
-    bracket = run(*SCORE, "bracket", "--sampler", "ancestral", "--steps", 6, "--draws", 4).result["likelihood"]
-    assert bracket["lower"]["value"] < bracket["upper"]["value"]
-    assert bracket["left_out"] + bracket["lower"]["n"] == 40
-    assert "log-likelihood" in run(*(word for word in SCORE if word != "--json"), "duel").out
+    found = run(*SCORE, "--sampler", "left-to-right", "--steps", 12).result["likelihood"]
+    assert found["nats"]["value"] == pytest.approx(exact, abs=1e-9)
+    random = run(*SCORE, "--sampler", "ancestral", "--steps", 6, "--draws", 4).result["likelihood"]
+    assert (random["exact"], random["left_out"] + random["nats"]["n"]) == (False, 40)
+    assert "log-likelihood" in run(*(word for word in SCORE if word != "--json")).out
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--steps", 3), "--steps applies to a likelihood"),
-        (("--likelihood", "duel", "--sampler", "ancestral"), "draws its order"),
-        (("--likelihood", "drawn"), "chooses before it draws"),
+        (("--likelihood", "--sampler", "low-confidence"), "chooses positions by drawn tokens"),
     ],
 )
 def test_refusals(run, samples, options, message):
@@ -50,6 +47,6 @@ def test_refusals(run, samples, options, message):
 
 def test_samples_without_a_record_need_a_sampler(run, samples, tmp_path):
     (tmp_path / "s.npy.json").unlink()
-    ran = run("score", "s.npy", "--language", "paper-2gram", "--likelihood", "duel")
+    ran = run("score", "s.npy", "--language", "paper-2gram", "--likelihood")
     assert ran.code == 2
     assert "no record of their sampler" in ran.err

@@ -135,7 +135,7 @@ def test_the_player_shows_words_and_holds_nothing_against_them(place):
     ran = place("play", *models, "--rows", 2, "--length", 12, "--prompt", "a", "--json")
     assert (ran.code, ran.err) == (0, "")
     names = [name for name in ran.result if name not in ("file", "row")]
-    assert [list(ran.result[name]) for name in names] == [["steps", "rows", "order"]] * 2
+    assert [list(ran.result[name]) for name in names] == [["steps", "rows"]] * 2
     page = Path("play.html").read_text()
     assert '"measured":null' in page
     assert '"given":[[0,' in page

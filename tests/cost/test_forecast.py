@@ -152,7 +152,7 @@ def test_it_predicts_the_loss_of_random_orders(each):
     tokens = torch.stack([torch.from_numpy(model.tokenizer.encode(text)).long()[:8] for text in TEXTS])
     few = likelihood(model, "fixed-size", tokens, steps=2, draws=12, seed=1)
     one = likelihood(model, "first-hitting", tokens, draws=12, seed=2)
-    measured = one.elbo - few.elbo
+    measured = one.nats - few.nats
     error = math.hypot(float(measured.std()) / len(tokens) ** 0.5, (found.high - found.low) / 4)
     assert abs(found.value - float(measured.mean())) < 5 * error
 
@@ -167,10 +167,10 @@ def test_a_trained_network(tmp_path, seed):
     network = Network(load(tmp_path / "net", "cpu"))
     curve = loss_curve(network, language.sample(400, 8, seed=1), 8, 1, monotone=False)
     rows = language.sample(400, 8, seed=2)
-    one = likelihood(network, "first-hitting", rows, draws=8, seed=1).elbo
+    one = likelihood(network, "first-hitting", rows, draws=8, seed=1).nats
     for steps in (1, 2, 4):
         predicted = curve.divergence([1 / steps] * steps, fixed_size=True)
-        measured = one - likelihood(network, "fixed-size", rows, steps=steps, draws=8, seed=2).elbo
+        measured = one - likelihood(network, "fixed-size", rows, steps=steps, draws=8, seed=2).nats
         error = math.hypot(float(measured.std()) / 20, (predicted.high - predicted.low) / 4)
         assert abs(predicted.value - float(measured.mean())) < 5 * error
         assert steps > 1 or predicted.low > 0, "there is something to predict"

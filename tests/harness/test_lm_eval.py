@@ -157,24 +157,24 @@ def test_likelihoods_do_not_depend_on_their_batch_and_stand_in_the_record(model,
 
 
 def test_likelihoods_of_a_sampler(models):
-    """One token per step from left to right is the chain, in as many calls; a bracket records its upper end."""
+    """One token per step from left to right is the chain, in as many calls; one of random orders has an error."""
     pair = (PROMPTS[0], " the mat")
     found = {}
     for kind, options in (
         ("chain", {}),
-        ("duel", {"sampler": "left-to-right"}),
-        ("bracket", {"sampler": "ancestral", "steps": 2, "draws": 3}),
+        ("path", {"sampler": "left-to-right"}),
+        ("path", {"sampler": "ancestral", "steps": 2, "draws": 3}),
     ):
         harness = UnmaskLM(models["masked"], likelihood=kind, **options)
         harness.loglikelihood(requests("loglikelihood", pair))
-        (found[kind],) = harness.records
-    assert found["duel"]["nats"] == pytest.approx(found["chain"]["nats"], abs=1e-9)
-    assert found["duel"]["model_calls"] == found["chain"]["model_calls"]
-    assert found["bracket"]["nats"] <= found["bracket"]["upper"]
-    with pytest.raises(UnmaskError, match="DUEL is not its likelihood"):
-        UnmaskLM(models["masked"], likelihood="duel")
+        (found[options.get("sampler")],) = harness.records
+    assert found["left-to-right"]["nats"] == pytest.approx(found[None]["nats"], abs=1e-9)
+    assert found["left-to-right"]["model_calls"] == found[None]["model_calls"]
+    assert found["ancestral"]["standard_error"] > 0 == found["left-to-right"]["standard_error"]
+    with pytest.raises(UnmaskError, match="chooses positions by drawn tokens"):
+        UnmaskLM(models["masked"], likelihood="path")
     with pytest.raises(UnmaskError, match="is an AR model"):
-        UnmaskLM(models["ar"], likelihood="duel", sampler="left-to-right")
+        UnmaskLM(models["ar"], likelihood="path", sampler="left-to-right")
 
 
 def test_a_space_belongs_to_what_follows(model):

@@ -11,7 +11,7 @@ import torch
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.difference import difference
-from unmask.generation import observed
+from unmask.generation import trace as traces
 from unmask.generation.trace import check
 from unmask.harness.sglang import MOST_REQUESTS, Blocks, Bridge, Recorded, digest
 
@@ -168,7 +168,7 @@ def test_a_trace_of_any_algorithm(tmp_path, wrapped):
     assert all(map(torch.equal, parts, plain))
     lines = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
     assert [(line["rid"], line["length"], line["mask"]) for line in lines[:2]] == [("x", L, MASK), ("y", L, MASK)]
-    trace = observed.read(tmp_path / "trace.jsonl")
+    trace = traces.read(tmp_path / "trace.jsonl")
     check(trace)
     assert (trace.vocabulary, trace.likely, [row.length for row in trace.rows]) == (V + 1, True, [2 * L] * 2)
     for row, ids in zip(trace.rows, torch.cat(parts, 1).tolist(), strict=True):
@@ -182,7 +182,7 @@ def test_a_trace_of_any_algorithm(tmp_path, wrapped):
 def test_a_recorded_bridge_is_the_trace_of_generate(tmp_path):
     blocks = torch.full((2, L), MASK)
     synchronous(made(SeenOurs, tmp_path, sampler="remdm", steps=4), blocks, ["x", "y"])
-    trace = observed.read(tmp_path / "trace.jsonl")
+    trace = traces.read(tmp_path / "trace.jsonl")
     rows = [digest(rid, 0) for rid in ("x", "y")]
     expected = generate(LANGUAGE, sampler="remdm", given=blocks, steps=4, first_row=rows, trace=True).trace()
     expected = type(expected)(**{name: getattr(expected, name) for name in ("rows", "sampler")}, vocabulary=V + 1)

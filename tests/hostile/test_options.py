@@ -44,7 +44,6 @@ BASE = {
     "parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
     "parallel read": "wino.csv --thresholds 80",
     "parallel compare": "items.jsonl --first items --second items",
-    "board frontier": "--language interval-5 --length 8 --rows 5 --steps 2 --temperatures 1 --samplers ancestral",
     "model judge": "text",
     "gap": "--language interval-5 --length 8 --rows 5 --steps 4",
     "audit": "samples.npy --language interval-5 --steps 4",

@@ -64,7 +64,7 @@ def made(seed=0, lengths=(64, 128), times=False):
             one["seconds"] = one["model_calls"] * (0.01 if one["kind"] == "mdm" else 0.004)
     journal = [Line(k, 1.0 * k, 3.0 / k, 2.0 / k + 1) for k in range(1, 5)]
     return Results(
-        found, [Training("paper-2gram", "mdm", journal, 1.0)], [], ["failed: samples: <b>no</b>"], ["store"], 12.0
+        found, [Training("paper-2gram", "mdm", journal, 1.0)], ["failed: samples: <b>no</b>"], ["store"], 12.0
     )
 
 
@@ -378,7 +378,7 @@ def test_what_is_missing_is_said(page):
 
 
 def test_nothing_measured_is_a_page_too(tmp_path, open_page):
-    explorer = Explorer(Results([], [], [], ["3 of 3 cells of store are not measured yet"], ["store"]))
+    explorer = Explorer(Results([], [], ["3 of 3 cells of store are not measured yet"], ["store"]))
     content = whole.contents(explorer, origin(), False)["index.html"]
     (tmp_path / "index.html").write_bytes(content)
     shown = open_page(tmp_path / "index.html")
@@ -386,19 +386,14 @@ def test_nothing_measured_is_a_page_too(tmp_path, open_page):
     assert "3 of 3 cells" in shown.locator("main").inner_text()
 
 
-def test_a_training_and_a_frontier_alone_are_pages_too(tmp_path, open_page):
+def test_a_training_alone_is_a_page_too(tmp_path, open_page):
     """Without a number that a control could choose."""
-    points = [{"sampler": "language", "setting": None, "cross_entropy": 1.2, "entropy": 1.2, "ser": 0.0, "of": "o"}]
-    points += [
-        {"sampler": "s", "setting": t, "cross_entropy": 1 + t, "entropy": t, "ser": t, "of": "o"} for t in (0.5, 1.0)
-    ]
-    whole_of = made()
-    explorer = Explorer(Results([], whole_of.trainings, points, [], ["store"]))
-    assert [figure.name for figure in explorer.figures] == ["training", "frontier"]
+    explorer = Explorer(Results([], made().trainings, [], ["store"]))
+    assert [figure.name for figure in explorer.figures] == ["training"]
     (tmp_path / "index.html").write_bytes(whole.contents(explorer, origin(), False)["index.html"])
     shown = open_page(tmp_path / "index.html")
     shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
-    assert shown.locator("#frontier svg .mark-symbol path").count() == 3
+    assert shown.locator("#training svg").count() == 1
     assert shown.locator("#controls").count() == 0
 
 

@@ -223,7 +223,6 @@ def test_a_changed_token_is_hidden_and_written_in_the_same_step():
             assert step.number > 1 or set(step.revealed) == set(range(9)) - {2}
             assert step.number <= 6
     assert any(step.hidden for row in trace.rows for step in row.steps())
-    assert made.order_profile().rows == 4
 
 
 def test_rows_of_several_lengths_and_gaps():
@@ -358,8 +357,6 @@ def test_its_gap_and_its_likelihood_are_not_those_of_masks():
             unmask.gap("paper-2gram", written)
     other = generate("paper-2gram", sampler="uniform-ancestral", steps=3, rows=3, length=6, trace=True, seed=1).trace()
     assert unmask.difference(made.trace(), other).differing == 3
-    with pytest.raises(UnmaskError, match="which removes uniform noise; expected a sampler of masks"):
-        unmask.difference(made.trace(), other, Ideal(unmask.load("paper-2gram")))
 
 
 def test_a_sampler_removes_masks_by_default():

@@ -60,7 +60,7 @@ def command(
         verbose: Print all numbers: also detectable and undetectable faults.
         endpoint: Address of a server, to test it in place of samples.
         model: Name of the server's model. (default: the first that it lists)
-        dialect: Protocol: auto, openai-chat, openai-completions, sglang-generate, diffulex or mercury.
+        dialect: Protocol: auto, openai-chat, openai-completions or sglang-generate.
         draws: Answers in each sample of a distribution; an audit takes about 7 times this number of requests.
         block: Tokens that the server generates at once.
         timeout: Seconds for one answer.
@@ -76,14 +76,14 @@ def command(
     from unmask.core.tables import rows_of
 
     if endpoint is not None:
-        from unmask import endpoint as servers
+        from unmask.diagnosis import endpoint as servers
 
         if samples is not None or language is not None:
             raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
         if out is not None:
             check_writable(out)
-        how = {"model": model, "dialect": dialect, "draws": draws, "block": block}
-        served = servers.audit(endpoint, limits=servers.Limits(total=timeout), **how)
+        how = {"model": model, "dialect": dialect, "draws": draws, "block": block, "timeout": timeout}
+        served = servers.audit(endpoint, **how)
         if out is not None:
             write_json(out, served.to_dict())
         return Answer(served.to_dict(), served.table())

@@ -20,7 +20,7 @@ from unmask.core.errors import UnmaskError, cut, plain, unknown
 GROUPS = {
     "Try": {
         "demo": ("demo", "reproduce the paper's main result as a web page"),
-        "doctor": ("show:doctor", "check the installation: versions, devices, caches, extras"),
+        "doctor": ("show:doctor", "show versions, devices and extras"),
     },
     "Generate and score": {
         "generate": ("generate", "generate sequences or text"),
@@ -28,7 +28,7 @@ GROUPS = {
         "play": ("play", "animate one sequence and find its first error"),
         "gap": ("gap", "measure the loss by sampling several tokens in one step"),
         "audit": ("audit", "test a generation loop for bugs"),
-        "diff": ("diff", "find where two traces begin to differ, and why"),
+        "diff": ("diff", "find where two traces begin to differ"),
     },
     "Compare and decide": {
         "board": ("board", "rank samplers, or compare two of them"),
@@ -42,6 +42,7 @@ GROUPS = {
     },
     "Sweeps and reports": {
         "sweep": ("sweep", "run a resumable parameter grid, locally or on a cluster"),
+        "figure": ("figure", "measure a recipe and draw its page: Figures 1 and 2, growth, gap"),
         "report": ("report", "build an interactive HTML report from any results"),
     },
     "Look up": {

@@ -100,7 +100,7 @@ def command(
         others |= of_records | {"metric": None if metric == "kl" else metric}
         refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
         if model is None:
-            raise UnmaskError("--prompts and --texts need an open model. Add --model with a name of `unmask show model`")
+            raise UnmaskError("--prompts and --texts need an open model. Add --model NAME (see `unmask show model`)")
         from unmask.core.samples import read_texts
         from unmask.cost.forecast import forecast
         from unmask.hub.loading import load_model

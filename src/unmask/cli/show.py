@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from unmask.samplers import Sampler
 
 SHOWN = 60  # tokens of an example
+OF_DEVELOPERS = ("test", "extras", "bench", "docs")  # extras that only this project's own work needs
 PACES = {
     "counts": "reveals the schedule's number of tokens in each step",
     "steps": "reveals its own number of tokens in each step, within N steps",
@@ -245,31 +246,47 @@ def job(job: Annotated[str | None, "JOB"] = None, /) -> Answer:
     return _described(JOBS.entry(job), more, plain)
 
 
-def doctor(*, verbose: Switch = False) -> Answer:
-    """Check the installation: versions, devices, threads, caches, extras.
+def doctor() -> Answer:
+    """Show versions, devices and extras, for a question or the report of a bug.
 
     Examples:
         unmask doctor
-        unmask doctor --verbose
+        unmask doctor --json
 
-    The command installs, downloads and changes nothing. Add the output of --verbose
-    to the report of a bug.
+    The command installs, downloads and changes nothing.
     """
-    from unmask.cost.surroundings import surroundings
+    import platform
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
 
-    parts = surroundings()
-    return Answer(parts, None if verbose else [(name, _brief(name, part)) for name, part in parts.items()])
+    def found(package: str) -> str | None:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return None
+
+    needs: dict[str, list[str]] = {}
+    for requirement in requires("unmask") or ():
+        if (optional := re.match(r"([\w.-]+).*; extra == [\"'](.+)[\"']", requirement)) is not None:
+            needs.setdefault(optional[2], []).append(optional[1])
+    versions = {name: found(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
+    versions |= {"python": platform.python_version()}
+    extras = {name: all(map(found, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
+    missing = [name for name, installed in extras.items() if not installed]
+    devices = _devices()
+    lines = [("versions", ", ".join(f"{name} {number}" for name, number in versions.items()))]
+    lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
+    lines += [("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'")] if missing else []
+    return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
 
 
-def _brief(name: str, part: Any) -> str:
-    """Return a part in one line; for extras, only their names."""
-    if not isinstance(part, Mapping):
-        return str(part)
-    if name == "extras":
-        missing = [extra for extra, state in part.items() if state.startswith("not")]
-        hint = f"; not installed: {', '.join(missing)} (pip install 'unmask[NAME]')" if missing else ""
-        return f"installed: {', '.join(extra for extra in part if extra not in missing) or 'none'}{hint}"
-    return "; ".join(f"{key} {value}" for key, value in part.items() if value is not None)
+def _devices() -> str:
+    try:
+        import torch
+    except Exception as error:  # this command is for users who have a problem already
+        return f"unknown: {type(error).__name__}: {' '.join(str(error).split())}"
+    names = [torch.cuda.get_device_properties(number).name for number in range(torch.cuda.device_count())]
+    return ", ".join(["cpu", *(f"cuda:{number} {name}" for number, name in enumerate(names))])
 
 
 def _facts(sampler: Sampler) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -280,7 +297,8 @@ def _facts(sampler: Sampler) -> tuple[dict[str, Any], dict[str, Any]]:
     facts = {"way": way, "pace": sampler.pace, "distribution": distribution}
     facts |= {"reads": sorted(sampler.reads), "draws_steps": sampler.draws_steps}
     plain = {"way": WAYS[way], "pace": PACES[sampler.pace] if way != "run" else None}
-    plain |= {"distribution": DISTRIBUTIONS.get(distribution or "", distribution), "reads": " and ".join(facts["reads"])}
+    plain |= {"distribution": DISTRIBUTIONS.get(distribution or "", distribution)}
+    plain |= {"reads": " and ".join(facts["reads"])}
     return facts, facts | plain
 
 

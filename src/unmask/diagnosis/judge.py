@@ -26,7 +26,7 @@ from unmask.hub.model import OpenModel
 
 USUAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 DRAWS = 64  # sets of positions per row
-KINDS = ("bound", "chain", *sampler_likelihood.KINDS)
+KINDS = ("bound", "chain", "path")
 
 
 class Judged(NamedTuple):
@@ -34,7 +34,6 @@ class Judged(NamedTuple):
 
     nats: Tensor  # nats per token: exact, or an upper bound
     error: Tensor  # standard error of nats: 0 if exact
-    least: Tensor  # lower bound of the nats per token: nats if exact, -inf if none is known
     tokens: Tensor  # (B) int64: number of tokens
     model_calls: Tensor  # (B) int64
 
@@ -61,8 +60,8 @@ def judge(
 ) -> Judged:
     """Judge texts, cut at the length of the model's context; draws: random masks or choices per text.
 
-    likelihood (masked models): "bound", "chain", or that of a sampler: "duel", "drawn" or "bracket"; then options are
-    its settings (`answering.usual`). An AR model is exact.
+    likelihood (masked models): "bound", "chain", or "path", that of a sampler; then options are its settings
+    (`answering.usual`). An AR model is exact.
     """
     arguments.whole("draws", draws, 2)
     check_kind(model, likelihood, **options)
@@ -80,14 +79,15 @@ def judge(
                     number: _judged(model, rows[number], likelihood, draws, seed + number, options) for number in some
                 }
             advance(len(part))
-    nats, error, least = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(3))
+    nats, error = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(2))
     calls = torch.zeros_like(lengths)
     for number, one in by_text.items():
-        size, exact = len(rows[number]), model.card.causal or likelihood != "bound"
+        size = len(rows[number])
         nats[number], error[number], calls[number] = -one.nats / size, one.error / size, one.model_calls
-        upper = (one.nats if exact else torch.inf) if one.upper is None else one.upper
-        least[number] = -upper / size
-    return Judged(nats, error, least, lengths, calls)
+    if likelihood == "path" and by_text and not bool(nats[lengths > 0].isfinite().any()):
+        used = usual_options(model, 1, **options)["sampler"]
+        raise UnmaskError(f"all texts have probability 0 under {used}; expected a possible one. Pass another --sampler")
+    return Judged(nats, error, lengths, calls)
 
 
 def check_kind(model: OpenModel, likelihood: str, **options: Any) -> None:
@@ -96,11 +96,11 @@ def check_kind(model: OpenModel, likelihood: str, **options: Any) -> None:
     if model.card.causal and (likelihood != "bound" or options):
         problem = f"{model.name} is an AR model, whose likelihood is exact"
         raise UnmaskError(f"{problem}; expected no likelihood or sampler. Leave them out")
-    if likelihood in sampler_likelihood.KINDS:
-        sampler_likelihood.checked_sampler(usual_options(model, 1, **options)["sampler"], likelihood)
+    if likelihood == "path":
+        sampler_likelihood.checked_sampler(usual_options(model, 1, **options)["sampler"])
     elif options:
         problem = f"the likelihood {likelihood} has no sampler"
-        raise UnmaskError(f"{problem}; expected no {', '.join(options)}. Pass the likelihood duel, drawn or bracket")
+        raise UnmaskError(f"{problem}; expected no {', '.join(options)}. Pass the likelihood path")
 
 
 def _judged(
@@ -110,20 +110,15 @@ def _judged(
         return chain(model, row, 0)
     if likelihood == "bound":
         return bound(model, row, 0, drawn(len(row), draws, seed))
-    return by_sampler(model, row, 0, likelihood, draws, seed, **options)
+    return by_sampler(model, row, 0, draws, seed, **options)
 
 
-def by_sampler(
-    model: OpenModel, row: Tensor, first: int, kind: str, draws: int, seed: int, **options: Any
-) -> Likelihood:
+def by_sampler(model: OpenModel, row: Tensor, first: int, draws: int, seed: int, **options: Any) -> Likelihood:
     """Log-likelihood of a row (L) from position `first` on, under a sampler with its usual options."""
     given = torch.where(torch.arange(len(row)) < first, row, model.vocabulary)
     settings = usual_options(model, len(row) - first, **options)
-    result = sampler_likelihood.likelihood(
-        model, texts=row[None], kind=kind, given=given, draws=draws, seed=seed, **settings
-    )
-    upper = None if result.exact else float(result.upper)
-    return Likelihood(float(result.lower), float(result.error), None, int(result.model_calls), upper)
+    result = sampler_likelihood.likelihood(model, texts=row[None], given=given, draws=draws, seed=seed, **settings)
+    return Likelihood(float(result.nats), float(result.error), None, int(result.model_calls))
 
 
 def tokens_of(model: OpenModel, texts: Sequence[str]) -> list[Tensor]:

@@ -48,7 +48,6 @@ class Likelihood(NamedTuple):
     error: float  # standard error, 0 without random sets
     greedy: bool | None  # whether each token is the most likely one after its predecessors; None if not computed
     model_calls: int
-    upper: float | None = None  # upper bound of log p(y | c), if `nats` is the lower end of a bracket
 
 
 @torch.no_grad()
@@ -89,7 +88,8 @@ def bound(denoiser: Denoiser, row: Tensor, first: int, sets: Sets) -> Likelihood
     means = torch.zeros(many, dtype=torch.float64).index_add_(0, which, nats) * size / sets.hidden.sum(1)
     greedy = bool((best == row[places]).all()) if size == 1 else None
     total = float((sets.weights * means).sum())
-    return Likelihood(total, _error(sets.weights * (means - total)) if sets.drawn else 0.0, greedy, many)
+    error = _error(sets.weights * (means - total)) if sets.drawn else 0.0
+    return Likelihood(total, error, greedy, many)
 
 
 def _error(parts: Tensor) -> float:

@@ -26,22 +26,22 @@ def score(
     language: LanguageLike,
     given: Tensor | None = None,
     *,
-    likelihood: str | None = None,
+    likelihood: bool = False,
     **how: Any,
 ) -> Score:
     """Measure SER, generative perplexity and diversity of samples (B, L), or of a file of them, on a known language.
 
     given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation)
-    likelihood: duel, drawn or bracket: also the mean log-likelihood under a sampler with the language's exact denoiser
+    likelihood: also the mean log-likelihood under a sampler with the language's exact denoiser
         (sampler_likelihood.py). how: its sampler, steps, schedule and draws. (default: those of the Generation)
     """
     known = load(language)
     if isinstance(samples, str | Path):
         samples = read_tokens(Path(samples))
     scored = metrics.score(samples, known, given)
-    if likelihood is None:
+    if not likelihood:
         if how:
-            raise UnmaskError(f"{next(iter(how))} applies to a likelihood; expected likelihood='bracket' with it")
+            raise UnmaskError(f"{next(iter(how))} applies to a likelihood; expected likelihood=True with it")
         return scored
     tokens = samples
     if isinstance(samples, Generation):
@@ -52,11 +52,10 @@ def score(
     if "sampler" not in how:
         problem = "the samples have no record of their sampler"
         raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
-    likely = likelihood_of(Ideal(known), texts=tokens, kind=likelihood, given=given, **how)
-    there = likely.lower.isfinite() & likely.upper.isfinite()
+    likely = likelihood_of(Ideal(known), texts=tokens, given=given, **how)
+    there = likely.nats.isfinite()
     if not bool(there.any()):
         raise UnmaskError(f"all {len(there)} sequences have probability 0 under {how['sampler']}. Pass another")
-    about = {"kind": likelihood, **how, "model_calls": int(likely.model_calls.sum())}
-    about |= {"left_out": int((~there).sum())}  # probability 0, or not bounded by its draws
-    ends = {"lower": mean(likely.lower[there]), "upper": mean(likely.upper[there])}
-    return replace(scored, likelihood=about | ends)
+    about = {"exact": likely.exact, **how, "model_calls": int(likely.model_calls.sum())}
+    about |= {"left_out": int((~there).sum())}  # probability 0
+    return replace(scored, likelihood=about | {"nats": mean(likely.nats[there])})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
 from unmask.core.shown import Shown
 from unmask.denoisers import Cost
-from unmask.generation.order import OrderProfile, order_profile, without_ends
 from unmask.generation.trace import MOST_ROWS, MOST_SYMBOLS, Event, Row, Symbols, Trace, check
 from unmask.languages import Language
 from unmask.samplers import Session
@@ -85,17 +83,6 @@ class Generation(Shown):
             symbols = self.ideal.names
         return _recorded(self, range(len(self.tokens)) if rows is None else rows, symbols)
 
-    def order_profile(self) -> OrderProfile:
-        """How many tokens each step revealed, and how near to left to right (generation/order.py)."""
-        return self._order_profile
-
-    @cached_property
-    def _order_profile(self) -> OrderProfile:
-        behind = torch.arange(self.order.shape[1]) >= self.lengths.unsqueeze(1)
-        end = None if self.ideal is None else self.ideal.end
-        order = without_ends(self.order.masked_fill(behind, 0), self.tokens, () if end is None else (end,))
-        return order_profile(order, self.probability, self.configuration.get("sampler"))
-
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
         written = int(self.written.sum())
@@ -111,7 +98,6 @@ class Generation(Shown):
             "impossible_rows": int((self.impossible > 0).sum()),
             "seconds": self.seconds,
             "tokens_per_second": written / max(self.seconds, 1e-9),  # of all rows together
-            "order": self.order_profile().to_dict(),
         }
 
     def __repr__(self) -> str:

@@ -11,23 +11,30 @@ hidden; given tokens never change. All tokens of a step are drawn given the toke
 
 `symbols` has the text of tokens: a list of V texts, or {"token": text} for some. `sampler` and `source` name the
 origin; other keys are dropped.
+
+An engine that serves many requests appends a line of JSON for each finished block instead: its request is a row, whose
+blocks follow each other, with positions and steps from the beginning of the block.
+
+    {"rid": "x", "length": 4, "vocabulary": 8, "steps": 2, "given": [[0, 3]], "events": [[1, 2, 5, 0.25], ..]}
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
+import torch
+from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.files import atomic
-from unmask.core.reading import fit, read_json
-from unmask.generation.order import OrderProfile, of_events
+from unmask.core.reading import fit, from_json, read_text
 
 FORMAT: Final = "unmask-trace"
 VERSION = 1
@@ -127,13 +134,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
             return self.symbols[token]
         return LETTERS[token] if self.vocabulary <= len(LETTERS) else str(token)
 
-    def order_profile(self, ends: Collection[int] = ()) -> OrderProfile:
-        """How many tokens each step revealed, and how near to left to right (generation/order.py).
-
-        ends: end-of-text tokens; positions behind the first one of a row are left out."""
-        longest = max(row.length for row in self.rows)
-        return of_events([row.events for row in self.rows], longest, self.sampler, ends)
-
     def write(self, path: str | Path) -> None:
         """Write JSON, for `read`."""
         content = {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
@@ -146,18 +146,132 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
             file.write(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n'.encode())
 
 
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of an engine: the events of one block of a request."""
+
+    rid: str
+    length: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)]
+    vocabulary: Counted
+    steps: Whole
+    events: list[Event]
+    given: list[tuple[Whole, Whole]] = []
+
+
 def read(path: str | Path) -> Trace:
-    """Read a trace from a file; errors name the faulty entry."""
-    content = read_json(path, most=MOST)
-    where = str(path)
+    """Read a trace, or the lines of an engine, from a file; errors name the faulty entry."""
+    where, text = str(path), read_text(path, MOST)
+    if _of_engine(text):
+        lines = [(f"{where}, line {n}", line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+        trace = of_blocks([from_json(line, Block, at) for at, line in lines])
+        check(trace, where)
+        return trace
+    content = from_json(text, where=where)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UnmaskError(f'{cut(where)} is not a trace; expected "format": "{FORMAT}" (docs/player.md)')
     version = content.get("version")
     if isinstance(version, int) and version > VERSION:
         raise UnmaskError(f"{cut(where)} is a trace of version {version}; expected at most {VERSION}. Update unmask.")
-    trace: Trace = fit(content, Trace, where)
+    trace = fit(content, Trace, where)
     check(trace, where)
     return trace
+
+
+def _of_engine(text: str) -> bool:
+    """Whether the first line is a block of an engine."""
+    try:
+        first = from_json(text.partition("\n")[0])
+    except UnmaskError:
+        return False
+    return isinstance(first, dict) and "rid" in first
+
+
+def of_blocks(blocks: Sequence[Block]) -> Trace:
+    """The trace of blocks: requests are rows, in the order of their first blocks."""
+    rows: dict[str, Row] = {}
+    steps: Counter[str] = Counter()
+    for block in blocks:
+        row = rows.get(block.rid)
+        begin = 0 if row is None else row.length
+        given = [(begin + place, token) for place, token in block.given]
+        events = [(steps[block.rid] + step, begin + place, token, p) for step, place, token, p in block.events]
+        if row is not None:
+            given, events = row.given + given, row.events + events
+        rows[block.rid] = Row(length=begin + block.length, given=given, events=events)
+        steps[block.rid] += block.steps
+    return Trace(vocabulary=max(block.vocabulary for block in blocks), rows=list(rows.values()), sampler="an engine")
+
+
+class Drafts:
+    """A streamer for `generate` of diffusion models in Transformers: it keeps the drafts, and makes a trace of them.
+
+    logits: whether to receive logits, for the probability of each token.
+    """
+
+    def __init__(self, logits: bool = False) -> None:
+        self._takes_logits = logits
+        self._given: Tensor | None = None  # (B, P)
+        self._done: list[Tensor] = []  # finished canvases (B, L)
+        self._drafts: list[tuple[int, Tensor, Tensor | None]] = []  # begin, tokens (B, L), their probabilities
+
+    def put(self, value: Tensor) -> None:
+        """Receive the prompt, then each finished canvas."""
+        value = value.reshape(-1, value.shape[-1])
+        if self._given is None:
+            self._given = value
+            return
+        if not self._drafts or not torch.equal(self._drafts[-1][1], value):  # padded behind its end
+            self._drafts.append((self._begin, value, None))
+        self._done.append(value)
+
+    def put_draft(self, value: Tensor | None = None, logits: Tensor | None = None) -> None:
+        """Receive the most likely canvas after a step, or its logits."""
+        if value is None:
+            assert logits is not None
+            chances, value = logits.double().softmax(-1).reshape(-1, *logits.shape[-2:]).max(-1)
+            self._drafts.append((self._begin, value, chances))
+        else:
+            self._drafts.append((self._begin, value.reshape(-1, value.shape[-1]), None))
+
+    def end(self) -> None:
+        """Receive the end of the generation."""
+
+    @property
+    def _begin(self) -> int:
+        return sum(canvas.shape[1] for canvas in self._done) + (0 if self._given is None else self._given.shape[1])
+
+    def trace(self, symbols: Mapping[str, str] | None = None) -> Trace:
+        """The trace so far; each draft is a step."""
+        if self._given is None or not self._drafts:
+            raise UnmaskError("no drafts were received; expected a diffusion model. Pass streamer=Drafts() to generate")
+        rows = []
+        for row, prompt in enumerate(self._given.tolist()):
+            states: list[tuple[int, dict[int, int]]] = []
+            chances: dict[tuple[int, int], float] = {}
+            for step, (begin, canvas, p) in enumerate(self._drafts, 1):
+                here = dict(enumerate(canvas[row].tolist(), begin))
+                earlier = states[-1][1] if states else {}
+                states.append((step, {**earlier, **here}))
+                if p is not None:
+                    chances |= {(step, begin + place): chance for place, chance in enumerate(p[row].tolist())}
+            events = [
+                (s, at, token, None if token is None else chances.get((s, at))) for s, at, token in _changes(states)
+            ]
+            length = 1 + max((at for _, at, _, _ in events), default=0)
+            rows.append(Row(length=length, given=list(enumerate(prompt)), events=events))
+        tokens = {token for row in rows for _, token in row.given}
+        tokens |= {token for row in rows for _, _, token, _ in row.events if token is not None}
+        named = dict(symbols) if symbols else None
+        return Trace(vocabulary=max(tokens, default=0) + 1, rows=rows, symbols=named, sampler="a stream of drafts")
+
+
+def _changes(states: Iterable[tuple[int, Mapping[int, int]]]) -> Iterator[tuple[int, int, int | None]]:
+    """(step, position, token) of the changes between successive states: a replaced token is first hidden."""
+    before: Mapping[int, int] = {}
+    for step, after in states:
+        changed = sorted(place for place in before.keys() | after.keys() if before.get(place) != after.get(place))
+        yield from ((step, place, None) for place in changed if place in before)
+        yield from ((step, place, after[place]) for place in changed if place in after)
+        before = after
 
 
 def check(trace: Trace, where: str = "the trace") -> None:

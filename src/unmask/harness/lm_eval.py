@@ -27,7 +27,6 @@ from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.extras import needed
 from unmask.core.files import check_writable, finite
 from unmask.core.reading import fit
-from unmask.diagnosis import sampler_likelihood
 from unmask.diagnosis.judge import by_sampler, check_kind
 from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
 from unmask.generation import generate
@@ -46,7 +45,7 @@ CHAT = "unmask-chat:"  # prefix of a conversation, which lm-eval keeps as a stri
 NEW = 256  # tokens of an answer, for tasks that set no limit
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the names that tasks use
 OURS = {"sampler", "schedule", "steps", "block_length", "temperature", "top_p", "top_k", "guidance"}
-KINDS = ("auto", "chain", "bound", *sampler_likelihood.KINDS)
+KINDS = ("auto", "chain", "bound", "path")
 GREEDY = ("read", "decode")
 
 
@@ -56,8 +55,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
     sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: settings of generation
     (`answering.usual`); they take precedence over those of a task.
     likelihood (masked models): "chain", "bound", or "auto", which is chain for targets of up to `draws` tokens, where
-    it is not more expensive; or that of the sampler, "duel", "drawn" or "bracket" (diagnosis/sampler_likelihood.py).
-    draws: sets of positions per bound, or random choices per bracket.
+    it is not more expensive; or "path", that of the sampler (diagnosis/sampler_likelihood.py).
+    draws: sets of positions per bound, or random choices of the sampler.
     greedy: the meaning of lm-eval's flag `is_greedy`. "read": each token is the most likely one after those before it
     (False if only a bound is computed); "decode": the sampler writes exactly this target.
     """
@@ -95,7 +94,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
             model = load_model(model, card=card, device=device, dtype=dtype, cache=cache, batch=self.batch)
         self.model, self.tokenizer = model, speaker(model)
         usual(model, self.new, **options)  # raises errors of the options before the first request
-        if self.kind in sampler_likelihood.KINDS:
+        if self.kind == "path":
             check_kind(model, self.kind, **options)
         self.records: list[dict[str, Any]] = []
         self.file = None if record is None else Path(record)
@@ -255,7 +254,6 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 batch = [rows[number] for number in part]
                 for number, (row, first, about), (by, likely) in zip(part, batch, self._likely(batch), strict=True):
                     about |= {"by": by, "nats": likely.nats, "standard_error": likely.error}
-                    about |= {} if likely.upper is None else {"upper": likely.upper}
                     yield number, (row, first, about | {"model_calls": likely.model_calls}, likely)
                 advance(len(part))
 
@@ -270,8 +268,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 estimates.append(("chain", chain(self.model, row, first)))
                 continue
             own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
-            if self.kind in sampler_likelihood.KINDS:
-                result = by_sampler(self.model, row, first, self.kind, self.draws, own, **self.options)
+            if self.kind == "path":
+                result = by_sampler(self.model, row, first, self.draws, own, **self.options)
                 estimates.append((self.kind, result))
                 continue
             estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))

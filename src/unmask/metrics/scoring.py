@@ -37,7 +37,7 @@ class Score:
     impossible_rows: int | None
     bigrams: Bigrams | None
     ser_rao_blackwell: Estimate | None
-    likelihood: dict[str, Any] | None = None  # under a sampler: `lower` and `upper` in nats, and its settings
+    likelihood: dict[str, Any] | None = None  # under a sampler: `nats`, whether it is exact, and its settings
 
     __repr__ = as_table
 

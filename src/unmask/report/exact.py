@@ -1,4 +1,4 @@
-"""Figures and numbers without a sweep: `unmask theory figure` and `unmask board frontier`."""
+"""Figures and numbers without a sweep: `unmask theory figure`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.files import finite, origin
-from unmask.diagnosis.frontier import Point
 from unmask.diagnosis.table import Record
 from unmask.languages import Language
 from unmask.report import frame, whole
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.frame import Sentence
 from unmask.report.publishing import write
-from unmask.report.results import FRONTIER, THEORY, Results
-from unmask.report.view import View, saved
+from unmask.report.results import THEORY, Results
+from unmask.report.view import saved
 
 STAIRS = ("schedule", "schedule-optimal")
 CURVE = "theory-curve"
-TITLE = "Generative perplexity against true entropy and against unigram entropy"
 
 
 def theory(
@@ -57,27 +55,3 @@ def messages(records: Sequence[Record], length: int) -> list[Sentence]:
     return sentences
 
 
-def frontier(out: Path, language: Language, points: Sequence[Point], configuration: dict[str, Any]) -> list[Path]:
-    """Write frontier.svg and .png, and the numbers as JSON and CSV."""
-    about = origin(**configuration) | {"language": language.source()}
-    drawn = [frame.svg(one).encode() for one in panels(points, configuration["language"]).drawings().values()]
-    files = frame.beside("frontier", drawn, TITLE) | frame.numbers("frontier", numbers(points), origin=about)
-    return write(out, files, FRONTIER)
-
-
-def panels(points: Sequence[Point], of: str) -> Explorer:
-    view = View(("frontier", "frontier-unigram"))
-    return Explorer(Results([], frontier=[record | {"of": of} for record in numbers(points)]), view)
-
-
-def numbers(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """A row per point: each number under its name, with the ends of its interval."""
-    records = []
-    for point in points:
-        record: dict[str, Any] = {"sampler": point.sampler, "setting": point.setting, "exact": point.exact}
-        for name in ("cross_entropy", "entropy", "divergence", "unigram", "ser"):
-            estimate = getattr(point, name)
-            for end, field in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
-                record[end] = None if estimate is None else getattr(estimate, field)
-        records.append(record | {"model_calls": point.model_calls})
-    return records

@@ -62,7 +62,7 @@ ORIGINAL = "original"  # the metric of a text itself
 CURVE = "curve"  # the metric of a board: each cell a sampler at all of its budgets
 AR = "autoregressive"
 ENDS = ("value", "low", "high")
-FRONTIER, THEORY = "frontier.json", "theory.json"
+THEORY = "theory.json"
 RATIO = "generative_perplexity_ratio"
 EVALUATION = "evaluation"  # the metric of records of answers
 USUAL = preset("paper", "mdm", 8)  # its compute is assumed for cells without a network
@@ -86,7 +86,7 @@ class Account(msgspec.Struct):
 
 
 class Numbers(msgspec.Struct):
-    """The read part of frontier.json and theory.json."""
+    """The read part of theory.json."""
 
     records: list[dict[str, Any]]
     origin: dict[str, Any] = {}
@@ -114,7 +114,6 @@ class Results:
 
     points: list[Point]
     trainings: list[Training] = field(default_factory=list)
-    frontier: list[Point] = field(default_factory=list)  # perplexity and entropy of samples: `unmask board frontier`
     missing: list[str] = field(default_factory=list)  # messages: cells to do, failed cells with the error
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
@@ -151,7 +150,6 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     rows: list[dict[str, Any]] = []
     keys_read: set[str] = set()
     evaluated: list[Point] = []
-    frontier: list[Point] = []
     theory: list[Point] = []
     examples: dict[str, str] = {}
     digests: dict[str, set[str]] = {}
@@ -176,26 +174,25 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             own, left = of_evaluation(directory)
             evaluated += own
             missing += left
-        frontier += of_numbers(directory, FRONTIER, digests)
-        theory += of_numbers(directory, THEORY, digests)
+        theory += of_numbers(directory, digests)
         trainings += of_training(directory, directory.name, "")
     for row in rows:
         if row.get("language_digest"):
             digests.setdefault(_of(row), set()).add(row["language_digest"])
     sources = [str(path) for path in directories]
     texts = list(examples.items())
-    return Results(points(rows) + evaluated, trainings, frontier, missing, sources, work, digests, theory, texts)
+    return Results(points(rows) + evaluated, trainings, missing, sources, work, digests, theory, texts)
 
 
 def place(directory: Path) -> Path:
     """The directory of a store: itself, or its `sweep` if it contains a page."""
     for candidate in (directory, directory / STORE):
-        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, FRONTIER, THEORY)):
+        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, THEORY)):
             return candidate
     if not directory.exists():
         problem = f"there is no directory {cut(str(directory))}"
         raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page, an evaluation or a training")
-    names = f"{FILE}, {RECORDS}, {ACCOUNT}, {FRONTIER} or {THEORY}"
+    names = f"{FILE}, {RECORDS}, {ACCOUNT} or {THEORY}"
     expected = f"expected {names} in it, or in its directory {STORE}. Measure with `unmask sweep run RECIPE`"
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
@@ -266,11 +263,11 @@ def _paced(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
 
 
-def of_numbers(directory: Path, file: str, digests: dict[str, set[str]]) -> list[Point]:
-    """The records of a file, if it exists, each with its language and settings."""
-    if not (directory / file).exists():
+def of_numbers(directory: Path, digests: dict[str, set[str]]) -> list[Point]:
+    """The records of theory.json, if it exists, each with its language and settings."""
+    if not (directory / THEORY).exists():
         return []
-    numbers = read_json(directory / file, Numbers)
+    numbers = read_json(directory / THEORY, Numbers)
     settings = numbers.origin.get("configuration", {})
     of = str(settings.get("language", directory.name))
     if isinstance(source := numbers.origin.get("language"), dict) and "digest" in source:

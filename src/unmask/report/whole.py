@@ -90,7 +90,7 @@ def page(
     results = explorer.results
     head, _, notes = explorer.view.parts
     names = [*results.choices("of"), *(one.of for one in results.trainings)]
-    names += [point["of"] for point in (*results.frontier, *results.theory)]
+    names += [point["of"] for point in results.theory]
     about = _listed(list(dict.fromkeys(map(str, names)))) or "no data yet"
     content = frame.page(
         f"unmask: {explorer.view.name}",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MOST = 2**32  # bytes of a file
 TOO_LONG = "prompt too long"
-UNANSWERED = ("empty", "refused", "timeout", "transport", "server_error", "malformed")  # outcomes of an endpoint
 
 
 class Sample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -44,12 +43,11 @@ class Sample(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     right: bool | None = None  # None if it was not checked, or the prompt was too long
     why: str = ""  # the reason for right=False
     values: dict[str, float] = {}  # further numbers of the task
-    reported_tokens: int | None = None  # number of tokens by an endpoint that does not return them
     positions: float | None = None  # computed positions of all model calls of the batch, divided by its rows
 
     @property
     def answered(self) -> bool:
-        return self.reason != TOO_LONG and self.reason not in UNANSWERED
+        return self.reason != TOO_LONG
 
     @property
     def needed(self) -> int:

@@ -33,7 +33,7 @@ def exact():
     return float(probability @ summed(path, every, read(Reader(Toy(5, 0.4), path), every)[0].nats))
 
 
-@pytest.mark.parametrize("calls", [None, "one", "pair", "chain", 4])
+@pytest.mark.parametrize("calls", ["one", "chain"])
 def test_all_estimates_are_of_the_divergence(exact, calls):
     toy = Toy(5, 0.4)
     made = unmask.generate(toy, sampler="entropy", steps=3, length=5, rows=ROWS, seed=4)
@@ -41,17 +41,10 @@ def test_all_estimates_are_of_the_divergence(exact, calls):
     assert gap.claim == "divergence"
     assert near(gap.sequence, exact)
     assert gap.token.value == pytest.approx(gap.sequence.value / 5)
-    assert gap.step.value == pytest.approx(gap.sequence.value / 3)
-    assert gap.ratio.value == pytest.approx(math.exp(gap.sequence.value))
-    assert sum(part["nats"].value for part in gap.by_step()) == pytest.approx(gap.sequence.value)
-    assert [part["tokens"] for part in gap.by_size()] == ["2"]
+    assert f"{math.exp(gap.sequence.value):.3g} times as often" in gap.verdict
     assert {part["distance"] for part in gap.by_distance()} <= {"1", "2", "3-4"}
-    if calls is None:
-        assert gap.model_calls <= gap.spent
-    if calls == 4:
-        assert gap.model_calls <= 4 * ROWS
+    assert gap.model_calls == 2 * 2 * ROWS  # at both steps of two tokens
     assert near(gap.drift, 0.0) or abs(gap.drift.value) < 1e-12
-    assert gap.order_gap.n == len(gap.order)
 
 
 def test_one_token_a_step_loses_nothing():
@@ -68,9 +61,8 @@ def test_the_claim_is_that_of_the_sampler():
     claims = {
         "ancestral": "divergence",
         "blocks(block_length=2, inner='entropy')": "divergence",
-        "low-confidence": "corrected",
-        "llada(temperature=1, block_length=2)": "corrected",
-        "low-confidence(noise=0.5)": "ratio",
+        "low-confidence": "ratio",
+        "llada(temperature=1, block_length=2)": "ratio",
         "remdm": "path",
         "wino": "ratio",
         "llada(block_length=2)": "greedy",
@@ -79,15 +71,6 @@ def test_the_claim_is_that_of_the_sampler():
     for sampler, claim in claims.items():
         assert unmask.gap(toy, sampler, **how).claim == claim, sampler
     assert unmask.gap(toy, "ancestral", temperature=0, **how).claim == "greedy"
-
-
-def test_low_confidence_is_corrected():
-    """1.150 nats at two of four, noisy (theory sheet, A5)."""
-    gap = unmask.gap(Toy(4, 0.4), "low-confidence", steps=2, length=4, rows=ROWS, seed=2, calls="one")
-    assert near(gap.sequence, 1.150)
-    alone = unmask.gap(Toy(4, 0.4), "low-confidence", steps=4, length=4, rows=ROWS, seed=2, calls="one")
-    assert alone.sequence.low > 0  # it also differs where each step draws one token
-    assert gap.changes is None
 
 
 def test_temperature_sharpens_both_sides():
@@ -119,29 +102,10 @@ def test_impossible_rows_are_counted_and_left_out():
     assert gap.logs
     assert gap.infinite.value == pytest.approx(ser.value, abs=0.01)  # of nearly all rows
     assert "are impossible one token at a time" in gap.verdict
-    assert gap.order_gap.value == 0
     assert math.isfinite(gap.sequence.value)
     whole = unmask.gap(language, made, calls="chain")  # of possible rows: log p(x | order) - log q(x)
     exact = made.probability.log().sum(1) - language.log_prob(made.tokens)
     torch.testing.assert_close(whole.chain[whole.finite], exact[whole.finite], atol=1e-9, rtol=0)
-
-
-def test_a_gap_below_the_order_gap_says_nothing():
-    """A step of two tokens that hardly depend on each other, of a denoiser that contradicts itself."""
-
-    class Contrary(unmask.denoisers.Denoiser):
-        vocabulary = 2
-
-        def posterior(self, tokens, positions=None, time=None):
-            p = torch.full((len(tokens), 2), 0.5, dtype=torch.float64)
-            p[(tokens != 2).any(1)] = torch.tensor([0.8, 0.2], dtype=torch.float64)
-            p = p[:, None].expand(-1, 2, -1).clone()
-            p[:, 0] = p[:, 0] * 0 + 0.5  # the first position ignores the second
-            return p if positions is None else p[torch.arange(len(p))[:, None], positions.expand(len(p), -1)]
-
-    gap = unmask.gap(Contrary(), "fixed-size", steps=1, length=2, rows=400, calls="one")
-    assert abs(gap.order_gap.value) > gap.sequence.value
-    assert "does not show a loss" in gap.verdict
 
 
 @pytest.mark.parametrize("rows", [20, 100, 1000])
@@ -161,15 +125,15 @@ def test_traces_of_other_programs(tmp_path):
     toy = Toy(5, 0.4)
     made = unmask.generate(toy, sampler="entropy", steps=3, length=5, rows=200, seed=4)
     made.trace().write(tmp_path / "trace.json")
-    trace = unmask.gap(toy, tmp_path / "trace.json", calls="pair")
-    torch.testing.assert_close(trace.nats, unmask.gap(toy, made, calls="pair").nats)
+    trace = unmask.gap(toy, tmp_path / "trace.json", calls="one")
+    torch.testing.assert_close(trace.nats, unmask.gap(toy, made, calls="one").nats)
     assert (trace.claim, trace.spent) == ("divergence", 600)
     import msgspec
 
     for name in (None, "my loop", "os:system"):  # a file imports nothing
         other = msgspec.structs.replace(made.trace(), sampler=name)
         assert unmask.gap(toy, other).claim == "unknown"
-    assert unmask.gap(toy, other, sampler="low-confidence").claim == "corrected"
+    assert unmask.gap(toy, other, sampler="low-confidence").claim == "ratio"
 
 
 def test_rows_of_another_model_are_refused():
@@ -206,7 +170,7 @@ def test_open_models_are_measured(tmp_path, family, given):
     assert gap.sequence.value >= 0
     assert gap.model_calls > 0
     low = unmask.generate(model, sampler="low-confidence", steps=2, length=6, rows=30, seed=1)
-    assert unmask.gap(model, low, calls="one").claim == "corrected"
+    assert unmask.gap(model, low, calls="one").claim == "ratio"
 
 
 def test_blocks_guidance_and_ends_are_those_of_the_generation(tmp_path):
@@ -220,8 +184,6 @@ def test_blocks_guidance_and_ends_are_those_of_the_generation(tmp_path):
         assert gap.drift.value == pytest.approx(0, abs=1e-4)
         assert gap.claim == "divergence"
         assert gap.written.tolist() == made.written.tolist()
-    ended = unmask.generate(model, sampler="blocks(block_length=4, inner='low-confidence')", **how, stop=1)
-    assert unmask.gap(model, ended).claim == ("ratio" if "stopped" in ended.reasons else "corrected")
 
 
 def revealed(generation):

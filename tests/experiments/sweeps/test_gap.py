@@ -11,9 +11,9 @@ from unmask.experiments.jobs.gap import FactorizationGap
 CELL = {"language": "sparse-hmm(pruned=False)", "length": 12, "rows": 40, "steps": 3}
 
 
-def test_a_cell_has_the_gap_and_the_order_gap():
+def test_a_cell_has_the_gap():
     records = {one["measure"]: one for one in find("gap").run(**CELL)}
-    names = {"gap_nats", "gap_nats_per_token", "gap_changed_tokens", "gap_infinite", "order_gap_nats"}
+    names = {"gap_nats", "gap_nats_per_token", "gap_changed_tokens", "gap_infinite"}
     assert names | {"divergence_nats"} == set(records)
     assert records["gap_nats"]["value"] == pytest.approx(12 * records["gap_nats_per_token"]["value"])
     assert records["gap_nats"]["model_calls"] == pytest.approx(3, abs=0.1)
@@ -50,8 +50,6 @@ def test_a_divergence_with_prompts_is_conditional():
 
 
 def test_cells_are_checked_before_anything_runs():
-    FactorizationGap(**CELL, calls="pair").check()
+    FactorizationGap(**CELL, calls="chain").check()
     with pytest.raises(UnmaskError, match="calls"):
         FactorizationGap(**CELL, calls="two").check()
-    with pytest.raises(UnmaskError, match="calls"):
-        FactorizationGap(**CELL, calls=0).check()

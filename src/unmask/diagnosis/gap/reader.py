@@ -30,11 +30,6 @@ class Reader:
     def model_calls(self) -> int:
         return sum(self._asked)
 
-    @property
-    def consistent(self) -> bool:
-        """Whether all orders give the same joint distribution, as those of a language."""
-        return self.denoiser.ideal and self.temperature in (0, 1)
-
     def at(
         self, steps: Tensor, shown: tuple[Tensor, Tensor], wanted: tuple[Tensor, Tensor]
     ) -> tuple[Marginals, Tensor]:
@@ -43,17 +38,13 @@ class Reader:
         steps (C): the step of each context. shown: (context, entry) of tokens of the step that are also revealed.
         wanted: (context ascending, entry).
         """
-        tokens = self.path.contexts(steps)
-        tokens[shown[0], self.path.position[shown[1]]] = self.path.token[shown[1]]
-        return self.ask(steps, tokens, wanted[0], self.path.position[wanted[1]])
-
-    def ask(self, steps: Tensor, tokens: Tensor, context: Tensor, positions: Tensor) -> tuple[Marginals, Tensor]:
-        """`at` for contexts (C, L) of these steps (C), at positions (K) of contexts (K), ascending."""
         path, rows = self.path, self.path.row[steps]
+        tokens = path.contexts(steps)
+        tokens[shown[0], path.position[shown[1]]] = path.token[shown[1]]
         valid = path.valid[rows]
         engine = self.denoiser.engine(tokens, path.given[rows], None if bool(valid.all()) else valid)
         time = None if self.denoiser.time_free else path.time[steps]
-        marginals = as_marginals(engine.at(context, positions, time))
+        marginals = as_marginals(engine.at(wanted[0], path.position[wanted[1]], time))
         self._asked.append(len(steps) * self.denoiser.calls)
         dead = engine.dead()
         return marginals, torch.zeros(len(steps), dtype=torch.bool) if dead is None else dead
@@ -62,26 +53,23 @@ class Reader:
         """The distribution that the sampler draws from: the marginals at its own temperature."""
         return marginals if self.temperature in (0, 1) else marginals.sharpened(self.temperature)
 
-    def each(
-        self, work: Callable[[slice], Result], steps: Tensor, contexts: int, places: Tensor | None = None
-    ) -> Iterator[tuple[slice, Result]]:
+    def each(self, work: Callable[[slice], Result], steps: Tensor, contexts: int) -> Iterator[tuple[slice, Result]]:
         """`work` of slices of steps (C), in order, on all threads if the denoiser allows it.
 
-        A step takes `contexts` contexts and predictions at `places` (C) positions in each."""
-        parts = list(self._batches(steps, contexts, places))
+        A step takes `contexts` contexts and predictions for all its tokens in each."""
+        parts = list(self._batches(steps, contexts))
         if self.denoiser.concurrent:
             results = over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1)
         else:
             results = map(work, parts)
         return zip(parts, results, strict=True)
 
-    def _batches(self, steps: Tensor, contexts: int, places: Tensor | None) -> Iterator[slice]:
+    def _batches(self, steps: Tensor, contexts: int) -> Iterator[slice]:
         length = self.path.given.shape[1]
         most = self.denoiser.rows_at_once(length) or CONTEXTS
         each = max(contexts * length / CONTEXTS, contexts / most)
         width = min(self.denoiser.vocabulary, DENSE)
-        places = self.path.size[steps] if places is None else places
-        cost = each + places.double() * contexts * width / NUMBERS
+        cost = each + self.path.size[steps].double() * contexts * width / NUMBERS
         part = cost.cumsum(0).floor().long()
         ends = torch.cat([(part[1:] != part[:-1]).nonzero().squeeze(1) + 1, torch.tensor([len(steps)])]).tolist()
         begin = 0

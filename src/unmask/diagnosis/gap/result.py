@@ -10,39 +10,18 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, ratio, share
 from unmask.core.tables import Row, lines
-from unmask.diagnosis.gap.accuracy import Accuracy, accuracy
-from unmask.diagnosis.gap.choice import Estimator
+from unmask.diagnosis.gap.estimators import Estimator
 
-Claim = Literal["divergence", "corrected", "path", "ratio", "greedy", "unknown"]
+Claim = Literal["divergence", "path", "ratio", "greedy", "unknown"]
 CLAIMS: dict[Claim, str] = {
     "divergence": "KL divergence of the sampler from the same model, one token at a time",
-    "corrected": "KL divergence, with the exact distribution of a rule that draws before it chooses",
     "path": "KL divergence of the whole path with its re-masked tokens: an upper bound for the final sequences",
     "ratio": "mean log ratio, which can be negative: the sampler chooses after drawing, or draws tokens jointly",
     "unknown": "KL divergence, if the sampler chose the positions of a step before it drew their tokens",
     "greedy": "changes of greedy decoding, which has no KL divergence",
 }
-
-
-class Steps(NamedTuple):
-    """(C) steps: their rows, numbers and sizes, and their loss divided by the probability to be measured."""
-
-    row: Tensor
-    number: Tensor
-    size: Tensor
-    loss: Tensor
-
-
-class Distances(NamedTuple):
-    """(Q) pairs of tokens of a step: row, |i - j|, nats and weight."""
-
-    row: Tensor
-    distance: Tensor
-    nats: Tensor
-    weight: Tensor
 
 
 class Flip(NamedTuple):
@@ -57,7 +36,7 @@ class Flip(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Gap:
-    """Loss of B measured rows by decoding in parallel, against the same model one token at a time."""
+    """Loss of B rows by decoding in parallel, against the same model one token at a time."""
 
     claim: Claim
     estimator: Estimator
@@ -70,12 +49,8 @@ class Gap:
     written: Tensor  # (B): drawn tokens
     turns: Tensor  # (B): steps
     groups: Tensor | None  # (B): rows of one prompt
-    steps: Steps  # those that were measured
-    every: Steps  # of all steps of these rows, without loss
-    distances: Distances
+    pairs: tuple[Tensor, Tensor, Tensor, Tensor]  # (Q) pairs of tokens of a step: row, |i - j|, nats, weight
     flips: tuple[Flip, ...]
-    order: Tensor  # (B'): nats that right-to-left loses more than left-to-right
-    order_groups: Tensor | None
     model_calls: int  # spent here
     spent: int  # by the generation
 
@@ -104,26 +79,12 @@ class Gap:
         return None if self.greedy else self._ratio(self.nats, self.written)
 
     @property
-    def step(self) -> Estimate | None:
-        """Nats a step."""
-        return None if self.greedy else self._ratio(self.nats, self.turns)
-
-    @property
-    def ratio(self) -> Estimate | None:
-        """exp(gap): the sampler writes its sequences this many times as often, in the geometric mean."""
-        return None if self.sequence is None else self.sequence.map(_exp)
-
-    @property
     def changes(self) -> Estimate | None:
         """Tokens a sequence that would change if each had seen the others of its step.
 
         Flips of the most likely token at temperature 0. Else the sum of total variations, an upper bound."""
         every = torch.ones_like(self.finite)
-        return (
-            None
-            if self.claim in ("corrected", "ratio")
-            else self._ratio(self.changed, torch.ones_like(self.changed), every)
-        )
+        return None if self.claim == "ratio" else self._ratio(self.changed, torch.ones_like(self.changed), every)
 
     @property
     def regrets(self) -> Estimate | None:
@@ -140,39 +101,14 @@ class Gap:
         return mean(1 - (-self.chain).exp().clamp(max=1), groups=self.groups)
 
     @property
-    def order_gap(self) -> Estimate | None:
-        """Nats a sequence that the gap of left-to-right differs from that of right-to-left: inconsistency alone."""
-        there = self.order.isfinite()
-        if not bool(there.any()):
-            return None
-        return mean(self.order[there], groups=None if self.order_groups is None else self.order_groups[there])
-
-    @property
     def drift(self) -> Estimate | None:
         """Nats a sequence that recorded probabilities differ from the model's, as by a stale cache."""
         return None if self.greedy or self.claim == "ratio" else self._mean(self.recorded)
 
-    def by_step(self) -> list[dict[str, Any]]:
-        """Loss in each step of a row, from 1: nats, or tokens for greedy decoding."""
-        numbers = self.every.number.unique().tolist()
-        return [
-            {"step": number} | self._part(self.steps.number == number, self.every.number == number)
-            for number in numbers
-        ]
-
-    def by_size(self) -> list[dict[str, Any]]:
-        """Loss of a step by its number of tokens: 2, 3-4, 5-8, .."""
-        return [
-            {"tokens": _range(low, high)}
-            | self._part(*((low <= each.size) & (each.size <= high) for each in (self.steps, self.every)))
-            for low, high in _octaves(self.every.size)
-            if high > 1 or self.claim == "corrected"
-        ]
-
     def by_distance(self) -> list[dict[str, Any]]:
         """How much two tokens of a step depend on each other: nats a pair, by distance: 1, 2, 3-4, 5-8, .."""
         parts = []
-        row, distance, nats, weight = self.distances
+        row, distance, nats, weight = self.pairs
         for low, high in _octaves(distance):
             inside = (low <= distance) & (distance <= high)
             total, pairs = (self._sum(row[inside], part[inside]) for part in (nats * weight, weight))
@@ -180,36 +116,17 @@ class Gap:
             parts.append({"distance": _range(low, high), "nats": nats_of, "pairs": int(inside.sum())})
         return parts
 
-    def accuracy(self, score: Tensor) -> Accuracy:
-        """Split lost accuracy into parallel decoding and the model, from a score of each row, 0 to 1 (accuracy.py)."""
-        if self.chain is None or self.claim != "divergence":
-            problem = f"the gap is measured by calls={self.estimator!r} and is a {CLAIMS[self.claim].split(':')[0]}"
-            raise UnmaskError(f"{problem}; expected calls='chain', and a sampler that chooses before it draws")
-        score = torch.as_tensor(score)
-        if score.shape != self.chain.shape:
-            raise UnmaskError(f"score has shape {tuple(score.shape)}; expected ({len(self.chain)},), one for each row")
-        return accuracy(self.chain, score, self.groups)
-
     @property
     def verdict(self) -> str:
         """The result in words."""
-        if int(self.every.size.max()) == 1 and self.claim != "corrected":
+        if self.claim != "ratio" and bool((self.written == self.turns).all()):
             return "every step draws one token, so parallel decoding changes nothing"
         words = [self._loss()]
         infinite = int((~self.finite).sum())
         if infinite and not self.greedy:
             part = f"{infinite} of {len(self.nats)} sequences ({infinite / len(self.nats):.1%})"
             words.append(f"{part} are impossible one token at a time: their loss is infinite, so the mean omits them")
-        if (order := self.order_gap) is None:
-            words.append("the order gap is not known: use more model calls")
-        elif (main := self._main()) is not None and abs(order.value) >= main.value and not _zero(order):
-            words.append("the model contradicts itself by as much (order gap), so this does not show a loss")
-        elif main is not None and max(abs(order.low), abs(order.high)) >= main.value and not _zero(order):
-            words.append("the order gap could be as large: use more sequences or model calls")
         return "; ".join(words)
-
-    def _main(self) -> Estimate | None:
-        return self.regrets if self.greedy else self.sequence
 
     def _loss(self) -> str:
         if self.greedy:
@@ -219,8 +136,8 @@ class Gap:
             part = changes.value / float(self.written.double().mean())
             tokens = f"{changes.value:.3g} tokens per sequence ({part:.1%}) would change"
             return f"{tokens} if decoded one at a time; the model prefers the other tokens by {regret.value:.3g} nats"
-        total, token, ratio = self.sequence, self.token, self.ratio
-        if total is None or token is None or ratio is None:
+        total, token = self.sequence, self.token
+        if total is None or token is None:
             return "no sequence is possible one token at a time"
         loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
         if self.claim == "ratio":
@@ -230,22 +147,22 @@ class Gap:
             costs = f"parallel decoding costs possible sequences {loss}"
         if total.low <= 0 <= total.high:
             return f"{costs}: not distinguishable from 0"
-        return f"{costs}: the sequences come {ratio.value:.3g} times as often as one token at a time (geometric mean)"
+        times = math.exp(min(total.value, 700.0))
+        return f"{costs}: the sequences come {times:.3g} times as often as one token at a time (geometric mean)"
 
     def table(self) -> list[Row]:
         """Lines for a reader."""
+        estimates = {
+            "nats per sequence": self.sequence,
+            "nats per token": self.token,
+            "flips per sequence" if self.greedy else "changed tokens per sequence, at most": self.changes,
+            "regret, nats per sequence": self.regrets,
+            "rejected sequences": self.rejected,
+            "infinite": None if self.greedy or bool(self.finite.all()) else self.infinite,
+        }
         rows = [("verdict", self.verdict), ("measured", CLAIMS[self.claim])]
-        rows += [(name, str(one)) for name, one in self._estimates().items() if one is not None]
-        rows.append(("model calls", f"{self.model_calls:,}; the generation took {self.spent:,}"))
-        return rows
-
-    def _estimates(self) -> dict[str, Estimate | None]:
-        infinite = None if self.greedy or bool(self.finite.all()) else self.infinite
-        names = {"flips per sequence": self.changes} if self.greedy else {"nats per sequence": self.sequence}
-        names |= {"nats per token": self.token, "nats per step": self.step}
-        names |= {"changed tokens per sequence, at most": None if self.greedy else self.changes}
-        names |= {"regret, nats per sequence": self.regrets, "rejected sequences": self.rejected}
-        return names | {"infinite": infinite, "order gap, nats per sequence": self.order_gap}
+        rows += [(name, str(one)) for name, one in estimates.items() if one is not None]
+        return [*rows, ("model calls", f"{self.model_calls:,}; the generation took {self.spent:,}")]
 
     def __repr__(self) -> str:
         return "\n".join(lines(self.table()))
@@ -255,36 +172,25 @@ class Gap:
         named = {
             "nats_per_sequence": self.sequence,
             "nats_per_token": self.token,
-            "nats_per_step": self.step,
-            "ratio_per_sequence": self.ratio,
             "changed_tokens": self.changes,
             "regret": self.regrets,
             "rejected": self.rejected,
             "infinite": self.infinite,
-            "order_gap": self.order_gap,
             "drift": self.drift,
         }
-        parts = {"by_step": self.by_step(), "by_size": self.by_size(), "by_distance": self.by_distance()}
+        by_distance = [{key: _plain(one) for key, one in part.items()} for part in self.by_distance()]
         return {
             "verdict": self.verdict,
             "claim": self.claim,
             "estimator": self.estimator,
             "token_summed_out": not self.logs,
             **{name: _plain(one) for name, one in named.items()},
-            **{
-                name: [{key: _plain(one) for key, one in part.items()} for part in some] for name, some in parts.items()
-            },
+            "by_distance": by_distance,
             "flips": [flip._asdict() for flip in self.flips[:MOST_LISTED]],
             "rows": len(self.nats),
             "model_calls": self.model_calls,
             "model_calls_of_generation": self.spent,
         }
-
-    def _part(self, measured: Tensor, there: Tensor) -> dict[str, Any]:
-        """The loss of some measured steps, for each step of that kind."""
-        loss = self._sum(self.steps.row[measured], self.steps.loss[measured])
-        count = self._sum(self.every.row[there], torch.ones(int(there.sum()), dtype=torch.float64))
-        return {"tokens_changed" if self.greedy else "nats": self._ratio(loss, count), "steps": int(there.sum())}
 
     def _sum(self, row: Tensor, values: Tensor) -> Tensor:
         return torch.zeros(len(self.nats), dtype=torch.float64).index_add_(0, row, values.double())
@@ -306,14 +212,6 @@ MOST_LISTED = 100  # flips in a file
 
 def _plain(value: Any) -> Any:
     return value.to_dict() if isinstance(value, Estimate) else value
-
-
-def _exp(nats: float) -> float:
-    return math.exp(min(nats, 700.0))
-
-
-def _zero(order: Estimate) -> bool:
-    return max(abs(order.low), abs(order.high)) < 1e-9
 
 
 def _octaves(numbers: Tensor) -> list[tuple[int, int]]:

@@ -2,10 +2,9 @@
 
 from unmask.experiments.evaluation.compare import Comparison, compare
 from unmask.experiments.evaluation.records import read
-from unmask.experiments.evaluation.remote import Remote, evaluate_endpoint
 from unmask.experiments.evaluation.run import Evaluation, check, evaluate
 from unmask.experiments.evaluation.settings import Settings
 from unmask.experiments.evaluation.summary import Group, groups, labels
 
-__all__ = ["Comparison", "Evaluation", "Group", "Remote", "Settings", "check", "compare", "evaluate"]
-__all__ += ["evaluate_endpoint", "groups", "labels", "read"]
+__all__ = ["Comparison", "Evaluation", "Group", "Settings", "check", "compare", "evaluate"]
+__all__ += ["groups", "labels", "read"]

@@ -63,6 +63,4 @@ def settings_of(about: dict[str, Any]) -> dict[str, Any]:
     """The settings of an evaluation as a flat mapping."""
     how, model = about["how"], about["model"]
     named = {"task": about["task"], "model": model["card"], "dtype": model["dtype"], "cache": model["cache"]}
-    sent = {name: value for name, value in how.get("fields", {}).items() if name not in how}  # to an endpoint
-    how = {name: value for name, value in how.items() if name != "fields"}
-    return named | how | sent | {"revision": model.get("revision")}
+    return named | how | {"revision": model.get("revision")}

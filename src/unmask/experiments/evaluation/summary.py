@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ import torch
 
 from unmask.core.estimates import Estimate, bounded_mean, mean, share
 from unmask.experiments.evaluation.records import setting, settings_of
-from unmask.tasks.sample import TOO_LONG, UNANSWERED, Sample, too_long
+from unmask.tasks.sample import TOO_LONG, Sample, too_long
 
 COSTS = ("model_calls", "answer_tokens", "tokens_per_model_call", "flops", "seconds", "memory")
 
@@ -49,7 +49,7 @@ class Group:
 
     @property
     def written(self) -> list[Sample]:
-        """Samples with an answer: the prompt was not too long, and an endpoint answered."""
+        """Samples with an answer: the prompt was not too long."""
         return [sample for sample in self.samples if sample.answered]
 
     @property
@@ -60,29 +60,15 @@ class Group:
         return self._share([(sample, bool(sample.right)) for sample in self.counted])
 
     @property
-    def accuracy_of_all(self) -> Estimate | None:
-        """The accuracy with missing answers of an endpoint as incorrect ones; None if there are none."""
-        return replace(self, too_long_is_wrong=True).accuracy if self.unanswered else None
-
-    @property
-    def unanswered(self) -> dict[str, int]:
-        """Outcomes of the requests that an endpoint did not answer."""
-        return dict(Counter(sample.reason for sample in self.samples if sample.reason in UNANSWERED).most_common())
-
-    @property
     def counted(self) -> Sequence[Sample]:
         """The samples in the accuracy."""
         return self.samples if self.too_long_is_wrong else self.written
 
     @property
     def too_long(self) -> str:
-        """A message with the number of prompts that were too long, or not answered; empty if there are none."""
+        """A message with the number of prompts that were too long; empty if there are none."""
         count, many = sum(sample.reason == TOO_LONG for sample in self.samples), len(self.samples)
-        parts = [too_long(count, many, self.samples[0].about.get("context"))] if count else []
-        if self.unanswered:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in self.unanswered.items())
-            parts.append(f"{sum(self.unanswered.values())} of {many} requests not answered ({reasons})")
-        return "; ".join(parts)
+        return too_long(count, many, self.samples[0].about.get("context")) if count else ""
 
     def _share(self, events: Sequence[tuple[Sample, bool]]) -> Estimate:
         order = {name: number for number, name in enumerate(self.items)}
@@ -126,7 +112,7 @@ class Group:
         if not samples:
             return dict.fromkeys(COSTS)
         tokens, needed = (
-            sum(sample.reported_tokens or len(sample.tokens) for sample in samples),
+            sum(len(sample.tokens) for sample in samples),
             sum(sample.needed for sample in samples),
         )
         peaks = [sample.memory for sample in samples if sample.memory is not None]

@@ -22,7 +22,7 @@ def summary(settings: Sequence[Group]) -> list[dict[str, Any]]:
 
 def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, Any]:
     entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
-    estimates = {"accuracy": group.accuracy, "accuracy_of_all": group.accuracy_of_all, "perplexity": group.perplexity}
+    estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
     estimates |= {name: group.value(name) for name in group.valued}
     estimates |= {f"pass@{k}": group.passed(k) for k in _passed(group)}
     entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
@@ -47,7 +47,6 @@ def table(settings: Sequence[Group]) -> list[Grid]:
         else:
             values = [
                 _share(group.accuracy) if group.written else "not measured",
-                _share(group.accuracy_of_all),
                 *(_share(group.passed(k)) for k in _passed(first)),
             ]
             values += [_value(name, group.value(name)) for name in first.valued]
@@ -60,7 +59,7 @@ def table(settings: Sequence[Group]) -> list[Grid]:
         memory = spent["memory"]
         shown += ["" if ratio is None else f"{ratio:.2f}", "" if memory is None else size(int(memory))]
         cost.append([label, *shown])
-    measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy", "of all"]
+    measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy"]
     if first.perplexity is None:
         measured += [*(f"pass@{k}" for k in _passed(first)), *(name.replace("_", " ") for name in first.valued)]
     task = first.settings["task"]

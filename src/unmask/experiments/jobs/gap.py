@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from unmask.diagnosis.gap.choice import Estimator, check_calls
+from unmask.core import arguments
 from unmask.experiments.jobs.catalogue import JOBS, Record
 from unmask.experiments.jobs.sources import Continued, Sampled, record
 from unmask.experiments.jobs.standard import Modelled
@@ -32,30 +32,25 @@ MEASURES = {
     "gap_changed_tokens": "changes",
     "gap_regret": "regrets",
     "gap_infinite": "infinite",
-    "order_gap_nats": "order_gap",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gapped(Continued, Sampled):
-    """calls: one, pair or chain, or model calls per row. (default: as many as the generation)"""
+    """calls: one more context of each step, or chain: its tokens one by one."""
 
-    calls: str | int | None = None
+    calls: Literal["one", "chain"] = "one"
 
     def check(self) -> None:
         super().check()
-        _ = self.estimator
-
-    @property
-    def estimator(self) -> Estimator | int | None:
-        return check_calls(self.calls)
+        arguments.word("calls", self.calls, ("one", "chain"))
 
     def measured(self, q: Language, source: Language | Denoiser, length: int) -> list[Record]:
         from unmask.diagnosis.gap import gap
 
         given, _ = self.prompts(q, length)
         generation = self.generate(source, length, given=given, trace=True)
-        measured = gap(source, generation, calls=self.estimator, seed=self.seed)
+        measured = gap(source, generation, calls=self.calls, seed=self.seed)
         cost = float(generation.model_calls.double().mean())
         estimates = {name: getattr(measured, field) for name, field in MEASURES.items()}
         if measured.claim == "divergence":
@@ -81,7 +76,7 @@ class Gapped(Continued, Sampled):
 @JOBS.register("gap")
 @dataclass(frozen=True, kw_only=True)
 class FactorizationGap(Gapped, Modelled):
-    """Nats and tokens lost by sampling several tokens in one step, and the order gap beside it."""
+    """Nats and tokens lost by sampling several tokens in one step."""
 
     def measure(self) -> list[Record]:
         return self.measured(*self.source, self.length)

@@ -161,7 +161,7 @@ def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
             strict=_mean(one.values.get("strict") for one in same),
             forwards=fmean(one.needed for one in same),
             canvas=same[0].about["how"]["length"],
-            written=fmean(one.reported_tokens or len(one.tokens) for one in same),
+            written=fmean(len(one.tokens) for one in same),
         )
         for (model, sampler, setting, task, item), same in own.items()
     ]

@@ -133,7 +133,7 @@ class Explorer:
 
     def parts(self) -> dict[str, str]:
         """The fields of a template: `explorer`, and at its end `data`."""
-        if not (self.results.points or self.results.trainings or self.results.frontier or self.results.theory):
+        if not (self.results.points or self.results.trainings or self.results.theory):
             return {"explorer": "<p class='lead'>No data yet.</p>", "data": ""}
         headline, controls, numbers = "", "", ""
         if self.metrics:

@@ -32,7 +32,6 @@ class Run {
     this.most = most;  // nats of the thickest arc
     this.box = make("article", "run", parent);
     make("h3", "", this.box, data.name);
-    make("p", "order", this.box, `Order: ${data.order}`);
     this.state = make("p", "state", this.box);
     this.row = make("div", "row", this.box);
     this.row.setAttribute("role", "img");

@@ -80,12 +80,10 @@ class Run:
         """Values for the script of a page: a row's steps are [number, [[position, token, p], ..], meter, arcs]."""
         used = {token for row in self.trace.rows for _, token in row.given}
         used |= {event[2] for row in self.trace.rows for event in row.events if event[2] is not None}
-        profile = self.trace.order_profile()
         return {
             "name": self.name,
             "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
             "measured": "model" if self.model is not None else "language" if self.language is not None else None,
-            "order": profile.warning or profile.sentence,
             "rows": [self._plain(number, row) for number, row in enumerate(self.trace.rows)],
         }
 

@@ -9,11 +9,15 @@ from math import comb
 import numpy as np
 import pytest
 
+from tests.needs import required
 from unmask import UnmaskError
-from unmask.endpoint import DIALECTS, audit, exact, probe
-from unmask.endpoint.exact import one_sample, two_samples
-from unmask.endpoint.suite import ALARM, DIE, LEVEL, TESTS, edited, requests, written
-from unmask.testing import BEHAVIOR, WEIGHTS, FakeServer
+from unmask.diagnosis.endpoint import exact
+from unmask.diagnosis.endpoint.dialects import DIALECTS
+from unmask.diagnosis.endpoint.exact import one_sample, two_samples
+
+with required("endpoint"):
+    from tests.diagnosis.endpoint.server import BEHAVIOR, WEIGHTS, FakeServer
+    from unmask.diagnosis.endpoint.suite import ALARM, DIE, FIELDS, LEVEL, TESTS, audit, requests
 
 ALSO = {  # other tests that the same fault breaks
     "repetition": {"temperature", "boundaries"},  # padding follows each answer but the first
@@ -22,7 +26,7 @@ HIDES = {"temperature": {"seed", "load", "padding", "defaults", "logits"}}  # al
 
 
 def audited(server, **options):
-    return audit("http://fake", link=server.link, **{"draws": 60} | options)
+    return audit("http://fake", transport=server.transport, **{"draws": 60} | options)
 
 
 def test_there_is_a_test_for_each_fault():
@@ -37,7 +41,7 @@ def test_the_audit_names_each_fault(fault):
     assert set(found.red) == {fault} | ALSO.get(fault, set())
     unknown = {one.test for one in found.verdicts if one.verdict == "unknown"}
     assert unknown == HIDES.get(fault, set())
-    assert found.requests == sum(one.requests for one in found.verdicts) + 2 + 2 * len(probe.FIELDS) <= requests(60)
+    assert found.requests == sum(one.requests for one in found.verdicts) + 2 + 2 * len(FIELDS) <= requests(60)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -46,8 +50,7 @@ def test_a_server_without_a_fault_is_green_in_every_dialect(dialect):
     assert found.dialect == dialect  # by the search for it
     assert found.red == []
     unknown = {one.test for one in found.verdicts if one.verdict == "unknown"}
-    hidden = {"order", "logits"} if dialect == "sglang-generate" else {"logits"} if dialect == "diffulex" else set()
-    assert unknown == ({"forwards", "logits"} if dialect == "mercury" else hidden)
+    assert unknown == ({"order", "logits"} if dialect == "sglang-generate" else set())
     assert (found.fields["temperature"], found.fields["seed"]) == ("obeyed", "obeyed")
     assert found.fields["min_p"] == "refused"
 
@@ -83,7 +86,9 @@ def test_false_alarms_in_200_audits():
 def test_a_reference_shows_another_model():
     known = {str(k + 1): weight for k, weight in enumerate(WEIGHTS)}
     assert audited(FakeServer(), reference=known)["logits"].verdict == "green"
-    assert audited(FakeServer("diffulex"), reference=dict(zip(known, WEIGHTS[::-1], strict=True))).red == ["logits"]
+    assert audited(FakeServer("sglang-generate"), reference=dict(zip(known, WEIGHTS[::-1], strict=True))).red == [
+        "logits"
+    ]
 
 
 def test_refused_temperatures_are_no_fault():
@@ -144,13 +149,6 @@ def test_the_level_is_that_of_all_tests_together(monkeypatch):
     for level in (0.02, 0.1, 0.5):  # six standard deviations
         assert np.mean(np.array(p) <= level) <= level + 6 * np.sqrt(level * (1 - level) / 300)
     assert LEVEL * len(TESTS) == ALARM
-
-
-def test_times_of_characters_from_drafts():
-    assert written(["_ _ _", "_ 2 _", "1 2 _", "1 2 3"]) == [2, 1, 3]
-    assert written(["_", "1", "1 _", "1 2"]) == [1, 3]
-    assert written([]) == []
-    assert edited([[3, 1], [0], [3, 2]]) == [1, 0, 2, 2]
 
 
 def test_prompts_are_those_that_the_fake_server_knows():

@@ -13,17 +13,27 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from unmask.core import arguments, progress
-from unmask.core.errors import UnmaskError, plain
-from unmask.endpoint import exact, probe
-from unmask.endpoint.client import Answer, Client, Query
-from unmask.endpoint.wire import Exchange, Limits
+from unmask.core.errors import UnmaskError, cut, unknown
+from unmask.diagnosis.endpoint import exact
+from unmask.diagnosis.endpoint.client import TOTAL, Answer, Client
+from unmask.diagnosis.endpoint.dialects import CHAT, DIALECTS, USUAL
 
 RED, GREEN, UNKNOWN = "red", "green", "unknown"
-OBEYED = {RED: probe.IGNORED, GREEN: probe.OBEYED, UNKNOWN: probe.UNKNOWN}
+OBEYED, IGNORED, REFUSED = "obeyed", "ignored", "refused"  # a field
+FIELDS: dict[str, tuple[Any, Any]] = {  # a usual and an impossible value: a server that answers it ignores the field
+    "temperature": (1.0, "hot"),
+    "top_p": (1.0, "most"),
+    "top_k": (5, "few"),
+    "min_p": (0.1, "some"),
+    "stop": ("\n\n", {"at": 1}),
+    "logit_bias": ({"5": 1.0}, "biased"),
+    "frequency_penalty": (0.1, "much"),
+    "response_format": ({"type": "json_object"}, "a format"),
+}
 ALARM = 0.01  # the largest probability of a red test for a server without a fault
 DIE = "Roll a fair die. Answer with one digit from 1 to 6 and nothing else."
 LONG = "Write random digits from 1 to 6, separated by spaces. Go on without an end."
@@ -71,11 +81,6 @@ class Audit:
             *((one.test, f"{one.verdict}: {one.detail}") for one in self.verdicts),
         ]
 
-    def __repr__(self) -> str:
-        from unmask.core.tables import lines
-
-        return "\n".join(lines(self.table()))
-
 
 def audit(
     url: str,
@@ -85,41 +90,60 @@ def audit(
     draws: int = 100,
     block: int = BLOCK,
     reference: Mapping[str, float] | None = None,
-    limits: Limits = Limits(),
-    link: Exchange | None = None,
+    timeout: float = TOTAL,
+    transport: Any = None,
 ) -> Audit:
     """Test a deployed server. It takes `requests(draws)` requests, and those of retries.
 
     draws: answers in each sample of a distribution. block: tokens that the server generates at once. reference:
-    probabilities of the first word of an answer to DIE, from another run of the model. link: in place of HTTP.
+    probabilities of the first word of an answer to DIE, from another run of the model. timeout: seconds of an answer.
+    transport: of httpx, in place of the network.
     """
     arguments.whole("draws", draws, 20, 10**4)
     arguments.whole("block", block, 2, 2**16)
     began = time.monotonic()
-    client = probe.connect(url, model, dialect, limits, link)
+    client = connect(url, model, dialect, timeout, transport)
     with progress.track("audit", len(TESTS)) as advance:
         suite = _Suite(client, draws, block, reference)
         verdicts = []
         for test, run in TESTS.items():
             before = client.sent
             verdict, detail, *p = run(suite)
-            value = p[0] if p else None
-            shown = detail if value is None else f"{detail}; p = {value:.2g}"
-            verdicts.append(Verdict(test, verdict, plain(shown), value, client.sent - before))
+            shown = f"{detail}; p = {p[0]:.2g}" if p else detail
+            verdicts.append(Verdict(test, verdict, cut(shown), p[0] if p else None, client.sent - before))
             advance(1)
-    behavior = {one.test: OBEYED[one.verdict] for one in verdicts if one.test in ("temperature", "seed")}
-    fields = suite.fields | {
-        name: verdict for name, verdict in behavior.items() if suite.fields.get(name) != probe.REFUSED
-    }
+    behavior = {RED: IGNORED, GREEN: OBEYED, UNKNOWN: UNKNOWN}
+    fields = {one.test: behavior[one.verdict] for one in verdicts if one.test in ("temperature", "seed")}
+    fields |= {name: verdict for name, verdict in suite.fields.items() if name not in fields or verdict == REFUSED}
     if suite.seeded[0].outcome == "refused":
-        fields["seed"] = probe.REFUSED
+        fields["seed"] = REFUSED
     seconds = time.monotonic() - began
-    return Audit(url, client.model, client.dialect.name, fields, tuple(verdicts), client.sent, seconds)
+    return Audit(client.url, client.model, client.dialect.name, fields, tuple(verdicts), client.sent, seconds)
+
+
+def connect(url: str, model: str | None, dialect: str, timeout: float = TOTAL, transport: Any = None) -> Client:
+    """A client for the server, in the given dialect or in the first in which it answers."""
+    if dialect != "auto" and dialect not in DIALECTS:
+        raise unknown("dialect", dialect, ["auto", *DIALECTS])
+    model = model or Client(url, CHAT, None, timeout, transport).models()
+    if dialect != "auto":
+        return Client(url, DIALECTS[dialect], model, timeout, transport)
+    problems = []
+    for name, one in DIALECTS.items():
+        client = Client(url, one, model, timeout, transport)
+        answer = client.ask("Hello", max_tokens=8)
+        if answer.outcome in ("ok", "truncated", "empty"):
+            return client
+        if answer.outcome in ("transport", "timeout"):
+            where = cut(client.url)
+            raise UnmaskError(f"the server does not answer: {answer.error}. Is it running at {where}?")
+        problems.append(f"{name}: {answer.error}")
+    raise UnmaskError(f"the server answers in no known dialect ({'; '.join(problems)}). Pass --dialect and --model")
 
 
 def requests(draws: int) -> int:
     """The largest number of requests of an audit, without retries."""
-    return 7 * draws + 2 * len(probe.FIELDS) + 4 * FEW + 2 * SEEDS + STREAMS + 19
+    return 7 * draws + 2 * len(FIELDS) + 4 * FEW + 2 * SEEDS + STREAMS + 19
 
 
 Found = tuple[Any, ...]  # verdict, detail and perhaps a p-value
@@ -130,7 +154,8 @@ class _Suite:
 
     def __init__(self, client: Client, draws: int, block: int, reference: Mapping[str, float] | None) -> None:
         self.client, self.draws, self.block, self.reference = client, draws, block, reference
-        self.usual = dict(client.dialect.usual)
+        self.ask, self.one = client.ask_all, client.ask
+        self.usual = dict(USUAL)
         first = self.one(DIE, max_tokens=SHORT, **self.usual)
         if first.param in self.usual:  # refused, with the name of the field
             del self.usual[first.param]
@@ -138,14 +163,17 @@ class _Suite:
         if not first.answered:
             reason = first.error or "its text is empty"
             raise UnmaskError(f"the server does not answer a usual request: {first.outcome}, {reason}. Check --model")
-        self.fields = probe.fields(client)
+        self.fields = {name: self._treated(name) for name in FIELDS}
 
-    def ask(self, prompts: list[str], concurrency: int = 1, **fields: Any) -> list[Answer]:
-        queries = [Query("audit", prompt, fields=fields, number=number) for number, prompt in enumerate(prompts)]
-        return self.client.ask_all(queries, concurrency)
-
-    def one(self, prompt: str, **fields: Any) -> Answer:
-        return self.ask([prompt], **fields)[0]
+    def _treated(self, name: str) -> str:
+        """How the server treats a field."""
+        usual, impossible = (self.one("Hello", max_tokens=8, **{name: value}) for value in FIELDS[name])
+        refused = impossible.outcome == "refused" or (impossible.status == 200 and impossible.outcome == "server_error")
+        if usual.outcome == "refused":
+            return REFUSED
+        if usual.status != 200 or not (refused or impossible.status == 200):
+            return UNKNOWN
+        return OBEYED if refused else IGNORED
 
     def die(self, concurrency: int = 1, **fields: Any) -> Counter[str]:
         return _words(self.ask([DIE] * self.draws, concurrency, **fields))
@@ -219,10 +247,10 @@ def _temperature(suite: _Suite) -> Found:
 
 
 def _swallow(suite: _Suite) -> Found:
-    ignored = [name for name, verdict in suite.fields.items() if verdict == probe.IGNORED]
+    ignored = [name for name, verdict in suite.fields.items() if verdict == IGNORED]
     if ignored:
         return RED, f"ignored without an error: {', '.join(ignored)}"
-    if all(verdict == probe.UNKNOWN for verdict in suite.fields.values()):
+    if all(verdict == UNKNOWN for verdict in suite.fields.values()):
         return UNKNOWN, "no request for a field was answered"
     return GREEN, "each field is obeyed or refused with a reason"
 
@@ -312,15 +340,13 @@ def _chunks(suite: _Suite) -> Found:
     alone, stream = suite.both
     if not stream.answered:
         return UNKNOWN, f"no stream: {stream.outcome} {stream.error}".strip()
-    sizes = [chunk.characters for chunk in stream.chunks if chunk.characters]
-    kind = next((chunk.kind for chunk in stream.chunks if chunk.characters), "")
-    ends = [sum(sizes[: n + 1]) for n in range(len(sizes))]
+    sizes, replaces = stream.chunks, suite.client.dialect.replaces
+    ends = list(accumulate(sizes))
     parts = [stream.text[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    repeats = len(parts) > 2 and all(
-        later.startswith(earlier) and later != earlier for earlier, later in pairwise(parts)
-    )
-    if repeats and kind == "append":
+    repeats = len(parts) > 2 and all(later.startswith(one) and later != one for one, later in pairwise(parts))
+    if repeats and not replaces:
         return RED, "each chunk repeats the text before it; this dialect appends chunks"
+    kind = "replace" if replaces else "append"
     about = f"{len(sizes)} chunks of {min(sizes, default=0)} to {max(sizes, default=0)} characters, to {kind}"
     if suite.fixed is None:
         return UNKNOWN, f"{about}; no field makes a stream and an answer equal, so they cannot be compared"
@@ -335,9 +361,11 @@ def _forwards(suite: _Suite) -> Found:
         return UNKNOWN, "the server does not report its forward passes"
     for one in (alone, stream):
         parts = [one.details.get(name, 0) for name in ("prefill", "denoise", "commit", "probe")]
-        if one.details and all(type(part) is int for part in parts) and sum(parts) != one.forwards:
-            return RED, f"{one.forwards} forward passes, but their parts add up to {sum(parts)}"
         blocks = one.details.get("per_block")
+        if not all(type(part) is int for part in (*parts, *(blocks if isinstance(blocks, list) else ()))):
+            continue
+        if one.details and sum(parts) != one.forwards:
+            return RED, f"{one.forwards} forward passes, but their parts add up to {sum(parts)}"
         if isinstance(blocks, list) and sum(blocks) + parts[0] != (one.forwards or 0) - parts[3]:
             return RED, f"{one.forwards} forward passes, but those of the blocks add up to {sum(blocks)}"
     if stream.forwards is None or suite.fixed is None:
@@ -353,8 +381,8 @@ def _defaults(suite: _Suite) -> Found:
 
 def _stream_error(suite: _Suite) -> Found:
     streams = suite.ask([LONG] * FEW, stream=True, max_tokens=SHORT, **suite.usual)
-    if cut := next((one for one in streams if one.outcome in ("malformed", "transport")), None):
-        return RED, f"a stream ends early: {cut.error}"
+    if early := next((one for one in streams if one.outcome in ("malformed", "transport")), None):
+        return RED, f"a stream ends early: {early.error}"
     refused = suite.one(LONG, stream=True, **(suite.usual | {"temperature": "hot", "max_tokens": SHORT}))
     if refused.status == 200 and refused.outcome == "server_error":
         return RED, "an impossible request has status 200, and its error is within the stream"
@@ -367,30 +395,13 @@ def _order(suite: _Suite) -> Found:
     how = {"max_tokens": 2 * suite.block + 1, "stream": True} | suite.usual | dict(suite.client.dialect.drafts)
     right = steps = 0
     for answer in suite.ask([LONG] * STREAMS, **how):
-        times = edited(answer.edits) if answer.edits else [time for time in written(answer.drafts) if time]
+        last = {at: number for number, chunk in enumerate(answer.edits) for at in chunk}  # the last change of each
+        times = [last[at] for at in sorted(last)]
         moved = [later > earlier for earlier, later in pairwise(times) if later != earlier]
         right, steps = right + sum(moved), steps + len(moved)
     if steps < LEAST:
-        return UNKNOWN, "the server does not show its drafts"
-    share = right / steps
-    return (RED if share >= DISGUISED else GREEN), f"{share:.0%} of the steps between neighbors go to the right"
-
-
-def written(drafts: list[str]) -> list[int]:
-    """The draft from which on each character of the last draft is there, without spaces; 0 for the first."""
-    last = [(at, character) for at, character in enumerate(drafts[-1] if drafts else "") if not character.isspace()]
-    times = [0] * len(last)
-    for number, draft in enumerate(drafts):
-        for index, (at, character) in enumerate(last):
-            if draft[at : at + 1] != character:
-                times[index] = number + 1
-    return times
-
-
-def edited(edits: list[list[int]]) -> list[int]:
-    """The last chunk that changes each position, in their order."""
-    last = {at: number for number, chunk in enumerate(edits) for at in chunk}
-    return [last[at] for at in sorted(last)]
+        return UNKNOWN, "the server does not show its edits"
+    return (RED if right >= DISGUISED * steps else GREEN), f"{right / steps:.0%} of steps between neighbors go right"
 
 
 def _logits(suite: _Suite) -> Found:

@@ -1,7 +1,7 @@
-"""A server for tests of clients: an exact language behind five dialects, with faults that can be switched on.
+"""A server for tests: an exact language behind three dialects, with faults that can be switched on.
 
     with FakeServer(faults=["temperature"]) as server:
-        unmask.endpoint.audit(server.url, "fake")
+        audit(server.url, "fake")
 
 The language is a Markov chain over the words 1 to 6: the first word is k with probability WEIGHTS[k - 1], and word k
 follows j with probability WEIGHTS[k - j - 1 mod 6]. Temperature T raises each of them to the power 1/T. An answer to
@@ -11,20 +11,20 @@ Each block of BLOCK tokens takes a forward pass per four tokens and one that com
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from unmask.core.errors import UnmaskError
-from unmask.endpoint.dialects import DIALECTS
-from unmask.endpoint.wire import Head
+import httpx
+
+from unmask.diagnosis.endpoint.dialects import DIALECTS
 
 WEIGHTS = (0.3, 0.25, 0.15, 0.12, 0.1, 0.08)
 BLOCK, LONGEST, USUAL = 32, 256, 64  # tokens of a block, at most, and without a given number
@@ -67,7 +67,6 @@ CHAT = {"chat_template_kwargs", "logprobs", "top_logprobs", "stream_mode"}
 OWN = {
     "openai-chat": CHAT,
     "openai-completions": {"logprobs", "stream_mode"},
-    "mercury": {"diffusing", "reasoning_effort"},
 }
 
 
@@ -80,7 +79,7 @@ class Reply(NamedTuple):
 class FakeServer:
     """One server of one dialect. faults: names of BEHAVIOR and WIRE, or their probabilities.
 
-    text: the answer to a prompt in place of the language's, for tasks. `link` answers within this process.
+    text: the answer to a prompt in place of the language's. `transport` answers within this process.
     """
 
     def __init__(
@@ -93,8 +92,7 @@ class FakeServer:
     ) -> None:
         self.dialect, self.seed, self.text, self.port = DIALECTS[dialect], seed, text, port
         self.faults = dict(faults) if isinstance(faults, Mapping) else dict.fromkeys(faults, 1.0)
-        if unknown := self.faults.keys() - BEHAVIOR.keys() - WIRE.keys():
-            raise UnmaskError(f"the fault {min(unknown)!r} is unknown; expected one of {', '.join((*BEHAVIOR, *WIRE))}")
+        assert not self.faults.keys() - BEHAVIOR.keys() - WIRE.keys()
         self.requests: list[dict[str, Any]] | None = None  # set it to [] to keep them
         self.count = 0
         self._seen: Counter[str] = Counter()
@@ -116,17 +114,25 @@ class FakeServer:
 
     __enter__, __exit__ = start, stop
 
-    @contextmanager
-    def link(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Iterator[Head]:
-        """An exchange without a network, for `Client`."""
-        reply = self.reply(method, path, body or b"", headers)
-        pieces = iter(reply.pieces)
-        yield Head(reply.status, reply.headers, lambda: next(pieces, b""))
+    @property
+    def transport(self) -> httpx.MockTransport:
+        """Of httpx, without a network."""
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            asked = request.method, request.url.path, await request.aread(), dict(request.headers)
+            reply = await asyncio.to_thread(self.reply, *asked)
+
+            async def pieces() -> AsyncIterator[bytes]:
+                for piece in reply.pieces:
+                    yield piece
+
+            return httpx.Response(reply.status, headers=reply.headers, content=pieces())
+
+        return httpx.MockTransport(answer)
 
     def reply(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         if method == "GET":
-            name = "fake-mercury" if self.dialect.name == "mercury" else "fake"
-            return _json(200, {"data": [{"id": name}]}) if path == "/v1/models" else _refused("path", 404)
+            return _json(200, {"data": [{"id": "fake"}]}) if path == "/v1/models" else _refused("path", 404)
         with self._lock:
             self.count += 1
             number = self.count
@@ -150,7 +156,7 @@ class FakeServer:
             for field, value in content.items()
         }
         prompt = content[self.dialect.prompt]
-        prompt = prompt[-1]["content"] if self.dialect.chat else prompt
+        prompt = prompt[-1]["content"] if self.dialect.prompt == "messages" else prompt
         with self._lock:
             self._under_way[number] = len(prompt)
             self._seen[prompt] += 1
@@ -260,30 +266,22 @@ class FakeServer:
             return _json(200, self._shaped(content, text, finish, usage), "split-utf8" in self.faults)
         pieces = ["".join(block) for block in blocks]
         whole = ["".join(pieces[: n + 1]) for n in range(len(pieces))]
-        name = self.dialect.name
-        replaces = name == "sglang-generate"
+        sglang = self.dialect.name == "sglang-generate"
+        replaces = sglang
         if "chunks" in self.faults:
             replaces = not replaces
         drafts = self.dialect.drafts.items()
-        drafting = name == "diffulex" or (bool(drafts) and drafts <= content.items())
+        drafting = bool(drafts) and drafts <= content.items()
         chunks: list[Any] = []
         for n, part in enumerate(whole if replaces else pieces):
             if drafting:
                 chunks += self._drafts(blocks, n, rng)
-            if name == "mercury" and drafting:
-                continue
-            chunks.append({"type": "append", "text": part} if name == "diffulex" else self._chunk(part))
-        if name == "mercury" and drafting:
-            chunks.append(self._chunk(text))
+            chunks.append(self._chunk(part))
         if "truncated-stream" in self.faults:
             return _events(chunks, done=False)
         last = self._shaped(content, text, finish, usage)
-        if name == "diffulex":
-            chunks.append({"type": "final"} | last)
-        elif replaces and name == "sglang-generate":
-            chunks.append(last)
-        elif name == "sglang-generate":
-            chunks.append(last | {"text": pieces[-1]})
+        if sglang:
+            chunks.append(last if replaces else last | {"text": pieces[-1]})
         else:
             chunks.append(self._chunk("", finish))
             if dict(content.get("stream_options") or {}).get("include_usage"):
@@ -295,24 +293,16 @@ class FakeServer:
         order = list(range(len(blocks[at])))
         if "order" not in self.faults:
             rng.shuffle(order)
-        before, shown = "".join(word for block in blocks[:at] for word in block), ["_ "] * len(order)
         chunks: list[dict[str, Any]] = []
         for step in range(0, len(order), 4):
-            for position in order[step : step + 4]:
-                shown[position] = blocks[at][position]
-            if self.dialect.name == "diffulex":  # whose drafts are of the block alone
-                chunks.append({"type": "buffer_snapshot", "text": "".join(shown)})
-            elif self.dialect.whole:
-                chunks.append(self._chunk(before + "".join(shown)))
-            else:
-                edits = [[at * BLOCK + position, shown[position], None] for position in order[step : step + 4]]
-                chunks.append({"choices": [{"index": 0, "delta": {}, "text": "", "edits": edits}]})
+            edits = [[at * BLOCK + position, blocks[at][position], None] for position in order[step : step + 4]]
+            chunks.append({"choices": [{"index": 0, "delta": {}, "text": "", "edits": edits}]})
         return chunks
 
     def _chunk(self, text: str, finish: str | None = None) -> dict[str, Any]:
         if self.dialect.name == "sglang-generate":
             return {"text": text, "meta_info": {"finish_reason": None}}
-        if self.dialect.chat:
+        if self.dialect.prompt == "messages":
             return {"choices": [{"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}]}
         return {"choices": [{"index": 0, "text": text, "finish_reason": finish}]}
 
@@ -329,15 +319,9 @@ class FakeServer:
                 "text": text,
                 "meta_info": info | {"dllm_forward_counts": [1, *usage["forwards_details"]["per_block"]]},
             }
-        if self.dialect.name == "diffulex":
-            return {"text": text, "token_ids": [0] * tokens, "nfe": usage["forwards"], "finish_reason": finish}
-        if self.dialect.name == "mercury":
-            usage = {name: usage[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
-        if self.dialect.chat:
-            thinks = content.get("reasoning_effort") or dict(content.get("chat_template_kwargs") or {}).get(
-                "enable_thinking"
-            )
+        if self.dialect.prompt == "messages":
+            thinks = dict(content.get("chat_template_kwargs") or {}).get("enable_thinking")
             message = {"role": "assistant", "content": text}
             if "empty" in self.faults and thinks:
                 message |= {"content": "", "reasoning_content": text}
@@ -351,7 +335,7 @@ class FakeServer:
     def _logprobs(self, temperature: float) -> dict[str, Any]:
         odds = self.probabilities(6, temperature / 2 if "logits" in self.faults else temperature)
         logarithms = {f"{k + 1}": math.log(p) for k, p in enumerate(odds) if p}
-        if not self.dialect.chat:
+        if self.dialect.prompt != "messages":
             return {"top_logprobs": [logarithms]}
         return {
             "content": [{"top_logprobs": [{"token": token, "logprob": value} for token, value in logarithms.items()]}]

@@ -1,0 +1,309 @@
+"""The difference of two traces: where it begins, how large it is, and whether rounding explains it.
+
+    found = unmask.difference(trace_a, trace_b)
+    print(found.verdict)
+
+Row r of both traces must begin with the same given tokens. Both contexts are equal until positions or tokens differ, so
+only tokens up to that step can be compared:
+
+    pair     a token that both revealed at one position in one step, with its probability p in A and q in B
+    split    the first step of a row in which positions or tokens differ
+
+Rounding explains a difference if each pair differs by a few units in the last place (ulp) of one dtype, up and down,
+and rows split only where the probabilities are as close as that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from unmask.core.errors import UnmaskError
+from unmask.generation.trace import Row, Step, Trace
+
+SAME = 1e-8  # relative; a file keeps nine digits of a probability
+EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}  # ulp of a probability in [1, 2)
+SMALLEST = -126  # exponent of the smallest normal float32; below it the spacing is constant
+ULPS = {"float32": 256, "float16": 16, "bfloat16": 16}  # largest difference of two computations that only round
+FEW = 8  # pairs; with fewer, the rounding of a half dtype is not recognized
+MOST = 0.8  # fraction of pairs that differ where a half dtype rounds them
+BOTH = 0.1  # least fraction of rounding errors of either sign
+GREEDY = 30  # tokens; with fewer, traces are not known to be greedy
+SORTED = 0.75  # least fraction of differences that are ordered by probability, which rounding is not
+
+
+class Pair(NamedTuple):
+    """One token of both traces, drawn from the same context."""
+
+    step: int
+    position: int
+    token: int
+    p: float  # in A
+    q: float  # in B
+
+    @property
+    def differs(self) -> bool:
+        return abs(self.p - self.q) > SAME * max(self.p, self.q)
+
+    @property
+    def log_ratio(self) -> float:
+        return math.log(self.q) - math.log(self.p)
+
+    def ulps(self, dtype: str) -> float:
+        """|p - q| in units of the last place of this dtype at the larger probability."""
+        exponent = max(math.floor(math.log2(max(self.p, self.q))), SMALLEST)
+        return abs(self.p - self.q) / (EPSILON[dtype] * 2.0**exponent)
+
+
+class Split(NamedTuple):
+    """The first step of a row in which positions or tokens differ; a side is empty if it changed nothing then."""
+
+    step: int
+    a: dict[int, tuple[int, float]]  # position: token and its probability, as revealed in this step
+    b: dict[int, tuple[int, float]]
+
+    @property
+    def kind(self) -> str:
+        return "tokens" if self.a.keys() == self.b.keys() else "positions"
+
+    @property
+    def only(self) -> tuple[dict[int, tuple[int, float]], dict[int, tuple[int, float]]]:
+        """The entries of A and of B that the other one does not have."""
+        a = {at: entry for at, entry in self.a.items() if self.b.get(at, (-1, 0))[0] != entry[0]}
+        b = {at: entry for at, entry in self.b.items() if self.a.get(at, (-1, 0))[0] != entry[0]}
+        return a, b
+
+    def near(self, most: float) -> bool:
+        """Whether the different choices of the step have probabilities this close, in nats."""
+        ours, theirs = ([math.log(p) for _, p in side.values()] for side in self.only)
+        if not ours or len(ours) != len(theirs):
+            return False
+        return max(abs(p - q) for p in ours for q in theirs) <= most
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One row of both traces."""
+
+    number: int
+    pairs: tuple[Pair, ...]
+    split: Split | None
+    steps: tuple[int, ...]  # in which the row changed
+
+    @cached_property
+    def doubtful(self) -> Pair | None:
+        """The first pair whose probabilities differ."""
+        return next((pair for pair in self.pairs if pair.differs), None)
+
+    @property
+    def differs(self) -> bool:
+        return self.split is not None or self.doubtful is not None
+
+    @property
+    def first(self) -> tuple[int, str]:
+        """The first step that differs, and whether in positions, tokens or probabilities."""
+        doubt, split = self.doubtful, self.split
+        if split is not None and (doubt is None or split.step <= doubt.step):
+            return split.step, split.kind
+        assert doubt is not None
+        return doubt.step, "probabilities"
+
+    @property
+    def before(self) -> dict[str, int]:
+        step = self.first[0]
+        return {"steps": sum(one < step for one in self.steps), "tokens": sum(pair.step < step for pair in self.pairs)}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The comparison of traces A and B."""
+
+    rows: int
+    tokens: int  # pairs of equal tokens, drawn from equal contexts
+    differing: int  # rows that differ
+    split: int  # rows that differ in positions or tokens
+    kinds: dict[str, int]  # rows whose first difference is in positions, tokens or probabilities
+    first: dict[str, Any] | None  # the row, the step, the kind, and the entries of A and B
+    before: dict[str, int]  # steps and tokens of that row that are equal before
+    probabilities: int  # pairs whose probabilities differ
+    log_ratio: float | None  # the largest |log q - log p| of these pairs, in nats; None without probabilities
+    rounding: str | None  # the dtype whose rounding explains the difference
+    ulps: float | None  # the largest difference in ulp of it
+
+    @property
+    def equal(self) -> bool:
+        return self.differing == 0
+
+    @property
+    def verdict(self) -> str:
+        if self.equal:
+            return f"equal: {self.rows} rows, {self.tokens} tokens, all with the same step, token and probability"
+        alike = "" if self.split else "; all positions and tokens are equal"
+        if self.log_ratio is None:
+            return f"different{alike}"
+        if self.rounding is None:
+            return f"different, not by rounding{alike}"
+        return f"different by rounding: at most {self.ulps:.2g} ulp of {self.rounding}{alike}"
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The evidence for a reader."""
+        lines = [("verdict", self.verdict)]
+        if self.first is None:
+            return lines
+        where = f"row {self.first['row']}, step {self.first['step']}, in {self.first['kind']}"
+        lines.append(("first difference", f"{where}: A {self.first['a']}; B {self.first['b']}"))
+        lines.append(("equal before", f"{self.before['steps']} steps and {self.before['tokens']} tokens of that row"))
+        kinds = ", ".join(f"{number} in {kind}" for kind, number in self.kinds.items())
+        text = f"{self.differing} of {self.rows} differ, first {kinds}"
+        lines.append(("rows", f"{text}; {self.split} differ in positions or tokens"))
+        if self.probabilities:
+            text = f"{self.probabilities} of {self.tokens} differ; the largest log ratio is {self.log_ratio:.4g} nats"
+            lines.append(("probabilities", text))
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"equal": self.equal, "verdict": self.verdict} | asdict(self)
+
+
+def difference(a: Trace, b: Trace) -> Difference:
+    """Compare two traces of the same rows."""
+    likely = a.likely and b.likely
+    if not likely:
+        a, b = a.bare(), b.bare()
+    rows = compared(a, b)
+    differing = [row for row in rows if row.differs]
+    doubts = [pair for row in rows for pair in row.pairs if pair.differs]
+    first = min(differing, key=lambda row: row.first, default=None)
+    dtype = rounding(a, b, rows) if doubts else None
+    return Difference(
+        rows=len(rows),
+        tokens=sum(len(row.pairs) for row in rows),
+        differing=len(differing),
+        split=sum(row.split is not None for row in rows),
+        kinds=dict(Counter(row.first[1] for row in differing)),
+        first=None if first is None else _first(first, a, b),
+        before={} if first is None else first.before,
+        probabilities=len(doubts),
+        log_ratio=max((abs(pair.log_ratio) for pair in doubts), default=0.0) if likely else None,
+        rounding=dtype,
+        ulps=None if dtype is None else max(pair.ulps(dtype) for pair in doubts),
+    )
+
+
+def rounding(a: Trace, b: Trace, rows: Sequence[Compared]) -> str | None:
+    """The dtype whose rounding explains all differences; None if none does."""
+    pairs = [pair for row in rows for pair in row.pairs]
+    doubts = [pair for pair in pairs if pair.differs]
+    dtype = next((dtype for dtype, most in ULPS.items() if max(pair.ulps(dtype) for pair in doubts) <= most), None)
+    if dtype is None:
+        return None
+    if dtype != "float32":
+        if all((trace.source or {}).get("dtype") == "float32" for trace in (a, b)):
+            return None
+        uncertain = sum(min(pair.p, pair.q) < 1 - 1e-6 for pair in pairs)  # where both are 1, nothing is rounded
+        up = sum(pair.q > pair.p for pair in doubts) / len(doubts)
+        if len(doubts) < max(FEW, MOST * uncertain) or not BOTH <= up <= 1 - BOTH:
+            return None
+        if _ordered(doubts) >= SORTED:
+            return None  # as of a temperature near 1
+    scale = max(max(abs(pair.log_ratio) for pair in doubts), 4 * EPSILON[dtype])
+    flips = sum(not row.split.near(2 * scale) for row in rows if row.split is not None)
+    if flips and (_greedy(a, b) or flips > 3 + 3 * scale * len(pairs)):
+        return None
+    return dtype
+
+
+def _greedy(a: Trace, b: Trace) -> bool:
+    """Whether no token is less likely than 1 / V, as where each is the most likely one of its position."""
+    drawn = [p for trace in (a, b) for row in trace.rows for *_, p in row.events if p is not None]
+    return len(drawn) >= GREEDY and min(drawn) >= (1 - 1e-6) / a.vocabulary
+
+
+def _ordered(doubts: Sequence[Pair]) -> float:
+    """Largest fraction of pairs that agree with a threshold: likelier tokens go up and the others down, or vice versa.
+
+    Rounding has no such order, a temperature has."""
+    up = [pair.q > pair.p for pair in sorted(doubts, key=lambda pair: pair.p)]
+    right = [sum(up)]  # pairs that agree if all go up; then for thresholds behind each pair
+    for one in up:
+        right.append(right[-1] + (-1 if one else 1))
+    return max(max(right), len(up) - min(right)) / len(up)
+
+
+def compared(a: Trace, b: Trace) -> list[Compared]:
+    """Each row of both traces, after a check that they can be compared."""
+    if a.vocabulary != b.vocabulary:
+        _refuse(f"A has {a.vocabulary} symbols, B has {b.vocabulary}", "traces of one vocabulary")
+    if len(a.rows) != len(b.rows):
+        remedy = "the same rows. Choose one row of each with --row"
+        _refuse(f"A has {len(a.rows)} rows, B has {len(b.rows)}", remedy)
+    return [_compared(number, *rows) for number, rows in enumerate(zip(a.rows, b.rows, strict=True))]
+
+
+def _compared(number: int, a: Row, b: Row) -> Compared:
+    shorter = min(a.length, b.length)
+    if a.length != b.length and not _cut(a, b):
+        _refuse(f"row {number} has {a.length} positions in A, {b.length} in B", "rows of the same length")
+    given = [{at: token for at, token in row.given if at < shorter} for row in (a, b)]
+    if given[0] != given[1]:
+        at = min(at for at in given[0].keys() | given[1].keys() if given[0].get(at) != given[1].get(at))
+        texts = [f"token {one[at]}" if at in one else "no token" for one in given]
+        problem = f"row {number} has given {texts[0]} at position {at + 1} in A, {texts[1]} in B"
+        _refuse(problem, "the same given tokens")
+    steps = [{step.number: step for step in row.steps()} for row in (a, b)]
+    numbers = tuple(sorted(steps[0].keys() | steps[1].keys()))
+    pairs: list[Pair] = []
+    for turn in numbers:
+        ours, theirs = (_entries(one.get(turn)) for one in steps)
+        for at in sorted(ours.keys() & theirs.keys()):
+            (token, p), (other, q) = ours[at], theirs[at]
+            if token == other:
+                pairs.append(Pair(turn, at, token, p, q))
+        hidden = [set(one[turn].hidden) if turn in one else set() for one in steps]
+        if _tokens(ours) != _tokens(theirs) or hidden[0] != hidden[1]:
+            return Compared(number, tuple(pairs), Split(turn, ours, theirs), numbers)
+    return Compared(number, tuple(pairs), None, numbers)
+
+
+def _entries(step: Step | None) -> dict[int, tuple[int, float]]:
+    """Position: token and probability, of the tokens that a step revealed and kept."""
+    return {} if step is None else {at: step.after[at] for at in step.revealed if at in step.after}
+
+
+def _tokens(entries: dict[int, tuple[int, float]]) -> dict[int, int]:
+    return {at: token for at, (token, _) in entries.items()}
+
+
+def _cut(a: Row, b: Row) -> bool:
+    """Whether the shorter row is complete and has the tokens of the longer one, as a row that ended earlier."""
+    short, long = (a, b) if a.length < b.length else (b, a)
+    ours, theirs = short.final, long.final
+    return len(ours) == short.length and all(theirs.get(at) == token for at, token in ours.items())
+
+
+def _first(row: Compared, a: Trace, b: Trace) -> dict[str, Any]:
+    """The first difference of a row, in words; positions count from 1, rows from 0."""
+    step, kind = row.first
+    if kind == "probabilities":
+        assert row.doubtful is not None
+        pair = row.doubtful
+        texts = [f"draws {trace.symbol(pair.token)!r} at position {pair.position + 1}" for trace in (a, b)]
+        texts = [f"{text} with p = {p:.9g}" for text, p in zip(texts, (pair.p, pair.q), strict=True)]
+    else:
+        assert row.split is not None
+        texts = []
+        for trace, entries in zip((a, b), row.split.only, strict=True):
+            parts = [
+                f"{trace.symbol(token)!r} at {at + 1} (p = {p:.6g})" for at, (token, p) in sorted(entries.items())[:3]
+            ]
+            more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
+            texts.append(f"reveals {', '.join(parts)}{more}" if parts else "reveals nothing else")
+    return {"row": row.number, "step": step, "kind": kind, "a": texts[0], "b": texts[1]}
+
+
+def _refuse(problem: str, expected: str) -> None:
+    raise UnmaskError(f"{problem}; expected {expected}")
