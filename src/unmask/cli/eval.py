@@ -407,9 +407,7 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
     return Answer({"suites": [suite.to_dict() for suite in every]}, text)
 
 
-def parallel_compare(
-    paths: Paths, /, *, first: str, second: str, model: Word = None, speed: Number = None
-) -> Answer:
+def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = None, speed: Number = None) -> Answer:
     """Test which of two samplers is better on the same items, over all their settings.
 
     Examples:

@@ -312,7 +312,9 @@ def learning(
         noisy = by_noise(network, exact, size, **seen)
         errors = blame(network, exact, size, UNIFORM, steps, learning=None, rows=rows, seed=seed)
         about["learning"] = [one.to_dict() for one in noisy]
-        title = f"network of uniform noise on {label}: learning error in nats per position, and keeping of replaced tokens"
+        title = (
+            f"network of uniform noise on {label}: learning error in nats per position, and keeping of replaced tokens"
+        )
         text.append(Grid(title, ["noise", "mean", "maximum", "keeping", "exact"], list(map(_noisy, noisy))))
     else:
         fits(rows, f"rows of {size} tokens", PLACE_BYTES * size)  # here, since the contexts take minutes

@@ -1,8 +1,8 @@
 """The flags, the help and the call of a command, from its signature, by argparse; and the options that commands share.
 
 A parameter before `/` is positional, the others are options: `--name VALUE`, for a tuple `--name VALUE ..`. A bool is a
-plain flag, `--no-name` if it is True by default. A parameter of a dataclass stands for its fields. `Annotated` names the
-value in help, "FILE"; the docstring explains each option, ABOUT the usual ones.
+plain flag, `--no-name` if it is True by default. A parameter of a dataclass stands for its fields. `Annotated` gives
+the name of the value in help, "FILE"; the docstring explains each option, ABOUT the usual ones.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def parser_of(program: str, command: Callable[..., Any]) -> Parser:
             title = metavar if positional else flag
             how: dict[str, Any] = {"type": _reader(title, kind, choices), "metavar": metavar, "help": about}
             if positional:
-                parser.add_argument(name, nargs="*" if many else "?", **how)
+                parser.add_argument(name, nargs="*" if many else "?", default=None, **how)
                 places.append(f"{metavar} ..." if many else metavar)
             else:
                 parser.add_argument(*SHORT.get(flag, "").split(), flag, dest=name, nargs="+" if many else None, **how)
@@ -196,7 +196,8 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     found, more = parser.parse_known_intermixed_args(plain)
     if more:
         raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. Options begin with --")
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(found).items()}
+    there = {name: value for name, value in vars(found).items() if value is not None}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in there.items()}
     missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
     if missing:
         raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
