@@ -190,7 +190,7 @@ def test_seed_and_pruned_choose_the_language(run):
 
 
 def test_language_list(run):
-    result = run("list", "languages", "--json").result
+    result = run("show", "language", "--json").result
     assert result.keys() == {"presets", "kinds"}
     assert result["kinds"].keys() == set(languages.LANGUAGES.names())
     assert result["kinds"]["interval"]["needed"] == ["width"]
@@ -198,7 +198,7 @@ def test_language_list(run):
     assert result.keys() == languages.PRESETS.makers.keys()
     assert result["paper-2gram"]["options"] == {"seed": 0, "pruned": True}
     assert result["interval-5"]["options"] == {}
-    table = run("list", "languages").out
+    table = run("show", "language").out
     assert all(re.search(rf"(?m)^{name} ", table) for name in languages.PRESETS.makers)
 
 
@@ -206,7 +206,7 @@ def test_language_list(run):
 @pytest.mark.parametrize("name", languages.PRESETS.makers)
 def test_new_and_show(run, name):
     spec = varied(name, seed=3)
-    written = run("language", "new", spec, "--out", "language.json", "--json")
+    written = run("show", "language", spec, "--out", "language.json", "--json")
     assert (written.code, written.err) == (0, "")
     language = languages.load(spec)
     assert languages.load("language.json").to_dict() == language.to_dict()
@@ -245,10 +245,10 @@ def test_new_normalises_only_when_asked(run):
     exported = (rows / rows.sum(1, keepdims=True)).astype(np.float64) * (1 + 1e-6)
     content = {"kind": "ngram", "order": 2, "initial": exported[0].tolist(), "transition": exported.tolist()}
     Path("exported.json").write_text(json.dumps(content))
-    refused = run("language", "new", "exported.json", "--out", "language.json")
+    refused = run("show", "language", "exported.json", "--out", "language.json")
     assert refused.code == 2
     assert "--normalise" in refused.err
-    assert run("language", "new", "exported.json", "--normalise", "--out", "language.json").code == 0
+    assert run("show", "language", "exported.json", "--normalise", "--out", "language.json").code == 0
     transition = np.array(languages.load("language.json").to_dict()["transition"])
     np.testing.assert_allclose(transition, exported / exported.sum(1, keepdims=True), rtol=1e-12)
 
@@ -258,7 +258,7 @@ def test_fit(run, tokens):
     text = "to be or not to be that is the question whether tis nobler in the mind to suffer"
     Path("text.txt").write_text(text)
     options = ("--order", 2, "--tokens", tokens, "--max-vocabulary", 9, "--smoothing", 0.5)
-    result = run("language", "fit", "text.txt", *options, "--out", "language.json", "--json").result
+    result = run("model", "fit", "text.txt", *options, "--out", "language.json", "--json").result
     fitted = languages.NGram.fit(text, 2, tokens, 0.5, 9)
     assert languages.load("language.json").to_dict() == fitted.to_dict()
     assert result["vocabulary"] == 9

@@ -285,9 +285,9 @@ def plain(value):
 
 
 def test_list_and_show_say_what_cards_say(run):
-    listed = run("list", "models", "--json").result
+    listed = run("show", "model", "--json").result
     assert listed == plain({name: msgspec.to_builtins(card) for name, card in known().items()})
-    assert "GSAI-ML/LLaDA-8B-Instruct" in run("list", "models").out
+    assert "GSAI-ML/LLaDA-8B-Instruct" in run("show", "model").out
     shown = run("show", "model", "GSAI-ML/LLaDA-8B-Instruct")
     assert "126336" in shown.out
     assert run("show", "model", "llada-8b-instruct", "--json").result == plain(

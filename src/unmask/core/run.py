@@ -12,8 +12,8 @@ class Sampling:
     """How sequences are sampled.
 
     Args:
-        sampler: Sampler, with options in brackets: a name of `unmask list samplers`, or package.module:Name.
-        schedule: How much each step reveals: a name of `unmask list schedules`, or a list of fractions.
+        sampler: Sampler, with options in brackets: a name of `unmask show sampler`, or package.module:Name.
+        schedule: How much each step reveals: a name of `unmask show schedule`, or a list of fractions.
         steps: Number of sampling steps N. (default: 64, in `unmask play` 8)
         temperature: Sampling temperature; 0 means greedy.
         top_k: Keep at most this many tokens.

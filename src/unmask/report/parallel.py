@@ -1,4 +1,4 @@
-"""The page of `unmask parallel run`: PBx, settings and tasks as tables, then accuracy against speed."""
+"""The page of `unmask eval parallel run`: PBx, settings and tasks as tables, then accuracy against speed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
     try:
         delta = torch.as_tensor(schedule, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        expected = "a name of `unmask list schedules`, or a list of fractions"
+        expected = "a name of `unmask show schedule`, or a list of fractions"
         raise UnmaskError(f"schedule is {shown(schedule)}; expected {expected}") from error
     if delta.is_nested or delta.layout != torch.strided or delta.is_meta:
         raise UnmaskError(f"schedule is {shown(schedule)}; expected a dense tensor, or a list of numbers")
