@@ -13,7 +13,7 @@ from tests.hostile.oracle import Case, Server, directory, link_to_itself, pipe
 from tests.hostile.server import LONG
 from tests.hostile.test_files import EXAMPLES, check
 from unmask.cli.main import COMMANDS
-from unmask.cli.parser import Option, options_of
+from unmask.cli.options import Option, options_of
 
 WHOLE = ("0", "-1", "1", "2", "3", "+2", "1.5", "1e3", "x", "", " 1", "1_0", "0x10", "٣", "nan", "inf", "[/red]", "-")
 WHOLE += ("9" * 12, "9" * 15, "9" * 18, "9" * 19, "9" * 30, "9" * 5000, "-" + "9" * 30, str(2**31), str(2**63 - 1))
@@ -28,9 +28,8 @@ PATHS += ("pipe", "loop", "directory", "a\nb.npy", "\udcff.npy", "x.npy", "x.jso
 PATHS += (".npy", "l.json", "\u202e.npy", "[/red].npy", "x.parquet", "net", "store", "samples.npy", "net/x.npy")
 BASE = {
     "demo": "--set rows=5 --out d",
-    "language new": "interval-5 --out o.json",
-    "show language": "paper-2gram --length 8 --rows 5",
-    "language fit": "text --out o.json --order 2",
+        "show language": "paper-2gram --length 8 --rows 5",
+    "model fit": "text --out o.json --order 2",
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --seeds 1 --out b",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
@@ -41,9 +40,9 @@ BASE = {
     "eval check": "store",
     "eval show": "store",
     "eval compare": "store store",
-    "parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
-    "parallel read": "wino.csv --thresholds 80",
-    "parallel compare": "items.jsonl --first items --second items",
+    "eval parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
+    "eval parallel read": "wino.csv --thresholds 80",
+    "eval parallel compare": "items.jsonl --first items --second items",
     "model judge": "text",
     "gap": "--language interval-5 --length 8 --rows 5 --steps 4",
     "audit": "samples.npy --language interval-5 --steps 4",

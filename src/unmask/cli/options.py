@@ -154,31 +154,64 @@ class Parser(argparse.ArgumentParser):
         raise UnmaskError(f"{self.prog}: {message.removeprefix('argument ')}. See `{self.prog} --help`")
 
 
+class Option(NamedTuple):
+    """One parameter on the command line."""
+
+    name: str
+    kind: Any  # the type of one value
+    choices: tuple[str, ...]
+    many: bool
+    metavar: str
+    default: Any  # EMPTY if required
+    about: str
+    positional: bool
+
+    @property
+    def flag(self) -> str:
+        word = self.name.replace("_", "-")
+        return f"--no-{word}" if self.kind is bool and self.default is True else f"--{word}"
+
+    @property
+    def title(self) -> str:
+        """The option in errors."""
+        return self.metavar if self.positional else self.flag
+
+    def read(self, word: str) -> Any:
+        if self.choices and word not in self.choices:
+            raise UnmaskError(f"{self.title} is {shown(word)}; expected {' or '.join(self.choices)}")
+        try:
+            if self.kind is Path and (not word or "\0" in word):
+                raise ValueError
+            return self.kind(word)
+        except ValueError as error:
+            raise UnmaskError(f"{self.title} is {shown(word)}; expected {KINDS[self.kind]}") from error
+
+    def add_to(self, parser: Parser) -> None:
+        usual = "" if self.default in (EMPTY, None, (), "") or self.kind is bool else f" (default: {self.default})"
+        about = self.about + (" (required)" if self.default is EMPTY and not self.positional else usual)
+        how: dict[str, Any] = {"help": about.replace("%", "%%")}
+        if self.kind is bool:
+            parser.add_argument(self.flag, dest=self.name, action="store_const", const=self.default is not True, **how)
+            return
+        how |= {"type": self.read, "metavar": self.metavar}
+        if self.positional:
+            parser.add_argument(self.name, nargs="*" if self.many else "?", default=None, **how)
+        else:
+            flags = [*SHORT.get(self.flag, "").split(), self.flag]
+            parser.add_argument(*flags, dest=self.name, nargs="+" if self.many else None, **how)
+
+
 def parser_of(program: str, command: Callable[..., Any]) -> Parser:
     summary, _, details = about_of(command).replace("%", "%%").partition("\n\n")
     form = argparse.RawDescriptionHelpFormatter
     parser = Parser(program, description=summary, epilog=details, formatter_class=form)
-    places: list[str] = []
-    for name, hint, default, about, positional in _options(command):
-        kind, choices, metavar, many = _read_hint(hint)
-        flag = "--" + name.replace("_", "-")
-        about = about.replace("%", "%%")
-        if kind is bool:
-            flag = flag.replace("--", "--no-", 1) if default is True else flag
-            parser.add_argument(flag, dest=name, action="store_const", const=default is not True, help=about)
-        else:
-            usual = "" if default in (EMPTY, None, (), "") else f" (default: {default})"
-            about += " (required)" if default is EMPTY and not positional else usual
-            title = metavar if positional else flag
-            how: dict[str, Any] = {"type": _reader(title, kind, choices), "metavar": metavar, "help": about}
-            if positional:
-                parser.add_argument(name, nargs="*" if many else "?", default=None, **how)
-                places.append(f"{metavar} ..." if many else metavar)
-            else:
-                parser.add_argument(*SHORT.get(flag, "").split(), flag, dest=name, nargs="+" if many else None, **how)
-            if default is EMPTY:
-                parser.required[name] = metavar if positional else f"{flag} {metavar}"
-        parser.flags.append(flag)
+    places = []
+    for option in options_of(command):
+        option.add_to(parser)
+        parser.flags += [] if option.positional else [option.flag]
+        places += [f"{option.metavar} ..." if option.many else option.metavar] if option.positional else []
+        if option.default is EMPTY:
+            parser.required[option.name] = option.title if option.positional else f"{option.flag} {option.metavar}"
     parser.add_argument("-h", "--help", action="store_true", help="Show this help.")
     parser.usage = " ".join([program, *places, "[WORDS]" if takes_all(command) else "[OPTIONS]"])
     return parser
@@ -219,22 +252,25 @@ def takes_all(command: Callable[..., Any]) -> bool:
     return any(one.kind is one.VAR_POSITIONAL for one in inspect.signature(command).parameters.values())
 
 
-def _reader(title: str, kind: Any, choices: tuple[str, ...]) -> Callable[[str], Any]:
-    def read(word: str) -> Any:
-        if choices and word not in choices:
-            raise UnmaskError(f"{title} is {shown(word)}; expected {' or '.join(choices)}")
-        try:
-            if kind is Path and (not word or "\0" in word):
-                raise ValueError
-            return kind(word)
-        except ValueError as error:
-            raise UnmaskError(f"{title} is {shown(word)}; expected {KINDS[kind]}") from error
+def options_of(command: Callable[..., Any]) -> Iterator[Option]:
+    if takes_all(command):
+        return
+    about = ABOUT | _arguments(command)
+    for parameter, kind in _parameters(command):
+        if is_dataclass(kind):
+            inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
+            for field in fields(kind):
+                usual = field.default if parameter.default is EMPTY else getattr(parameter.default, field.name)
+                default = EMPTY if usual is MISSING else usual
+                yield _option(field.name, hints[field.name], default, inside, False)
+        else:
+            positional = parameter.kind is not parameter.KEYWORD_ONLY
+            yield _option(parameter.name, kind, parameter.default, about, positional)
+    if "json" not in inspect.signature(command).parameters:
+        yield _option("json", bool, False, about, False)
 
-    return read
 
-
-def _read_hint(hint: Any) -> tuple[Any, tuple[str, ...], str, bool]:
-    """Return (type of one value, choices, its name in help, whether there are many)."""
+def _option(name: str, hint: Any, default: Any, about: Mapping[str, str], positional: bool) -> Option:
     metavar = ""
     if get_origin(hint) is Annotated:
         hint, metavar = get_args(hint)[:2]
@@ -244,26 +280,8 @@ def _read_hint(hint: Any) -> tuple[Any, tuple[str, ...], str, bool]:
     hint = get_args(hint)[0] if many else hint
     choices = get_args(hint) if get_origin(hint) is Literal else ()
     kind = str if choices else hint
-    return kind, choices, metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, "")), many
-
-
-def _options(command: Callable[..., Any]) -> Iterator[tuple[str, Any, Any, str, bool]]:
-    """Yield (name, type, default, help, whether it is positional) of each option."""
-    if takes_all(command):
-        return
-    about = ABOUT | _arguments(command)
-    for parameter, kind in _parameters(command):
-        if is_dataclass(kind):
-            inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
-            for field in fields(kind):
-                default = field.default if parameter.default is EMPTY else getattr(parameter.default, field.name)
-                usual = EMPTY if default is MISSING else default
-                yield field.name, hints[field.name], usual, inside.get(field.name, ""), False
-        else:
-            positional = parameter.kind is not parameter.KEYWORD_ONLY
-            yield parameter.name, kind, parameter.default, about.get(parameter.name, ""), positional
-    if "json" not in inspect.signature(command).parameters:
-        yield "json", bool, False, about["json"], False
+    metavar = metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, ""))
+    return Option(name, kind, choices, many, metavar, default, about.get(name, ""), positional)
 
 
 def _parameters(command: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, Any]]:
