@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.commands import every
 from tests.hostile.oracle import Case, Server, directory, link_to_itself, pipe
 from tests.hostile.server import LONG
 from tests.hostile.test_files import EXAMPLES, check
-from unmask.cli.main import COMMANDS
 from unmask.cli.options import Option, options_of
 
 WHOLE = ("0", "-1", "1", "2", "3", "+2", "1.5", "1e3", "x", "", " 1", "1_0", "0x10", "٣", "nan", "inf", "[/red]", "-")
@@ -67,7 +66,7 @@ BASE = {
 }  # what is quickly done
 EMPTY = ("theory list",)
 BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
-BASE |= {"show task": "sudoku", "list": "samplers"}
+BASE |= {"show task": "sudoku"}
 LEFT = ("compiled", "open")  # which start others: compiler, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {
@@ -82,18 +81,8 @@ FILES |= {"t.json": json.dumps({"format": "unmask-trace", "version": 1} | TRACE)
 RESULTS = ("st", "store", "b", "p", "d", "f", "n", "net")  # what commands go on with where they were interrupted
 
 
-def commands() -> dict[str, list[Option]]:
-    """Every command with its options."""
-    found = {}
-    for name, (module, _) in COMMANDS.items():
-        command = import_module(module).command
-        many = {f"{name} {sub}": function for sub, function in command.items()} if isinstance(command, dict) else {}
-        found |= {full: list(options_of(function)) for full, function in (many or {name: command}).items()}
-    return found
-
-
 ELSEWHERE = ("eval lm-eval", "doctor")  # whose words are another program's, and what reads the machine (tests/cli)
-ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
+ALL = {name: list(options_of(command)) for name, command in every().items() if name not in ELSEWHERE}
 
 
 def test_every_command_is_tried():

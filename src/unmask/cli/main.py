@@ -19,34 +19,34 @@ from unmask.core.errors import UnmaskError, cut, plain, unknown
 
 GROUPS = {
     "Try": {
-        "demo": ("demo", "reproduce the paper's main result as a web page"),
-        "doctor": ("show:doctor", "show versions, devices and extras"),
+        "demo": ("unmask.cli.demo", "reproduce the paper's main result as a web page"),
+        "doctor": ("unmask.cli.show:doctor", "show versions, devices and extras"),
     },
     "Generate and score": {
-        "generate": ("generate", "generate sequences or text"),
-        "score": ("score", "measure error rates and perplexity of sequences"),
-        "play": ("play", "animate one sequence and find its first error"),
-        "gap": ("gap", "measure the loss by sampling several tokens in one step"),
-        "audit": ("audit", "test a generation loop for bugs"),
-        "diff": ("diff", "find where two traces begin to differ"),
+        "generate": ("unmask.cli.generate", "generate sequences or text"),
+        "score": ("unmask.cli.score", "measure error rates and perplexity of sequences"),
+        "play": ("unmask.cli.play", "animate one sequence and find its first error"),
+        "gap": ("unmask.cli.gap", "measure the loss by sampling several tokens in one step"),
+        "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
+        "diff": ("unmask.cli.diff", "find where two traces begin to differ"),
     },
     "Compare and decide": {
-        "board": ("board", "rank samplers, or compare two of them"),
-        "eval": ("eval", "evaluate models on tasks, and samplers on tasks of parallel decoding"),
-        "plan": ("plan", "find the steps that a quality needs, or the model to use: masked or AR"),
+        "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
+        "eval": ("unmask.cli.eval", "evaluate models on tasks, and samplers on tasks of parallel decoding"),
+        "plan": ("unmask.cli.plan", "find the steps that a quality needs, or the model to use: masked or AR"),
     },
     "Models and theory": {
-        "model": ("model", "check files, time models, judge texts, measure learning errors, fit n-grams"),
-        "train": ("train", "train a network on a language or a text"),
-        "theory": ("theory", "evaluate theorems: exact values and bounds"),
+        "model": ("unmask.cli.model", "check files, time models, judge texts, measure learning errors, fit n-grams"),
+        "train": ("unmask.cli.train", "train a network on a language or a text"),
+        "theory": ("unmask.cli.theory", "evaluate theorems: exact values and bounds"),
     },
     "Sweeps and reports": {
-        "sweep": ("sweep", "run a resumable parameter grid, locally or on a cluster"),
-        "figure": ("figure", "measure a recipe and draw its page: Figures 1 and 2, growth, gap"),
-        "report": ("report", "build an interactive HTML report from any results"),
+        "sweep": ("unmask.cli.sweep", "run a resumable parameter grid, locally or on a cluster"),
+        "figure": ("unmask.cli.figure", "measure a recipe and draw its page: Figures 1 and 2, growth, gap"),
+        "report": ("unmask.cli.report", "build an interactive HTML report from any results"),
     },
     "Look up": {
-        "show": ("show", "list languages, samplers, schedules, models, tasks or jobs, or describe one"),
+        "show": ("unmask.cli.show", "list languages, samplers, schedules, models, tasks or jobs, or describe one"),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -99,7 +99,7 @@ def _run(words: list[str]) -> int:
 
     program, (place, about), words = f"unmask {words[0]}", COMMANDS[words[0]], words[1:]
     module, _, name = place.partition(":")
-    command = getattr(import_module(f"unmask.cli.{module}"), name or "command")
+    command = getattr(import_module(module), name or "command")
     while isinstance(command, Mapping):
         if _is_run(command, words[0] if words else ""):
             words = [RUN, *words]

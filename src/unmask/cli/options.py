@@ -147,11 +147,13 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, program: str, **how: Any) -> None:
         super().__init__(program, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, **how)
+        self._negative_number_matcher = re.compile(r"-(\d|\.|inf)")  # also -1e-3 is a value
         self.flags: list[str] = ["--help"]
         self.required: dict[str, str] = {}  # the label of each required option by the name of its parameter
 
     def error(self, message: str) -> NoReturn:
-        raise UnmaskError(f"{self.prog}: {message.removeprefix('argument ')}. See `{self.prog} --help`")
+        problem = re.sub(r"^argument (?:-\w/)?(\S+): expected .*", r"\1 needs a value", message)
+        raise UnmaskError(f"{problem.removeprefix('argument ')}. See `{self.prog} --help`")
 
 
 class Option(NamedTuple):
