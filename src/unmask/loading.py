@@ -93,8 +93,10 @@ def begin(
         problem = "--prompts, --template, --chat, --system, --until and --no-stop need an open model"
         raise UnmaskError(f"{problem}. Add --model NAME, or leave them out")
     if model is None:
-        if replace(loading, device="auto") != Loading() or causal_model is not None or batch is not None:
-            raise UnmaskError("an option of a model is set, and it needs --model. Add it, or leave the option out")
+        given = asdict(replace(loading, device="auto")) | {"causal_model": causal_model, "batch": batch}
+        for name, value in given.items():
+            if value not in (None, "auto"):
+                raise UnmaskError(f"--{name.replace('_', '-')} needs --model. Add it, or leave the option out")
         from unmask import languages
 
         known = languages.load(str(language))

@@ -373,7 +373,7 @@ def test_what_cannot_be_shown(fails, options, words):
 
 
 def test_an_unknown_subcommand(fails):
-    fails("'nwe'; did you mean new?", "language", "nwe")
+    fails("'exatc'; did you mean exact?", "theory", "exatc")
     fails("unknown option of unmask show '--hepl'", "show", "--hepl")
 
 

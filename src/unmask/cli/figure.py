@@ -22,7 +22,7 @@ def command(
     open: Switch = False,
     by: Measuring = Measuring(),
 ) -> Answer:
-    """Measure a recipe and draw its page: the figures of the paper, growth and gap.
+    """Measure a recipe and draw its page: the paper's figures, growth and gap.
 
     Examples:
         unmask figure figure-1 --quick
