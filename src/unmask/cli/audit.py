@@ -36,14 +36,9 @@ def command(
 
     Samples that a loop made on `unmask.oracle` are compared with the exact
     distribution of the sampler, if it can be enumerated, and with many reference
-    samples. If they differ, the audit names the closest known fault: temperature,
-    miscounted steps, wrong reveal rate, greedy last step, precision, reused noise,
-    batch-flattened choice. One in 10000 audits of a correct loop raises a false
-    alarm. The verdict and --verbose list the faults that this number of sequences
-    cannot show.
-
-    With --order, the record of the oracle is tested too. It shows more faults with
-    200 sequences than the tokens alone with 2000.
+    samples. If they differ, the audit names the closest known fault. One in 10000
+    audits of a correct loop raises a false alarm. With --order, the record of the
+    oracle is tested too, which shows more (docs/audit-your-generate.md).
 
     With --endpoint, fourteen tests show whether a server obeys its fields, and
     gives the same answers under load, beside long prompts and in streams. Each is

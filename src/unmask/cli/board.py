@@ -83,8 +83,7 @@ def run(
     and its diversity. All samplers use the same random numbers, row by row.
 
     Each sampler runs at several budgets: numbers of steps N, or values of another
-    option if it chooses its own number of steps. A list of values makes an option
-    the budget. A budget that fails is reported and skipped.
+    option. A list of values makes an option the budget.
 
     After an interruption, the same command resumes. OUT/sweep is a store of `unmask
     sweep`. Measurements of other versions of unmask are made again.
@@ -135,15 +134,10 @@ def compare(
         unmask board compare entropy-bounded threshold --quick
         unmask board compare mine:Sampler ancestral
 
-    Both samplers use the same random numbers, row by row, at the board's fixed
-    budgets; the output lists them. The verdict compares whole curves: the fraction
-    of correct sequences, averaged over log2 of model calls from 1 to the length, as
-    in the board's AUP. Between two measured budgets, the fraction lies
-    between the values at the cheaper and at the more expensive one.
-
+    The verdict compares whole curves, at fixed budgets and with the same random
+    numbers: the fraction of correct sequences, averaged over log2 of model calls.
     Two equal samplers are called different in at most 5% of comparisons, for each
-    language. The verdict is "not conclusive" where the interval includes 0, and
-    where budgets, seeds or languages differ significantly in sign.
+    language (docs/samplers.md).
 
     STORE keeps all measurements. A later comparison or board reuses them.
 

@@ -169,8 +169,7 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
             --second-is model=qwen2.5-7b --json
 
     With one sample per item, the test is McNemar's exact test; with several, the
-    interval of the mean difference over items. The level is 5%. If the difference
-    is not significant, the output estimates the number of items that are needed.
+    interval of the mean difference over items. The level is 5%.
 
     Args:
         first: Directory of `unmask eval`, or its records.jsonl.
@@ -327,15 +326,12 @@ def parallel_run(
             --tokens llada-8b-instruct
         unmask eval parallel --model dream-v0-instruct-7b --quick --dry-run
 
-    The tasks, samplers and settings are those of ParallelBench: operations on lists
-    of names, Latin squares and sudokus. The exact denoiser of each task
-    answers them, too, with the same samplers. It knows all right answers, so its
-    accuracy is the ceiling of a sampler. Errors below the ceiling are due to the
-    model, the others to the sampler. The default, ideal, measures ceilings only.
+    The tasks, samplers and settings are those of ParallelBench. The exact denoiser
+    of each task answers them, too: its accuracy is the ceiling of a sampler
+    (docs/parallel.md). The default, ideal, measures ceilings only.
 
-    OUT/index.html shows the accuracy of each task, tokens per step in three ways,
-    and PBx with intervals. After an interruption, the same command resumes; a
-    larger --items adds items. OUT/sweep/records.jsonl has all answers.
+    OUT/index.html shows accuracies, tokens per step, and PBx with intervals. After
+    an interruption, the same command resumes; a larger --items adds items.
 
     Args:
         model: Open model: a name of `unmask show model`, or a directory; ideal, the exact denoiser.
@@ -381,10 +377,7 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
 
     PATH is a file of items (.csv or .jsonl), a directory of them, records of
     `unmask eval`, or the directory `data` of ParallelBench's site. A line of items
-    has item, right (0 to 1) and calls (model calls), and may have canvas, written,
-    task, setting, sampler and model. Intervals are over resampled items, the same
-    for all samplers. Messages name scores that chance or the list of settings
-    decides.
+    has item, right (0 to 1) and calls (model calls); docs/parallel.md has the rest.
 
     Args:
         paths: Files or directories with results.

@@ -78,14 +78,9 @@ def time(
             --batch 1 16 --device cuda
         unmask model time --model llada-8b-instruct --lengths 512 --batch 1 8
 
-    Both models have the same size and untrained weights; the time does not depend
-    on weights. A time is the median of several repeats with quartiles, after one
-    warm-up, for the whole batch, with sampling of the tokens. An MDM with N steps
-    needs the model calls that it makes on average; AR needs L tokens.
-
-    The break-even is the number of model calls that take as long as AR, and the
-    largest N of a linear schedule that is at least as fast. It depends on the batch
-    size: measure at yours, and pass both times to `unmask plan`.
+    Both models have the same size and untrained weights. A time is the median of
+    several repeats with quartiles, for the whole batch, with sampling of the
+    tokens. The break-even is the number of model calls that take as long as AR.
 
     An open model is compared with --causal-model, or else with its own layers under
     a causal mask. Presets: quick (hidden 64, 4 layers), small (128, 4), paper (512,
@@ -273,15 +268,10 @@ def learning(
         unmask model learning mdm --steps 8 32 --rows 2000 --json
         unmask model learning ar --language paper-2gram
 
-    The learning error at a hidden position is KL(exact || network) in nats. A table
-    shows its mean with an interval, its 99th percentile and its maximum, for
-    several fractions of hidden positions. One table is for contexts from the
-    language, one for contexts that the sampler visits. The theory's epsilon bounds
-    the maximum over all contexts; a mean is not such a bound.
-
-    SER and TER at each number of steps have two parts: the sampling error, which
-    the exact denoiser has too, and the learning error. An AR model needs one step
-    per token and has learning errors only.
+    The learning error at a hidden position is KL(exact || network) in nats, for
+    contexts from the language and for contexts that the sampler visits. SER and TER
+    at each number of steps have two parts: the sampling error, which the exact
+    denoiser has too, and the learning error (docs/networks.md).
 
     For a network of uniform noise the learning error is KL(exact || network) at all
     positions, by the fraction of noise. `keeping` is the probability of a replaced

@@ -53,19 +53,12 @@ def command(
         kl        KL(q || p) in nats per sequence (any positive number)
         records   fraction of incorrect answers
 
-    For a language, the output is the number of steps with the schedule and with the
-    optimal one, the model calls, the predicted error, and the method of each
-    number. First-order chains need no samples. --model adds the learning error of a
-    trained network, which no number of steps removes; its SER cannot be predicted.
-
-    For an open model (--model with --prompts or --texts), --target is nats per
-    answer that parallel decoding loses against one token per step. The output is
-    the loss of every number of steps in random order, from model calls on the texts
-    alone. Without --texts, the model first writes its own answers, one token per
-    step. Samplers that choose by confidence lose more or less than this.
-
-    For records, the output is the fastest measured setting that meets the target,
-    next to AR. docs/choose.md explains the output.
+    For a language, the output is the number of steps, the model calls and the
+    predicted error; --model adds the learning error of a trained network. For an
+    open model (--model with --prompts or --texts), --target is nats per answer that
+    parallel decoding loses against one token per step, in random order. For
+    records, the output is the fastest measured setting that meets the target, next
+    to AR. docs/choose.md explains the output.
 
     Args:
         language: Preset (see `unmask show language`) or language file. (default with --model: its own language)

