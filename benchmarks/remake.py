@@ -28,12 +28,12 @@ WORK = ROOT / "benchmarks" / "results"  # which git ignores
 FEW = "--quick --rows 64 --seeds 1"
 LEARNT = (
     "ancestral fixed-size strided dyadic left-to-right blocks low-confidence top-probability margin entropy threshold"
-    " factor entropy-bounded entropy-sum klass slowfast localleap credit settled sched pc-sampler"
+    " factor entropy-bounded entropy-sum klass localleap settled"
 )
-AGAIN = "remdm gibbs(stride=8) punt clairvoyant"
-IDEAL = f"{LEARNT} wino saber token-editing p2 {AGAIN} informed-corrector verify-and-restart"
+AGAIN = "remdm gibbs(stride=8) best-order"
+IDEAL = f"{LEARNT} wino token-editing p2 {AGAIN} verify-and-restart"
 MDLM = "ancestral as-published-mdlm(batch=1) as-published-mdlm(batch=16)"
-PAIRS = ("wino", "klass", "slowfast", "entropy-bounded", "localleap")
+PAIRS = ("wino", "klass", "entropy-bounded", "localleap")
 KEPT = ("ser", "diversity", "headroom", "accuracy_under_parallelism", "accuracy_difference")  # of the large boards
 FIELDS = ("language", "sampler", "budget", "model_calls", "measure", "value", "low", "high", "n")
 BOARDS = ("ideal", "on-2gram", "on-hmm")

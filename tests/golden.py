@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from zlib import crc32
 
@@ -30,6 +30,7 @@ ROWS = 7
 PARTS = ("tokens", "order", "model_calls", "impossible")
 
 PLACED = 27, 107  # the first 27 samplers in the file, and the first 107: their cases depend on their places in it
+GONE = 4, 43, 94, 95, 101, 102, 106  # places of samplers that left the file; the others keep theirs
 LANGUAGES: dict[str, tuple[Callable[[], unmask.languages.Language], int]] = {  # what makes it, and the length L
     "paper-2gram": (lambda: unmask.languages.load("paper-2gram"), 16),
     "paper-3gram": (lambda: unmask.languages.load("paper-3gram(seed=1)"), 14),
@@ -96,7 +97,7 @@ def samplers(added: Sequence[str] = ()) -> list[str]:
 def cases(added: Sequence[str] = ()) -> Iterator[tuple[str, str, Callable[[], object]]]:
     """(sampler or what else is asked, the rest of the case's name, what answers it)."""
     names, placed = PLACED
-    for place, sampler in enumerate(samplers(added)):
+    for place, sampler in zip((place for place in count() if place not in GONE), samplers(added), strict=False):
         i, every = place if place < placed else crc32(sampler.encode()) % 90, 1 if place < names else 3
         for j, name in list(enumerate(LANGUAGES))[i % every :: every]:  # with options in every third language
             shift = i + 4 * j  # with other rounds and other given tokens in each

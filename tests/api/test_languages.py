@@ -197,7 +197,7 @@ def test_it_can_be_given_a_beginning():
 
 def test_what_is_asked_of_machines_alone_says_what_is_missing():
     with pytest.raises(UnmaskError, match="equal has no method `independent`"):
-        generate(LANGUAGE, sampler="clairvoyant", length=LENGTH, rows=2)
+        LANGUAGE.independent(LANGUAGE.blank(2, LENGTH), torch.ones((2, LENGTH), dtype=torch.bool), 0.1)
 
 
 @pytest.mark.parametrize("kind", [list, np.array, lambda x: np.array(x, np.uint8), torch.tensor])

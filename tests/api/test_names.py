@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import torch
 
 from tests.needs import needs
 from unmask import UnmaskError, generate
+from unmask.core.registry import imports
 from unmask.diagnosis import conformance
 from unmask.languages import load
 from unmask.samplers import SAMPLERS
@@ -208,6 +210,25 @@ def test_what_is_wrong_with_a_named_module_is_said(own, name, message):
     with pytest.raises(UnmaskError) as caught:
         SAMPLERS.make(name)
     assert message in str(caught.value)
+
+
+def test_a_file_is_named(own, monkeypatch, tmp_path):
+    """Its path is the name of its module, so that what it defines makes itself again, and a recipe allows it by it."""
+    monkeypatch.chdir(tmp_path)
+    sampler = SAMPLERS.make("my/samplers.py:Mine(share=0.25)")
+    assert sampler.spec == "my/samplers.py:Mine(share=0.25)"
+    assert SAMPLERS.make(sampler.spec) == sampler
+    assert SAMPLERS.make("blocks(inner='my/samplers.py:Mine(share=0.25)')").inner == sampler
+    for name, message in (
+        ("my/sampler.py:Mine", "there is no file 'my/sampler.py' for sampler 'my/sampler.py:Mine'; expected the path"),
+        ("my/samplers.py:Mien", "unknown name in module 'my/samplers.py': 'Mien'; known: Group, Mine"),
+        ("my/leaving.py:Mine", "importing 'my/leaving.py' fails with SystemExit: 3"),
+    ):
+        with pytest.raises(UnmaskError, match=re.escape(message)):
+            SAMPLERS.make(name)
+    assert "my/leaving.py" not in sys.modules
+    with imports(["my.samplers"]), pytest.raises(UnmaskError, match="trust it, pass --allow-imports my/samplers"):
+        SAMPLERS.make("my/samplers.py:Mine")
 
 
 def test_schedules_have_no_door():

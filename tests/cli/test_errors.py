@@ -125,7 +125,7 @@ def test_an_unknown_language(fails, name, words):
 
 SAMPLERS = {
     "lowconfidence": "did you mean low-confidence?",
-    "": "known: adaptive-blocks, ",
+    "": "known: ancestral, ",
     "blocks(blocklength=4)": "'blocklength'; did you mean block_length?",
     "ancestral(x=3)": "sampler 'ancestral' has no options, but 'x' was given",
     "blocks(4)": "write name or name(option=value, ...)",

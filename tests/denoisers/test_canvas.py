@@ -45,8 +45,8 @@ def look(canvas, rows=None):
     return canvas.at(*places).dense(), places
 
 
-ASKING = {"best-order", "clairvoyant", "particle-gibbs", "verify-and-restart"}  # a language
-LOOKING_BACK = {"informed-corrector", "p2", "saber", "token-editing", "wino"}
+ASKING = {"best-order", "verify-and-restart"}  # a language
+LOOKING_BACK = {"p2", "token-editing", "wino"}
 MASKED = {name for name in SAMPLERS.makers if SAMPLERS.make(name).removes == "mask"}
 
 

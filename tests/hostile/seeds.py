@@ -27,7 +27,6 @@ LANGUAGES = {
     "modular-sum": {"kind": "modular-sum", "modulus": 3, "chained": False},
     "brackets": {"kind": "brackets", "kinds": 2, "depth": 3, "stop": 0.5},
     "answers": {"kind": "answers", "answers": [[0, 1], [1, 0]], "weights": [1, 2.5], "vocabulary": 3, "end": 2},
-    "arrangement": {"kind": "arrangement", "size": 3, "orders": "all"},
     "twin": {"kind": "twin", "task": "shuffle", "size": 3, "separators": [1, 1, 1]},
 }
 RECIPE = """\

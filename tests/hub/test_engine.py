@@ -11,14 +11,8 @@ from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser
 from unmask.samplers import AtToken
 
-READERS = ("autoregressive", "speculative", "apd")  # which need an AR model beside it
-OF_LANGUAGES = (
-    "best-order",
-    "clairvoyant",
-    "particle-gibbs",
-    "verify-and-restart",
-    "optimal",
-)  # which ask the language itself
+READERS = ("autoregressive", "speculative")  # which need an AR model beside it
+OF_LANGUAGES = ("best-order", "verify-and-restart", "optimal")  # which ask the language itself
 KINDS = {
     "bidirectional": {},
     "shifted": {"prediction": "shifted"},

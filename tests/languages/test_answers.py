@@ -1,8 +1,6 @@
-"""Tables of answers and arrangements by enumeration; draws by chi-square, with a false-alarm rate of 1e-9 a test."""
+"""Tables of answers by enumeration; draws by chi-square, with a false-alarm rate of 1e-9 a test."""
 
 from __future__ import annotations
-
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests import brute
 from unmask.core.errors import UnmaskError
-from unmask.languages import Answers, Arrangement, from_dict, load
+from unmask.languages import Answers, from_dict
 
 ALARM = 1e-9
 
@@ -76,32 +74,6 @@ def test_a_large_table_is_read_in_blocks(monkeypatch):
     assert all(torch.equal(one, other) for one, other in zip(whole, parts, strict=True))
 
 
-@pytest.mark.parametrize("orders", ["all", "other"])
-@pytest.mark.parametrize("size", [2, 3, 4, 5])
-def test_an_arrangement_is_its_table(size, orders):
-    rows = [order for order in permutations(range(size)) if orders == "all" or order != tuple(range(size))]
-    table, language = Answers(rows, size), Arrangement(size, orders)
-    contexts = torch.from_numpy(np.random.default_rng(size).integers(size + 1, size=(400, size)))
-    partly = torch.tensor(rows * 3)
-    partly = partly.where(torch.from_numpy(np.random.default_rng(0).random(partly.shape) < 0.5), size)
-    home = torch.arange(size).where(torch.from_numpy(brute.sequences(2, size) == 1), size)
-    for patterns in (contexts, partly, home):
-        torch.testing.assert_close(language.log_evidence(patterns), table.log_evidence(patterns), rtol=0, atol=1e-12)
-        torch.testing.assert_close(language.posterior(patterns), table.posterior(patterns), rtol=0, atol=1e-12)
-    assert language.entropy(size).value == pytest.approx(table.entropy(size).value, abs=1e-12)
-    assert brute.p_value(language.sample(5000, size).numpy(), np.array(rows), np.full(len(rows), 1 / len(rows))) > ALARM
-
-
-def test_an_arrangement_beyond_any_table():
-    language = load("arrangement(size=60)")
-    drawn = language.sample(20, 60)
-    assert torch.equal(drawn.sort(1).values, torch.arange(60).expand(20, -1))
-    assert language.log_prob(drawn).tolist() == pytest.approx([-float(torch.lgamma(torch.tensor(61.0).double()))] * 20)
-    assert not language.supports(torch.arange(60)[None])
-    assert load("arrangement(size=60, orders=all)").supports(torch.arange(60)[None])
-    assert from_dict(language.to_dict()).to_dict() == language.to_dict()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -128,14 +100,8 @@ def test_bad_tables(options, message):
         from_dict({"kind": "answers"} | options)
 
 
-def test_bad_arrangements_and_lengths():
-    with pytest.raises(UnmaskError, match="unknown orders 'some'"):
-        Arrangement(3, "some")
-    with pytest.raises(UnmaskError, match="size is 1; expected 2 to"):
-        Arrangement(1)
-    with pytest.raises(UnmaskError, match=r"no sequence of length 4; the nearest lengths: 3$"):
-        Arrangement(3).sample(1, 4)
+def test_bad_lengths():
     with pytest.raises(UnmaskError, match=r"no sequence of length 2; the nearest lengths: 1$"):
         Answers([[0]]).sample(1, 2)
     with pytest.raises(UnmaskError, match="given row 0 has probability zero"):
-        Arrangement(3).sample(1, 3, given=[0, 0, 3])
+        Answers([[0, 1], [1, 0]]).sample(1, 2, given=[0, 0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import torch
 
 from tests import brute
 from unmask.core.errors import UnmaskError
-from unmask.languages import Brackets, ListOperation, ModularSum
+from unmask.languages import Brackets, ModularSum
 from unmask.languages.grammar import Grammar
 
 
@@ -180,82 +179,3 @@ def test_impossible_lengths_name_the_nearest(language, length, near):
     for ask in (lambda: language.sample(1, length), lambda: language.entropy(length)):
         with pytest.raises(UnmaskError, match=f"no sequence of length {length}; the nearest lengths: {near}$"):
             ask()
-
-
-EDITS = [f"{edit}-{how}" for edit in ("insert", "remove", "replace") for how in ("index", "random")]
-
-
-MOST_STRINGS = 10**5
-
-
-def questions(operation, size, letters, distinct):
-    """Every question, all equally likely: its list, the tokens before the sign, and its results."""
-    edit, _, how = operation.rpartition("-")
-    indices = range(size + (edit == "insert"))
-    for items in product(range(letters), repeat=size):
-        named = [()] if how != "index" else [(index,) for index in indices]
-        for index, new in product(named, product(range(letters), repeat=edit in ("insert", "replace"))):
-            if distinct and len({*items, *new}) < len(items) + len(new):
-                continue
-            if edit:
-                keeps = edit == "insert"
-                results = [(*items[:at], *new, *items[at + 1 - keeps :]) for at in index or indices]
-            elif operation == "shuffle":
-                results = list(permutations(items))
-            elif operation == "replace":
-                places = [(at, other) for at in range(size) for other in range(letters) if other != items[at]]
-                results = [(*items[:at], other, *items[at + 1 :]) for at, other in places]
-            else:
-                results = [{"copy": items, "reverse": items[::-1], "sort": tuple(sorted(items))}[operation]]
-            yield (*items, *(letters + 2 + at for at in index), *new, letters), results
-
-
-def probabilities_of_lists(operation, size, letters, distinct):
-    """Each string of one list with its probability, from the meaning of the operation."""
-    made = list(questions(operation, size, letters, distinct))
-    found = {}
-    for question, results in made:
-        for result in results:
-            found[*question, *result] = found.get((*question, *result), 0) + 1 / len(made) / len(results)
-    return found
-
-
-@pytest.mark.rotates(4)
-@pytest.mark.parametrize("operation", ["copy", "reverse", "sort", "shuffle", "replace", *EDITS])
-@pytest.mark.parametrize(("size", "letters", "distinct"), [(2, 3, False), (3, 2, False), (2, 3, True)])
-def test_lists(operation, size, letters, distinct):
-    language = ListOperation(operation, size, letters, distinct=distinct)
-    found = probabilities_of_lists(operation, size, letters, distinct)
-    (length,) = set(map(len, found))
-    assert sum(found.values()) == pytest.approx(1)
-    possible = torch.tensor(list(found))
-    near = possible.repeat_interleave(length, 0)  # one sign changed, at each position
-    at = torch.arange(len(near))
-    near[at, at % length] = torch.randint(language.vocabulary, (len(near),), generator=torch.Generator().manual_seed(0))
-    strings = torch.cat([possible, near])
-    if language.vocabulary**length <= MOST_STRINGS:
-        strings = torch.cat([strings, torch.tensor(list(product(range(language.vocabulary), repeat=length)))])
-    expected = torch.tensor([found.get(tuple(string), 0.0) for string in strings.tolist()], dtype=torch.float64)
-    torch.testing.assert_close(language.log_prob(strings).exp(), expected, rtol=1e-12, atol=0)
-    assert torch.equal(language.supports(strings), expected > 0)
-    lengths = np.flatnonzero(language.possible_lengths(30))
-    assert (lengths + 1 == (length + 1) * np.arange(1, len(lengths) + 1)).all()
-
-
-def test_lists_as_text():
-    for language, text in (
-        (ListOperation(), "abca=acba;bbaa=abab"),
-        (ListOperation("insert-index", 3), "abc4d=abcd"),
-        (ListOperation("replace-random", 3, distinct=True), "abcd=adc"),
-    ):
-        assert language.render(tokens(language, text)[0]) == text
-        assert language.supports(tokens(language, text))
-    with pytest.raises(UnmaskError, match="letters is 3; expected at least 4 distinct ones"):
-        ListOperation("insert-random", 3, 3, distinct=True)
-
-
-def test_lists_that_are_too_many():
-    with pytest.raises(UnmaskError, match="lists of 8 of 6 letters need about 6,718,464 states"):
-        ListOperation(size=8)
-    with pytest.raises(UnmaskError, match="unknown operation 'turn'"):
-        ListOperation("turn")

@@ -24,9 +24,7 @@ GOOD = {
     "ngram": {"kind": "ngram", "order": 2, "initial": [0.5, 0.5], "transition": [[0.25, 0.75], [1, 0]]},
     "interval": {"kind": "interval", "width": 3},
     "modular-sum": {"kind": "modular-sum", "modulus": 3, "chained": False},
-    "list-operation": {"kind": "list-operation", "operation": "sort", "size": 2, "letters": 3},
     "answers": {"kind": "answers", "answers": [[0, 1], [1, 0]], "weights": [1, 2.5], "vocabulary": 3, "end": 2},
-    "arrangement": {"kind": "arrangement", "size": 3, "orders": "all"},
     "twin": {"kind": "twin", "task": "shuffle", "size": 3, "separators": [1, 1, 1]},
     "brackets": {"kind": "brackets", "kinds": 2, "depth": 3, "stop": 0.5},
 }
@@ -75,7 +73,7 @@ def test_good_ones_are_read(kind):
     [
         (
             [1, 2],
-            "this is not a language; expected a JSON object with a key 'kind': one of answers, arrangement",
+            "this is not a language; expected a JSON object with a key 'kind': one of answers, brackets",
         ),
         ({"width": 3}, "this is not a language; expected a JSON object with a key 'kind'"),
         ({"kind": "intervall"}, "unknown kind of language 'intervall'; did you mean interval?"),

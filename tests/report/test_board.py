@@ -68,7 +68,7 @@ def test_few_samplers_have_a_colour_each_and_many_share_one():
         ]
         return figure.looks(Results(points(rows)), "sampler")
 
-    few = of(["ancestral", "entropy", "low-confidence", "clairvoyant"])
+    few = of(["ancestral", "entropy", "low-confidence", "best-order"])
     assert len(set(few.values())) == 4
-    assert few["clairvoyant"] == frame.GREY
+    assert few["best-order"] == frame.GREY
     assert len(set(of(standard()).values())) <= len(figure.KINDS)

@@ -132,7 +132,7 @@ def test_the_headline_is_the_cheapest_sampler_and_names_the_chosen_one():
     found = [
         point("ser", proportion(wrong, 400), sampler=sampler, steps=steps, model_calls=float(steps), **who)
         for sampler, steps, wrong in (
-            ("clairvoyant", 2, 0),
+            ("best-order", 2, 0),
             ("strided", 4, 1),
             ("ancestral", 4, 300),
             ("ancestral", 32, 2),
@@ -148,7 +148,7 @@ def test_the_headline_is_the_cheapest_sampler_and_names_the_chosen_one():
         "strided, 4 steps",
         "the cheapest measured setting; SER 0.25% [0.00633%, 1.38%]: the whole interval meets the target",
     )
-    oracle = verdict(results, state | {"sampler": "clairvoyant"}).sentence
+    oracle = verdict(results, state | {"sampler": "best-order"}).sentence
     assert "is strided, 4 steps." in oracle
     assert "a reference that uses the true language" in oracle
 
@@ -441,7 +441,7 @@ def test_a_player_shows_a_measured_setting_or_says_that_it_is_an_example():
     measured = [
         point("ser", proportion(wrong, 50), sampler=sampler, length=length, steps=steps, **who)
         for sampler, length, steps, wrong in (
-            ("clairvoyant", 24, 3, 25),
+            ("best-order", 24, 3, 25),
             ("low-confidence", 24, 6, 30),
             ("low-confidence", 512, 6, 25),
         )

@@ -11,7 +11,7 @@ from unmask.samplers import SAMPLERS
 
 LANGUAGE = random_ngram(2, 4, seed=1)
 OPTIONED = {"blocks": "blocks(block_length=4)", "llada": "llada(block_length=4, temperature=1)"}
-LOOKING_BACK = ["token-editing", "informed-corrector", "p2", "saber", "wino"]
+LOOKING_BACK = ["token-editing", "p2", "wino"]
 SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers if SAMPLERS.make(name).removes == "mask"]
 
 

@@ -22,9 +22,8 @@ from unmask.core.chance import Stream
 from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.samplers import ranking
-from unmask.samplers.clairvoyant import Clairvoyant
+from unmask.samplers.adaptive import EntropyBounded, EntropySum
 from unmask.samplers.contract import Choice
-from unmask.samplers.entropy_budget import EntropyBounded, EntropySum
 from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.remdm import ReMDM
 from unmask.samplers.verify_and_restart import VerifyAndRestart
@@ -190,58 +189,6 @@ def test_the_entropy_bound_bounds_the_dependence(name):
             assert correlation <= 0.7 + 1e-9
             together += len(places) > 1
     assert together > 10
-
-
-def depends(p, every, i, j):
-    return nats(p, every, [i]) + nats(p, every, [j]) - nats(p, every, [i, j])
-
-
-def leftmost(p, every, hidden, gamma):
-    """Greedily from the left: each that depends on none of those before it by more than gamma."""
-    taken: list[int] = []
-    for j in hidden:
-        if all(depends(p, every, i, j) <= gamma + 1e-9 for i in taken):
-            taken.append(j)
-    return tuple(taken)
-
-
-@pytest.mark.parametrize("name", [*TINY, "hmm, periodic", "interval 3"])
-@pytest.mark.parametrize("gamma", [0.0, 0.05, 0.7])
-def test_the_clairvoyant_takes_what_does_not_depend(name, gamma):
-    """Every pair within gamma, and nothing left out that would be: the greedy set by enumeration."""
-    language, length = tiny_languages()[name]
-    for context, places, every, p in choices(Clairvoyant(gamma), language, length, rows=15):
-        hidden = [j for j in range(length) if context[j] == language.vocabulary]
-        assert places == leftmost(p, every, hidden, gamma)
-
-
-@pytest.mark.parametrize("name", ["2-gram", "hmm", "interval"])
-def test_the_clairvoyant_follows_its_law(name):
-    language, length = CASES[name]
-    every, q = sequences(language.vocabulary, length), distribution(language, length)
-    v = language.vocabulary
-
-    def distribution_of(gamma):
-        states = {(v,) * length: 1.0}
-        while any(v in context for context in states):
-            following = defaultdict(float)
-            for context, mass in states.items():
-                fit = np.all([(every[:, j] == t) | (t == v) for j, t in enumerate(context)], 0) * q
-                p = fit / fit.sum() if fit.sum() else fit
-                places = leftmost(p, every, [j for j in range(length) if context[j] == v], gamma)
-                shown = said(name, context)
-                for tokens in itertools.product(range(v), repeat=len(places)):
-                    weight = mass * math.prod(shown[j, t] for j, t in zip(places, tokens, strict=True))
-                    new = list(context)
-                    for j, t in zip(places, tokens, strict=True):
-                        new[j] = t
-                    if weight:
-                        following[tuple(new)] += weight
-            states = following
-        return as_array(states, v, length)
-
-    for gamma in (0.0, 0.1):
-        assert passes(name, distribution_of(gamma), sampler=Clairvoyant(gamma), seed=5)
 
 
 # ---------------------------------------------------------------------------------- what is hidden again, or once more

@@ -55,15 +55,6 @@ def test_certain_positions_come_together_under_eb():
     assert bool(load("interval-5").supports(made.tokens).all())
 
 
-def test_the_clairvoyant_needs_as_many_rounds_as_an_interval_has_places():
-    """Exact on the interval language at any length in 5 steps; above ln 2 nothing holds it back."""
-    source = load("interval-5")
-    made = generate(source, sampler="clairvoyant", length=510, rows=30)
-    assert made.model_calls.tolist() == [5] * 30
-    assert bool(source.supports(made.tokens).all())
-    assert generate(source, sampler="clairvoyant(gamma=0.7)", length=510, rows=3).model_calls.tolist() == [1] * 3
-
-
 def test_restarts_pay_for_every_attempt():
     """What is refused is paid again; what was valid at once is not, and the others are told apart per row."""
     source = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2)
@@ -108,8 +99,6 @@ def test_a_verifier_of_ones_own():
     made = generate(Spelled(), sampler=even, steps=4, length=4, rows=2000)
     assert bool((made.tokens.sum(1) % 2 == 0).all())
     assert len(made.tokens.unique(dim=0)) == 8
-    with pytest.raises(UnmaskError, match="the denoiser is Spelled"):
-        generate(Spelled(), sampler="clairvoyant", length=4, rows=2)
 
 
 class Told(Spelled):

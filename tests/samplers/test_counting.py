@@ -23,7 +23,7 @@ from unmask.samplers import SAMPLERS
 from unmask.samplers.contract import CANVAS
 
 LENGTH, STEPS = 12, 6
-PREFIXES = ["autoregressive", "speculative", "apd"]
+PREFIXES = ["autoregressive", "speculative"]
 
 
 @pytest.mark.rotates(4)

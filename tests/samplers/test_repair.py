@@ -1,4 +1,4 @@
-"""Rules that take back, and the one that asks an AR model how far to go: token for token, against plain Python.
+"""Rules that take back, token for token, against plain Python; drafts; and published loops.
 
 As in test_reference: one row at a time, every context evaluated from scratch, the same randomness.
 """
@@ -16,13 +16,11 @@ from tests.samplers.counting import LOOKING_BACK
 from tests.samplers.test_reference import LENGTH, SEED, SOURCES, draw, heat, rng, surest_first, written
 from unmask import UnmaskError, generate, oracle
 from unmask.core.chance import Stream
-from unmask.denoisers import Denoiser, Logits, Table
+from unmask.denoisers import Denoiser, Table
 from unmask.diagnosis import conformance
 from unmask.ideal import Ideal
-from unmask.languages import Language, load, random_ngram
-from unmask.samplers import SAMPLERS, informed_corrector
-from unmask.samplers.adaptive_parallel import agreement
-from unmask.samplers.particle_gibbs import ParticleGibbs
+from unmask.languages import Language, load
+from unmask.samplers import SAMPLERS
 from unmask.samplers.planned import PathPlanning
 from unmask.samplers.published.dream import SCORED, fractions
 
@@ -92,25 +90,6 @@ def wino(row, threshold=0.6, back=0.9, capped=True, temperature=1.0, ties="chanc
         earlier = len(wide)
 
 
-def saber(row, least=2, published=False, temperature=1.0):
-    before, revealed, ever = dict.fromkeys(range(LENGTH), 0.0), {}, {}
-    while row.hidden:
-        tokens, sure = row.round(temperature)
-        asked = {j: row.around(j) for j in row.standing}
-        now = sure | {j: max(p) if published else p[row.context[j]] for j, p in asked.items()}
-        kept = ever if published else {j: revealed[j] for j in row.standing}
-        mean = sum(kept.values()) / len(kept) if kept else 1.0
-        new = [j for n, j in enumerate(row.best(sure)) if n < least or sure[j] > mean + 1e-9]
-        ever |= {j: sure[j] for j in new}
-        count = len(new)
-        most = 0 if count == len(sure) else min(max(least // 2, math.ceil(count / 8)), count - 1)
-        worst = row.best({j: before[j] - now[j] for j in [*row.standing, *new]})[:most]
-        row.write(new, tokens)
-        revealed |= {j: sure[j] for j in new}
-        row.hide(worst)
-        before |= now
-
-
 def editing(row, threshold=0.95, editing=0.9, to="token", trigger="other", least=1, post=16):
     again = 0
     while True:
@@ -151,57 +130,11 @@ def p2(row, planner="self", eta=1.0, temperature=1.0):
         row.hide([j for j in standing if j not in kept])
 
 
-def corrector(row, correctors=1, places=4, score="margin", noise=0.0):
-    order = sorted(range(LENGTH), key=lambda j: rng(Stream.ORDER, row.number, j, 0))
-    for k in range(STEPS):
-        size = LENGTH // STEPS + (k < LENGTH % STEPS)
-        now, order = order[:size], order[size:]
-        row.turn += 1
-        p = row.said()
-        row.write(now, {j: row.drawn(j, p[j]) for j in now})
-        for _ in range(correctors):
-            row.turn += 1
-            said, ranked = {j: row.around(j) for j in row.standing}, {}
-            for j, p in said.items():
-                u, x = rng(Stream.TIE, row.number, j, row.turn), row.context[j]
-                c = math.log(max(p[x], 1e-300))
-                if score == "margin":
-                    c -= math.log(max(1e-300, *(q for v, q in enumerate(p) if v != x)))
-                ranked[j] = round((c - noise * math.log(-math.log(u))) * 1e9), u
-            worst = sorted(ranked, key=ranked.get)[:places]
-            row.write(worst, {j: row.drawn(j, said[j]) for j in worst})
-
-
-def mixed(d, a, weight):
-    t = [x**weight * y ** (1 - weight) if x > 0 else 0.0 for x, y in zip(d, a, strict=True)]
-    return [x / sum(t) for x in t]
-
-
-def apd(row, weight=0.5, lookahead=32):
-    start = 0
-    while start < LENGTH:
-        said, read = row.said(), list(row.context)
-        places = range(start, min(start + lookahead, LENGTH))
-        visits = list(row.visits)
-        tokens = {j: row.drawn(j, said[j]) for j in places}
-        for j in places:
-            d, v = said[j], tokens[j]
-            t = mixed(d, row.said(read)[j], weight)
-            both = 1 / sum(max(x, y * d[v] / t[v]) for x, y in zip(d, t, strict=True)) if t[v] > 0 else 0
-            if j > places[0] and rng(Stream.ACCEPT, row.number, j, visits[j]) >= both:
-                break
-            read[j] = v
-            start += 1
-        row.context = read
-
-
-RULES = {"wino": wino, "saber": saber, "token-editing": editing, "p2": p2, "informed-corrector": corrector, "apd": apd}
+RULES = {"wino": wino, "token-editing": editing, "p2": p2}
 CASES = [
     ("wino", {"threshold": 0.3}),
     ("wino", {"threshold": 0.05, "back": 1.0, "ties": "position"}),
     ("wino", {"threshold": 0.2, "capped": False, "temperature": 0.7}),
-    ("saber", {}),
-    ("saber", {"least": 5, "published": True}),
     ("token-editing", {"threshold": 0.4, "editing": 0.5}),
     ("token-editing", {"threshold": 0.3, "editing": 0.6, "to": "mask", "least": 3}),
     ("token-editing", {"threshold": 0.3, "to": "mask", "trigger": "own", "post": 2}),
@@ -209,10 +142,6 @@ CASES = [
     ("p2", {"eta": 0.3, "temperature": 0.5}),
     ("p2", {"planner": "language", "eta": 2.0}),
     ("p2", {"planner": "noise"}),
-    ("informed-corrector", {}),
-    ("informed-corrector", {"correctors": 2, "places": 1, "score": "confidence", "noise": 0.7}),
-    ("apd", {}),
-    ("apd", {"weight": 0.8, "lookahead": 5}),
 ]
 
 
@@ -240,19 +169,15 @@ def test_every_token_is_that_of_the_reference(case):
 WRONG = [  # the reference with a subtle fault, each of which some row shows
     ("wino", {"threshold": 0.15}, {"back": 0.2}),
     ("wino", {"threshold": 0.3}, {"capped": False}),
-    ("saber", {}, {"published": True}),
     ("token-editing", {"threshold": 0.3, "editing": 0.5}, {"post": 0}),
     ("token-editing", {"threshold": 0.3, "editing": 0.5}, {"to": "mask"}),
     ("p2", {"eta": 2.0}, {"eta": 1.0}),
     ("p2", {"planner": "language"}, {"planner": "self"}),
-    ("informed-corrector", {}, {"score": "confidence"}),
-    ("apd", {"weight": 0.8}, {"weight": 0.2}),
 ]
 
 
 def test_who_takes_back_says_so():
     assert all(SAMPLERS.make(name).revises for name in LOOKING_BACK)
-    assert not SAMPLERS.make("particle-gibbs").revises  # it writes once, at the end
 
 
 @pytest.mark.rotates(4)
@@ -268,86 +193,7 @@ def test_a_look_back_that_sees_the_token_itself_is_seen(monkeypatch):
     assert tokens_of(SOURCES["hmm"], "wino", options) != references(SOURCES["hmm"], "wino", options)
 
 
-def test_a_sweep_of_one_place_by_chance_keeps_the_law(monkeypatch):
-    """Much noise and one place: a Gibbs step, after a perfect sample too. Mutant: drawn from what the token itself is
-    scored by, the largest of the others."""
-    source = random_ngram(2, 3, threshold=0.15, seed=2)
-    perfect = source.log_prob(torch.cartesian_prod(*[torch.arange(3)] * 4)).exp()
-    sampler = "informed-corrector(places=1, noise=1e9, correctors=3)"
-
-    def p_value():
-        tokens = generate(source, sampler=sampler, steps=4, length=4, rows=6000, seed=3).tokens
-        counts = torch.bincount(tokens @ torch.tensor([27, 9, 3, 1]), minlength=81)
-        return conformance.distributions.against_distributions(counts, perfect, torch.zeros(81, dtype=torch.long))
-
-    assert p_value() > 1e-6
-    worst = informed_corrector.InformedCorrector._scores
-    monkeypatch.setattr(
-        informed_corrector.InformedCorrector, "_scores", lambda self, said, tokens: 1e12 * worst(self, said, tokens)
-    )
-    assert p_value() < 1e-6
-
-
-def p_of_particles(**options):
-    """How well six particles in two sweeps follow the distribution of the language."""
-    source = random_ngram(2, 3, threshold=0.15, seed=2)
-    distribution = source.log_prob(torch.cartesian_prod(*[torch.arange(3)] * 4)).exp()
-    sampler = ParticleGibbs(particles=6, sweeps=2, **options)
-    tokens = generate(source, sampler=sampler, steps=2, length=4, rows=2000, seed=3).tokens
-    counts = torch.bincount(tokens @ torch.tensor([27, 9, 3, 1]), minlength=81)
-    return conformance.distributions.against_distributions(counts, distribution, torch.zeros(81, dtype=torch.long))
-
-
-def test_particles_come_to_the_law_of_the_language(monkeypatch):
-    """Two steps, which alone are far from it. Mutants: what was paid is not subtracted; weights of nothing."""
-    assert p_of_particles() > 1e-6
-    weights = ParticleGibbs._weights
-    monkeypatch.setattr(ParticleGibbs, "_weights", lambda self, now, before, paid: weights(self, now, before, 0 * paid))
-    assert p_of_particles() < 1e-6
-    assert p_of_particles(reward=lambda tokens: torch.zeros(len(tokens))) < 1e-6
-
-
-def test_particles_follow_a_reward():
-    """Towards p(x) exp(r(x)), of one step of independent tokens: r counts the tokens 0."""
-    source = random_ngram(2, 3, threshold=0.15, seed=2)
-    p = Ideal(source).posterior(source.blank(1, 4))[0]
-    bent = torch.where(torch.arange(3) == 0, p * math.e, p)
-    bent = bent / bent.sum(1, keepdim=True)
-    distribution = torch.einsum("i,j,k,l->ijkl", *bent).reshape(-1)
-    sampler = ParticleGibbs(particles=24, reward=lambda tokens: (tokens == 0).sum(1))
-    tokens = generate(source, sampler=sampler, steps=1, length=4, rows=2000, seed=3).tokens
-    counts = torch.bincount(tokens @ torch.tensor([27, 9, 3, 1]), minlength=81)
-    wrong = torch.einsum("i,j,k,l->ijkl", *p).reshape(-1)
-    p_values = [
-        conformance.distributions.against_distributions(counts, one, torch.zeros(81, dtype=torch.long))
-        for one in (distribution, wrong)
-    ]
-    assert p_values[0] > 1e-6 > p_values[1]
-
-
 # ------------------------------------------------------------------------------------------------ AR helpers and laws
-
-
-def test_agreement_is_that_of_gumbel_noise():
-    """The same noise on both distributions, 200,000 times, by the token that the first has drawn."""
-    d, t = torch.tensor([0.5, 0.3, 0.2, 0.0]), torch.tensor([0.1, 0.2, 0.3, 0.4])
-    gumbel = -(-torch.rand((200_000, 4), generator=torch.Generator().manual_seed(1)).double().log()).log()
-    first, second = ((distribution.double().log() + gumbel).argmax(1) for distribution in (d, t))
-    for kind in (
-        lambda distribution: Table(distribution.double().expand(3, 4)),
-        lambda distribution: Logits(distribution.log().expand(3, 4)),
-    ):
-        found = agreement(kind(d), kind(t), torch.arange(3))
-        for v in range(3):
-            drawn = first == v
-            share, error = (second[drawn] == v).double().mean(), (0.25 / drawn.sum()) ** 0.5
-            assert abs(float(found[v]) - float(share)) < 5 * error
-
-
-def test_at_weight_one_all_is_kept():
-    made = generate(SOURCES["hmm"], sampler="apd(weight=1)", length=14, rows=5)
-    assert made.order.max() == 1
-    assert made.model_calls_of["denoiser"].tolist() == [1] * 5
 
 
 ONLY_LAWS = tuple(name for name in conformance.checks.CHECKS if name not in ("contract", "distribution"))
@@ -511,16 +357,10 @@ def test_llada_is_its_own_loop(remasking):
     [
         ("wino(threshold=1.5)", "threshold is 1.5; expected a number from 0 to 1"),
         ("wino(back=-1)", "back is -1"),
-        ("saber(least=0)", "least is 0"),
         ("token-editing(to=word)", "unknown way to edit 'word'"),
         ("token-editing(trigger=own)", "trigger=own gives no replacement token; .* Or pass to=mask"),
         ("p2(planner=oracle)", "unknown planner 'oracle'"),
         ("p2(eta=-1)", "eta is -1"),
-        ("informed-corrector(places=0)", "places is 0"),
-        ("particle-gibbs(particles=0)", "particles is 0"),
-        ("particle-gibbs(beta=0)", "beta is 0"),
-        ("apd(weight=2)", "weight is 2; expected a number from 0 to 1"),
-        ("apd(lookahead=0)", "lookahead is 0"),
         ("speculative(verify=all)", "unknown way to verify 'all'"),
         ("self-speculative(order_by=score)", "unknown order 'score'"),
         ("dream(eps=0)", "eps is 0"),
@@ -532,11 +372,6 @@ def test_llada_is_its_own_loop(remasking):
 def test_options_out_of_range(sampler, message):
     with pytest.raises(UnmaskError, match=message):
         generate(SOURCES["hmm"], sampler=sampler, length=4)
-
-
-def test_a_rule_that_reads_needs_somebody_to_read():
-    with pytest.raises(UnmaskError, match="a guided denoiser cannot read from left to right"):
-        generate(SOURCES["hmm"], sampler="apd", length=4, guidance=1.0)
 
 
 def test_a_planner_of_ones_own():

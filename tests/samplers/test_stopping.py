@@ -192,7 +192,7 @@ def test_either_rule_ends_a_row_and_somebody_may_watch():
         Either([])
 
 
-REVISING = {"gibbs", "remdm", "verify-and-restart", "informed-corrector", "p2", "saber", "token-editing", "wino"}
+REVISING = {"gibbs", "remdm", "verify-and-restart", "p2", "token-editing", "wino"}
 REVISING |= {"renoise", "uniform-ancestral", "uniform-corrector"}
 
 

@@ -8,9 +8,9 @@ import torch
 from tests.samplers.counting import LANGUAGE
 from unmask import UnmaskError, generate
 from unmask.samplers import SAMPLERS, Choice, Sampler
+from unmask.samplers.adaptive import EntropyBounded
 from unmask.samplers.blocks import Blocks
 from unmask.samplers.confidence import Margin
-from unmask.samplers.entropy_budget import EntropyBounded
 from unmask.samplers.gibbs import Gibbs
 from unmask.samplers.low_confidence import LowConfidence
 from unmask.samplers.remdm import ReMDM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import comb, factorial
 
 import pytest
 from scipy.stats import binomtest
@@ -12,7 +13,6 @@ from unmask.tasks import TASKS
 from unmask.tasks.exact import PATTERNS, CanvasWriter, Ideal, ideal, is_ideal, solved
 from unmask.tasks.lists import REQUESTS, listed
 from unmask.tasks.writing import How
-from unmask.theory import ceilings
 
 ALARM = 1e-9  # of a run
 SMALL = [f"lists(operation={operation!r}, low=3, high=4)" for operation in REQUESTS]
@@ -47,14 +47,24 @@ def test_tokens_are_the_text_again(task, tokens):
             assert exact.join(exact.cut(solution)) == solution
 
 
+def shuffled(n):
+    """P(another order than the given one, in one step): each position keeps its name with a, has another one with c.
+
+    Of n positions f keep their names, and the others take these of each other in one of D derangements.
+    """
+    a, c = (factorial(n - 1) - 1) / (factorial(n) - 1), factorial(n - 1) / (factorial(n) - 1)
+    displaced = [sum((-1) ** i * factorial(m) // factorial(i) for i in range(m + 1)) for m in range(n + 1)]
+    return sum(comb(n, f) * displaced[n - f] * a**f * c ** (n - f) for f in range(n))
+
+
 @pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("operation", "ceiling"),
     [
-        ("shuffle", lambda n: ceilings.shuffle(n, orders="other")),
-        ("replace-random", ceilings.replace_random),
-        ("insert-random", ceilings.insert_random),
-        ("remove-random", ceilings.remove_random),
+        ("shuffle", shuffled),
+        ("replace-random", lambda n: (1 - 1 / n) ** (n - 1)),
+        ("insert-random", lambda n: factorial(n) * 2**n / (n + 1) ** (n + 1)),
+        ("remove-random", lambda n: factorial(n - 1) * 2 ** (n - 1) / n ** (n - 1)),
         ("copy", lambda n: 1.0),
     ],
 )

@@ -21,7 +21,6 @@ MADE = (
     *(f"sums(terms=3, steps={steps})" for steps in ("before", "after", "none")),
     "infill",
     "infill(language=modular-sum, size=11, span=5)",
-    "infill(language='list-operation(operation=sort)', size=9)",
 )
 ITEMS = 10
 
@@ -181,7 +180,6 @@ def test_the_result_of_sums_can_come_first(steps, text, right, every, strict):
     [
         ("brackets(kinds=2, depth=3)", 8, 4),
         ("modular-sum(modulus=3)", 11, 4),
-        ("list-operation(operation=shuffle, size=3, letters=3)", 7, 5),
     ],
 )
 def test_gaps_are_filled_by_all_possible_sequences(language, size, span):

@@ -16,9 +16,9 @@ from unmask.theory.listed import STATEMENTS, Case, catalogue, shown
 from unmask.theory.partitions import partitions
 from unmask.theory.statements import Statement
 
-OTHER = {"theorem-4.2", "theorem-4.2-explicit", "theorem-4.2-proportional", "geometric"}  # about schedules of their own
+OTHER = {"theorem-4.2", "theorem-4.2-explicit", "theorem-4.2-proportional"}  # about schedules of their own
 ONE = {"lemma-b8", "lemma-a1"}  # about one order, and one round
-ELSEWHERE = {"block-diffusion", "best-choice", "speculation", "crossover"}  # test_beyond.py, test_best_orders.py
+ELSEWHERE = {"crossover"}  # test_crossover.py
 CASES = {"2-gram": SMALL["2-gram, pruned"], "3-gram": SMALL["3-gram, pruned"], "interval": (Interval(3), 4)}
 
 
@@ -52,7 +52,7 @@ def test_what_is_said_is_true(name, schedule, steps):
         elif statement.of in known:
             assert statement.allows(known[statement.of]), (label, statement, known)
         said.add(statement.of)
-    assert {"divergence", "ser", "distinct", "collision"} <= said
+    assert {"divergence", "ser", "collision"} <= said
     (first,) = STATEMENTS.make("lemma-a1", Case(language, length, delta))
     assert first.allows(partitions(language, length).divergence(deltas("linear", 1)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from unmask.cli.options import Answer, Count, File, Named, Switch, Word, refuse
 
@@ -77,7 +77,7 @@ def command(
             raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
         if out is not None:
             check_writable(out)
-        how = {"model": model, "dialect": dialect, "draws": draws, "block": block, "timeout": timeout}
+        how: dict[str, Any] = {"model": model, "dialect": dialect, "draws": draws, "block": block, "timeout": timeout}
         served = servers.audit(endpoint, **how)
         if out is not None:
             write_json(out, served.to_dict())

@@ -41,8 +41,8 @@ def command(
     loop (docs/player.md). Without B, our sampler generates the second trace from
     the given tokens of A, on the same weights.
 
-    The verdict says whether rounding explains the difference: probabilities differ
-    by a few units in the last place of one dtype, and rows split only there.
+    The verdict shows whether rounding explains the difference: probabilities differ
+    by a few ulp of one dtype, and rows split only there.
 
     Exit codes: 0 equal; 1 different; 2 a wrong argument or file.
 

@@ -240,10 +240,10 @@ def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     from unmask.core.errors import UnmaskError
     from unmask.experiments.evaluation import groups, labels
 
-    values = dict(text.split("=", 1) if "=" in text else (text, None) for text in filters)
-    for name, value in values.items():
-        if value is None:
-            raise UnmaskError(f"{flag} is {name!r}; expected NAME=VALUE, for example steps=64")
+    for text in filters:
+        if "=" not in text:
+            raise UnmaskError(f"{flag} is {text!r}; expected NAME=VALUE, for example steps=64")
+    values = dict(text.split("=", 1) for text in filters)
     every = groups(samples)
     matching = [one for one in every if all(str(one.settings.get(name)) == value for name, value in values.items())]
     if len(matching) != 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import Any, Literal
 
 from unmask.cli.options import Answer, Count, File, Model, Named, Switch
 from unmask.core.run import Amount, Loading, Prompting, Sampling
@@ -17,7 +17,7 @@ def command(
     language: Named = None,
     model: Model = None,
     trace: File = None,
-    calls: Annotated[str, "ESTIMATE"] = "one",
+    calls: Literal["one", "chain"] = "one",
     sampling: Sampling = NO_SAMPLER,
     length: Count = None,
     rows: Count = None,
@@ -33,7 +33,7 @@ def command(
     Examples:
         unmask gap --language paper-2gram --steps 8
         unmask gap --model runs/mdm --sampler entropy --steps 16 --calls chain
-        unmask gap --model llada-8b-instruct --chat --prompts asked.jsonl \\
+        unmask gap --model llada-8b-instruct --chat --prompts limits.jsonl \\
             --sampler llada --steps 32 --length 128
         unmask gap --model llada-8b-instruct --trace trace.json --temperature 0
 
@@ -62,15 +62,15 @@ def command(
     from unmask.loading import begin
 
     amount = Amount(rows=rows, length=length, rows_per_prompt=rows_per_prompt)
-    asked = (Amount(), Prompting()) if trace is not None else (amount, prompting)
-    source, start, _ = begin(language, model, *asked, loading, batch=batch, usual=USUAL)
+    limits = (Amount(), Prompting()) if trace is not None else (amount, prompting)
+    source, start, _ = begin(language, model, *limits, loading, batch=batch, usual=USUAL)
     if trace is None:
         used = asdict(replace(sampling, sampler=sampling.sampler or Sampling().sampler))
         result = gap(source, generate(source, **used, **start, seed=seed, trace=True), calls=calls, seed=seed)
     else:
-        if (amount, prompting) != asked or replace(sampling, sampler="", temperature=1.0) != NO_SAMPLER:
+        if (amount, prompting) != limits or replace(sampling, sampler="", temperature=1.0) != NO_SAMPLER:
             problem = "--trace has its sequences, so only --sampler and --temperature apply of the sampling options"
             raise UnmaskError(f"{problem}. Leave the others out")
-        how = {"sampler": sampling.sampler or None, "temperature": sampling.temperature}
+        how: dict[str, Any] = {"sampler": sampling.sampler or None, "temperature": sampling.temperature}
         result = gap(source, trace, **how, calls=calls, seed=seed)
     return Answer(result.to_dict(), None if verbose else result.table())

@@ -295,7 +295,8 @@ def learning(
 
     trunk, exact, label, size = studied(model, device, language, length)
     about: dict[str, Any] = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}
-    steps, seen = steps or STEPS, {"rows": contexts, "seed": seed}
+    steps = steps or STEPS
+    seen: dict[str, Any] = {"rows": contexts, "seed": seed}
     text: list[Grid | str] = []
     if trunk.shape.noise == "uniform":
         network: Network = Network(trunk)
@@ -335,8 +336,8 @@ def learning(
 def _noisy(one: Any) -> list[str]:
     from unmask.cli.output import spread
 
-    kept = one.keeping is None or one.keeping_exact is None
-    keeping = ["-", "-"] if kept else [spread(one.keeping), f"{one.keeping_exact:.3g}"]
+    unknown = one.keeping is None or one.keeping_exact is None
+    keeping = ["-", "-"] if unknown else [spread(one.keeping), f"{one.keeping_exact:.3g}"]
     return [f"{one.noise:.1%}", spread(one.nats), f"{one.largest:.3g}", *keeping]
 
 

@@ -97,7 +97,7 @@ class Measuring:
         address: Address of a running Ray cluster; "auto" finds it.
         limit: Time limit of a block of sequences in seconds; its cell then fails.
         attempts: Lost processes after which a cell fails.
-        allow_imports: Modules that may be imported if a recipe or a store names them, as MODULE:Name.
+        allow_imports: Modules and files that a recipe or a store may import, for names as MODULE:Name and FILE.py:Name.
     """
 
     engine: Engine = None

@@ -89,7 +89,7 @@ def command(
     of_records: dict[str, Any] = {"task": task, "budget_ms": budget_ms}
     of_open: dict[str, Any] = {"card": card, "device": None if device == "auto" else device, "seed": seed or None}
     if prompts is not None or texts is not None:
-        others = {"language": language, "results": results or None, "batch": batch}
+        others: dict[str, Any] = {"language": language, "results": results or None, "batch": batch}
         others |= of_records | {"metric": None if metric == "kl" else metric}
         refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
         if model is None:
@@ -163,7 +163,7 @@ def _of_language(
             problem = "the SER of a trained network cannot be predicted"
             raise UnmaskError(f"{problem}. Measure it with `unmask model learning`, or add --metric ter")
         learning = of_language(Network(trunk), known, size)
-        verdict = plan(known, size, metric, target, *how, trunk.shape, learning)
+        verdict = plan(known, size, metric, target, *how, shape=trunk.shape, learning=learning)
     chosen = verdict.chosen.predicted
     lines = [("advice", verdict.text), (f"predicted {MEANS[metric]}", str(chosen)), ("method", chosen.method)]
     return Answer(verdict.to_dict(), None if verbose else lines)

@@ -98,9 +98,9 @@ def command(
     else:
         if language is None and model is None:
             raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
-        amount, asked = Amount(rows=rows, length=length, seed=seed), Prompting(prompt=prompt)
+        amount, prompts = Amount(rows=rows, length=length, seed=seed), Prompting(prompt=prompt)
         of_language = language if model is None else None
-        begun = begin(of_language, model, amount, asked, loading, causal_model, usual=USUAL)
+        begun = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)
         source = begun.source
         known = languages.load(language) if language is not None else as_denoiser(source).language
         samplers = [sampling.sampler] if against is None else [sampling.sampler, against]
@@ -138,8 +138,8 @@ def _recorded(begun: Begun, runs: list[Sampling], seed: int, names: Any) -> dict
     """Return a trace of each sampler by its name and its steps."""
     from unmask import generate
 
-    written = begun.tokenizer and begun.tokenizer.written
-    symbols: Callable[[int], str] | Any = names if written is None else lambda token: written([token])
+    reader = begun.tokenizer
+    symbols: Callable[[int], str] | Any = names if reader is None else lambda token: reader.written([token])
     recorded = {}
     for run in runs:
         generation = generate(begun.source, **asdict(run), **begun.start, seed=seed, trace=True)

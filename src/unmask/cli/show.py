@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Count, Counts, File, Named, Switch, refuse
+from unmask.cli.options import Answer, Count, Counts, File, Grid, Named, Switch, refuse
 
 if TYPE_CHECKING:
     from unmask.core.registry import Entry, Registry
@@ -113,7 +113,7 @@ def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
     Without a name, the output lists all samplers, also those of installed packages.
 
     Args:
-        sampler: Name of a sampler, or package.module:Name.
+        sampler: Name of a sampler, package.module:Name or file.py:Name.
     """
     import inspect
     from contextlib import suppress
@@ -209,14 +209,14 @@ def task(task: Annotated[str | None, "TASK"] = None, /, *, data: File = None) ->
     """
     from unmask.core.registry import parse
     from unmask.tasks import TASKS
-    from unmask.tasks.data import find
+    from unmask.tasks.contract import find
 
     if task is None:
         return _listed({"tasks": TASKS})
     known = TASKS.make(task)
-    file = data or (None if known.dataset is None else find(known.dataset))
+    file = data or find(known.file)
     more = {"tokens of an answer": known.length, "stop strings": list(known.until), "items from": known.source}
-    if file is not None or known.dataset is None:
+    if file is not None or not known.file:
         items = known.items(None if file is None else str(file))
         more |= {"items": len(items), "first question": known.prompt(items[0])}
     return _described(TASKS.entry(parse("task", task)[0]), more)
@@ -259,7 +259,7 @@ def doctor() -> Answer:
     import re
     from importlib.metadata import PackageNotFoundError, requires, version
 
-    def found(package: str) -> str | None:
+    def number(package: str) -> str | None:
         try:
             return version(package)
         except PackageNotFoundError:
@@ -269,12 +269,12 @@ def doctor() -> Answer:
     for requirement in requires("unmask") or ():
         if (optional := re.match(r"([\w.-]+).*; extra == [\"'](.+)[\"']", requirement)) is not None:
             needs.setdefault(optional[2], []).append(optional[1])
-    versions = {name: found(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
+    versions = {name: number(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
     versions |= {"python": platform.python_version()}
-    extras = {name: all(map(found, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
+    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
     missing = [name for name, installed in extras.items() if not installed]
     devices = _devices()
-    lines = [("versions", ", ".join(f"{name} {number}" for name, number in versions.items()))]
+    lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]
     lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
     lines += [("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'")] if missing else []
     return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
@@ -286,7 +286,7 @@ def _devices() -> str:
     except Exception as error:  # this command is for users who have a problem already
         return f"unknown: {type(error).__name__}: {' '.join(str(error).split())}"
     names = [torch.cuda.get_device_properties(number).name for number in range(torch.cuda.device_count())]
-    return ", ".join(["cpu", *(f"cuda:{number} {name}" for number, name in enumerate(names))])
+    return ", ".join(["cpu", *(f"cuda:{at} {name}" for at, name in enumerate(names))])
 
 
 def _facts(sampler: Sampler) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -294,7 +294,7 @@ def _facts(sampler: Sampler) -> tuple[dict[str, Any], dict[str, Any]]:
     way = next(way for way in WAYS if sampler.implements(way))
     claimed = sampler.distribution
     distribution = "a function of the denoiser, the length and delta" if callable(claimed) else claimed
-    facts = {"way": way, "pace": sampler.pace, "distribution": distribution}
+    facts: dict[str, Any] = {"way": way, "pace": sampler.pace, "distribution": distribution}
     facts |= {"reads": sorted(sampler.reads), "draws_steps": sampler.draws_steps}
     plain = {"way": WAYS[way], "pace": PACES[sampler.pace] if way != "run" else None}
     plain |= {"distribution": DISTRIBUTIONS.get(distribution or "", distribution)}
@@ -305,7 +305,7 @@ def _facts(sampler: Sampler) -> tuple[dict[str, Any], dict[str, Any]]:
 def _listed(registries: Mapping[str, Registry[Any]]) -> Answer:
     """Return all names of registries; each maps to {about, specification, options, needed, code}."""
     entries = {kind: {name: one.entry(name) for name in sorted(one.names())} for kind, one in registries.items()}
-    text: list[tuple[str, str] | str] = []
+    text: list[tuple[str, str] | Grid | str] = []
     for kind, named in entries.items():
         text += ["", f"{kind}:"] if text else []
         text += [(name, entry.about) for name, entry in named.items()]
@@ -321,7 +321,7 @@ def _described(entry: Entry, more: Mapping[str, Any], plain: Mapping[str, Any] |
     if entry.maker is None:
         raise UnmaskError(f"{entry.name} is {entry.about}")
     facts = rows_of({**(more if plain is None else plain), "code": entry.origin})
-    text = [entry.specification, "", *entry.documentation.splitlines(), "", *facts]
+    text: list[tuple[str, str] | Grid | str] = [entry.specification, "", *entry.documentation.splitlines(), "", *facts]
     return Answer({"name": entry.name, **entry.to_dict(), "documentation": entry.documentation} | dict(more), text)
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Assignments, Directory, File, Measuring, Switch
+from unmask.cli.options import Answer, Assignments, Directory, File, Grid, Measuring, Switch
 
 if TYPE_CHECKING:
     from unmask.experiments.sweeps import Sweep
@@ -139,7 +139,7 @@ def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...]
 
     result = compare_stores(first, second, ignore)
     about = {"equal": result.equal} | asdict(result)
-    text: list[tuple[str, str] | str] = [*rows_of(about | {"beyond": len(result.beyond)})]
+    text: list[tuple[str, str] | Grid | str] = [*rows_of(about | {"beyond": len(result.beyond)})]
     for entry in result.beyond[:SHOWN]:
         sides = (entry["first"], entry["second"])
         values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)
@@ -157,7 +157,7 @@ def _plan(plan: Any, store: Path) -> Answer:
     check(cells)
     todo, seconds = estimate(cells, store)
     result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": todo, "core_seconds": seconds}
-    text = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
+    text: list[tuple[str, str] | Grid | str] = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
     return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
 
 

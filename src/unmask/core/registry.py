@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pkgutil import walk_packages
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
@@ -33,7 +33,7 @@ _imports: ContextVar[tuple[Allowed, str]] = ContextVar("imports", default=(True,
 
 @contextmanager
 def imports(allowed: Allowed, why: str = IN_FILE) -> Iterator[None]:
-    """Set the modules that a name "package.module:Name" may import inside the block.
+    """Set the modules and files that a name "package.module:Name" or "file.py:Name" may import inside the block.
 
     Names from a file may import none, except those that the user allows. Entry points of installed packages are always
     allowed. why: the reason of a refusal, up to the option that would allow it.
@@ -80,11 +80,11 @@ class Entry:
 class Registry(Generic[Made]):
     """A mapping of names to makers; the keyword parameters of a maker are its options.
 
-    With a group, the registry is open to plugins: "package.module:Name" is imported, and installed packages offer names
-    as entry points of that group. Their code runs only when it is named, or when all names are listed. A plugin is
-    called only after a check: `check` raises for a class of another kind, and a function must be declared to return one
-    of `returns`. Built-in names come first: those of the registry's own package, and those that higher packages add
-    (core/lazy.py).
+    With a group, the registry is open to plugins: "package.module:Name" or "path/file.py:Name" is imported, and
+    installed packages offer names as entry points of that group. Their code runs only when it is named, or when all
+    names are listed. A plugin is called only after a check: `check` raises for a class of another kind, and a function
+    must be declared to return one of `returns`. Built-in names come first: those of the registry's own package, and
+    those that higher packages add (core/lazy.py).
     """
 
     def __init__(
@@ -280,8 +280,10 @@ def _imported(label: str, path: str) -> Any:
     module, _, attribute = (part.strip() for part in path.partition("[")[0].partition(":"))
     if "" not in sys.path:
         sys.path.append("")  # last, so that it hides no installed module
+    if module.endswith(".py") and not os.path.isfile(module):
+        raise UnmaskError(f"there is no file {module!r} for {label}; expected the path of a Python file")
     try:
-        value = import_module(module)
+        value = _from_file(module) if module.endswith(".py") else import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             advice = "install its package, or change to the directory that contains it"
@@ -297,6 +299,21 @@ def _imported(label: str, path: str) -> Any:
             raise UnmaskError(f"{label} does not exist: module {module!r} has no {attribute!r}") from error
         raise unknown(f"name in module {module!r}:", attribute, names) from error
     return value
+
+
+def _from_file(path: str) -> ModuleType:
+    """The module in a Python file. Its name is this path, so that what it defines is found again by its name."""
+    if path not in sys.modules:
+        spec = spec_from_file_location(path, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[path] = module = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[path]
+            raise
+    return sys.modules[path]
 
 
 def _defined_in(value: Any, module: str) -> bool:

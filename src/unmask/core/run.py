@@ -12,7 +12,7 @@ class Sampling:
     """How sequences are sampled.
 
     Args:
-        sampler: Sampler, with options in brackets: a name of `unmask show sampler`, or package.module:Name.
+        sampler: Sampler (options in brackets): a name of `unmask show sampler`, package.module:Name or file.py:Name.
         schedule: How much each step reveals: a name of `unmask show schedule`, or a list of fractions.
         steps: Number of sampling steps N. (default: 64, in `unmask play` 8)
         temperature: Sampling temperature; 0 means greedy.

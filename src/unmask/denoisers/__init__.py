@@ -4,7 +4,7 @@ from unmask.denoisers.canvas import Canvas
 from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.guided import Guided
-from unmask.denoisers.marginals import Logits, Marginals, Table, as_marginals
+from unmask.denoisers.marginals import Logits, Marginals, Table, as_marginals, joined
 from unmask.denoisers.noise import Noise
 from unmask.denoisers.reshaped import Reshaped
 from unmask.denoisers.sharpened import Nucleus, Sharpened
@@ -27,4 +27,5 @@ __all__ = [
     "StatelessEngine",
     "Table",
     "as_marginals",
+    "joined",
 ]

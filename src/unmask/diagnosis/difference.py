@@ -9,8 +9,8 @@ only tokens up to that step can be compared:
     pair     a token that both revealed at one position in one step, with its probability p in A and q in B
     split    the first step of a row in which positions or tokens differ
 
-Rounding explains a difference if each pair differs by a few units in the last place (ulp) of one dtype, up and down,
-and rows split only where the probabilities are as close as that.
+Rounding explains a difference if each pair differs by a few ulp of one dtype, up and down, and rows split only where
+the probabilities are as close as that. One ulp is the spacing of numbers in a dtype.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Pair(NamedTuple):
         return math.log(self.q) - math.log(self.p)
 
     def ulps(self, dtype: str) -> float:
-        """|p - q| in units of the last place of this dtype at the larger probability."""
+        """|p - q| in ulp of this dtype at the larger probability."""
         exponent = max(math.floor(math.log2(max(self.p, self.q))), SMALLEST)
         return abs(self.p - self.q) / (EPSILON[dtype] * 2.0**exponent)
 

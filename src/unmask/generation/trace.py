@@ -12,8 +12,8 @@ hidden; given tokens never change. All tokens of a step are drawn given the toke
 `symbols` has the text of tokens: a list of V texts, or {"token": text} for some. `sampler` and `source` name the
 origin; other keys are dropped.
 
-An engine that serves many requests appends a line of JSON for each finished block instead: its request is a row, whose
-blocks follow each other, with positions and steps from the beginning of the block.
+An engine that serves many requests appends a line of JSON for each finished block instead. A request is a row, whose
+blocks follow each other. Positions and steps count from the beginning of the block.
 
     {"rid": "x", "length": 4, "vocabulary": 8, "steps": 2, "given": [[0, 3]], "events": [[1, 2, 5, 0.25], ..]}
 """

@@ -15,9 +15,8 @@ from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
 from unmask.ideal.listed import ListedEngine
-from unmask.kernels import abreast, filling, messages, neighbours, paths, windows
+from unmask.kernels import filling, messages, neighbours, paths, windows
 from unmask.kernels.chain import Chain
-from unmask.kernels.lanes import LANES
 from unmask.kernels.machine import Floats, Ints, aligned
 from unmask.kernels.windows import Windows
 from unmask.languages import Language
@@ -150,10 +149,6 @@ class MessageEngine(Engine):
         self._messages = None
         length = self.tokens.shape[1]
         blank = _blank_messages(self.language, length).reshape(2, -1)
-        eight = self.language.passes.eight
-        if eight is not None and self.machine.abreast and len(self.tokens) >= LANES:
-            lanes = abreast.scratch(self.machine, eight, length)
-            return _follow(self, abreast.by_messages, (self.machine, blank, lanes), order, rng, visits)
         alone = filling.scratch(self.machine, length)
         return _follow(self, filling.by_messages, (self.machine, blank, alone), order, rng, visits)
 

@@ -120,21 +120,6 @@ def transposed(typing: Any, values: Any, begins: Any, at: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def distribute(typing: Any, values: Any, begins: Any, at: Any, lanes: Any, first: Any) -> Any:
-    """values[begins[r] + at + k] = lanes[first + 8 k + r] for k and r < 8: the inverse of `transposed`."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values, begins, at, lanes, first = arguments
-        kinds = signature.args
-        rows = [_load(context, builder, kinds[3], lanes, index) for index in _eights(builder, first)]
-        for row, index in zip(_transpose(builder, rows), _shifted(builder, begins, at), strict=True):
-            builder.store(row, _pointer(context, builder, kinds[0], values, index), align=8)
-        return context.get_dummy_value()
-
-    return types.void(values, begins, types.uint64, lanes, types.uint64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
 def where_greater(typing: Any, a: Any, b: Any, yes: Any, no: Any) -> Any:
     """yes in the lanes where a > b, no in the others."""
 
@@ -221,10 +206,6 @@ def _load(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
 
 def _shifted(builder: Any, begins: Any, at: Any) -> list[Any]:
     return [builder.add(begin, at) for begin in cgutils.unpack_tuple(builder, begins)]
-
-
-def _eights(builder: Any, first: Any) -> list[Any]:
-    return [builder.add(first, ir.Constant(first.type, LANES * k)) for k in range(LANES)]
 
 
 def _transpose(builder: Any, rows: list[Any]) -> list[Any]:

@@ -48,11 +48,6 @@ class Machine(NamedTuple):
         return f"<Machine of {len(self.initial)} states and {len(self.edge_target)} edges>"
 
     @property
-    def abreast(self) -> bool:
-        """Whether filling eight rows side by side is fastest: if messages are dense, in multiples of eight states."""
-        return self.dense.shape[1] >= TILE and len(self.columns) > 0
-
-    @property
     def states(self) -> int:
         return len(self.initial)
 

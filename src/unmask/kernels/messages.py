@@ -107,7 +107,7 @@ def settle(there, messages, j):  # type: ignore[no-untyped-def]
 
 @kernel(_nrt=False)
 def total_of(values):  # type: ignore[no-untyped-def]
-    """The sum in a fixed order, which abreast.py uses too: each eighth entry, these in pairs, then the rest."""
+    """The sum in a fixed order: each eighth entry, these in pairs, then the rest."""
     whole = uint64(values.shape[0]) // uint64(LANES) * uint64(LANES)
     eighths = splat(0.0)
     for s in range(uint64(0), whole, uint64(LANES)):

@@ -1,12 +1,11 @@
 """Synthetic languages: distributions with exact likelihood, support and posterior."""
 
-from unmask.languages.answers import Answers, Arrangement
+from unmask.languages.answers import Answers
 from unmask.languages.base import LANGUAGES, Language
 from unmask.languages.brackets import Brackets
 from unmask.languages.closed_form import ClosedForm
 from unmask.languages.hmm import HMM
 from unmask.languages.interval import Interval
-from unmask.languages.lists import ListOperation
 from unmask.languages.modular_sum import ModularSum
 from unmask.languages.ngram import NGram
 from unmask.languages.presets import PRESETS
@@ -18,13 +17,11 @@ __all__ = [
     "LANGUAGES",
     "PRESETS",
     "Answers",
-    "Arrangement",
     "Brackets",
     "ClosedForm",
     "Interval",
     "Language",
     "LanguageLike",
-    "ListOperation",
     "ModularSum",
     "NGram",
     "from_dict",

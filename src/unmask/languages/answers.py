@@ -1,4 +1,4 @@
-"""Tables of answers: each sequence of the language is listed, with its weight; and the orders of a list of names."""
+"""Tables of answers: each sequence of the language is listed, with its weight."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from unmask.core.memory import fits
 from unmask.languages.base import LANGUAGES, MESSAGE_BYTES, Language, Tokens, as_tokens
 
 LN_2 = math.log(2)
-MOST_SIZE = 512  # symbols of an arrangement
-ORDERS = {"all": "all orders are equally likely", "other": "all orders but the identity are equally likely"}
 
 
 @LANGUAGES.register("answers")
@@ -126,58 +124,3 @@ def normalised(masses: Tensor, shown: Tensor) -> Tensor:
     distribution = torch.where(total > 0, masses / total, 1 / vocabulary)
     one_hot = (torch.arange(vocabulary) == shown.unsqueeze(-1)).double()
     return torch.where(shown.unsqueeze(-1) == vocabulary, distribution, one_hot)
-
-
-@LANGUAGES.register("arrangement")
-class Arrangement(Language):
-    """The orders of `size` distinct symbols, equally likely: all of them, or all but the identity (orders="other").
-
-    It is the table of `answers` in closed form: r hidden positions have r! orders, less the identity if it
-    is excluded and all revealed symbols are at their own positions.
-    """
-
-    kind: ClassVar[str] = "arrangement"
-
-    def __init__(self, size: int = 5, orders: str = "other") -> None:
-        self.vocabulary = self.size = arguments.whole("size", size, 2, MOST_SIZE)
-        self.orders = arguments.word("orders", orders, ORDERS)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"size": self.size, "orders": self.orders}
-
-    def possible_lengths(self, longest: int) -> np.ndarray:
-        return super().possible_lengths(longest) & (np.arange(longest + 1) == self.size)
-
-    def _counts(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(B) hidden positions r; whether orders exist; 1 / r! of the identity, if it is excluded; (B, V) used."""
-        hidden = tokens == self.vocabulary
-        left = hidden.sum(1)
-        used = torch.zeros(len(tokens), self.size + 1, dtype=torch.int64)
-        used.scatter_add_(1, tokens, torch.ones_like(tokens))
-        home = (hidden | (tokens == torch.arange(self.size))).all(1) & (self.orders == "other")
-        excluded = torch.where(home, torch.exp(-torch.lgamma(left.double() + 1)), 0.0)
-        excluded[home & (left < 2)] = 1.0
-        possible = (used[:, : self.size] < 2).all(1) & (excluded < 1)
-        return left, possible, excluded, used[:, : self.size] > 0
-
-    def log_evidence(self, tokens: Tensor) -> Tensor:
-        """log (r! - 1) - log (n! - 1) where the identity is excluded, else log r! - log (n! - 1)."""
-        left, possible, excluded, _ = self._counts(tokens)
-        logs = torch.lgamma(left.double() + 1) + torch.log1p(-excluded)
-        return torch.where(possible, logs - self._entropy(self.blank(1, self.size)[0]), -torch.inf)
-
-    def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """1 / r for each unused symbol; less 1 / r! for the position's own symbol, where the identity is excluded."""
-        left, possible, excluded, used = self._counts(tokens)
-        masses = (~used).double()[:, None].repeat(1, positions.shape[1], 1) / left.clamp(min=1).view(-1, 1, 1)
-        own = torch.arange(self.size) == positions.unsqueeze(-1)
-        masses = torch.where(own & (excluded > 0).view(-1, 1, 1), masses - excluded.view(-1, 1, 1), masses).clamp(min=0)
-        return normalised(masses * possible.view(-1, 1, 1), tokens.gather(1, positions))
-
-    def _entropy(self, given: Tensor) -> float:
-        """The logarithm of the number of orders."""
-        left, _, excluded, _ = self._counts(given.unsqueeze(0))
-        return float((torch.lgamma(left.double() + 1) + torch.log1p(-excluded))[0])
-
-    def facts(self) -> dict[str, Any]:
-        return {"length": self.size, "entropy_bits": self._entropy(self.blank(1, self.size)[0]) / LN_2}

@@ -158,7 +158,7 @@ class Language(ABC):
     def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
         """Bool (B, L): from left to right, each hidden position, Bool (B, L), that is nearly independent of all chosen
         before it: I(X_i; X_j | x_R) <= gamma nats under the language."""
-        problem = f"{self.kind} has no method `independent`, which the sampler clairvoyant needs"
+        problem = f"{self.kind} has no method `independent`, which samplers need that ask the language for dependence"
         raise UnmaskError(f"{problem}; write it, or choose a language that is a machine")
 
     def best_order(self, hidden: Tensor, steps: int) -> Tensor:

@@ -53,5 +53,3 @@ def messages(records: Sequence[Record], length: int) -> list[Sentence]:
             words = f"The tightest of {len(bounds)} upper bounds with {most} steps: {best['name']}."
             sentences.append(Sentence(f"{text} {100 * (best['value'] - less):.2g}%", words))
     return sentences
-
-

@@ -23,7 +23,7 @@ from unmask.core import arguments
 from unmask.core.chance import MAX_VISIT
 from unmask.core.errors import UnmaskError
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.ranking import check_ranking, in_order, lowest
+from unmask.samplers.ranking import above, at_least, check_ranking, in_order, lowest
 from unmask.samplers.view import View
 
 
@@ -57,18 +57,18 @@ class TokenEditing(Sampler):
     def choose(self, view: View) -> Choice:
         tokens = view.draw(self.temperature)
         sure = view.of(tokens)
-        reveal = view.hidden & ((sure > self.threshold) | (in_order(view, sure, self.ties) < self.least))
+        reveal = view.hidden & (above(view, sure, self.threshold) | (in_order(view, sure, self.ties) < self.least))
         full = view.revealed.any(1) & ~view.hidden.any(1)
         post = view.memory.get("post", torch.zeros_like(view.count)) + full
 
         hindsight = view.looking_back()
         own = hindsight.of(view.tokens)
         if self.trigger == "own":
-            wrong, other, odds = hindsight.hidden & (own < 1 - self.editing), tokens, sure
+            wrong, other, odds = hindsight.hidden & ~at_least(view, own, 1 - self.editing), tokens, sure
         else:
             other = hindsight.draw(self.temperature)
             odds = hindsight.of(other)
-            wrong = hindsight.hidden & (other != view.tokens) & (odds > self.editing)
+            wrong = hindsight.hidden & (other != view.tokens) & above(view, odds, self.editing)
         view.memory["post"] = post
         filled = (view.hidden & ~reveal).sum(1) == 0
         stay = (reveal.any(1) | full & wrong.any(1)) & filled & (post < self.post)

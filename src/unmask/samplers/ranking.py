@@ -55,6 +55,16 @@ def rounded(scores: Tensor, dtype: str) -> Tensor:
     return scores if dtype == "float32" else scores.to(torch.bfloat16).double()
 
 
+def above(view: View, values: Tensor, bound: Tensor | float) -> Tensor:
+    """Bool: values > bound; equal numbers are not above, so that float noise decides no tie."""
+    return values > bound + view.resolution
+
+
+def at_least(view: View, values: Tensor, bound: Tensor | float) -> Tensor:
+    """Bool: values >= bound, also of numbers that are equal but for float noise."""
+    return values >= bound - view.resolution
+
+
 def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
     """Reveal these positions, with tokens drawn at a temperature that the scores do not use."""
     return Choice(reveal, None if temperature == 1 else view.draw(temperature))
@@ -100,8 +110,8 @@ class ChoosesFirst(DrawsAfter):
 
     def enough(self, view: View, among: Tensor, scores: Tensor, threshold: float) -> Tensor:
         """Bool (B, L): all positions with at least the threshold, and the highest score of each row in any case."""
-        above = among & (scores >= threshold - view.resolution)
-        return above | (self.surest(view, among, scores) & ~above.any(1, keepdim=True))
+        passes = among & at_least(view, scores, threshold)
+        return passes | (self.surest(view, among, scores) & ~passes.any(1, keepdim=True))
 
 
 def surest(view: View, scores: Tensor, ties: str, noise: float = 0.0) -> Tensor:

@@ -22,7 +22,7 @@ import torch
 
 from unmask.core import arguments
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.ranking import check_ranking, in_order, lowest
+from unmask.samplers.ranking import above, at_least, check_ranking, in_order, lowest
 from unmask.samplers.view import View
 
 FRACTION, FEWEST, MOST, FIRST = 0.7, 5, 20, 30
@@ -51,7 +51,7 @@ class Wino(Sampler):
         tokens = view.draw(self.temperature)
         sure = view.of(tokens)
         place = in_order(view, sure, self.ties)
-        wide = view.hidden & ((sure > self.threshold) | (place == 0))
+        wide = view.hidden & (above(view, sure, self.threshold) | (place == 0))
         earlier = view.memory.get("earlier", torch.zeros_like(view.count))
         if self.capped:
             most = (view.hidden.sum(1).float() * FRACTION).long().clamp(FEWEST, MOST)
@@ -62,5 +62,5 @@ class Wino(Sampler):
         view.memory["earlier"] = torch.where(number > 0, number, earlier)
         hindsight = view.looking_back((fewer > 0).unsqueeze(1))
         own = hindsight.of(view.tokens)
-        doubted = hindsight.hidden & (own < self.back)
+        doubted = hindsight.hidden & ~at_least(view, own, self.back)
         return Choice(wide, tokens, hide=lowest(view, own, doubted, fewer, self.ties))

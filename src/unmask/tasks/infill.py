@@ -22,7 +22,6 @@ MOST = 4096  # right answers that are listed
 RULES = {  # of a kind of language, in terms of its parameters
     "brackets": "Each bracket is closed by its own kind in the right order; at most {depth} are open at once.",
     "modular-sum": "`;` separates equations; each adds its first two numbers modulo {modulus} until one is left.",
-    "list-operation": "Before `=` is a list of letters, after it the result of the operation: {operation}.",
 }
 CHAINED = " The next equation begins with the last result."
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
-from unmask.languages.answers import ORDERS, Answers
+from unmask.languages.answers import Answers
 from unmask.languages.base import LANGUAGES
 from unmask.tasks.contract import TASKS, Generated, Item, Task
 from unmask.tasks.lists import REQUESTS, listed
@@ -96,7 +96,7 @@ class Twin(Answers):
         orders: str = "other",
         length: int | None = None,
     ) -> None:
-        arguments.word("orders", orders, ORDERS)
+        arguments.word("orders", orders, ("all", "other"))
         arguments.whole("symbols", symbols, 1, 2)
         if not isinstance(separators, tuple | list) or len(separators) != 3:
             arguments.refuse("separators", separators, "three numbers of tokens: before, between and after the names")

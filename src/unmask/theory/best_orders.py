@@ -40,7 +40,7 @@ MOST_WORK = 5e9  # products of the best choice: some seconds
 
 
 def of_orders(language: Language, length: int, steps: int) -> Floats:
-    """(N) the least KL(q || p_order) of a fixed order of 1..N steps, in nats per sequence."""
+    """The least KL(q || p_order) of a fixed order of 1..N steps, (N) in nats per sequence."""
     if (pairs := _pairs(language, length, steps)) is not None:
         return pairs
     chain = first_order(language)

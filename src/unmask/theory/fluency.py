@@ -64,8 +64,9 @@ def explicit_fraction(n: int, eps: float) -> float:
 
 @checked
 def explicit(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
-    """Theorem 4.2 for every L, by schedule "theorem-4.2" at `explicit_steps`: KL/L <= eps_learning + c log|V|, with
-    c = `explicit_fraction`."""
+    """Theorem 4.2 for every length, without unknown constants, by schedule "theorem-4.2" in `explicit_steps`.
+
+    KL/L <= eps_learning + c log|V|, with c = `explicit_fraction`."""
     value = length * (learning + math.log(vocabulary) * explicit_fraction(n, eps))
     assumption = f"{n}-gram language, schedule theorem-4.2 at N = {explicit_steps(n, eps)}"
     return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, explicit")

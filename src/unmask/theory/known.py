@@ -21,7 +21,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.core.tables import as_table
 from unmask.kernels.first_order import FirstOrder
-from unmask.languages import ClosedForm, Language, LanguageLike, NGram, load
+from unmask.languages import ClosedForm, Language, LanguageLike, load
 from unmask.schedules.schedule import as_delta
 from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import first_order
@@ -211,8 +211,7 @@ def _distribution(
 def _other(values: Values, language: Language) -> None:
     note = f"SER, TER and generative NLL of {language.kind} are unknown: it is not tiny"
     values.notes.append(f"{note}. Measure SER and generative perplexity: metrics.score")
-    bounds = ", or bounds from theory.certified" if isinstance(language, NGram) else ""
-    note = f"E KL over orders is unknown. Measure: theory.known.curve(..).divergence(delta){bounds}"
+    note = "E KL over orders is unknown. Measure: theory.known.curve(..).divergence(delta)"
     values.notes.append(f"{note}. {TER_NEAREST}")
 
 

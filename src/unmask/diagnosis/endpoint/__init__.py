@@ -6,7 +6,6 @@ from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask.diagnosis.endpoint.client import Client as Client
-    from unmask.diagnosis.endpoint.client import Limits as Limits
     from unmask.diagnosis.endpoint.dialects import DIALECTS as DIALECTS
     from unmask.diagnosis.endpoint.suite import Audit as Audit
     from unmask.diagnosis.endpoint.suite import audit as audit

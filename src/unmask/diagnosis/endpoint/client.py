@@ -85,8 +85,9 @@ class Client:
         self.timeout, self.key = arguments.number("timeout", timeout, above=True), os.environ.get(KEY, "")
         if not (self.key.isascii() and self.key.isprintable()):
             raise UnmaskError(f"{KEY} holds no key; expected one line of ASCII characters. Set it again")
-        self.base, self.host = _address(url)
-        self.url, self.dialect, self.model, self.transport = self.masked(url), dialect, model, transport
+        self.url = self.masked(url)
+        self.base, self.host = _address(url, self.url)
+        self.dialect, self.model, self.transport = dialect, model, transport
         self.sent, self.rng, self.sleep = 0, random.Random(), asyncio.sleep
 
     def ask(self, prompt: str, **fields: Any) -> Answer:
@@ -267,7 +268,7 @@ class Client:
         return value
 
 
-def _address(url: str) -> tuple[str, str]:
+def _address(url: str, masked: str) -> tuple[str, str]:
     """(address without /v1, host) of a server."""
     try:
         parts = urlsplit(url)
@@ -278,7 +279,7 @@ def _address(url: str) -> tuple[str, str]:
         wrong = True
     if wrong:
         expected = "expected http://HOST:PORT or https://HOST, without a user, a password or a query"
-        raise UnmaskError(f"--endpoint is {shown(url.partition('?')[0].rpartition('@')[2])}; {expected}")
+        raise UnmaskError(f"--endpoint is {shown(masked.partition('?')[0].rpartition('@')[2])}; {expected}")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}", str(host)
 
 

@@ -155,7 +155,7 @@ class _Suite:
     def __init__(self, client: Client, draws: int, block: int, reference: Mapping[str, float] | None) -> None:
         self.client, self.draws, self.block, self.reference = client, draws, block, reference
         self.ask, self.one = client.ask_all, client.ask
-        self.usual = dict(USUAL)
+        self.usual: dict[str, Any] = dict(USUAL)
         first = self.one(DIE, max_tokens=SHORT, **self.usual)
         if first.param in self.usual:  # refused, with the name of the field
             del self.usual[first.param]

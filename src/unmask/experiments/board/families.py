@@ -34,23 +34,13 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "factor": ("factor", (64.0, 16.0, 4.0, 1.0)),
     "entropy-bounded": ("gamma", (64.0, 16.0, 4.0, 1.0, 0.1)),
     "entropy-sum": ("threshold", (64.0, 16.0, 4.0, 1.0, 0.1)),
-    "clairvoyant": ("gamma", (2.0, 0.5, 0.2, 0.05, 0.01, 0.001)),
     "speculative": ("draft_length", (32, 8, 2)),
-    "apd": ("weight", (0.9, 0.5)),
     "wino": ("threshold", (0.2, 0.5)),
-    "saber": ("least", (32, 8, 2)),
-    "particle-gibbs": (STEPS, (4, 16)),
     "token-editing": ("threshold", (0.3, 0.6)),
     "klass": ("threshold", (0.2, 0.35, 0.6)),
     "settled": ("threshold", (0.2, 0.35, 0.6)),
-    "credit": ("threshold", (0.35, 0.6, 0.9)),
-    "slowfast": ("sure", (0.2, 0.35, 0.6)),
-    "sched": ("gap", (0.5, 1.5, 6.0)),
     "localleap": ("threshold", (0.35, 0.5, 0.7)),
-    "punt": ("epsilon", (2.0, 0.5, 0.1)),
-    "info-gain": (STEPS, (4, 12, 24)),  # each step needs four more contexts
     "deferred": ("threshold", (0.2, 0.35, 0.6)),
-    "adaptive-blocks": ("threshold", (0.2, 0.35, 0.6)),
     "multi-block": ("threshold", (2.0, 1.5, 1.0)),
 }
 USUAL = {  # of a sampler whose default costs more than AR, or reads levels from a schedule of masks

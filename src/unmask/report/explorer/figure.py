@@ -30,17 +30,17 @@ TOOLTIP = {"series": "line", "shown": "value", "setting": "setting", "cost": "mo
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same on every page
 PALETTE = COLOURS[:-1]  # for values without a colour of their own; grey is for references
 FEW = (*PALETTE, "#cc3311", "#33bbee", "#997700", "#994455")  # of few samplers, one each
-ORACLES = ("best-order", "clairvoyant")  # they use the true language
-BY_PACE = ("localleap", "deferred", "adaptive-blocks", "multi-block", "klass", "settled", "credit", "slowfast", "sched")
-REPAIRS = ("wino", "saber", "token-editing", "p2", "informed-corrector", "particle-gibbs")
+ORACLES = ("best-order",)  # uses the true language
+BY_PACE = ("localleap", "deferred", "multi-block", "klass", "settled")
+REPAIRS = ("wino", "token-editing", "p2")
 KINDS = {  # of many samplers, one per kind
     "#0077bb": ("ancestral", "fixed-size", "first-hitting", "blocks", "as-published-mdlm"),
     "#009988": ("left-to-right", "strided", "dyadic", "block-strided", "dilated"),
-    "#ee3377": ("low-confidence", "top-probability", "margin", "entropy", "pc-sampler", "info-gain"),
-    "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum", "punt", *BY_PACE),
+    "#ee3377": ("low-confidence", "top-probability", "margin", "entropy"),
+    "#ee7733": ("threshold", "factor", "entropy-bounded", "entropy-sum", *BY_PACE),
     "#8c6bb1": ("remdm", "gibbs", "verify-and-restart", *REPAIRS),
     "#33bbee": ("uniform-ancestral", "uniform-corrector", "renoise"),
-    GREY: ("speculative", "self-speculative", "apd", *ORACLES, "autoregressive"),
+    GREY: ("speculative", "self-speculative", *ORACLES, "autoregressive"),
 }
 OWN = "#bb5566"  # of any other sampler
 

@@ -88,8 +88,8 @@ FIGURES = [
         options={"by": "sampler"},
         title="Cost of the target, by sampler",
         under="the cheapest measured setting of each sampler that meets the target, or whose interval contains it",
-        caption="Samplers that miss the target are omitted. <code>clairvoyant</code> and <code>best-order</code> use "
-        "the true language: they show how much better a sampler could be.",
+        caption="Samplers that miss the target are omitted. <code>best-order</code> uses "
+        "the true language: it shows how much better a sampler could be.",
         draw=headroom,
         needs=partial(_compares, least=3),
         wide=True,

@@ -22,13 +22,9 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.denoisers import Marginals, as_marginals
-from unmask.samplers.autoregressive import read_prompt
-from unmask.samplers.contract import CANVAS, CAUSAL, SAMPLERS, Sampler
-from unmask.samplers.session import Session
-from unmask.samplers.speculation import Drafts
+from unmask.samplers import CANVAS, CAUSAL, Drafts, Sampler, Session, read_prompt
 
 
-@SAMPLERS.register("apd")
 @dataclass(frozen=True)
 class AdaptiveParallel(Sampler):
     """APD: the masked model drafts as far as a mixture with the AR model agrees; steps are not used."""

@@ -21,14 +21,11 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.samplers.contract import SAMPLERS, Choice
-from unmask.samplers.ranking import ChoosesFirst, chosen
-from unmask.samplers.view import View
+from unmask.samplers import Choice, ChoosesFirst, View, chosen
 
 SPENT = 1e-12  # credit that counts as zero
 
 
-@SAMPLERS.register("credit")
 @dataclass(frozen=True)
 class Credit(ChoosesFirst):
     """CreditDecoding: a threshold on confidences that grow with repeated predictions; steps are not used."""

@@ -23,14 +23,11 @@ from dataclasses import dataclass
 import torch
 
 from unmask.core import arguments
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.ranking import check_ranking, in_order, lowest
-from unmask.samplers.view import View
+from unmask.samplers import Choice, Sampler, View, check_ranking, in_order, lowest
 
 EIGHTH = 8
 
 
-@SAMPLERS.register("saber")
 @dataclass(frozen=True)
 class Saber(Sampler):
     """Saber: reveal tokens above the mean confidence, re-mask those that have fallen most; steps are not used."""

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from diffusers_bridge import Callback
 from torch import nn
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
-from unmask.harness.diffusers import Callback
 
+pytestmark = pytest.mark.long
 LANGUAGE = languages.load("paper-2gram")
 V = MASK = LANGUAGE.vocabulary
 

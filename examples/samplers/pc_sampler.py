@@ -21,18 +21,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unmask import UnmaskError
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
-from unmask.denoisers import Marginals
-from unmask.denoisers.marginals import joined
-from unmask.samplers.contract import SAMPLERS, Choice
-from unmask.samplers.ranking import ChoosesFirst, chosen
-from unmask.samplers.view import View
+from unmask.denoisers import Marginals, joined
+from unmask.samplers import Choice, ChoosesFirst, View, chosen
 
 RARE = 1e-9
 
 
-@SAMPLERS.register("pc-sampler")
 @dataclass(frozen=True)
 class PCSampler(ChoosesFirst):
     """PC-sampler: confidence times position, lower for tokens that are frequent everywhere."""

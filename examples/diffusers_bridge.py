@@ -1,5 +1,7 @@
 """Samplers within the pipelines of Diffusers for masked models, such as LLaDA2Pipeline.
 
+    from diffusers_bridge import Callback
+
     with Callback(pipe.model, "threshold(threshold=0.9)", mask=156895) as callback:
         pipe(prompt, callback_on_step_end=callback, callback_on_step_end_tensor_inputs=["block_x"])
 
@@ -12,10 +14,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from foreign_loop import Fed
 from torch import Tensor, nn
 
-from unmask.core.errors import UnmaskError
-from unmask.generation.fed import Fed
+from unmask import UnmaskError
 
 
 class Callback:

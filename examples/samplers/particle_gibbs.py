@@ -22,14 +22,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from unmask import UnmaskError, orders
 from unmask.core import arguments
 from unmask.core.chance import MAX_SEED, MAX_VISIT, Stream, categorical
-from unmask.core.errors import UnmaskError
-from unmask.denoisers.canvas import by_length
-from unmask.samplers.contract import SAMPLERS, Sampler
-from unmask.samplers.session import Session
-from unmask.samplers.verify_and_restart import APART
-from unmask.schedules import orders
+from unmask.samplers import Sampler, Session
+
+APART = 0x9E3779B97F4A7C15  # the golden ratio in 64 bits: far from the distance of any two seeds that users pick
 
 
 class Trajectory(NamedTuple):
@@ -41,7 +39,6 @@ class Trajectory(NamedTuple):
     plan: Tensor  # (B, L): steps 1..N
 
 
-@SAMPLERS.register("particle-gibbs")
 @dataclass(frozen=True)
 class ParticleGibbs(Sampler):
     """Trajectories in parallel, weighted after each step; the kept one competes with new ones in each sweep."""
@@ -119,7 +116,9 @@ class ParticleGibbs(Sampler):
             problem = f"particle-gibbs weighs sequences by a language; {session.denoiser.name} has none"
             raise UnmaskError(f"{problem}. Pass reward=, a function of tokens (B, L).")
         value = torch.zeros(len(tokens), dtype=torch.float64)
-        for size, rows in by_length(session.valid.sum(1)):
+        lengths = session.valid.sum(1)
+        for size in lengths.unique().tolist():
+            rows = (lengths == size).nonzero().squeeze(1)
             value[rows] = language.log_evidence(tokens[rows, :size].contiguous())
         return value
 

@@ -20,16 +20,13 @@ from dataclasses import dataclass
 
 import torch
 
+from unmask import UnmaskError
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
-from unmask.denoisers.canvas import by_length
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.view import View
+from unmask.samplers import Choice, Sampler, View
 
 RESOLUTION = 1e-9
 
 
-@SAMPLERS.register("clairvoyant")
 @dataclass(frozen=True)
 class Clairvoyant(Sampler):
     """All positions that depend on each other by at most gamma nats, from the language itself; steps are not used."""
@@ -47,7 +44,8 @@ class Clairvoyant(Sampler):
             problem = f"clairvoyant needs the exact denoiser of a language; the denoiser is {denoiser.name}"
             raise UnmaskError(f"{problem}. Pass a language, or ideal.Ideal(language).")
         reveal = torch.zeros_like(view.hidden)
-        for size, rows in by_length(view.canvas.lengths):
+        for size in view.canvas.lengths.unique().tolist():
+            rows = (view.canvas.lengths == size).nonzero().squeeze(1)
             tokens, hidden = view.tokens[rows, :size], view.hidden[rows, :size]
             reveal[rows, :size] = denoiser.language.independent(tokens, hidden, self.gamma + RESOLUTION)
         return Choice(reveal)

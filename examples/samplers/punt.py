@@ -22,13 +22,9 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.memory import numbered
-from unmask.samplers.ranking import SCORES, check_ranking, in_order
-from unmask.samplers.view import View
+from unmask.samplers import SCORES, Choice, Sampler, View, check_ranking, in_order
 
 
-@SAMPLERS.register("punt")
 @dataclass(frozen=True)
 class Punt(Sampler):
     """PUNT: the most confident tokens that do not influence each other, by extra model calls; steps are not used."""
@@ -70,6 +66,8 @@ class Punt(Sampler):
             hidden = (view.hidden & ~anchors).sum(1).double() / (view.hidden | view.revealed).sum(1).clamp(min=1)
             time = hidden[needed]
         after = view.canvas.ask(read, needed, positions, time, contexts)
-        nats = view.marginals[numbered(view)[rows, positions] - 1].divergence(after)
+        number = torch.zeros_like(view.tokens)  # (B, L): index of each hidden position in the marginals
+        number[view.places] = torch.arange(len(view.places[0]))
+        nats = view.marginals[number[rows, positions]].divergence(after)
         out[rows, positions] = nats > self.epsilon + view.resolution
         return out

@@ -18,18 +18,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unmask import orders
 from unmask.core import arguments
 from unmask.core.chance import MAX_VISIT, Stream
 from unmask.denoisers import Marginals
-from unmask.samplers.contract import SAMPLERS, Sampler
-from unmask.samplers.session import Session
-from unmask.schedules import orders
+from unmask.samplers import Sampler, Session
 
 SCORES = ("confidence", "margin")
 LEAST = 1e-300  # of a probability whose logarithm is taken
 
 
-@SAMPLERS.register("informed-corrector")
 @dataclass(frozen=True)
 class InformedCorrector(Sampler):
     """A random order, and after each step the least likely tokens are redrawn, given all others."""

@@ -1,16 +1,16 @@
 """Samplers within SGLang, and traces of any of its algorithms for masked models: base classes of an algorithm.
 
     from sglang.srt.dllm.algorithm.base import DllmAlgorithm
-    from unmask.harness.sglang import Bridge, Recorded
+    from sglang_bridge import Bridge, Recorded
 
     class Unmask(Bridge, DllmAlgorithm):
         inner = "threshold(threshold=0.9)"
 
     Algorithm = Unmask
 
-In a file of the package srt/dllm/algorithm this is the algorithm `Unmask`; `class Seen(Recorded, LowConfidence)` is
-another algorithm with a trace. Keys of --dllm-algorithm-config: sampler (instead of `inner`), steps and seed; trace,
-the file of `Recorded`.
+Copy this file and foreign_loop.py to where Python finds them. In a file of the package srt/dllm/algorithm this is the
+algorithm `Unmask`; `class Seen(Recorded, LowConfidence)` is another algorithm with a trace. Keys of
+--dllm-algorithm-config: sampler (instead of `inner`), steps and seed; trace, the file of `Recorded`.
 
 SGLang calls step(forward_batch, logits, states) after each forward pass of B blocks of L tokens. It changes input_ids
 in place, and returns for each block whether a forward pass has seen its final tokens. So a block takes one forward pass
@@ -25,10 +25,10 @@ from collections import OrderedDict
 from typing import Any
 
 import torch
+from foreign_loop import Fed
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
-from unmask.generation.fed import Fed
+from unmask import UnmaskError
 from unmask.samplers.session import PATIENCE
 
 HELD = ("full_logits", "logits", "next_token_logits")  # attributes with the logits of each position

@@ -21,12 +21,9 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Stream
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.ranking import check_ranking, in_order
-from unmask.samplers.view import View
+from unmask.samplers import Choice, Sampler, View, check_ranking, in_order
 
 
-@SAMPLERS.register("info-gain")
 @dataclass(frozen=True)
 class InfoGain(Sampler):
     """Info-Gain: compares several candidates for a step by model calls, takes the one with the least entropy left."""

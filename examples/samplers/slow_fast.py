@@ -24,12 +24,9 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.samplers.contract import SAMPLERS, Choice
-from unmask.samplers.ranking import ChoosesFirst, chosen
-from unmask.samplers.view import View
+from unmask.samplers import Choice, ChoosesFirst, View, chosen
 
 
-@SAMPLERS.register("slowfast")
 @dataclass(frozen=True)
 class SlowFast(ChoosesFirst):
     """SlowFast: find how far confidence reaches, then fill that span; steps are not used."""

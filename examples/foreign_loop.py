@@ -11,11 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from unmask import UnmaskError
 from unmask.core.chance import Randomness, check_seed
-from unmask.core.errors import UnmaskError
-from unmask.denoisers import Denoiser, Marginals
-from unmask.denoisers.contracts import Engine
-from unmask.denoisers.marginals import Logits
+from unmask.denoisers import Denoiser, Engine, Logits, Marginals
 from unmask.samplers import Sampler, Session
 from unmask.samplers.contract import as_sampler
 from unmask.samplers.loops import steps_of

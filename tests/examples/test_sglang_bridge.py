@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from sglang_bridge import MOST_REQUESTS, Blocks, Bridge, Recorded, digest
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.difference import difference
 from unmask.generation import trace as traces
 from unmask.generation.trace import check
-from unmask.harness.sglang import MOST_REQUESTS, Blocks, Bridge, Recorded, digest
 
+pytestmark = pytest.mark.long
 LANGUAGE = languages.load("paper-2gram")
 V = MASK = LANGUAGE.vocabulary
 L = 6

@@ -18,14 +18,11 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.samplers.contract import SAMPLERS, Choice
-from unmask.samplers.ranking import ChoosesFirst, arranged, chosen
-from unmask.samplers.view import View
+from unmask.samplers import Choice, ChoosesFirst, View, arranged, chosen
 
 BORDERS = ("entropy", "confidence")
 
 
-@SAMPLERS.register("adaptive-blocks")
 @dataclass(frozen=True)
 class AdaptiveBlocks(ChoosesFirst):
     """Blocks that end where the entropy rises, or the confidence falls, each filled by a threshold."""

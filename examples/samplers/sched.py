@@ -22,16 +22,12 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.samplers.contract import SAMPLERS, Choice
-from unmask.samplers.memory import agreement
-from unmask.samplers.ranking import SCORES, ChoosesFirst, chosen
-from unmask.samplers.view import View
+from unmask.samplers import SCORES, Choice, ChoosesFirst, View, agreement, chosen
 
 SHAPES = ("cosine", "linear", "exponential", "phases")
 LEAST = 1e-9  # probability of a second symbol that is impossible
 
 
-@SAMPLERS.register("sched")
 @dataclass(frozen=True)
 class EarlyCommit(ChoosesFirst):
     """SchED, and Prophet by shape=phases: reveals all at once when certain enough for the progress made."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from foreign_loop import Fed
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
-from unmask.generation.fed import Fed
 from unmask.samplers import SAMPLERS
 
+pytestmark = pytest.mark.long
 LANGUAGE = languages.load("paper-2gram")
 V, MASK = LANGUAGE.vocabulary, LANGUAGE.vocabulary  # ids are those of the language, with a mask token behind them
 
@@ -33,7 +34,6 @@ def fed(sampler, ids, steps, **options):
     return ids, passes
 
 
-@pytest.mark.rotates(4)
 @pytest.mark.parametrize("sampler", FEDS)
 def test_the_tokens_are_those_of_generate(sampler):
     given = torch.full((3, 10), MASK)
