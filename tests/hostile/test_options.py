@@ -27,7 +27,7 @@ PATHS += ("pipe", "loop", "directory", "a\nb.npy", "\udcff.npy", "x.npy", "x.jso
 PATHS += (".npy", "l.json", "\u202e.npy", "[/red].npy", "x.parquet", "net", "store", "samples.npy", "net/x.npy")
 BASE = {
     "demo": "--set rows=5 --out d",
-        "show language": "paper-2gram --length 8 --rows 5",
+    "show language": "paper-2gram --length 8 --rows 5",
     "model fit": "text --out o.json --order 2",
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --seeds 1 --out b",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",

@@ -33,7 +33,7 @@ def command(
     Examples:
         unmask gap --language paper-2gram --steps 8
         unmask gap --model runs/mdm --sampler entropy --steps 16 --calls chain
-        unmask gap --model llada-8b-instruct --chat --prompts limits.jsonl \\
+        unmask gap --model llada-8b-instruct --chat --prompts asked.jsonl \\
             --sampler llada --steps 32 --length 128
         unmask gap --model llada-8b-instruct --trace trace.json --temperature 0
 

@@ -239,8 +239,8 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     places, named = [], {}
     for parameter, kind in _parameters(command):
         value = given.get(parameter.name, parameter.default)
-        if is_dataclass(kind):
-            inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
+        if is_dataclass(group := kind):
+            inside = {field.name: given[field.name] for field in fields(group) if field.name in given}
             value = kind(**inside) if parameter.default is EMPTY else replace(parameter.default, **inside)
         if parameter.kind is parameter.KEYWORD_ONLY:
             named[parameter.name] = value

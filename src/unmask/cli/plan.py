@@ -13,6 +13,7 @@ SUBJECTS = (
     "--results (records of `unmask eval`)",
     "--model with --prompts or --texts (an open model)",
 )
+How = tuple[str, int, tuple[float, float] | None]  # schedule, batch, milliseconds of an AR token and of a step
 MEANS = {"ser": "SER", "ter": "excess of TER", "kl": "nats"}
 
 
@@ -141,7 +142,7 @@ def _of_records(results: tuple[Path, ...], target: float, task: str | None, budg
 
 
 def _of_language(
-    language: str | None, model: str | None, metric: Any, target: float, length: int | None, how: Any, verbose: bool
+    language: str | None, model: str | None, metric: Any, target: float, length: int | None, how: How, verbose: bool
 ) -> Answer:
     from unmask.core.errors import UnmaskError
     from unmask.cost.planner import plan
@@ -163,7 +164,7 @@ def _of_language(
             problem = "the SER of a trained network cannot be predicted"
             raise UnmaskError(f"{problem}. Measure it with `unmask model learning`, or add --metric ter")
         learning = of_language(Network(trunk), known, size)
-        verdict = plan(known, size, metric, target, *how, shape=trunk.shape, learning=learning)
+        verdict = plan(known, size, metric, target, *how, trunk.shape, learning)
     chosen = verdict.chosen.predicted
     lines = [("advice", verdict.text), (f"predicted {MEANS[metric]}", str(chosen)), ("method", chosen.method)]
     return Answer(verdict.to_dict(), None if verbose else lines)
