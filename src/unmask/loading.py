@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.run import Amount, Loading, Prompting
+from unmask.core.run import Amount, Loading, Prompting, changed
 
 if TYPE_CHECKING:
     from unmask.hub import OpenModel
@@ -89,14 +89,14 @@ def begin(
         return Begun(opened, begun(opened, queries, prompting, amount), opened.tokenizer)
     from unmask.generation.start import begun as started
 
-    if prompting != Prompting(given=prompting.given, prompt=prompting.prompt):
-        problem = "--prompts, --template, --chat, --system, --until and --no-stop need an open model"
-        raise UnmaskError(f"{problem}. Add --model NAME, or leave them out")
+    of_open = changed(prompting, given=prompting.given, prompt=prompting.prompt)
+    of_open |= changed(loading, device=loading.device) if model is None else {}
+    for name in of_open:
+        raise UnmaskError(f"--{name.replace('_', '-')} needs an open model, --model NAME")
     if model is None:
-        given = asdict(replace(loading, device="auto")) | {"causal_model": causal_model, "batch": batch}
-        for name, value in given.items():
-            if value not in (None, "auto"):
-                raise UnmaskError(f"--{name.replace('_', '-')} needs --model. Add it, or leave the option out")
+        for name, value in {"causal-model": causal_model, "batch": batch}.items():
+            if value is not None:
+                raise UnmaskError(f"--{name} needs --model. Add it, or leave --{name} out")
         from unmask import languages
 
         known = languages.load(str(language))

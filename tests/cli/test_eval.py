@@ -102,7 +102,7 @@ def test_dry_run(model):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "unmask eval needs --task. See `unmask show task` and `unmask show model`"),
+        ((), "unmask eval run needs --task TASK"),
         (("--task", "gsm9k"), "unknown task 'gsm9k'"),
         (("--task", "lists(operation=turn)"), "unknown operation 'turn'"),
         (("--task", "sudoku", "--eos", "never", "gone"), "unknown eos 'gone'"),

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Count, Model, Named, changed, refuse
-from unmask.core.run import Amount, Loading, Sampling
+from unmask.cli.options import Answer, Count, Model, Named, refuse
+from unmask.core.run import Amount, Loading, Sampling, changed
 
 if TYPE_CHECKING:
     from unmask.generation.trace import Trace

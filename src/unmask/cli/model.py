@@ -302,7 +302,7 @@ def learning(
         network: Network = Network(trunk)
         noisy = by_noise(network, exact, size, **seen)
         errors = blame(network, exact, size, UNIFORM, steps, learning=None, rows=rows, seed=seed)
-        about["learning"] = [one.to_dict() for one in noisy]
+        about |= {"kind": "uniform noise", "learning": [one.to_dict() for one in noisy]}
         title = (
             f"network of uniform noise on {label}: learning error in nats per position, and keeping of replaced tokens"
         )

@@ -129,13 +129,6 @@ def refuse(given: Mapping[str, object], why: str) -> None:
             raise UnmaskError(f"--{name.replace('_', '-')} {why}")
 
 
-def changed(options: Any, **usual: Any) -> dict[str, object]:
-    """Return the fields of a group of options that differ from their usual value, by the names of their flags."""
-    default = replace(type(options)(), **usual)
-    names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
-    return {f"no_{name}" if getattr(default, name) is True else name: getattr(options, name) for name in names}
-
-
 EMPTY = inspect.Parameter.empty
 SHORT = {"--rows": "-n"}
 KINDS = {int: "a whole number", float: "a number", Path: "a path", Portion: "a percentage or a fraction: 10% or 0.1"}

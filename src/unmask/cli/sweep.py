@@ -139,7 +139,10 @@ def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...]
 
     result = compare_stores(first, second, ignore)
     about = {"equal": result.equal} | asdict(result)
-    text: list[tuple[str, str] | Grid | str] = [*rows_of(about | {"beyond": len(result.beyond)})]
+    text: list[tuple[str, str] | Grid | str] = [
+        *rows_of({name: value for name, value in about.items() if name != "beyond"})
+    ]
+    text.append(("beyond intervals", str(len(result.beyond))))
     for entry in result.beyond[:SHOWN]:
         sides = (entry["first"], entry["second"])
         values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 
 @dataclass(frozen=True)
@@ -110,3 +110,10 @@ class Answering:
     until: bool = True  # whether the strings that end the task's answers stop a row
     chat: bool = False  # whether a question is a user's message in the model's chat template
     system: str | None = None
+
+
+def changed(options: Any, **usual: Any) -> dict[str, Any]:
+    """The fields of a record of options that differ from their usual value, by the names of their flags."""
+    default = replace(type(options)(), **usual)
+    names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
+    return {f"no_{name}" if getattr(default, name) is True else name: getattr(options, name) for name in names}
