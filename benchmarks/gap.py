@@ -11,7 +11,7 @@ from benchmarks.networks import SEED, trunk
 from benchmarks.timing import Report, Work, main
 from unmask import gap, generate
 from unmask.core import cores
-from unmask.networks import Network
+from unmask.models.trained import Network
 
 
 class Size(NamedTuple):

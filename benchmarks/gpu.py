@@ -42,16 +42,16 @@ from unmask.core.errors import UnmaskError
 from unmask.core.files import code, finite, origin, write_json
 from unmask.core.memory import available, size
 from unmask.core.threads import torch_threads
-from unmask.cost import flops
-from unmask.cost.clock import device_name
-from unmask.cost.memory import peak
+from unmask.diagnosis import flops
+from unmask.diagnosis.clock import device_name
+from unmask.diagnosis.memory import peak
 from unmask.experiments.jobs.training import STEP_PASSES
 from unmask.experiments.sweeps.recipe import from_dict
 from unmask.experiments.sweeps.run import sweep
-from unmask.hub.model import OpenModel
-from unmask.networks import Shape, preset
-from unmask.networks.training.conditions import USUAL
-from unmask.networks.training.recipe import recipe
+from unmask.models.open.model import OpenModel
+from unmask.models.trained import Shape, preset
+from unmask.models.trained.conditions import USUAL
+from unmask.models.trained.recipe import recipe
 
 MINUTES = 9.0
 SMALL = 4 * 10**9  # bytes of networks of at most 25 million parameters, with their caches

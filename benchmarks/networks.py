@@ -25,7 +25,7 @@ from benchmarks.timing import Measurement, Report, Work, agree, main
 from unmask import Generation, generate
 from unmask.core import cores
 from unmask.core.threads import torch_threads
-from unmask.networks import Network, Shape, Trunk
+from unmask.models.trained import Network, Shape, Trunk
 
 VOCABULARY = 8
 SEED = 1

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from benchmarks.timing import Report, Work, main, say
 from unmask import generate
-from unmask.hub.card import FAMILIES, Card, Tokens
-from unmask.hub.model import OpenModel
+from unmask.models.open.card import FAMILIES, Card, Tokens
+from unmask.models.open.model import OpenModel
 from unmask.samplers import AtToken
 
 INSTALL = "not installed (pip install -e '.[bench]')"
@@ -48,7 +48,7 @@ WIDE = {"toy": (64, 2, 1500, 8, 2), "quick": (256, 4, 126_464, 64, 2), "full": (
 PROGRAM = """
 import sys, torch
 from unmask import hub
-from unmask.cost.memory import peak
+from unmask.diagnosis.memory import peak
 hub.load_model(sys.argv[1], card=sys.argv[1] + "/card.json", device="cpu")  # what is imported, and first used
 with peak(torch.device("cpu")) as most:
     before = most()  # where the mark has just been set back to

@@ -16,9 +16,9 @@ from unmask.core.files import finite, origin
 from unmask.experiments.jobs.catalogue import find
 from unmask.experiments.sweeps.cells import Cell
 from unmask.experiments.sweeps.store import Store
-from unmask.generation.trace import Row, Trace
 from unmask.report import whole
 from unmask.report.player import Run, page
+from unmask.samplers.trace import Row, Trace
 
 LANGUAGES = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")
 SAMPLERS = ("ancestral", "low-confidence", "entropy", "margin", "strided", "top-probability", "fixed-size", "dyadic")

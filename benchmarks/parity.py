@@ -25,11 +25,11 @@ from benchmarks.timing import Report, say
 from unmask import generate
 from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Denoiser
-from unmask.hub.model import OpenModel
-from unmask.networks import Network, Shape, Trunk
-from unmask.networks.training.conditions import Conditions
-from unmask.networks.training.loop import train
-from unmask.networks.training.recipe import Recipe
+from unmask.models.open.model import OpenModel
+from unmask.models.trained import Network, Shape, Trunk
+from unmask.models.trained.conditions import Conditions
+from unmask.models.trained.loop import train
+from unmask.models.trained.recipe import Recipe
 
 OPEN = 200  # symbols of the open models
 SAME = {torch.float64: 1.0, torch.float32: 0.95}  # of the sequences, at least

@@ -12,7 +12,7 @@ from benchmarks.peers import Dynamax, Peer, best_pace, find, over
 from benchmarks.timing import Report, Work, agree, main, on_one_thread
 from unmask import languages
 from unmask.core import cores
-from unmask.ideal import UniformIdeal
+from unmask.denoisers import UniformIdeal
 
 
 class Size(NamedTuple):

@@ -30,7 +30,7 @@ LEARNT = (
     "ancestral fixed-size strided dyadic left-to-right blocks low-confidence top-probability margin entropy threshold"
     " factor entropy-bounded entropy-sum klass localleap settled"
 )
-AGAIN = "remdm gibbs(stride=8) best-order"
+AGAIN = "remdm gibbs(stride=8)"
 IDEAL = f"{LEARNT} wino token-editing p2 {AGAIN} verify-and-restart"
 MDLM = "ancestral as-published-mdlm(batch=1) as-published-mdlm(batch=16)"
 PAIRS = ("wino", "klass", "entropy-bounded", "localleap")

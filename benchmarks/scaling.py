@@ -50,8 +50,8 @@ USUAL = {  # of the others, where one axis grows; a network of one layer has any
 COSTS = """
 import json, resource, sys, torch
 from unmask import generate, languages
-from unmask.networks import Network, Shape, Trunk
-from unmask.cost.memory import peak
+from unmask.models.trained import Network, Shape, Trunk
+from unmask.diagnosis.memory import peak
 at = json.loads(sys.argv[1])
 symbols, rows, length = at.get("symbols", 8), at["rows"], at["length"]
 steps = at.get("steps", length)

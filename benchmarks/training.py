@@ -19,14 +19,15 @@ import torch
 
 from benchmarks.peers import INSTALL
 from benchmarks.timing import Report, Work, agree, main
-from unmask import languages, networks
+from unmask import languages
 from unmask.core import cores
 from unmask.core.threads import torch_threads
-from unmask.networks import Shape, preset
-from unmask.networks.training.conditions import Conditions
-from unmask.networks.training.distributed import World
-from unmask.networks.training.loop import Training
-from unmask.networks.training.recipe import Recipe
+from unmask.models import trained
+from unmask.models.trained import Shape, preset
+from unmask.models.trained.conditions import Conditions
+from unmask.models.trained.distributed import World
+from unmask.models.trained.loop import Training
+from unmask.models.trained.recipe import Recipe
 
 LANGUAGE = "paper-2gram"
 TRAINER = "transformers Trainer"
@@ -85,15 +86,15 @@ def trainer(shape: Shape, task: Task, directory: Path) -> Callable[[], object]:
     """As its documentation says, with what is slow and not needed turned off."""
     from transformers import Trainer, TrainingArguments
 
-    from unmask.networks.model import huggingface
+    from unmask.models.trained import huggingface
 
     model = {"mdm": huggingface.UnmaskForMaskedLM, "ar": huggingface.UnmaskForCausalLM}[shape.kind](
         huggingface.UnmaskConfig(**shape.to_dict())
     )
     noise = torch.randint(shape.vocabulary + 1, (4, shape.length), generator=torch.Generator().manual_seed(2))
-    networks.save(model.trunk, directory / "peer")
+    trained.save(model.trunk, directory / "peer")
     with torch.no_grad():
-        agree("the peer's model", model(noise).logits, networks.load(directory / "peer", "cpu")(noise), 1e-5)
+        agree("the peer's model", model(noise).logits, trained.load(directory / "peer", "cpu")(noise), 1e-5)
     drawn = languages.load(LANGUAGE).sample(task.batch * task.steps, shape.length, seed=1)
     arguments = TrainingArguments(
         output_dir=str(directory / "trainer"),

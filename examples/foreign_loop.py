@@ -17,7 +17,7 @@ from unmask.denoisers import Denoiser, Engine, Logits, Marginals
 from unmask.samplers import Sampler, Session
 from unmask.samplers.contract import as_sampler
 from unmask.samplers.loops import steps_of
-from unmask.schedules import ScheduleLike, deltas
+from unmask.samplers.schedules import ScheduleLike, deltas
 
 
 class Given(Denoiser):

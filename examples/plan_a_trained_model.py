@@ -14,21 +14,21 @@ import tempfile
 from pathlib import Path
 
 import unmask
-from unmask import networks
-from unmask.cost.planner import Verdict
 from unmask.diagnosis.learning import of_language
-from unmask.networks.training.recipe import recipe
+from unmask.diagnosis.planner import Verdict
+from unmask.models import trained
+from unmask.models.trained.recipe import recipe
 
 LENGTH = 16
 
 
 def main(steps: int = 20) -> list[Verdict]:
     language = unmask.languages.load("paper-2gram")
-    shape = networks.preset("quick", "mdm", language.vocabulary, length=LENGTH, hidden=16, heads=2)
+    shape = trained.preset("quick", "mdm", language.vocabulary, length=LENGTH, hidden=16, heads=2)
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory, "mdm")
         unmask.train(language, shape, recipe("quick", "mdm", steps=steps), place)
-        network = networks.Network(networks.load(place))
+        network = trained.Network(trained.load(place))
     learned = of_language(network, language, LENGTH, rows=10)
     verdicts = []
     for name, known in (("ideal", None), ("trained", learned)):

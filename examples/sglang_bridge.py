@@ -86,7 +86,7 @@ class Bridge:
 
 
 class Recorded:
-    """Any algorithm, with the changes of each block in one line of a file (generation/trace.py).
+    """Any algorithm, with the changes of each block in one line of a file (samplers/trace.py).
 
     Blocks of the prompt, without a masked position, are left out."""
 

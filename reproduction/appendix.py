@@ -18,11 +18,10 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 from torch import Tensor
 
-from unmask.denoisers import Denoiser
-from unmask.ideal import Perturbed
+from unmask.denoisers import Denoiser, Perturbed
 from unmask.languages import Interval, NGram, random_ngram
 from unmask.metrics import output_distribution, sequences
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import Statement, correctness, fluency, separators
 from unmask.theory.partitions import partitions
 

@@ -24,10 +24,10 @@ from scipy.stats import binomtest
 from reproduction.appendix import CHECKS
 from reproduction.records import Record
 from unmask import Estimate, UnmaskError, generate, languages, metrics, prompts
-from unmask.cost import break_even, flops, model_calls
-from unmask.ideal import Perturbed
-from unmask.networks import preset as shape_of
-from unmask.schedules import Fit, deltas
+from unmask.denoisers import Perturbed
+from unmask.diagnosis import break_even, flops, model_calls
+from unmask.models.trained import preset as shape_of
+from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import Statement
 from unmask.theory.listed import STATEMENTS, Case
 

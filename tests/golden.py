@@ -20,7 +20,7 @@ from zlib import crc32
 import torch
 
 import unmask
-from unmask.ideal import as_denoiser
+from unmask.denoisers import as_denoiser
 from unmask.samplers import SAMPLERS
 from unmask.theory import sampled
 
@@ -131,7 +131,7 @@ def generated(
     """The digests of PARTS, in their order."""
     source, removed = language(name), SAMPLERS.make(sampler).removes
     out = unmask.generate(
-        source if perturbed is None else unmask.ideal.Perturbed(as_denoiser(source, removed), *perturbed),
+        source if perturbed is None else unmask.denoisers.Perturbed(as_denoiser(source, removed), *perturbed),
         sampler=sampler,
         schedule=schedule,
         steps=steps,

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from unmask.experiments.sweeps import pools
-from unmask.networks.training import loop
+from unmask.models.trained import loop
 from unmask.report import frame
 
 

@@ -57,7 +57,7 @@ EXCEPTIONS: dict[str, list[tuple[str, str]]] = {  # file (or "*"): fragments tha
         for words in ("round, turn", "place", "law", "yardstick", "share", "luck, chance", "wrong, cannot stand")
     ]
     + [('"what"-clauses', "the rule itself"), ("problem. expected. what to do.", "the form of a message")],
-    "src/unmask/hub/probe.py": [
+    "src/unmask/models/open/probing.py": [
         ("asked him what he had bought. Bread, he said, and", "a test text for models"),
     ],
 }

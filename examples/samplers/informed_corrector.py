@@ -18,11 +18,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask import orders
 from unmask.core import arguments
 from unmask.core.chance import MAX_VISIT, Stream
 from unmask.denoisers import Marginals
-from unmask.samplers import Sampler, Session
+from unmask.samplers import Sampler, Session, orders
 
 SCORES = ("confidence", "margin")
 LEAST = 1e-300  # of a probability whose logarithm is taken

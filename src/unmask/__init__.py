@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unmask.core.lazy import ADDING, lazily
+from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from unmask import cost as cost
     from unmask import denoisers as denoisers
     from unmask import diagnosis as diagnosis
     from unmask import experiments as experiments
-    from unmask import hub as hub
-    from unmask import ideal as ideal
     from unmask import languages as languages
     from unmask import metrics as metrics
-    from unmask import networks as networks
+    from unmask import models as models
     from unmask import report as report
     from unmask import samplers as samplers
-    from unmask import schedules as schedules
     from unmask import tasks as tasks
-    from unmask import text as text
     from unmask import theory as theory
     from unmask.core.errors import UnmaskError as UnmaskError
     from unmask.core.estimates import Estimate as Estimate
-    from unmask.cost.planner import plan as plan
+    from unmask.denoisers import oracle as oracle
     from unmask.diagnosis import conformance as conformance
     from unmask.diagnosis.audit import Audit as Audit
     from unmask.diagnosis.audit import audit as audit
@@ -33,25 +28,17 @@ if TYPE_CHECKING:
     from unmask.diagnosis.difference import difference as difference
     from unmask.diagnosis.gap import Gap as Gap
     from unmask.diagnosis.gap import gap as gap
+    from unmask.diagnosis.planner import plan as plan
     from unmask.diagnosis.scoring import score as score
     from unmask.experiments import board as board
     from unmask.experiments.sweeps import sweep as sweep
-    from unmask.generation import Generation as Generation
-    from unmask.generation import generate as generate
-    from unmask.generation import prompts as prompts
-    from unmask.ideal import oracle as oracle
-    from unmask.loading import load as load
     from unmask.metrics import Score as Score
-    from unmask.networks.training.loop import train as train
-    from unmask.schedules import orders as orders
+    from unmask.models.loading import load as load
+    from unmask.models.trained.loop import train as train
+    from unmask.samplers import Generation as Generation
+    from unmask.samplers import generate as generate
+    from unmask.samplers import prompts as prompts
 
-
-ADDING |= {  # modules that register further names, imported when a name is unknown
-    "schedule": ("unmask.theory.schedules",),
-    "notebook": ("unmask.report.notebook",),
-    "job": ("unmask.experiments.board.curves",),
-    "kind of language": ("unmask.tasks.twin",),
-}
 
 __getattr__, __dir__ = lazily(__name__)
 __all__ = __dir__()

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import unmask
-from tests.hub.speaking import spoken
-from unmask.networks import Network, preset
-from unmask.networks.model.checkpoints import save
-from unmask.networks.model.trunk import Trunk
+from tests.models.open.speaking import spoken
+from unmask.models.trained import Network, preset
+from unmask.models.trained.checkpoints import save
+from unmask.models.trained.trunk import Trunk
 
 WANTED = {"theory", "networks", "board", "cost", "orders", "plan", "train", "load", "languages", "samplers"}
 WANTED |= {
@@ -72,7 +72,7 @@ def test_load_takes_a_language_or_a_network(tmp_path):
     (tmp_path / "open").mkdir()
     spoken(tmp_path / "open")
     model = unmask.load(tmp_path / "open", card=str(tmp_path / "open" / "card.json"))
-    assert isinstance(model, unmask.hub.OpenModel)
+    assert isinstance(model, unmask.models.open.OpenModel)
     assert model.name == "small"
     (tmp_path / "empty").mkdir()
     with pytest.raises(unmask.UnmaskError, match=r"contains no network; expected config\.json"):
@@ -86,7 +86,8 @@ def test_reprs_are_a_line(tmp_path):
     recipe = {"name": "r", "jobs": ["theory"], "fixed": {"language": "interval-5", "length": 8}}
     swept = unmask.sweep(recipe, store=tmp_path / "s", engine="here")
     assert repr(swept) == f"<Sweep of 1 cells in {tmp_path / 's'}>"
-    for thing in (unmask.load("paper-2gram"), made, swept, unmask.samplers.SAMPLERS, unmask.schedules.SCHEDULES):
+    registries = (unmask.samplers.SAMPLERS, unmask.samplers.schedules.SCHEDULES)
+    for thing in (unmask.load("paper-2gram"), made, swept, *registries):
         assert "\n" not in repr(thing)
         assert " at 0x" not in repr(thing)
 

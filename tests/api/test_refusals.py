@@ -13,27 +13,18 @@ import pytest
 import torch
 
 import unmask
-from unmask import (
-    UnmaskError,
-    denoisers,
-    diagnosis,
-    hub,
-    ideal,
-    languages,
-    metrics,
-    networks,
-    samplers,
-    schedules,
-    text,
-    theory,
-)
+from unmask import UnmaskError, denoisers, diagnosis, languages, metrics, samplers, theory
+from unmask import denoisers as ideal
 from unmask.core import errors
-from unmask.networks.model.trunk import Trunk
-from unmask.samplers import Choice
-from unmask.samplers.blocks import Blocks
-from unmask.samplers.gibbs import Gibbs
-from unmask.samplers.low_confidence import LowConfidence
-from unmask.samplers.verify_and_restart import VerifyAndRestart
+from unmask.models import open as hub
+from unmask.models import text
+from unmask.models import trained as networks
+from unmask.models.trained.trunk import Trunk
+from unmask.samplers import Choice, schedules
+from unmask.samplers.rules.blocks import Blocks
+from unmask.samplers.rules.gibbs import Gibbs
+from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 from tests.sparing import in_this_process, undrawn
-from unmask import UnmaskError, networks
+from unmask import UnmaskError
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.run import Failure
 from unmask.experiments.sweeps.pools import Pool
+from unmask.models import trained
 from unmask.report.board import PAGE
 
 TINY = ("--languages", "interval-5", "--lengths", 20, "--rows", 20, "--seeds", 2, "--steps", 2, 20)
@@ -160,8 +161,8 @@ def test_what_was_left_out_altogether_is_said(run, monkeypatch):
 
 @pytest.mark.parametrize(("device", "engine"), [("cpu", "local"), ("cuda", "here")])
 def test_a_device_is_for_one_process(run, monkeypatch, device, engine):
-    networks.save(networks.Trunk(networks.Shape("mdm", 8, 12, hidden=8, layers=1, heads=1)), "mdm")
-    monkeypatch.setattr("unmask.networks.model.checkpoints.choose_device", lambda name: torch.device(device))
+    trained.save(trained.Trunk(trained.Shape("mdm", 8, 12, hidden=8, layers=1, heads=1)), "mdm")
+    monkeypatch.setattr("unmask.models.trained.checkpoints.choose_device", lambda name: torch.device(device))
 
     def measure(page, settings, out, *, engine, **how):
         raise UnmaskError(f"{settings.lengths} {out} {engine}")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from unmask import difference, generate
-from unmask.generation import trace as traces
+from unmask.samplers import trace as traces
 
 LANGUAGE = "paper-2gram"
 ASKED = {"length": 16, "rows": 6, "steps": 4}

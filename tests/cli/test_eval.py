@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.cli.test_families import FAMILIES
-from tests.experiments.evaluation.models import causal, kept, masked
 from tests.tasks.data import DATA, needs_data
+from tests.tasks.evaluation.models import causal, kept, masked
 
 EVAL = ("eval", "--engine", "here", "--json", "--model", "m", "--card", "m.json", "--length", 6)
 QUICK = (

@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 import tokenizers
+from tests.hub import small, test_dense, test_dit, test_moe, test_smdm
 from tokenizers import decoders, models, pre_tokenizers
 
-from tests.hub import small, test_dense, test_dit, test_moe, test_smdm
 from tests.needs import needs
 from unmask.core.samples import read_tokens
-from unmask.hub.card import Tokens
-from unmask.hub.checking import check
-from unmask.text.tokenizer import FILE
+from unmask.models.open.card import Tokens
+from unmask.models.open.checking import check
+from unmask.models.text.tokenizer import FILE
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz .?"
 LIBRARY = find_spec("transformers") is not None
@@ -142,6 +142,6 @@ def test_an_ar_model_of_transformers(run, monkeypatch):
 
 
 def test_every_family_is_here():
-    from unmask.hub.card import FAMILIES as REGISTERED
+    from unmask.models.open.card import FAMILIES as REGISTERED
 
     assert set(REGISTERED) == set(FAMILIES) | {"causal", "sdar-moe"}  # of transformers, and of two of these

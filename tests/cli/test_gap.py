@@ -7,8 +7,8 @@ import json
 import pytest
 
 import unmask
-from unmask.networks.model.checkpoints import save
-from unmask.networks.model.trunk import Trunk
+from unmask.models.trained.checkpoints import save
+from unmask.models.trained.trunk import Trunk
 
 SMALL = ["--length", 12, "--rows", 30, "--steps", 4]
 
@@ -63,11 +63,11 @@ def test_greedy_decoding_counts_flips(run):
 
 
 def test_a_network_of_ours(run, tmp_path):
-    network = Trunk(unmask.networks.preset("quick", "mdm", 8, length=12))
+    network = Trunk(unmask.models.trained.preset("quick", "mdm", 8, length=12))
     save(network, tmp_path / "net")
     result = run("gap", "--model", "net", "--rows", 25, "--steps", 3, "--sampler", "low-confidence", "--json").result
     assert result["claim"] == "ratio"
-    save(Trunk(unmask.networks.preset("quick", "ar", 8, length=12)), tmp_path / "ar")
+    save(Trunk(unmask.models.trained.preset("quick", "ar", 8, length=12)), tmp_path / "ar")
     refused = run("gap", "--model", "ar", "--rows", 25, "--steps", 3)
     assert refused.code == 2
     assert "AR model" in refused.err

@@ -8,11 +8,11 @@ import math
 import pytest
 import torch
 
-from tests.hub.speaking import spoken
-from unmask import hub
+from tests.models.open.speaking import spoken
 from unmask.core.samples import write_tokens
 from unmask.diagnosis.judge import judge, tokens_of
 from unmask.diagnosis.texts import token_entropy
+from unmask.models import open as hub
 
 SAID = ["The cat sat on the mat.", "A dog, too.\nTwice."]
 

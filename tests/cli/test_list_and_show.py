@@ -10,12 +10,12 @@ import pytest
 
 from unmask.experiments.jobs.catalogue import JOBS, find
 from unmask.samplers import SAMPLERS
-from unmask.schedules import SCHEDULES, deltas, is_fitted
+from unmask.samplers.schedules import SCHEDULES, deltas, is_fitted
 
 REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "job": JOBS}
 PLUG_IN = """
 from dataclasses import dataclass
-from unmask.samplers.structured import Strided
+from unmask.samplers.rules.structured import Strided
 
 @dataclass(frozen=True)
 class Plugged(Strided):

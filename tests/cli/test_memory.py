@@ -18,9 +18,8 @@ import torch
 from benchmarks.open_models import config
 from unmask.core import memory, samples
 from unmask.denoisers import Canvas
-from unmask.hub import families
-from unmask.networks import Shape, Trunk
-from unmask.networks.model import checkpoints
+from unmask.models.open import families
+from unmask.models.trained import Shape, Trunk, checkpoints
 
 ROOM = 3 * 10**8
 LONG = "--length 1000000"

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests.hub.small import CONFIGS, card, published
-from tests.networks.small import L, V, trunk
+from tests.models.open.small import CONFIGS, card, published
+from tests.models.trained.small import L, V, trunk
 from unmask import generate
 from unmask.core.samples import read_tokens
-from unmask.networks import Network, save
+from unmask.models.trained import Network, save
 
 
 @pytest.fixture

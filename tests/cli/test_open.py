@@ -11,21 +11,21 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.hub.small import CONFIGS
-from tests.hub.speaking import spoken
-from tests.text.test_published import byte_level
+from tests.models.open.small import CONFIGS
+from tests.models.open.speaking import spoken
+from tests.models.text.test_published import byte_level
 from unmask import UnmaskError, generate
 from unmask.cli.generate import command as generate_command
 from unmask.cli.options import parser_of
 from unmask.core.memory import size
 from unmask.core.samples import read_tokens
-from unmask.generation import trace as traces
-from unmask.hub import CARDS, find, known, load_model
-from unmask.hub.chat import TEMPLATES
-from unmask.hub.checking import check
-from unmask.hub.prompted import Query, ending, rows_of
+from unmask.models.open import CARDS, find, known, load_model
+from unmask.models.open.chat import TEMPLATES
+from unmask.models.open.checking import check
+from unmask.models.open.prompted import Query, ending, rows_of
+from unmask.models.text import published
+from unmask.samplers import trace as traces
 from unmask.samplers.contract import as_sampler
-from unmask.text import published
 
 MODEL = ("--model", "m", "--card", "m/card.json")
 
@@ -243,7 +243,7 @@ def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
     options = ("--prompt", "the cat", "--length", 8, "--out", "a.txt", "--dry-run", "--json", "--dtype", "float32")
     found = load_model("b", card="b/card.json", device="cpu", dtype="float32")
     parameters = sum(weight.numel() for weight in found.body.parameters())
-    monkeypatch.setattr("unmask.hub.weights.opened", lambda directory: pytest.fail("weights are opened"))
+    monkeypatch.setattr("unmask.models.open.weights.opened", lambda directory: pytest.fail("weights are opened"))
     ran = place("generate", "--model", "b", "--card", "b/card.json", *options, "--rows", 3, "--guidance", 0.5).result
     length = len(found.tokenizer.encode("the cat")) + 8
     assert (ran["rows"], ran["length"], ran["model_calls_at_most"]) == (3, length, 16)
@@ -253,13 +253,13 @@ def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
     assert ran["memory"]["keys_and_values"] == size(kept)
     assert ran["memory"]["all"] == size(4 * parameters + kept + 4 * 3 * (length + 1) * found.body.hidden)
     assert ran["flops_at_most"] == 16 * 3 * found.body.flops(length, length)
-    monkeypatch.setattr("unmask.hub.fetch._fetched", lambda *_: pytest.fail("files are fetched"))
+    monkeypatch.setattr("unmask.models.open.fetch._fetched", lambda *_: pytest.fail("files are fetched"))
     ran = place("generate", "--model", "llada-8b-instruct", *options).result
     assert (ran["files"], ran["parameters"], ran["memory"]["weights"]) == ("not here", 8 * 10**9, "32 GB")
-    monkeypatch.setattr("unmask.networks.model.checkpoints.available", lambda: 2 * 10**10)
+    monkeypatch.setattr("unmask.models.trained.checkpoints.available", lambda: 2 * 10**10)
     ran = place("generate", "--model", "llada-8b-instruct", *options).result
     assert ran["fits"] == "no; with --dtype bfloat16 it does"
-    monkeypatch.setattr("unmask.networks.model.checkpoints.available", lambda: 10**9)
+    monkeypatch.setattr("unmask.models.trained.checkpoints.available", lambda: 10**9)
     ran = place("generate", "--model", "llada-8b-instruct", *options).result
     assert ran["fits"] == "no; a smaller model, or fewer rows"
     assert not Path("a.txt").exists()

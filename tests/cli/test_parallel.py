@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.test_families import FAMILIES
-from tests.experiments.evaluation.models import kept
+from tests.tasks.evaluation.models import kept
 
 RUN = ("eval", "parallel", "run", "--model", "m", "--card", "m.json", "--engine", "here", "--quick", "--items", 2)
 TASK = "lists(operation=shuffle, low=3, high=3, shots=0)"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.hub.speaking import spoken
+from tests.models.open.speaking import spoken
 
 KEYS = {"steps", "model_calls", "schedule", "predicted", "method", "break_even_model_calls", "verdict"}
 ASKED = ("plan", "--language", "interval-5", "--length", 510, "--target", 0.5)

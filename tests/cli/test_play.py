@@ -13,9 +13,9 @@ import torch
 from rich.console import Console
 
 from unmask import generate, languages
-from unmask.generation import trace as traces
 from unmask.report.player import terminal
 from unmask.report.player.run import Run
+from unmask.samplers import trace as traces
 
 SMALL = ("--language", "paper-2gram", "--length", 16, "--steps", 3, "--rows", 20)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "record_a_trace.py"

@@ -11,7 +11,7 @@ import pytest
 
 from unmask.cli.main import main
 from unmask.core.samples import read_tokens
-from unmask.text import Text, read, tokenizers
+from unmask.models.text import Text, read, tokenizers
 
 TINY = ("--length", 16, "--hidden", 16, "--layers", 1, "--heads", 2, "--steps", 10, "--batch", 8)
 WORDS = "\n\n".join(f"the cat number {number} sat on the mat" for number in range(60))

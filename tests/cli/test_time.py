@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unmask.networks import PRESETS
+from unmask.models.trained import PRESETS
 
 SMALL = ("--hidden", 16, "--layers", 1, "--lengths", 4, 8, "--batch", 2, "--repeats", 1, "--device", "cpu")
 

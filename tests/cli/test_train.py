@@ -9,11 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from unmask import UnmaskError, languages, networks
-from unmask.networks import preset
-from unmask.networks.training import conditions, loop
-from unmask.networks.training.conditions import Conditions
-from unmask.networks.training.recipe import recipe
+from unmask import UnmaskError, languages
+from unmask.models import trained
+from unmask.models.trained import conditions, loop, preset
+from unmask.models.trained.conditions import Conditions
+from unmask.models.trained.recipe import recipe
 
 TINY = ("--length", 8, "--hidden", 16, "--layers", 1, "--heads", 2)
 BRIEF = (*TINY, "--steps", 10, "--batch", 8)
@@ -51,7 +51,7 @@ def test_it_is_what_python_trains(run, kind):
     ours, theirs = load_file("out/model.safetensors"), load_file("python/model.safetensors")
     assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
     assert ran.result["entropy_nats_per_token"] == pytest.approx(language.entropy(8).value / 8)
-    assert ran.result["parameters"] == sum(weight.numel() for weight in networks.load("out", "cpu").parameters())
+    assert ran.result["parameters"] == sum(weight.numel() for weight in trained.load("out", "cpu").parameters())
     account = json.loads(Path("out/training.json").read_text())
     assert account["origin"]["configuration"]["label"] == "paper-2gram(seed=2)"
 
@@ -78,7 +78,7 @@ def test_uniform_noise_is_what_python_trains_and_generates_with_its_samplers(run
     refused = run("generate", "--model", "out", "--steps", 3, "--rows", 4, "--out", "d.npy").err
     assert "sampler ancestral removes mask noise, and Network removes uniform noise; expected the same. Use" in refused
     run("train", *SMALL, "--noise", "uniform", "--untimed", "--out", "untimed")
-    assert networks.load("untimed", "cpu").shape.time_free
+    assert trained.load("untimed", "cpu").shape.time_free
     assert run("train", "--out", "out", "--resume", "--json").result["steps"] == 10
 
 

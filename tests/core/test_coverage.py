@@ -17,9 +17,10 @@ from scipy.stats import binom, multinomial
 
 from unmask.core.chance import Randomness
 from unmask.core.estimates import LEAST, bounded_mean, mean, proportion, share, within
-from unmask.experiments.evaluation.compare import compare_shares
 from unmask.languages import Interval, load
-from unmask.schedules import deltas, orders
+from unmask.samplers import orders
+from unmask.samplers.schedules import deltas
+from unmask.tasks.evaluation.compare import compare_shares
 from unmask.theory.curves import weights
 from unmask.theory.sampled import information_curve
 

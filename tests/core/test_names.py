@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry, parse
 from unmask.samplers import SAMPLERS
-from unmask.samplers.blocks import Blocks
-from unmask.schedules import SCHEDULES
+from unmask.samplers.rules.blocks import Blocks
+from unmask.samplers.schedules import SCHEDULES
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=500)
 

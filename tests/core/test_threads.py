@@ -16,11 +16,11 @@ from unmask.core import threads
 from unmask.core.cores import count
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
+from unmask.denoisers import Ideal, Perturbed
 from unmask.diagnosis.audit import audit
 from unmask.diagnosis.loss_curve import loss_curve
-from unmask.ideal import Ideal, Perturbed
 from unmask.languages import load
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import gaps, sampled
 from unmask.theory.chains import first_order
 

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from tests.brute import distribution, evidence, sequences, tiny_languages
-from unmask import generate, schedules
+from unmask import generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Canvas, Cost, Denoiser, PrefixCausal, as_marginals
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Canvas, Cost, Denoiser, Ideal, Perturbed, PrefixCausal, as_marginals
 from unmask.languages import Interval, load
-from unmask.samplers import SAMPLERS
+from unmask.samplers import SAMPLERS, schedules
 
 
 class Network(Denoiser, torch.nn.Module):

@@ -9,8 +9,7 @@ import torch
 from tests.brute import tiny_languages
 from unmask import generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Causal
-from unmask.ideal import Ideal
+from unmask.denoisers import Causal, Ideal
 from unmask.languages import load, random_ngram
 
 CASES = {name: load(name) for name in ("paper-hmm", "sparse-hmm", "paper-2gram", "paper-4gram", "brackets")}

@@ -9,12 +9,12 @@ import torch
 from tests.brute import tiny_languages
 from unmask import generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Canvas
-from unmask.ideal import Ideal, denoiser
+from unmask.denoisers import Canvas, Ideal
+from unmask.denoisers import ideal as denoiser
 from unmask.languages import HMM, load, random_ngram
 from unmask.samplers import SAMPLERS, Session
 from unmask.samplers.loops import fill_blocks
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 
 PRESETS = ["paper-2gram", "paper-3gram", "paper-4gram", "paper-hmm", "sparse-hmm", "interval-5", "brackets"]
 SAMPLED = ["ancestral", "fixed-size", "blocks(block_length=5)", "dyadic"]

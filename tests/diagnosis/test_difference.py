@@ -10,10 +10,10 @@ import msgspec
 import pytest
 import torch
 
-from tests.hub.small import CONFIGS, MASK, V, card, load, published
+from tests.models.open.small import CONFIGS, MASK, V, card, load, published
 from unmask import UnmaskError, difference, generate, languages
-from unmask.generation.trace import Row, Trace, check, read
-from unmask.ideal import Perturbed
+from unmask.denoisers import Perturbed
+from unmask.samplers.trace import Row, Trace, check, read
 
 ROWS, LENGTH, PROMPT, BLOCK, STEPS = 8, 32, 6, 8, 13
 LANGUAGE = languages.load("sparse-hmm")

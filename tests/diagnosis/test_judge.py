@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.hub.small import CONFIGS, MASK, V, card, load, published
-from tests.hub.test_engine import Plain
+from tests.models.open.small import CONFIGS, MASK, V, card, load, published
+from tests.models.open.test_engine import Plain
 from unmask import UnmaskError
 from unmask.diagnosis.judge import judge
 

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from unmask import UnmaskError, generate, languages
+from unmask.denoisers import Ideal, Perturbed
 from unmask.diagnosis.learning import LANGUAGE, of_language, of_sampler
 from unmask.diagnosis.loss_curve import loss_curve
-from unmask.ideal import Ideal, Perturbed
 from unmask.languages import random_ngram
-from unmask.networks import Network, Shape, Trunk
-from unmask.schedules import deltas
+from unmask.models.trained import Network, Shape, Trunk
+from unmask.samplers.schedules import deltas
 from unmask.theory.known import curve
 
 

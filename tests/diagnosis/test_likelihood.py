@@ -7,12 +7,11 @@ import math
 import pytest
 import torch
 
-from tests.hub.small import CONFIGS, card, load, published
-from tests.hub.small import tokens as some_tokens
+from tests.models.open.small import CONFIGS, card, load, published
+from tests.models.open.small import tokens as some_tokens
 from unmask import languages
-from unmask.denoisers import Denoiser
+from unmask.denoisers import Denoiser, Ideal
 from unmask.diagnosis.likelihood import bound, chain, drawn, every, read, sets_of
-from unmask.ideal import Ideal
 
 FIRST, SIZE = 3, 6
 

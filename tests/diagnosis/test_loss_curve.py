@@ -13,11 +13,10 @@ import torch
 from tests.brute import sequences
 from tests.metrics.small import SMALL, by_rank, cross_entropies
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Denoiser
+from unmask.denoisers import Denoiser, Ideal, Perturbed
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve
-from unmask.ideal import Ideal, Perturbed
 from unmask.languages import Interval, NGram, random_ngram
-from unmask.schedules import Fit, deltas
+from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import known
 
 ROWS = 600

@@ -15,8 +15,8 @@ from tests import brute
 from unmask import generate
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis import reveal
-from unmask.generation.trace import Row, Trace, check
 from unmask.languages import Interval, Language, random_ngram
+from unmask.samplers.trace import Row, Trace, check
 
 TINY = {name: case for name, case in brute.tiny_languages().items() if case[1] > 2}
 

@@ -12,12 +12,11 @@ from tests import brute
 from tests.diagnosis.noisy import CHAIN3, ZERO3, Noisy, chain
 from tests.samplers.tables import Quarters
 from unmask import UnmaskError, languages
+from unmask.denoisers import Ideal
 from unmask.diagnosis.sampler_likelihood import follow, likelihood
-from unmask.generation import generate
-from unmask.ideal import Ideal
 from unmask.metrics import output_distribution
-from unmask.samplers import SAMPLERS
-from unmask.schedules import deltas
+from unmask.samplers import SAMPLERS, generate
+from unmask.samplers.schedules import deltas
 
 L = 4
 EVERY = torch.from_numpy(brute.sequences(3, L))

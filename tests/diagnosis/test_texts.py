@@ -9,8 +9,8 @@ import torch
 
 from unmask import UnmaskError
 from unmask.diagnosis.texts import Judges, token_entropy
-from unmask.networks import Shape, Trunk
-from unmask.text import Corpus, NGramJudge, Text, make
+from unmask.models.text import Corpus, NGramJudge, Text, make
+from unmask.models.trained import Shape, Trunk
 
 DOCUMENTS = tuple(f"the cat {number} sat on the mat, and the rat ran." for number in range(60))
 CORPUS = Corpus("made", DOCUMENTS)

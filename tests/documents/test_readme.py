@@ -21,7 +21,7 @@ from unmask.cli.main import main
 from unmask.diagnosis.audit import verdict
 from unmask.languages import PRESETS, load
 from unmask.samplers import SAMPLERS
-from unmask.schedules import SCHEDULES
+from unmask.samplers.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

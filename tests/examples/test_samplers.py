@@ -30,9 +30,8 @@ from tests.samplers.test_repair import ROWS, STEPS, Row
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
 from unmask.core.registry import imports, written
-from unmask.denoisers import Logits, Table
+from unmask.denoisers import Ideal, Logits, Table
 from unmask.diagnosis import conformance
-from unmask.ideal import Ideal
 from unmask.languages import Language, load, random_ngram
 from unmask.samplers import SAMPLERS
 

@@ -12,8 +12,8 @@ from sglang_bridge import MOST_REQUESTS, Blocks, Bridge, Recorded, digest
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.difference import difference
-from unmask.generation import trace as traces
-from unmask.generation.trace import check
+from unmask.samplers import trace as traces
+from unmask.samplers.trace import check
 
 pytestmark = pytest.mark.long
 LANGUAGE = languages.load("paper-2gram")

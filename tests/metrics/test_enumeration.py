@@ -12,10 +12,10 @@ from tests import brute
 from tests.brute import distribution, entropy
 from tests.metrics.small import FIXED, SMALL, VARYING
 from unmask.core.errors import UnmaskError
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Ideal, Perturbed
 from unmask.languages import Brackets, Interval, ModularSum, random_hmm, random_ngram
 from unmask.metrics import output_distribution, sequences, ter, ter_autoregressive
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 
 
 @pytest.mark.parametrize(("vocabulary", "length"), [(2, 1), (2, 6), (3, 4), (5, 5), (20_000, 1)])

@@ -15,10 +15,10 @@ import torch
 from tests.brute import distribution, p_value, sequences, tiny_languages
 from unmask import UnmaskError, generate, metrics, prompts, score
 from unmask.core.estimates import mean, proportion, share
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Ideal, Perturbed
 from unmask.languages import Interval, load, random_ngram
 from unmask.metrics.given import own_sizes, prompt_numbers
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory.curves import weights
 from unmask.theory.sampled import information_curve
 

@@ -15,11 +15,12 @@ import torch
 from tests.brute import distribution, sequences
 from unmask import generate
 from unmask.core.chance import Randomness
-from unmask.ideal import Ideal
+from unmask.denoisers import Ideal
 from unmask.languages import Interval
 from unmask.languages.interval_form import agreement
 from unmask.metrics import output_distribution, score, ter
-from unmask.schedules import deltas, orders
+from unmask.samplers import orders
+from unmask.samplers.schedules import deltas
 
 ENUMERATED = [(2, length) for length in range(1, 7)] + [(3, length) for length in range(1, 6)] + [(4, 3), (4, 4)]
 UNEVEN = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.2, 0.0, 0.8], None)]

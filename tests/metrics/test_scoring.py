@@ -13,7 +13,7 @@ from tests.brute import distribution, sequences, tiny_languages
 from tests.metrics.small import sizes
 from unmask import generate
 from unmask.core.errors import UnmaskError
-from unmask.ideal import Perturbed
+from unmask.denoisers import Perturbed
 from unmask.languages import Brackets, Interval, NGram
 from unmask.metrics import bigrams, score
 

@@ -10,12 +10,10 @@ import re
 import numpy as np
 import pytest
 
-from tests.experiments.evaluation.test_comparing import many
+from tests.tasks.evaluation.test_comparing import many
 from unmask.core.estimates import exactly, proportion
 from unmask.core.files import finite, origin
-from unmask.cost.flops import break_even
-from unmask.experiments.evaluation import summary
-from unmask.experiments.evaluation.advise import advise
+from unmask.diagnosis.flops import break_even
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.languages import load
 from unmask.report import whole
@@ -27,7 +25,9 @@ from unmask.report.explorer.metrics import METRICS
 from unmask.report.explorer.prepare import prepared
 from unmask.report.results import CONTROLS, USUAL, WHO, Results, Training, points
 from unmask.report.results import Entry as Line
-from unmask.schedules import Fit, deltas
+from unmask.samplers.schedules import Fit, deltas
+from unmask.tasks.evaluation import summary
+from unmask.tasks.evaluation.advise import advise
 from unmask.theory.known import curve
 
 HOSTILE = '<script>alert("x")</script> \u202eevil\u202c \U0001f600 ' + "x" * 60

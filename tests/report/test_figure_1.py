@@ -19,14 +19,12 @@ from unmask.core.reading import read_json
 from unmask.experiments.sweeps import read_recipe, run
 from unmask.experiments.sweeps.cells import cells_of
 from unmask.experiments.sweeps.status import status
-from unmask.generation import making
-from unmask.networks import Network, load
-from unmask.networks.model.checkpoints import ACCOUNT, WEIGHTS
-from unmask.networks.training import conditions, loop
+from unmask.models.trained import Network, conditions, load, loop
+from unmask.models.trained.checkpoints import ACCOUNT, WEIGHTS
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.publishing import STORE, Context, publish
 from unmask.report.whole import Selection, of_recipe
-from unmask.samplers import fill
+from unmask.samplers import fill, making
 
 PAGE = of_recipe("figure-1")
 SET = ("steps=[2,8]", "rows=60", "training_steps=6", "length=8", "layers=1")

@@ -15,14 +15,13 @@ from unmask.cli.main import main
 from unmask.core.estimates import mean
 from unmask.diagnosis.texts import Judges
 from unmask.experiments.sweeps.status import status
-from unmask.networks import Network, load
-from unmask.networks.model.checkpoints import read_tokenizer
-from unmask.networks.training import loop
+from unmask.models.text import Text, read
+from unmask.models.trained import Network, load, loop
+from unmask.models.trained.checkpoints import read_tokenizer
 from unmask.report.explorer.chosen import goal
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.publishing import STORE, Context, publish
 from unmask.report.whole import Selection, of_recipe
-from unmask.text import Text, read
 
 PAGE = of_recipe("figure-2")
 SIZE = ("tokenizer=bpe:270", "length=12", "layers=1", "hidden=24", "training_steps=4")

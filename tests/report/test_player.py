@@ -10,8 +10,8 @@ import pytest
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
-from unmask.generation.trace import Row, Trace
 from unmask.report.player import Run, assets, chosen, fragment, page
+from unmask.samplers.trace import Row, Trace
 
 LANGUAGE = languages.load("paper-2gram")
 LENGTH, STEPS, ROWS = 14, 4, 6

@@ -16,7 +16,7 @@ from unmask.experiments.sweeps import read_recipe, sweep
 from unmask.experiments.sweeps.cells import cells_of
 from unmask.experiments.sweeps.recipe import packaged
 from unmask.experiments.sweeps.status import status
-from unmask.networks import Network, load
+from unmask.models.trained import Network, load
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.publishing import STORE, Context
 from unmask.report.results import read

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.experiments.evaluation.test_comparing import many
+from tests.tasks.evaluation.test_comparing import many
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin

@@ -12,7 +12,7 @@ from reproduction import jobs, rebuttal
 from reproduction.records import Records
 from unmask import UnmaskError, metrics
 from unmask.languages import Interval, load
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory.listed import STATEMENTS, Case
 
 ROOT = Path(__file__).parents[2]

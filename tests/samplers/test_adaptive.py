@@ -17,16 +17,16 @@ import torch
 from tests.brute import distribution, p_value, sequences, tiny_languages
 from tests.samplers.test_distributions import ALARM, CASES, denoiser_of, fixed, labels, order_distribution, passes, said
 from tests.samplers.test_reference import OWN, PUBLISHED, REMASKING, SCORES, entropy, remdm_rates
-from unmask import generate, schedules
+from unmask import generate
 from unmask.core.chance import Stream
-from unmask.ideal import Ideal
+from unmask.denoisers import Ideal
 from unmask.languages import random_ngram
-from unmask.samplers import ranking
-from unmask.samplers.adaptive import EntropyBounded, EntropySum
+from unmask.samplers import ranking, schedules
 from unmask.samplers.contract import Choice
-from unmask.samplers.gibbs import Gibbs
-from unmask.samplers.remdm import ReMDM
-from unmask.samplers.verify_and_restart import VerifyAndRestart
+from unmask.samplers.rules.adaptive import EntropyBounded, EntropySum
+from unmask.samplers.rules.gibbs import Gibbs
+from unmask.samplers.rules.remdm import ReMDM
+from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
 
 
 def as_array(states, vocabulary, length):
@@ -349,7 +349,7 @@ def test_restarts_with_the_same_order_are_caught(monkeypatch):
     valid = distribution(*CASES["3-gram"]) > 0
     expected = np.where(valid, p, 0) / p[valid].sum()
     assert passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
-    monkeypatch.setattr("unmask.samplers.verify_and_restart.APART", 0)
+    monkeypatch.setattr("unmask.samplers.rules.verify_and_restart.APART", 0)
     assert not passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
 
 

@@ -9,16 +9,16 @@ import torch
 
 from tests.brute import distribution, p_value, sequences
 from tests.samplers.test_distributions import ALARM, CASES, labels, order_distribution, passes
-from unmask import UnmaskError, generate, schedules
+from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness, Stream
-from unmask.denoisers import Denoiser, Sharpened, Table
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Denoiser, Ideal, Perturbed, Sharpened, Table
 from unmask.languages import load, random_ngram
-from unmask.samplers.ancestral import FirstHitting
-from unmask.samplers.gibbs import Gibbs
-from unmask.samplers.published.mdlm import coarse, race
-from unmask.samplers.structured import Strided
-from unmask.samplers.verify_and_restart import VerifyAndRestart
+from unmask.samplers import schedules
+from unmask.samplers.rules.ancestral import FirstHitting
+from unmask.samplers.rules.gibbs import Gibbs
+from unmask.samplers.rules.mdlm import coarse, race
+from unmask.samplers.rules.structured import Strided
+from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
 
 SIZE = {"length": 32, "rows": 20, "seed": 3}
 

@@ -17,8 +17,7 @@ from tests.samplers.counting import (
     given_patterns,
 )
 from unmask import UnmaskError, generate
-from unmask.denoisers import Canvas, Cost, Denoiser, Guided
-from unmask.ideal import Ideal
+from unmask.denoisers import Canvas, Cost, Denoiser, Guided, Ideal
 from unmask.samplers import SAMPLERS
 from unmask.samplers.contract import CANVAS
 

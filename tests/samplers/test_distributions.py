@@ -14,18 +14,17 @@ import pytest
 import torch
 
 from tests.brute import distribution, p_value, sequences, tiny_languages
-from unmask import generate, schedules
+from unmask import generate
 from unmask.core.chance import Stream
-from unmask.denoisers import Canvas
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Canvas, Ideal, Perturbed
 from unmask.languages import Interval, Language, random_ngram
 from unmask.metrics import output_distribution
-from unmask.samplers import Choice, Sampler, Session, View, walk
-from unmask.samplers.ancestral import Ancestral
-from unmask.samplers.autoregressive import Autoregressive
-from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers import Choice, Sampler, Session, View, schedules, walk
 from unmask.samplers.ranking import ranks
-from unmask.samplers.speculative import Speculative
+from unmask.samplers.rules.ancestral import Ancestral
+from unmask.samplers.rules.autoregressive import Autoregressive
+from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.speculative import Speculative
 
 ALARM = 1e-6
 ROWS = 20_000  # at which every wrong sampler below is caught with p < 1e-80
@@ -329,7 +328,7 @@ def test_wrong_ancestral_samplers_are_caught(mutant):
 
 @pytest.mark.parametrize("stale", ["forward", "backward", "both"])
 def test_stale_messages_are_caught(monkeypatch, stale):
-    import unmask.ideal.denoiser as exact
+    import unmask.denoisers.ideal as exact
 
     monkeypatch.setattr(Canvas, "follow", lambda canvas, order: None)
     sweep = exact.messages.sweep_rows

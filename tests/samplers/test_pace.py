@@ -19,12 +19,11 @@ import torch
 from tests.samplers.test_reference import SEED, SOURCES, draw, entropy, heat, rng, surest_first, written
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream
-from unmask.denoisers import Denoiser, Table
-from unmask.ideal import Ideal
+from unmask.denoisers import Denoiser, Ideal, Table
 from unmask.languages import Language
 from unmask.samplers import SAMPLERS, Sampler
-from unmask.samplers.blocks import Blocks
 from unmask.samplers.contract import as_sampler
+from unmask.samplers.rules.blocks import Blocks
 
 LENGTH, ROWS, EXACT = 14, 3, 1e-9
 
@@ -285,7 +284,7 @@ def test_little_is_compared_with_what_was_said_before(monkeypatch):
     sampler = "klass(threshold=0.6, kl=0.01)"
     few = generate(SOURCES["leak"], sampler=sampler, length=LENGTH, rows=20, seed=1)
     compared, counts[:] = sum(counts), []
-    monkeypatch.setattr("unmask.samplers.adaptive.math.sqrt", lambda kl: 9.0)
+    monkeypatch.setattr("unmask.samplers.rules.adaptive.math.sqrt", lambda kl: 9.0)
     every = generate(SOURCES["leak"], sampler=sampler, length=LENGTH, rows=20, seed=1)
     assert torch.equal(few.tokens, every.tokens)
     assert 0 < compared < sum(counts) / 2

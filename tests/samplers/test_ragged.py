@@ -7,8 +7,8 @@ import torch
 
 from tests.samplers.counting import LANGUAGE, SAMPLED, Asked
 from unmask import UnmaskError, generate
-from unmask.generation import start
-from unmask.ideal import Ideal
+from unmask.denoisers import Ideal
+from unmask.samplers import start
 
 V = LANGUAGE.vocabulary
 LENGTHS = [9, 1, 6, 9, 4]

@@ -16,13 +16,12 @@ from tests.samplers.counting import LOOKING_BACK
 from tests.samplers.test_reference import LENGTH, SEED, SOURCES, draw, heat, rng, surest_first, written
 from unmask import UnmaskError, generate, oracle
 from unmask.core.chance import Stream
-from unmask.denoisers import Denoiser, Table
+from unmask.denoisers import Denoiser, Ideal, Table
 from unmask.diagnosis import conformance
-from unmask.ideal import Ideal
 from unmask.languages import Language, load
 from unmask.samplers import SAMPLERS
-from unmask.samplers.planned import PathPlanning
-from unmask.samplers.published.dream import SCORED, fractions
+from unmask.samplers.rules.dream import SCORED, fractions
+from unmask.samplers.rules.planned import PathPlanning
 
 STEPS, ROWS = 4, 5
 

@@ -12,9 +12,10 @@ from tests.samplers.tables import Counted, Quarters
 from unmask import generate
 from unmask.core.chance import Stream
 from unmask.languages import load
-from unmask.samplers import Session, fill, speculation
-from unmask.samplers.self_speculative import SelfSpeculative
-from unmask.samplers.speculative import Speculative
+from unmask.samplers import Session, fill
+from unmask.samplers.rules import speculation
+from unmask.samplers.rules.self_speculative import SelfSpeculative
+from unmask.samplers.rules.speculative import Speculative
 
 T, A, R = Stream.TOKEN, Stream.ACCEPT, Stream.RESIDUAL
 # (vocabulary, length, draft_length): the cells of each draw, by place in the order. Quarters have 4, ratios of quarters
@@ -78,7 +79,7 @@ def no_refusal(session, drafts, checked, target, turn):
     ("case", "place", "mutant"),
     [
         ((3, 2, 2), "unmask.denoisers.marginals.Table.beyond", lambda target, draft: target),
-        ((2, 3, 2), "unmask.samplers.self_speculative.verify", no_refusal),
+        ((2, 3, 2), "unmask.samplers.rules.self_speculative.verify", no_refusal),
     ],
 )
 def test_wrong_speculation_is_seen(monkeypatch, case, place, mutant):

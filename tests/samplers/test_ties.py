@@ -10,7 +10,8 @@ import torch
 
 from unmask import generate
 from unmask.languages import load
-from unmask.samplers import SAMPLERS, Sampler, adaptive
+from unmask.samplers import SAMPLERS, Sampler
+from unmask.samplers.rules import adaptive
 
 BRACKETS = load("brackets")
 TIES = ("threshold(threshold=0.5)", "klass(threshold=0.5, history=0)", "deferred(threshold=0.5)", "wino(threshold=0.5)")

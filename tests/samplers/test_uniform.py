@@ -11,16 +11,16 @@ import torch
 import unmask
 from tests.uniform import CHAIN3, ZERO3, chain, divergence, every, path, posteriors, reversed_step
 from unmask import UnmaskError, generate
+from unmask.denoisers import Ideal, Perturbed, UniformIdeal
 from unmask.denoisers.noise import reverse, without_own
 from unmask.diagnosis import conformance
 from unmask.diagnosis.audit.specimens import EarlyLevels, PlugIn
 from unmask.diagnosis.conformance.distributions import against_distributions
-from unmask.ideal import Ideal, Perturbed, UniformIdeal
 from unmask.languages import HMM
 from unmask.samplers import Sampler
+from unmask.samplers.rules.uniform import UniformAncestral, UniformCorrector, begin
+from unmask.samplers.schedules import Schedule, deltas
 from unmask.samplers.session import Breach
-from unmask.samplers.uniform import UniformAncestral, UniformCorrector, begin
-from unmask.schedules import Schedule, deltas
 
 ALARM = 1e-9 / 50  # of each random test here; together below 1e-9
 

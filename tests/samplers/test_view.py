@@ -8,13 +8,13 @@ import torch
 from tests.samplers.counting import LANGUAGE
 from unmask import UnmaskError, generate
 from unmask.samplers import SAMPLERS, Choice, Sampler
-from unmask.samplers.adaptive import EntropyBounded
-from unmask.samplers.blocks import Blocks
-from unmask.samplers.confidence import Margin
-from unmask.samplers.gibbs import Gibbs
-from unmask.samplers.low_confidence import LowConfidence
-from unmask.samplers.remdm import ReMDM
-from unmask.samplers.verify_and_restart import VerifyAndRestart
+from unmask.samplers.rules.adaptive import EntropyBounded
+from unmask.samplers.rules.blocks import Blocks
+from unmask.samplers.rules.confidence import Margin
+from unmask.samplers.rules.gibbs import Gibbs
+from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.remdm import ReMDM
+from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
 
 
 def first(view, number=1):

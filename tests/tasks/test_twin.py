@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from unmask.core.errors import UnmaskError
-from unmask.generation import generate
 from unmask.languages import from_dict, load
+from unmask.samplers import generate
 from unmask.tasks import TASKS
 from unmask.tasks.lists import REQUESTS
 from unmask.tasks.twin import cells, cut, twin

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from unmask.languages import Interval, Language, random_hmm, random_ngram
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory.partitions import Partitions, partitions
 
 COUNT = 300

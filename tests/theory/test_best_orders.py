@@ -13,7 +13,8 @@ from tests.brute import distribution, sequences
 from tests.theory.small import CHAINS, every_order
 from unmask import UnmaskError, generate
 from unmask.languages import Interval, NGram, load, random_ngram
-from unmask.schedules import Fit, deltas, orders
+from unmask.samplers import orders
+from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import best_orders, known
 from unmask.theory.chains import first_order, order_divergence
 

@@ -15,7 +15,7 @@ from tests.metrics.small import average_over_assignments, average_over_labels, b
 from tests.theory.small import CHAINS, relabelled
 from unmask.core.errors import UnmaskError
 from unmask.languages import HMM, Brackets, Interval, ModularSum, NGram, load, random_hmm, random_ngram, sparse_hmm
-from unmask.schedules import deltas, sizes
+from unmask.samplers.schedules import deltas, sizes
 from unmask.theory.chains import first_order, information_curve, order_divergence
 from unmask.theory.curves import by_size
 

@@ -15,10 +15,10 @@ from tests.brute import sequences
 from tests.theory.cases import LENGTH, cases
 from unmask import metrics
 from unmask.core.errors import UnmaskError
-from unmask.ideal import Perturbed
-from unmask.kernels import paths
+from unmask.denoisers import Perturbed
 from unmask.languages import Interval, random_hmm, random_ngram
-from unmask.schedules import deltas
+from unmask.languages.kernels import paths
+from unmask.samplers.schedules import deltas
 from unmask.theory import correctness, fluency, statements
 from unmask.theory.correctness import (
     all_distinct,

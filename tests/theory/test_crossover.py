@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unmask import UnmaskError
 from unmask.languages import load
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import crossover
 from unmask.theory.known import error_curve
 

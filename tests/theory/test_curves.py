@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from unmask.schedules import Schedule, deltas, sizes
+from unmask.samplers.schedules import Schedule, deltas, sizes
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein, by_size
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=100)

@@ -13,7 +13,7 @@ import pytest
 from tests.brute import SHARP
 from tests.theory.small import CHAINS, SMALL, relabelled
 from unmask.languages import HMM, Interval, NGram, load, random_hmm, random_ngram
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import known as door
 from unmask.theory.known import Values, curve, error_curve, exact
 from unmask.theory.partitions import partitions

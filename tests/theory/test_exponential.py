@@ -15,7 +15,7 @@ from tests.theory.small import CHAINS, contradictions
 from unmask import generate, score
 from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, NGram, load, random_hmm, random_ngram
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import exponential
 from unmask.theory.chains import first_order
 from unmask.theory.exponential import LONGEST, SHORTEST, Line, error_curve, exponential_ser

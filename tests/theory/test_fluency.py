@@ -9,10 +9,10 @@ import torch
 
 from tests.theory.cases import LENGTH, cases
 from unmask.core.errors import UnmaskError
-from unmask.ideal import Perturbed
+from unmask.denoisers import Perturbed
 from unmask.languages import Interval, random_hmm, random_ngram
 from unmask.metrics import output_distribution, sequences
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import fluency, statements
 from unmask.theory.fluency import (
     explicit,

@@ -18,10 +18,11 @@ from tests.theory.small import CHAINS, by_labels, by_order
 from unmask import generate, score
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
-from unmask.ideal import Ideal
+from unmask.denoisers import Ideal
 from unmask.languages import Interval, load, random_ngram
 from unmask.metrics import output_distribution
-from unmask.schedules import Schedule, deltas, orders
+from unmask.samplers import orders
+from unmask.samplers.schedules import Schedule, deltas
 from unmask.theory import gaps
 from unmask.theory.chains import first_order
 from unmask.theory.gaps import log_prob, order_loss, ser_by_orders, valid_given_order, valid_mass

@@ -17,7 +17,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.search import least
 from unmask.languages import Interval
 from unmask.languages.interval_form import agreement, disagreement
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory.known import curve, error_curve
 
 NAMES = ["interval 2", "interval 3", "interval 3, partial"]

@@ -8,7 +8,7 @@ import torch
 
 from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, NGram, load, random_ngram
-from unmask.schedules import Fit, deltas
+from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import known
 from unmask.theory.partitions import partitions
 

@@ -10,7 +10,7 @@ import torch
 from tests.theory.small import SMALL, every_order
 from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, load, random_hmm
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import correctness
 from unmask.theory.listed import STATEMENTS, Case, catalogue, shown
 from unmask.theory.partitions import partitions

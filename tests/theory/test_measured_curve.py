@@ -29,14 +29,13 @@ from tests.metrics.small import (
     cross_entropies,
     sizes,
 )
-from unmask import schedules
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Canvas, Table
-from unmask.generation.teaching import TaughtCanvas
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Canvas, Ideal, Perturbed, Table
 from unmask.languages import Brackets, Interval, random_ngram
 from unmask.metrics import output_distribution, ter
-from unmask.schedules import deltas
+from unmask.samplers import schedules
+from unmask.samplers.schedules import deltas
+from unmask.samplers.teaching import TaughtCanvas
 from unmask.theory import curves
 from unmask.theory.curves import InformationCurve, Measured
 from unmask.theory.curves import weights as paid_shares

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from tests.theory.cases import cases
 from unmask import generate, metrics
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Denoiser
-from unmask.ideal import Ideal, Perturbed
+from unmask.denoisers import Denoiser, Ideal, Perturbed
 from unmask.languages import Interval, NGram, load, random_hmm, random_ngram
-from unmask.schedules import Fit, deltas, sizes
+from unmask.samplers.schedules import Fit, deltas, sizes
 from unmask.theory import known, optimal, sampled
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
 

@@ -12,10 +12,10 @@ from tests.brute import distribution, entropy, sequences
 from tests.metrics.small import average_over_labels, by_rank, conditional_entropies, sizes
 from tests.theory.small import SMALL, TINY, by_labels, contradictions
 from unmask.core.errors import UnmaskError
-from unmask.ideal import Ideal
+from unmask.denoisers import Ideal
 from unmask.languages import Brackets, random_ngram
 from unmask.metrics import output_distribution, ter
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory.partitions import partitions
 
 BY_LABELS = ["2-gram, pruned", "hmm, sparse", "interval 3, partial", "brackets, 2 kinds, stop", "two tokens"]

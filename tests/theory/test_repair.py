@@ -10,7 +10,7 @@ import torch
 
 from tests.brute import SHARP, distribution
 from unmask.languages import Interval, random_ngram
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import repair, uniform
 from unmask.theory.listed import STATEMENTS, Case
 

@@ -11,10 +11,10 @@ from tests.brute import SHARP, distribution, entropy
 from tests.metrics.small import by_rank, conditional_entropies
 from tests.theory.small import SMALL, TINY, contradictions
 from unmask.core.errors import UnmaskError
-from unmask.ideal import Ideal
+from unmask.denoisers import Ideal
 from unmask.languages import Interval, random_hmm, random_ngram
 from unmask.metrics import output_distribution
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory import exponential, sampled
 from unmask.theory.chains import first_order
 from unmask.theory.curves import bernstein

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from tests.theory.cases import LENGTH, cases
 from unmask.core.errors import UnmaskError
-from unmask.schedules import Schedule, deltas
+from unmask.samplers.schedules import Schedule, deltas
 from unmask.theory import separators
 from unmask.theory.separators import (
     dependencies,

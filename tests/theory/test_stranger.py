@@ -12,12 +12,12 @@ import torch
 from tests.api.test_languages import Equal
 from unmask import UnmaskError, generate, metrics, score
 from unmask.core.estimates import Estimate
-from unmask.cost.planner import plan
+from unmask.denoisers import Ideal, Perturbed
+from unmask.diagnosis.planner import plan
 from unmask.diagnosis.table import table
 from unmask.experiments.jobs import steps as predictions
-from unmask.ideal import Ideal, Perturbed
 from unmask.languages import ClosedForm, Language
-from unmask.schedules import Fit, deltas
+from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import chains, exponential, fluency, known, listed, sampled
 from unmask.theory.partitions import partitions
 

@@ -44,7 +44,7 @@ class Ground:
     def settings(self, **more: Any) -> Settings:
         from unmask.core.errors import UnmaskError
         from unmask.experiments.board import Settings, quick
-        from unmask.networks.model.checkpoints import read_shape
+        from unmask.models.trained.checkpoints import read_shape
 
         given = {name: value for name, value in asdict(self).items() if name != "quick" and value not in ((), None)}
         if self.model is not None:

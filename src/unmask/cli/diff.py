@@ -10,7 +10,7 @@ from unmask.cli.options import Answer, Count, Model, Named, refuse
 from unmask.core.run import Amount, Loading, Sampling, changed
 
 if TYPE_CHECKING:
-    from unmask.generation.trace import Trace
+    from unmask.samplers.trace import Trace
 
 
 def command(
@@ -59,8 +59,8 @@ def command(
     """
     from unmask.core.errors import UnmaskError, cut
     from unmask.diagnosis.difference import difference
-    from unmask.generation.trace import read
-    from unmask.loading import begin
+    from unmask.models.loading import begin
+    from unmask.samplers.trace import read
 
     ours = read(a)
     of_model = {"model": model, "causal_model": causal_model} | changed(loading)
@@ -85,8 +85,8 @@ def _generated(
     from unmask import generate
     from unmask.core import arguments
     from unmask.core.errors import UnmaskError
-    from unmask.generation.trace import LONGEST
     from unmask.samplers.stopping import AtToken
+    from unmask.samplers.trace import LONGEST
 
     if trace.vocabulary != source.vocabulary:
         problem = f"the trace has {trace.vocabulary} symbols, the model has {source.vocabulary}"

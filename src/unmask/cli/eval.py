@@ -11,8 +11,8 @@ from unmask.cli.options import Answer, Count, Counts, File, Grid, Measuring, Mod
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
-    from unmask.experiments.evaluation import Evaluation, Group
-    from unmask.experiments.parallel import Setting
+    from unmask.tasks.evaluation import Evaluation, Group
+    from unmask.tasks.parallel import Setting
 
 Names = Annotated[tuple[str, ...], "NAME"]
 Numbers = Annotated[tuple[float, ...], "X"]
@@ -103,7 +103,7 @@ def run(
         address: Address of a running Ray cluster; "auto" finds it.
         dry_run: Print the memory and the time of each cell, and stop.
     """
-    from unmask.experiments.evaluation import Settings, evaluate
+    from unmask.tasks.evaluation import Settings, evaluate
 
     options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
@@ -126,7 +126,7 @@ def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switc
         too_long_is_wrong: Count a prompt that is too long as an incorrect answer.
     """
     from unmask.core.errors import plain
-    from unmask.experiments.evaluation import Evaluation, labels, read
+    from unmask.tasks.evaluation import Evaluation, labels, read
 
     evaluation = Evaluation(records, read(records), too_long_is_wrong)
     answer = _answer(evaluation)
@@ -154,7 +154,7 @@ def check(store: Annotated[Path, "STORE"], /, *, reading: Annotated[str | None, 
         store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
         reading: Task with the options that read its answers.
     """
-    from unmask.experiments.evaluation import check as checked
+    from unmask.tasks.evaluation import check as checked
 
     return _answer(checked(store, reading=reading))
 
@@ -177,8 +177,8 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
         first_is: First setting, if there are several: names and values of its table.
         second_is: Second setting, if there are several.
     """
-    from unmask.experiments.evaluation import compare as compared
-    from unmask.experiments.evaluation import labels, read
+    from unmask.tasks.evaluation import compare as compared
+    from unmask.tasks.evaluation import labels, read
 
     one, other = _only(read(first), first_is, "--first-is"), _only(read(second), second_is, "--second-is")
     result = compared(one.counted, other.counted)
@@ -194,10 +194,10 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
 
 def _plan(settings: Any, out: Path) -> Answer:
     """Return the memory and the time of each cell."""
-    from unmask.cost.needs import look, needs
-    from unmask.experiments.evaluation.run import plan
+    from unmask.diagnosis.needs import look, needs
     from unmask.experiments.sweeps.cells import cells_of, check
     from unmask.tasks import TASKS
+    from unmask.tasks.evaluation.run import plan
 
     cells = cells_of(plan([settings], out))
     check(cells)
@@ -221,8 +221,8 @@ def _plan(settings: Any, out: Path) -> Answer:
 
 
 def _answer(evaluation: Evaluation) -> Answer:
-    from unmask.experiments.evaluation.summary import labels
-    from unmask.experiments.evaluation.table import summary, table
+    from unmask.tasks.evaluation.summary import labels
+    from unmask.tasks.evaluation.table import summary, table
 
     tasks: dict[str, list[Group]] = {}
     for group in evaluation.groups:
@@ -238,7 +238,7 @@ def _answer(evaluation: Evaluation) -> Answer:
 def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     """Return the setting of the records that the filters select."""
     from unmask.core.errors import UnmaskError
-    from unmask.experiments.evaluation import groups, labels
+    from unmask.tasks.evaluation import groups, labels
 
     for text in filters:
         if "=" not in text:
@@ -283,7 +283,7 @@ def lm_eval(*words: str) -> None:
 
     with needed("lm-eval", "lm-eval"):
         from lm_eval.__main__ import cli_evaluate
-    from unmask.harness.lm_eval import register
+    from unmask.tasks.lm_eval import register
 
     register()
     before = sys.argv
@@ -348,9 +348,9 @@ def parallel_run(
         batch: Batch size of an open model.
         dry_run: Print the number of answers and the time of a model, and stop.
     """
-    from unmask.experiments.parallel.run import Settings, planned
     from unmask.report.parallel import page
     from unmask.report.publishing import publish
+    from unmask.tasks.parallel.run import Settings, planned
 
     what = (model, tasks, samplers, tokens, items, each, quick)
     settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
@@ -385,8 +385,8 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
         tasks: Also print the accuracy of each setting on each task.
     """
     from unmask.core import arguments
-    from unmask.experiments.parallel.published import read as published
-    from unmask.experiments.parallel.table import suites
+    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel.table import suites
 
     for threshold in thresholds:
         arguments.number("--thresholds", threshold, 0.0, 100.0, above=True)
@@ -420,9 +420,9 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
     """
     from unmask.core import arguments
     from unmask.experiments.board.versus import Versus
-    from unmask.experiments.parallel import settings
-    from unmask.experiments.parallel.published import read as published
-    from unmask.experiments.parallel.versus import at_speed, versus
+    from unmask.tasks.parallel import settings
+    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel.versus import at_speed, versus
 
     if speed is not None:
         arguments.number("--speed", speed, above=True)

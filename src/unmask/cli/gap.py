@@ -59,7 +59,7 @@ def command(
         verbose: Print all numbers, also by distance.
     """
     from unmask import UnmaskError, gap, generate
-    from unmask.loading import begin
+    from unmask.models.loading import begin
 
     amount = Amount(rows=rows, length=length, rows_per_prompt=rows_per_prompt)
     limits = (Amount(), Prompting()) if trace is not None else (amount, prompting)

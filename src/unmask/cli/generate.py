@@ -10,7 +10,7 @@ from unmask.cli.options import Answer, Count, Model, Named, Switch, refuse
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
-    from unmask.generation import Generation
+    from unmask.samplers import Generation
 
 
 def command(
@@ -59,8 +59,8 @@ def command(
     from unmask import generate
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
-    from unmask.loading import begin, is_open, writes_text
-    from unmask.schedules.schedule import read
+    from unmask.models.loading import begin, is_open, writes_text
+    from unmask.samplers.schedules import read
 
     opened = model is not None and is_open(model)
     check_suffix(out, model is not None and writes_text(model))
@@ -69,7 +69,7 @@ def command(
     for file in (out, account_path(out)):
         check_writable(file)
     if dry_run:
-        from unmask.cost.needs import needs_of_prompts
+        from unmask.diagnosis.needs import needs_of_prompts
 
         return Answer(needs_of_prompts(str(model), prompting, amount, loading, sampling))
     source, start, tokenizer = begin(language, model, amount, prompting, loading, causal_model, batch)

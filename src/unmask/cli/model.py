@@ -9,7 +9,7 @@ from unmask.cli.options import Answer, Count, Counts, Grid, Model, Named, Switch
 
 if TYPE_CHECKING:
     from unmask.diagnosis.decomposition import Blame
-    from unmask.networks import Network
+    from unmask.models.trained import Network
 
 USUAL = "HuggingFaceTB/SmolLM2-135M-Instruct"  # judge
 UNIFORM = "geometric(last=0.000001)"  # schedule of uniform noise
@@ -35,8 +35,8 @@ def check(directory: Annotated[str, "DIR"], /, *, card: Word = None, device: str
         device: Device of the loaded model: auto, cpu or cuda.
     """
     from unmask.core.errors import cut
-    from unmask.hub.checking import PARTS
-    from unmask.hub.checking import check as look
+    from unmask.models.open.checking import PARTS
+    from unmask.models.open.checking import check as look
 
     result = look(directory, card, device)
     name = "not known" if result.card is None else result.card.name
@@ -107,9 +107,9 @@ def time(
     from unmask.core.arguments import MOST_THREADS, whole
     from unmask.core.errors import UnmaskError
     from unmask.core.threads import torch_threads
-    from unmask.cost.clock import Timing, clock
-    from unmask.networks import PRESETS
-    from unmask.networks import preset as shaped
+    from unmask.diagnosis.clock import Timing, clock
+    from unmask.models.trained import PRESETS
+    from unmask.models.trained import preset as shaped
 
     if threads is not None:
         whole("--threads", threads, 1, MOST_THREADS)
@@ -121,8 +121,8 @@ def time(
             settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
             results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
         else:
-            from unmask.cost.open_clock import open_clock
-            from unmask.hub.loading import load_model
+            from unmask.diagnosis.open_clock import open_clock
+            from unmask.models.open.loading import load_model
 
             opened = load_model(model, card=card, device=device, dtype=dtype, causal_model=causal_model)
             settings = {"model": opened.source()}
@@ -224,7 +224,7 @@ def judge(
     from unmask.core.tables import rows_of
     from unmask.diagnosis.judge import judge, tokens_of
     from unmask.diagnosis.texts import token_entropy
-    from unmask.hub.loading import load_model
+    from unmask.models.open.loading import load_model
 
     read = read_texts(texts)
     model = load_model(by, card=card, device=device)
@@ -290,8 +290,8 @@ def learning(
     from unmask.core.memory import PLACE_BYTES, fits
     from unmask.diagnosis.decomposition import blame, blame_ar
     from unmask.diagnosis.learning import by_noise, of_language, of_sampler
-    from unmask.loading import studied
-    from unmask.networks import Network
+    from unmask.models.loading import studied
+    from unmask.models.trained import Network
 
     trunk, exact, label, size = studied(model, device, language, length)
     about: dict[str, Any] = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}

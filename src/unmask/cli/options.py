@@ -117,7 +117,7 @@ def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "he
     """Return the engine. By default, one process uses a GPU, as several would wait for it."""
     if engine is not None or device == "cpu":
         return engine or "local"
-    from unmask.networks.model.checkpoints import choose_device
+    from unmask.models.trained.checkpoints import choose_device
 
     return "local" if choose_device(device).type == "cpu" else "here"
 

@@ -96,9 +96,9 @@ def command(
         if model is None:
             raise UnmaskError("--prompts and --texts need an open model. Add --model NAME (see `unmask show model`)")
         from unmask.core.samples import read_texts
-        from unmask.cost.forecast import forecast
-        from unmask.hub.loading import load_model
-        from unmask.hub.prompted import read_prompts
+        from unmask.diagnosis.forecast import forecast
+        from unmask.models.open.loading import load_model
+        from unmask.models.open.prompted import read_prompts
 
         queries = None if prompts is None else read_prompts(prompts)
         answers = None if texts is None else read_texts(texts)
@@ -126,8 +126,8 @@ def command(
 
 
 def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None) -> Answer:
-    from unmask.experiments.evaluation import groups, read
-    from unmask.experiments.evaluation.advise import advise
+    from unmask.tasks.evaluation import groups, read
+    from unmask.tasks.evaluation.advise import advise
 
     settings = groups([sample for path in results for sample in read(path)])
     if task is not None:
@@ -145,14 +145,14 @@ def _of_language(
     language: str | None, model: str | None, metric: Any, target: float, length: int | None, how: How, verbose: bool
 ) -> Answer:
     from unmask.core.errors import UnmaskError
-    from unmask.cost.planner import plan
+    from unmask.diagnosis.planner import plan
 
     if model is None:
         verdict = plan(str(language), 512 if length is None else length, metric, target, *how)
     else:
         from unmask.diagnosis.learning import of_language
-        from unmask.loading import studied
-        from unmask.networks import Network
+        from unmask.models.loading import studied
+        from unmask.models.trained import Network
 
         trunk, known, _, size = studied(Path(model), "auto", language, length)
         if trunk.shape.causal:

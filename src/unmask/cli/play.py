@@ -12,9 +12,9 @@ from unmask.cli.options import Answer, Count, File, Model, Named, Switch, Text, 
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
-    from unmask.generation.trace import Trace
-    from unmask.loading import Begun
+    from unmask.models.loading import Begun
     from unmask.report.player.run import Chosen
+    from unmask.samplers.trace import Trace
 
 PAGE = Path("play.html")
 SUFFIXES = (".html", ".json")
@@ -74,11 +74,11 @@ def command(
     from unmask import languages
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
-    from unmask.generation import trace as traces
-    from unmask.generation.making import reshaped
-    from unmask.ideal import as_denoiser
-    from unmask.loading import begin, load_model
+    from unmask.denoisers import as_denoiser
+    from unmask.models.loading import begin, load_model
     from unmask.report.player import chosen
+    from unmask.samplers import trace as traces
+    from unmask.samplers.making import reshaped
 
     file = out if out is not None or terminal else PAGE
     _check(file, against, open)

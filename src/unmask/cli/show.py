@@ -69,7 +69,7 @@ def language(
     from unmask import languages, metrics
     from unmask.core.arguments import whole
     from unmask.core.files import check_writable
-    from unmask.schedules import Fit, deltas
+    from unmask.samplers.schedules import Fit, deltas
     from unmask.theory.sampled import information_curve
 
     if language is None:
@@ -147,7 +147,7 @@ def schedule(schedule: Annotated[str | None, "SCHEDULE"] = None, /, *, steps: in
         steps: Number of steps for which the fractions are printed, unless a language is needed to fit them.
     """
     from unmask.core.registry import parse
-    from unmask.schedules import SCHEDULES, deltas, is_fitted
+    from unmask.samplers.schedules import SCHEDULES, deltas, is_fitted
 
     if schedule is None:
         return _listed({"schedules": SCHEDULES})
@@ -172,7 +172,7 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
     """
     import msgspec
 
-    from unmask.hub import find, known
+    from unmask.models.open import find, known
 
     if model is None:
         lines = [(name, f"{one.repository}, {one.attention}, {one.licence}") for name, one in sorted(known().items())]

@@ -29,7 +29,7 @@ def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "lin
     """
     from unmask import languages
     from unmask.core.tables import rows_of
-    from unmask.schedules import Fit, deltas
+    from unmask.samplers.schedules import Fit, deltas
     from unmask.theory.known import exact as values
 
     known = languages.load(language)
@@ -156,7 +156,7 @@ def show(
         learning: Learning error in nats per token, epsilon of Assumption 4.1.
     """
     from unmask import languages
-    from unmask.schedules import Fit, deltas
+    from unmask.samplers.schedules import Fit, deltas
     from unmask.theory.listed import Case, shown
 
     known = languages.load(language)

@@ -135,14 +135,14 @@ def command(
     from unmask import languages
     from unmask.core import arguments, progress
     from unmask.core.errors import UnmaskError
-    from unmask.cost import flops
-    from unmask.networks.model import shape as shapes
-    from unmask.networks.training.conditions import Conditions
-    from unmask.networks.training.distributed import is_first
-    from unmask.networks.training.loop import resume as continued
-    from unmask.networks.training.loop import train
-    from unmask.networks.training.recipe import recipe
-    from unmask.text import Text
+    from unmask.diagnosis import flops
+    from unmask.models.text import Text
+    from unmask.models.trained import shape as shapes
+    from unmask.models.trained.conditions import Conditions
+    from unmask.models.trained.distributed import is_first
+    from unmask.models.trained.loop import resume as continued
+    from unmask.models.trained.loop import train
+    from unmask.models.trained.recipe import recipe
 
     conditions = Conditions(device, precision, accumulate, threads, progress.note)
     if resume:

@@ -7,10 +7,13 @@ misses    the whole interval is on the bad side
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any, TypeVar
 
 MEETS, MAY, MISSES = "meets", "may meet", "misses"
+POWER = 0.8
 T = TypeVar("T")
 
 
@@ -27,3 +30,12 @@ def cheapest(options: Sequence[T], of: Callable[[T], str], cost: Callable[[T], A
         if candidates := [option for option in options if of(option) == verdict]:
             return min(candidates, key=cost)
     return None
+
+
+def sample_size(spread: float, difference: float, level: float) -> int | None:
+    """Items for a power of 0.8 at this difference and level; None if it is 0. spread: the mean of squares."""
+    if difference == 0:
+        return None
+    alpha, beta = NormalDist().inv_cdf(1 - level / 2), NormalDist().inv_cdf(POWER)
+    rest = max(spread - difference**2, 0.0)
+    return math.ceil(((alpha * math.sqrt(spread) + beta * math.sqrt(rest)) / difference) ** 2)

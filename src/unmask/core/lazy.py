@@ -12,7 +12,6 @@ from typing import Any
 
 from unmask.core.errors import unknown
 
-ADDING: dict[str, tuple[str, ...]] = {}  # modules that add names to a registry, by its noun (core/registry.py)
 Hooks = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,13 +12,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from pkgutil import walk_packages
+from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.lazy import ADDING
+from unmask.core.index import INDEX
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -83,8 +81,7 @@ class Registry(Generic[Made]):
     With a group, the registry is open to plugins: "package.module:Name" or "path/file.py:Name" is imported, and
     installed packages offer names as entry points of that group. Their code runs only when it is named, or when all
     names are listed. A plugin is called only after a check: `check` raises for a class of another kind, and a function
-    must be declared to return one of `returns`. Built-in names come first: those of the registry's own package, and
-    those that higher packages add (core/lazy.py).
+    must be declared to return one of `returns`. Built-in names come first (core/index.py).
     """
 
     def __init__(
@@ -94,10 +91,9 @@ class Registry(Generic[Made]):
         check: Callable[[type, str], None] | None = None,
         returns: tuple[type, ...] = (),
         given: tuple[str, ...] = (),
-        package: str | None = None,
     ) -> None:
         self.noun = noun
-        self.package = package  # its modules register names when they are imported
+        self.index = INDEX.get(noun, {})  # the modules of built-in names, imported when the name is asked for
         self.group = group
         self.check = check or (lambda kind, label: None)
         self.returns = returns
@@ -150,31 +146,25 @@ class Registry(Generic[Made]):
 
     @property
     def makers(self) -> dict[str, Callable[..., Made]]:
-        """Every name with its maker, except those of installed packages; imports all modules that register names."""
+        """Every name with its maker, except those of installed packages; imports their modules."""
         if not self._complete:
             self._complete = True
-            for module in (*_modules(self.package), *ADDING.get(self.noun, ())):
+            for module in dict.fromkeys(self.index.values()):
                 import_module(module)
-            self._makers = dict(sorted(self._makers.items())) if self.package else self._makers
+            self._makers = {name: self._makers[name] for name in self.index} | self._makers
         return self._makers
 
     def name_of(self, maker: Callable[..., Made]) -> str | None:
         """The name of a registered maker."""
         return next((name for name, known in self._makers.items() if known is maker), None)
 
-    def _import_module_of(self, name: str) -> None:
-        """Import the module of the same name, which registers most names: low_confidence.py has "low-confidence"."""
-        module = f"{self.package}.{name.replace('-', '_')}"
-        if self.package and re.fullmatch("[a-z0-9-]+", name) and find_spec(module) is not None:
-            import_module(module)
-
     def find(self, name: str) -> Callable[..., Made]:
         """The maker of a name: built-in, of an importable module, or of an installed package."""
         if self.group is not None and ":" in name:
             self.check_import(name)
             return self._open(name, name)
-        if name not in self._makers:
-            self._import_module_of(name)
+        if name not in self._makers and name in self.index:
+            import_module(self.index[name])
         if name in self._makers or name in self.makers:
             return self._makers[name]
         offers = self._offers()
@@ -245,13 +235,6 @@ class Registry(Generic[Made]):
         return maker
 
 
-def _modules(package: str | None) -> list[str]:
-    """The modules of a package and of the packages inside it."""
-    if package is None:
-        return []
-    return [module.name for module in walk_packages(import_module(package).__path__, f"{package}.")]
-
-
 def installed(group: str) -> EntryPoints:
     """Entry points of installed packages, cached, because reading them takes 20 ms."""
     return _installed(group, *_directories())
@@ -302,7 +285,7 @@ def _imported(label: str, path: str) -> Any:
 
 
 def _from_file(path: str) -> ModuleType:
-    """The module in a Python file. Its name is this path, so that what it defines is found again by its name."""
+    """The module in a Python file. Its name is this path, so that its classes are found again by their names."""
     if path not in sys.modules:
         spec = spec_from_file_location(path, path)
         assert spec is not None

@@ -19,9 +19,9 @@ from unmask.core.estimates import Estimate, bounded_mean, exactly
 from unmask.core.tables import as_table
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.learning import Learning
-from unmask.generation import Generation, generate
 from unmask.languages import Language
-from unmask.schedules import Fit, deltas
+from unmask.samplers import Generation, generate
+from unmask.samplers.schedules import Fit, deltas
 from unmask.theory.known import curve
 
 RULES = {"mask": "ancestral", "uniform": "uniform-ancestral"}  # by the noise of the denoiser

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from unmask.core.errors import UnmaskError
-from unmask.generation.trace import Row, Step, Trace
+from unmask.samplers.trace import Row, Step, Trace
 
 SAME = 1e-8  # relative; a file keeps nine digits of a probability
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}  # ulp of a probability in [1, 2)

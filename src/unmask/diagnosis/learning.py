@@ -29,15 +29,14 @@ from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, ratio
 from unmask.core.memory import fits
-from unmask.denoisers import Denoiser
+from unmask.denoisers import Denoiser, Ideal, UniformIdeal
 from unmask.denoisers.denoiser import checked, removing
 from unmask.denoisers.marginals import as_marginals
 from unmask.denoisers.noise import emitted
 from unmask.diagnosis.loss_curve import hidden_places, revealed_counts
-from unmask.generation import generate
-from unmask.generation.teaching import read
-from unmask.ideal import Ideal, UniformIdeal
 from unmask.languages import Language, LanguageLike, load
+from unmask.samplers import generate
+from unmask.samplers.teaching import read
 from unmask.theory.curves import weights
 
 QUANTILE = 0.99

@@ -27,7 +27,7 @@ from unmask.denoisers import Denoiser
 from unmask.denoisers.marginals import as_marginals
 
 if TYPE_CHECKING:
-    from unmask.hub.model import OpenModel
+    from unmask.models.open.model import OpenModel
 
 AT_ONCE = 8  # rows
 FEW = 16  # positions; up to here all sets are enumerated

@@ -31,10 +31,10 @@ from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, as_marginals
 from unmask.denoisers.denoiser import checked, removing
-from unmask.generation.start import start as starting
-from unmask.kernels.machine import Floats
 from unmask.languages.base import MESSAGE_BYTES, as_tokens
-from unmask.schedules import deltas
+from unmask.languages.kernels.machine import Floats
+from unmask.samplers.schedules import deltas
+from unmask.samplers.start import start as starting
 from unmask.theory import optimal
 from unmask.theory.curves import InformationCurve, weights
 

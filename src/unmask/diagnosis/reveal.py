@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError, plain
-from unmask.generation.trace import Row, Step, Trace
 from unmask.languages import Language, LanguageLike, load
+from unmask.samplers.trace import Row, Step, Trace
 
 T = TypeVar("T")
 AT_ONCE = 2**20  # tokens of contexts evaluated together

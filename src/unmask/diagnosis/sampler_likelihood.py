@@ -23,11 +23,11 @@ from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Canvas, Denoiser, Marginals
 from unmask.denoisers.denoiser import checked
-from unmask.generation.making import fit_of, reshaped
 from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import CANVAS, as_sampler
-from unmask.schedules import ScheduleLike, deltas
+from unmask.samplers.making import fit_of, reshaped
+from unmask.samplers.schedules import ScheduleLike, deltas
 
 AT_ONCE = 512  # rows of a forward pass, if the denoiser does not limit them
 DRAWS = 16

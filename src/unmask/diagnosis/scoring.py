@@ -12,11 +12,11 @@ from unmask import metrics
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import mean
 from unmask.core.samples import read_tokens
+from unmask.denoisers import Ideal
 from unmask.diagnosis.sampler_likelihood import likelihood as likelihood_of
-from unmask.generation import Generation
-from unmask.ideal import Ideal
 from unmask.languages import LanguageLike, load
 from unmask.metrics import Score
+from unmask.samplers import Generation
 
 RECORDED = ("sampler", "steps", "schedule", "temperature", "top_p", "top_k", "guidance")
 

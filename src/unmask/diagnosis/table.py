@@ -11,9 +11,9 @@ from unmask import metrics
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
-from unmask.generation import generate
 from unmask.languages import Language, LanguageLike, NGram, load
-from unmask.schedules import Fit, deltas
+from unmask.samplers import generate
+from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import correctness, fluency, optimal, separators, statements
 from unmask.theory.curves import InformationCurve
 from unmask.theory.known import exact

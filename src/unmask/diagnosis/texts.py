@@ -1,7 +1,7 @@
 """Metrics of generated texts: each judge returns the nats of a row.
 
     twin      -log p(x) under an AR network of the same symbols, for the L tokens of the row
-    ngram     -log p(x) under an n-gram model of the held-out documents, independent of any network (text/ngrams.py)
+    ngram     -log p(x) under an n-gram model of the held-out documents, independent of networks (models/text/ngrams.py)
     smollm2   -log p(x) under a language model of English (diagnosis/judge.py), if asked for
 
 Generative perplexity, exp E[-log p(x) / |x|], is also low for repetitive text. So it is shown with the entropy H(f) of
@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.networks import Trunk
-from unmask.networks.model.checkpoints import check_fits
-from unmask.networks.training.validation import HeldOut
-from unmask.text import Lexicon, NGramJudge, Text
+from unmask.models.text import Lexicon, NGramJudge, Text
+from unmask.models.trained import Trunk
+from unmask.models.trained.checkpoints import check_fits
+from unmask.models.trained.validation import HeldOut
 
 
 @dataclass(frozen=True)

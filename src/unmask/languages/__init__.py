@@ -1,32 +1,27 @@
-"""Synthetic languages: distributions with exact likelihood, support and posterior."""
+"""Known distributions q: likelihood, support, posterior; kernels/ has the compiled passes under them."""
 
-from unmask.languages.answers import Answers
-from unmask.languages.base import LANGUAGES, Language
-from unmask.languages.brackets import Brackets
-from unmask.languages.closed_form import ClosedForm
-from unmask.languages.hmm import HMM
-from unmask.languages.interval import Interval
-from unmask.languages.modular_sum import ModularSum
-from unmask.languages.ngram import NGram
-from unmask.languages.presets import PRESETS
-from unmask.languages.random import random_hmm, random_ngram, sparse_hmm
-from unmask.languages.reading import LanguageLike, from_dict, load
+from __future__ import annotations
 
-__all__ = [
-    "HMM",
-    "LANGUAGES",
-    "PRESETS",
-    "Answers",
-    "Brackets",
-    "ClosedForm",
-    "Interval",
-    "Language",
-    "LanguageLike",
-    "ModularSum",
-    "NGram",
-    "from_dict",
-    "load",
-    "random_hmm",
-    "random_ngram",
-    "sparse_hmm",
-]
+from typing import TYPE_CHECKING
+
+from unmask.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from unmask.languages.answers import Answers as Answers
+    from unmask.languages.base import LANGUAGES as LANGUAGES
+    from unmask.languages.base import Language as Language
+    from unmask.languages.brackets import Brackets as Brackets
+    from unmask.languages.closed_form import ClosedForm as ClosedForm
+    from unmask.languages.hmm import HMM as HMM
+    from unmask.languages.interval import Interval as Interval
+    from unmask.languages.modular_sum import ModularSum as ModularSum
+    from unmask.languages.ngram import NGram as NGram
+    from unmask.languages.presets import PRESETS as PRESETS
+    from unmask.languages.random import random_hmm as random_hmm
+    from unmask.languages.random import random_ngram as random_ngram
+    from unmask.languages.random import sparse_hmm as sparse_hmm
+    from unmask.languages.reading import LanguageLike as LanguageLike
+    from unmask.languages.reading import from_dict as from_dict
+    from unmask.languages.reading import load as load
+
+__getattr__, __dir__ = lazily(__name__, __path__)

@@ -24,9 +24,9 @@ from unmask.core.estimates import Estimate, exactly, mean
 from unmask.core.files import origin, write_json
 from unmask.core.memory import fits
 from unmask.core.registry import Registry
-from unmask.kernels.chain import Chain
-from unmask.kernels.machine import Machine
 from unmask.languages.closed_form import ClosedForm
+from unmask.languages.kernels.chain import Chain
+from unmask.languages.kernels.machine import Machine
 
 UNKNOWN = "<unk>"  # the name of the token for all symbols outside the vocabulary
 LONGEST_NAME = 256  # characters of a token's name
@@ -135,7 +135,7 @@ class Language(ABC):
         return False
 
     def local_form(self, length: int) -> tuple[Chain | None, int] | None:
-        """The tables for kernels/neighbours.py if only the nearest tokens matter, else None.
+        """The tables for languages/kernels/neighbours.py if only the nearest tokens matter, else None.
 
         They are (chain, 0) of a first-order chain, or (None, width) of intervals.
         """

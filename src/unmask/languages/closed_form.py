@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from unmask.core.estimates import Estimate
-from unmask.kernels.machine import Floats
+from unmask.languages.kernels.machine import Floats
 
 
 class ClosedForm(ABC):

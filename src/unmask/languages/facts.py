@@ -10,9 +10,9 @@ import torch
 
 from unmask.core.chance import Stream, uniform
 from unmask.core.estimates import Estimate, exactly, mean, proportion
-from unmask.kernels import paths
-from unmask.kernels.machine import Ints, Machine
 from unmask.languages.base import Language
+from unmask.languages.kernels import paths
+from unmask.languages.kernels.machine import Ints, Machine
 
 RANDOM_LENGTH = 16  # long enough to distinguish languages, short enough that some random strings are valid
 RATE_LENGTH = 256

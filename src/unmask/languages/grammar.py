@@ -8,7 +8,7 @@ from typing import Any
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.kernels.machine import Machine, explore
+from unmask.languages.kernels.machine import Machine, explore
 from unmask.languages.machine import MachineLanguage
 from unmask.languages.tables import SMALLEST
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.kernels.machine import Floats, Machine, from_dense
 from unmask.languages.base import LANGUAGES
+from unmask.languages.kernels.machine import Floats, Machine, from_dense
 from unmask.languages.machine import MachineLanguage
 from unmask.languages.tables import check_smallest, table, weights
 

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Stream
-from unmask.kernels import interval as kernels
-from unmask.kernels import neighbours
-from unmask.kernels.machine import Machine, explore
 from unmask.languages.base import LANGUAGES, Language
 from unmask.languages.hmm import HMM
 from unmask.languages.interval_form import IntervalForm
+from unmask.languages.kernels import interval as kernels
+from unmask.languages.kernels import neighbours
+from unmask.languages.kernels.machine import Machine, explore
 from unmask.languages.ngram import NGram, check_size
 
 MAX_WIDTH = 16

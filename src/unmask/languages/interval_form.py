@@ -19,8 +19,8 @@ from torch import Tensor
 
 from unmask.core.compiled import kernel
 from unmask.core.estimates import Estimate, bounded_mean
-from unmask.kernels.machine import Floats
 from unmask.languages.closed_form import ClosedForm
+from unmask.languages.kernels.machine import Floats
 
 
 class IntervalForm(ClosedForm):

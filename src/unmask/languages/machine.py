@@ -14,13 +14,13 @@ from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
-from unmask.kernels import first_order, pairs, paths
-from unmask.kernels.machine import Machine
-from unmask.kernels.messages import fill_rows
-from unmask.kernels.passes import Passes
-from unmask.kernels.windows import Windows
 from unmask.languages.base import MESSAGE_BYTES, Language
 from unmask.languages.facts import machine_facts
+from unmask.languages.kernels import first_order, pairs, paths
+from unmask.languages.kernels.machine import Machine
+from unmask.languages.kernels.messages import fill_rows
+from unmask.languages.kernels.passes import Passes
+from unmask.languages.kernels.windows import Windows
 
 ROWS = 64  # of a block without messages
 LONGEST_ORDER = 256  # positions whose best order takes seconds to compute

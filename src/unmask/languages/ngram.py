@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import counted
-from unmask.kernels import chain
-from unmask.kernels.chain import Chain
-from unmask.kernels.lanes import LANES
-from unmask.kernels.machine import Floats, Ints, Machine, from_edges
-from unmask.kernels.windows import Windows, windows
 from unmask.languages.base import LANGUAGES, UNKNOWN
+from unmask.languages.kernels import chain
+from unmask.languages.kernels.chain import Chain
+from unmask.languages.kernels.lanes import LANES
+from unmask.languages.kernels.machine import Floats, Ints, Machine, from_edges
+from unmask.languages.kernels.windows import Windows, windows
 from unmask.languages.machine import MachineLanguage
 from unmask.languages.tables import table
 

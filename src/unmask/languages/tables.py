@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.kernels.machine import Floats
+from unmask.languages.kernels.machine import Floats
 
 ROW_TOLERANCE, ROUNDING = 1e-9, 1e-12  # errors of a sum: larger ones are refused, smaller ones are ignored
 SMALLEST = 1e-20  # below it, products of two messages could underflow, which would make possible tokens impossible

@@ -16,8 +16,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
 from unmask.denoisers.denoiser import checked
-from unmask.schedules import Schedule
-from unmask.schedules.schedule import as_delta
+from unmask.samplers.schedules import Schedule, as_delta
 
 MAX_SEQUENCES = 20_000
 MAX_LENGTH = 6

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, exactly, mean
-from unmask.ideal import Ideal
+from unmask.denoisers import Ideal
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import Tokens, as_tokens
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_distribution, sequences
 from unmask.metrics.given import hidden_counts, patterns
-from unmask.schedules import Fit, ScheduleLike, deltas
+from unmask.samplers.schedules import Fit, ScheduleLike, deltas
 
 Nats = Callable[[Tensor, int, int], Estimate]  # E_{x~q(.|c)}[-log p(x | c)] of a prompt, its number, their count
 

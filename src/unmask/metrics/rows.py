@@ -27,10 +27,10 @@ import torch
 from torch import Tensor
 
 from unmask.core.estimates import Estimate, mean, share
-from unmask.generation import Generation
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import Steps
 from unmask.metrics.given import own_sizes, patterns, prompt_numbers
+from unmask.samplers import Generation
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from torch import Tensor
 from unmask.core.estimates import Estimate
 from unmask.core.samples import read_tokens
 from unmask.core.tables import as_table
-from unmask.generation import Generation
 from unmask.languages import LanguageLike
 from unmask.metrics.rows import METRICS, Rows, rows
 from unmask.metrics.windows import Bigrams, bigrams
+from unmask.samplers import Generation
 
 
 @dataclass(frozen=True)

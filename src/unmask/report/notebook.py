@@ -12,11 +12,11 @@ import pandas as pd
 from unmask.core.errors import UnmaskError
 from unmask.experiments.board.run import Board
 from unmask.experiments.sweeps.run import Sweep
-from unmask.generation import Generation
 from unmask.report import board, frame
 from unmask.report.explorer.fragment import Explorer, verdict_html
 from unmask.report.frame import COLOURS
 from unmask.report.results import read
+from unmask.samplers import Generation
 from unmask.theory.curves import InformationCurve
 
 WIDTH, ROW = 480, 26  # pixels

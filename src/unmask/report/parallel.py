@@ -7,15 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from unmask.experiments.board.table import Table
-from unmask.experiments.evaluation.run import check
-from unmask.experiments.parallel.run import Settings, measured, recipe
-from unmask.experiments.parallel.table import Grid, Suite
 from unmask.experiments.sweeps.run import Sweep
 from unmask.report import frame, whole
 from unmask.report.frame import Sentence
 from unmask.report.publishing import Context, Page
 from unmask.report.results import STORE
 from unmask.report.view import saved
+from unmask.tasks.evaluation.run import check
+from unmask.tasks.parallel.run import Settings, measured, recipe
+from unmask.tasks.parallel.table import Grid, Suite
 
 NAME = "parallel"
 

@@ -25,10 +25,8 @@ from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion
 from unmask.core.files import finite
 from unmask.core.reading import read_json, read_text
-from unmask.cost.flops import break_even
+from unmask.diagnosis.flops import break_even
 from unmask.experiments.board.families import STEPS, apart
-from unmask.experiments.evaluation import records, summary
-from unmask.experiments.evaluation.records import RECORDS
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
 from unmask.experiments.sweeps import status, tables
@@ -36,8 +34,10 @@ from unmask.experiments.sweeps.database import FILE
 from unmask.experiments.sweeps.store import FILES, Store
 from unmask.languages import PRESETS, Language, load
 from unmask.languages.presets import unseeded
-from unmask.networks.model.checkpoints import ACCOUNT
-from unmask.networks.model.shape import preset
+from unmask.models.trained.checkpoints import ACCOUNT
+from unmask.models.trained.shape import preset
+from unmask.tasks.evaluation import records, summary
+from unmask.tasks.evaluation.records import RECORDS
 
 Point = dict[str, Any]
 

@@ -44,7 +44,7 @@ class Sampler:
 
     removes: Noise = "mask"
     """The kind of noise. "uniform": an own loop, `run`, that starts from random tokens and replaces them
-    (samplers/uniform.py); only for denoisers of uniform noise."""
+    (samplers/rules/uniform.py); only for denoisers of uniform noise."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.spec}>"
@@ -131,7 +131,7 @@ def check_kind(kind: type, label: str) -> None:
         raise UnmaskError(f"{label} implements {count}; expected exactly one of order, choose and run")
 
 
-SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind, (Sampler,), package="unmask.samplers")
+SAMPLERS: Registry[Sampler] = Registry("sampler", "unmask.samplers", check_kind, (Sampler,))
 
 
 def as_sampler(sampler: object) -> Sampler:

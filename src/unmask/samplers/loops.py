@@ -14,11 +14,11 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Marginals
+from unmask.samplers import orders
 from unmask.samplers.contract import Choice, Sampler
 from unmask.samplers.session import Breach, Session
 from unmask.samplers.steps import BlockSchedules, turns
 from unmask.samplers.view import View
-from unmask.schedules import orders
 
 
 def fill(sampler: Sampler, session: Session) -> None:

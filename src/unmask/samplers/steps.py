@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
+from unmask.samplers import orders
 from unmask.samplers.contract import Pace
-from unmask.schedules import orders, sizes
+from unmask.samplers.schedules import sizes
 
 
 class BlockSchedules(NamedTuple):

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry, parse
-from unmask.hub.chat import Message
+from unmask.models.open.chat import Message
 
 
 class Item(NamedTuple):
@@ -178,7 +178,7 @@ def _check(kind: type, label: str) -> None:
         raise UnmaskError(f"{label} is a {kind.__name__}; expected a class derived from unmask.tasks.Task")
 
 
-TASKS: Registry[Task] = Registry("task", "unmask.tasks", check=_check, returns=(Task,), package="unmask.tasks")
+TASKS: Registry[Task] = Registry("task", "unmask.tasks", check=_check, returns=(Task,))
 
 
 def find(name: str) -> Path | None:

@@ -23,17 +23,17 @@ import torch
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
-from unmask.generation import Generation, generate
-from unmask.hub.answering import tempered
-from unmask.hub.fetch import here
-from unmask.hub.loading import outline
-from unmask.hub.prompted import speaker
 from unmask.languages import Language
 from unmask.languages.answers import Answers
+from unmask.models.open.answering import tempered
+from unmask.models.open.fetch import here
+from unmask.models.open.loading import outline
+from unmask.models.open.prompted import speaker
+from unmask.models.text.published import Published
+from unmask.samplers import Generation, generate
 from unmask.tasks.contract import TASKS, Item, Task
 from unmask.tasks.sample import Sample, cost_of
 from unmask.tasks.writing import How
-from unmask.text.published import Published
 
 NAME = "ideal"
 USUAL = "low-confidence"  # the sampler of most open models

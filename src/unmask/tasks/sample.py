@@ -15,7 +15,7 @@ from unmask.core.files import atomic
 from unmask.core.reading import fit, read_lines
 
 if TYPE_CHECKING:
-    from unmask.generation import Generation
+    from unmask.samplers import Generation
 
 MOST = 2**32  # bytes of a file
 TOO_LONG = "prompt too long"

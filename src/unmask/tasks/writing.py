@@ -13,16 +13,15 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.core.run import Answering
 from unmask.core.samples import digest
-from unmask.cost.memory import peak
 from unmask.denoisers.marginals import check_sharpening
-from unmask.generation import Generation, generate
-from unmask.hub import OpenModel
-from unmask.hub.answering import before_any, usual
-from unmask.hub.chat import Message
-from unmask.hub.prompted import Query, TooLong, ending, ends, rows_of, speaker
-from unmask.samplers import SAMPLERS
+from unmask.diagnosis.memory import peak
+from unmask.models.open import OpenModel
+from unmask.models.open.answering import before_any, usual
+from unmask.models.open.chat import Message
+from unmask.models.open.prompted import Query, TooLong, ending, ends, rows_of, speaker
+from unmask.samplers import SAMPLERS, Generation, generate
+from unmask.samplers.schedules import deltas
 from unmask.samplers.stopping import Budget
-from unmask.schedules import deltas
 from unmask.tasks.contract import Item, Task
 from unmask.tasks.sample import TOO_LONG, Sample, cost_of, too_long
 

@@ -30,9 +30,9 @@ import torch
 
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
-from unmask.kernels.first_order import FirstOrder, least_paid
-from unmask.kernels.machine import Floats
 from unmask.languages import Language
+from unmask.languages.kernels.first_order import FirstOrder, least_paid
+from unmask.languages.kernels.machine import Floats
 from unmask.languages.machine import LONGEST_ORDER
 from unmask.theory.chains import first_order
 

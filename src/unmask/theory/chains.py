@@ -18,10 +18,10 @@ from torch import Tensor
 
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
-from unmask.kernels import first_order as kernels
-from unmask.kernels.first_order import FirstOrder, entropy
-from unmask.kernels.machine import Floats
 from unmask.languages import LanguageLike, load
+from unmask.languages.kernels import first_order as kernels
+from unmask.languages.kernels.first_order import FirstOrder, entropy
+from unmask.languages.kernels.machine import Floats
 from unmask.theory.curves import InformationCurve, by_size
 
 METHOD = "closed form of a first-order chain"

@@ -34,9 +34,9 @@ from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly, mean
 from unmask.core.shown import Shown
-from unmask.kernels.machine import Floats
 from unmask.languages import Language
-from unmask.schedules import Fit, Schedule, ScheduleLike, deltas
+from unmask.languages.kernels.machine import Floats
+from unmask.samplers.schedules import Fit, Schedule, ScheduleLike, deltas
 
 NEGLIGIBLE = 1e-20  # of a binomial distribution, relative to its mode
 

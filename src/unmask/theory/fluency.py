@@ -18,7 +18,7 @@ from torch import Tensor
 
 from unmask.core.estimates import Estimate, exactly
 from unmask.languages import Language
-from unmask.schedules import Schedule
+from unmask.samplers.schedules import Schedule
 from unmask.theory import known
 from unmask.theory.statements import Statement, checked
 

@@ -27,9 +27,10 @@ from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.threads import over_blocks
-from unmask.kernels.first_order import FirstOrder
-from unmask.kernels.machine import Floats
-from unmask.schedules import Schedule, orders
+from unmask.languages.kernels.first_order import FirstOrder
+from unmask.languages.kernels.machine import Floats
+from unmask.samplers import orders
+from unmask.samplers.schedules import Schedule
 
 BLOCK = 8  # orders per thread
 MOST_PRODUCTS = 1e10  # for p(x) of one sequence, N L^4 / 24

@@ -2,7 +2,7 @@
 
     STATEMENTS.make("lemma-c6(width=5)", Case(language, 510, deltas("linear", 100)))
 
-What a statement says is in the docstring of its function. Options are free choices in a statement; a statement about
+The docstring of its function describes a statement. Options are free choices in a statement; a statement about
 one step is about the step with the strongest bound.
 """
 
@@ -19,7 +19,8 @@ from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
-from unmask.schedules import Schedule, deltas, orders
+from unmask.samplers import orders
+from unmask.samplers.schedules import Schedule, deltas
 from unmask.theory import best_orders, correctness, crossover, fluency, repair, separators, uniform
 from unmask.theory.correctness import INDEPENDENT, WIDTH
 from unmask.theory.known import exact_curve, exact_error_curve

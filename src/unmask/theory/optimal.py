@@ -27,10 +27,10 @@ import torch
 from scipy.optimize import isotonic_regression
 from torch import Tensor
 
-from unmask import schedules
 from unmask.core.compiled import kernel
-from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language
+from unmask.languages.kernels.machine import Floats, Ints
+from unmask.samplers import schedules
 from unmask.theory import known
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
 from unmask.theory.statements import Statement

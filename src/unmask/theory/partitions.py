@@ -18,8 +18,8 @@ import numpy as np
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.kernels.machine import Floats, Ints
 from unmask.languages import Language, LanguageLike, load
+from unmask.languages.kernels.machine import Floats, Ints
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, sequences
 from unmask.theory.curves import ErrorCurve, InformationCurve
 

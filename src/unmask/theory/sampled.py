@@ -16,12 +16,12 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean
 from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
-from unmask.denoisers import Denoiser
-from unmask.generation.teaching import teach
-from unmask.ideal import Ideal
+from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import Language, LanguageLike, load
 from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
-from unmask.schedules import deltas, orders
+from unmask.samplers import orders
+from unmask.samplers.schedules import deltas
+from unmask.samplers.teaching import teach
 from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve, Measured
 from unmask.theory.gaps import log_prob

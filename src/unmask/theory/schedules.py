@@ -9,11 +9,11 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from unmask import schedules
 from unmask.core.errors import UnmaskError
-from unmask.kernels.machine import Floats
 from unmask.languages import Language
-from unmask.schedules import SCHEDULES, Fit
+from unmask.languages.kernels.machine import Floats
+from unmask.samplers import schedules
+from unmask.samplers.schedules import SCHEDULES, Fit
 from unmask.theory import known
 from unmask.theory.chains import first_order
 from unmask.theory.gaps import valid_mass

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
-from unmask.kernels.machine import Floats
-from unmask.schedules import Schedule
+from unmask.languages.kernels.machine import Floats
+from unmask.samplers.schedules import Schedule
 from unmask.theory.correctness import INDEPENDENT
 from unmask.theory.statements import Statement, checked
 

@@ -19,7 +19,7 @@ from functools import wraps
 from typing import Any, Literal, TypeVar, cast
 
 from unmask.core import arguments
-from unmask.schedules.schedule import as_delta
+from unmask.samplers.schedules import as_delta
 
 Kind = Literal["upper", "lower", "exact"]
 Origin = Literal["paper", "reconstructed", "ours"]

@@ -4,9 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from unmask import schedules
-from unmask.samplers import Sampler
-from unmask.schedules import orders
+from unmask.samplers import Sampler, orders, schedules
 
 
 @dataclass(frozen=True)

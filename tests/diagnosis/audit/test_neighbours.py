@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from unmask import generate, languages
+from unmask.denoisers import Ideal
 from unmask.diagnosis.audit.bench import neighbours
 from unmask.diagnosis.audit.specimens import PENALTY, Penalised, specimens
 from unmask.diagnosis.audit.verdict import ALARM
-from unmask.ideal import Ideal
 from unmask.samplers.contract import as_sampler
 
 LANGUAGE = languages.load("paper-2gram")

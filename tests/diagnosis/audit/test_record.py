@@ -13,11 +13,11 @@ from tests.diagnosis.audit.loops import dream, llada, mdlm
 from tests.diagnosis.audit.planted import LOOPS, PLANTED, run
 from tests.diagnosis.audit.remembering import remembered
 from unmask import UnmaskError, audit, generate, languages, oracle
+from unmask.denoisers.record import Run
 from unmask.diagnosis.audit import verdict
 from unmask.diagnosis.audit.observed import Observed, predictions
-from unmask.ideal.record import Run
 from unmask.samplers.contract import as_sampler
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 
 LANGUAGE = languages.load("paper-2gram")
 ROWS = 200

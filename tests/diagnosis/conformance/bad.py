@@ -8,12 +8,11 @@ import torch
 
 from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Canvas, as_marginals
-from unmask.samplers import Choice, Sampler, walk
-from unmask.samplers.ancestral import Ancestral
-from unmask.samplers.autoregressive import Autoregressive
-from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers import Choice, Sampler, orders, walk
 from unmask.samplers.ranking import ranks
-from unmask.schedules import orders
+from unmask.samplers.rules.ancestral import Ancestral
+from unmask.samplers.rules.autoregressive import Autoregressive
+from unmask.samplers.rules.low_confidence import LowConfidence
 
 
 def best(scores, hidden, count, ties):

@@ -14,15 +14,15 @@ from scipy.stats import multinomial
 
 from tests.diagnosis.conformance.bad import BAD, GOOD, ByPosition, ChoosesAfterDrawing
 from unmask import UnmaskError, generate
+from unmask.denoisers import Ideal
 from unmask.diagnosis import conformance
 from unmask.diagnosis.conformance import distributions, watch
 from unmask.diagnosis.conformance.checks import CHECKS
-from unmask.ideal import Ideal
 from unmask.languages import random_ngram
 from unmask.metrics import output_distribution
 from unmask.samplers import SAMPLERS, Choice, Sampler, session
-from unmask.samplers.ancestral import Ancestral
-from unmask.samplers.low_confidence import LowConfidence
+from unmask.samplers.rules.ancestral import Ancestral
+from unmask.samplers.rules.low_confidence import LowConfidence
 
 EXCEPTIONS = {  # its evaluations depend on the batch, and its race needs all symbols: that is what it is kept to show
     "as-published-mdlm": ["vocabulary", "batches"],

@@ -9,7 +9,7 @@ import torch
 
 import unmask
 from tests.diagnosis.gap.toys import Toy, V, all_subsets, summed, surest, walked
-from tests.hub.small import CONFIGS, card, load, published
+from tests.models.open.small import CONFIGS, card, load, published
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import mean

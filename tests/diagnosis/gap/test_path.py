@@ -18,7 +18,7 @@ SAMPLERS = ["ancestral", "threshold", "blocks(block_length=2)", "remdm", "gibbs"
 def test_a_trace_has_the_path_of_its_generation(sampler, given):
     toy = Toy(5, 0.4)
     if given is not None and len(given[0]) == 3:
-        toy = unmask.ideal.Ideal(unmask.languages.load("paper-2gram"))
+        toy = unmask.denoisers.Ideal(unmask.languages.load("paper-2gram"))
         given = [[0, 8, 8], [8, 8, 2, 8, 8]]
     made = unmask.generate(toy, sampler=sampler, steps=3, length=None if given else 5, rows=None if given else 20,
                            given=given, seed=1, trace=True)  # fmt: skip

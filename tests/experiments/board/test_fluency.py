@@ -11,12 +11,12 @@ import torch
 from tests.brute import sequences
 from unmask import generate
 from unmask.core.chance import Randomness
+from unmask.denoisers import Ideal
 from unmask.experiments.board.cells import Place, divergence, price
-from unmask.generation.teaching import Unbounded
-from unmask.ideal import Ideal
 from unmask.languages import Interval, random_ngram
 from unmask.samplers import SAMPLERS, Choice, Sampler
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
+from unmask.samplers.teaching import Unbounded
 from unmask.theory.sampled import information_curve
 
 LANGUAGE = random_ngram(2, vocabulary=3, temperature=2.0, threshold=0.15, seed=3)

@@ -7,9 +7,10 @@ import math
 import pytest
 import torch
 
-from unmask import UnmaskError, generate, languages, networks, score
+from unmask import UnmaskError, generate, languages, score
 from unmask.experiments.board import Settings, board
-from unmask.networks import Network, Shape, Trunk
+from unmask.models import trained
+from unmask.models.trained import Network, Shape, Trunk
 
 LANGUAGE, LENGTH = languages.load("paper-2gram"), 10
 SAMPLERS = ("ancestral", "first-hitting", "autoregressive", "speculative", "best-order")
@@ -20,7 +21,7 @@ def saved(directory, kind, seed=3):
     trunk = Trunk(Shape(kind, 8, LENGTH, hidden=8, layers=1, heads=1))
     torch.nn.init.normal_(trunk.head.weight, std=0.3)
     about = {"language": LANGUAGE.to_dict(), "label": "my language"}
-    networks.save(trunk, directory / kind, account={"origin": {"configuration": about}})
+    trained.save(trunk, directory / kind, account={"origin": {"configuration": about}})
     return str(directory / kind)
 
 
@@ -38,7 +39,7 @@ def settings(models, **changes):
 def test_it_measures_the_network_on_the_language_it_was_trained_on(models):
     made = board(settings(models))
     assert {record["language"] for record in made.records} == {"my language"}
-    network = Network(networks.load(models["mdm"]), networks.load(models["ar"]))
+    network = Network(trained.load(models["mdm"]), trained.load(models["ar"]))
     (ser,) = (r for r in made.of("ser") if r["sampler"] == "ancestral")
     wrong = [
         score(generate(network, steps=3, length=LENGTH, rows=40, seed=seed), LANGUAGE).invalid_rows for seed in (0, 1)
@@ -51,7 +52,7 @@ def test_the_price_of_ar_is_that_of_its_own_law(models):
     """KL(q || p) of the AR network on the rows that the board draws."""
     made = board(settings(models, samplers=("autoregressive", "speculative")))
     found = {r["sampler"].partition("(")[0]: r for r in made.of("ter_ratio")}
-    ar, truth = networks.load(models["ar"]), torch.cat([LANGUAGE.sample(40, LENGTH, seed=seed) for seed in (0, 1)])
+    ar, truth = trained.load(models["ar"]), torch.cat([LANGUAGE.sample(40, LENGTH, seed=seed) for seed in (0, 1)])
     read = torch.cat([torch.full((80, 1), 8), truth[:, :-1]], 1)
     with torch.no_grad():
         log_p = ar(read).double().log_softmax(-1).gather(2, truth.unsqueeze(2)).sum((1, 2))

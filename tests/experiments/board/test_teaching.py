@@ -61,26 +61,15 @@ def test_the_table_is_what_was_measured(kept):
         ("low-confidence", "sparse-hmm", 64, 0.52),
         ("gibbs(stride=8)", "sparse-hmm", 4, 0.355),
         ("remdm", "interval-5", 128, 0.96),
-        ("verify-and-restart", "sparse-hmm", 16, 0.565),
-        ("punt", "paper-2gram", 2.0, 0.0),
-        ("punt", "sparse-hmm", 0.1, 0.005),
-        ("punt", "interval-5", 2.0, 0.0),
         ("token-editing", "paper-2gram", 0.3, 0.0),
         ("token-editing", "interval-5", 0.3, 1.0),
-        ("klass", "paper-2gram", 0.35, 0.5),
-        ("threshold", "paper-2gram", 0.5, 0.965),
-        ("info-gain", "paper-2gram", 24, 0.95),
-        ("sched", "paper-2gram", 6.0, 0.935),
-        ("apd", "interval-5", 0.9, 0.0),
     ],
 )
 def test_numbers_in_the_text(kept, sampler, language, budget, ser):
     assert record(kept, "ser", sampler, language, budget=budget)["value"] == pytest.approx(ser)
 
 
-@pytest.mark.parametrize(
-    ("sampler", "diversity"), [("token-editing", 0.12), ("wino", 0.09), ("saber", 0.14), ("p2", 0.10), ("apd", 1.18)]
-)
+@pytest.mark.parametrize(("sampler", "diversity"), [("token-editing", 0.12), ("wino", 0.09), ("p2", 0.10)])
 def test_diversity_in_the_text(kept, sampler, diversity):
     last = [r for r in kept["records"] if (r["measure"], r["sampler"]) == ("diversity", sampler)]
     (found,) = [max((r for r in last if r["language"] == "paper-2gram"), key=lambda r: r["model_calls"])]
@@ -93,10 +82,10 @@ def test_the_new_rules_are_where_the_text_has_them(kept):
         for r in kept["records"]
         if r["measure"] == "accuracy_under_parallelism"
     }
-    memory = ("klass", "settled", "slowfast", "localleap", "deferred", "adaptive-blocks", "credit")
+    memory = ("klass", "settled", "localleap", "deferred")
     for language, most in zip(LANGUAGES, (0.07, 0.023, 0.004), strict=True):
         assert max(aup[name, language] for name in memory) <= most
-        assert aup["punt", language] > aup["ancestral", language]
+        assert max(aup[name, language] for name in memory) < aup["ancestral", language]
 
 
 def test_the_pairs_are_what_was_measured():
@@ -144,9 +133,6 @@ def test_the_table_of_networks_is_what_was_measured(networks):
         ("on-hmm", "sparse-hmm", "top-probability", 64, (0.44, 0.31, 0.57)),
         ("on-hmm", "sparse-hmm", "low-confidence", 64, (0.0, 0.0, 0.06)),
         ("on-2gram", "paper-2gram", "low-confidence", 64, (0.0, 0.0, 0.06)),
-        ("ideal", "paper-2gram", "punt", 2.0, (0.0, 0.0, 0.06)),
-        ("on-2gram", "paper-2gram", "punt", 2.0, (1.0, 0.94, 1.0)),
-        ("on-2gram", "paper-2gram", "punt", 0.1, (0.11, 0.05, 0.21)),
         ("ideal", "sparse-hmm", "strided", 16, (0.0, 0.0, 0.06)),
         ("on-hmm", "sparse-hmm", "strided", 16, (0.39, 0.27, 0.52)),
         ("on-hmm", "sparse-hmm", "strided", 32, (0.41, 0.29, 0.54)),
@@ -173,21 +159,17 @@ def whole():
     return json.loads((ROOT / "results/board.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("head", "languages"),
-    [
-        ("| sampler | 2-gram | sparse HMM |", ("paper-2gram", "sparse-hmm", "interval-5")),
-        ("| sampler | 3-gram | modular-sum |", ("paper-3gram", "modular-sum", "brackets")),
-    ],
-)
-def test_all_languages_are_what_was_measured(whole, head, languages):
-    table = (ROOT / "docs/samplers.md").read_text().partition(head)[2].partition("\n\n")[0]
+def test_all_languages_are_what_was_measured(whole):
+    page = (ROOT / "docs/samplers.md").read_text()
+    table = page.partition("| sampler | 2-gram | sparse HMM |")[2].partition("\n\n")[0]
     lines = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", table)
     assert len(lines) >= 10
     assert whole["failures"] == []
     for sampler, cells in lines:
+        languages = (*LANGUAGES, "paper-3gram", "modular-sum", "brackets")
         found = [record(whole, "accuracy_under_parallelism", sampler, language) for language in languages]
-        assert cells.split(" | ") == [f"{r['value']:.3f} [{r['low']:.3f}, {r['high']:.3f}]" for r in found]
+        assert cells.split(" | ") == [f"{r['value']:.3f}" for r in found]
+        assert all(max(r["high"] - r["value"], r["value"] - r["low"]) < 0.04 for r in found)
 
 
 def test_who_is_first(whole):
@@ -198,12 +180,14 @@ def test_who_is_first(whole):
     most = {language: max(values.values()) for language, values in of.items()}
     assert {language: {s for s, v in of[language].items() if v > most[language] - 1e-9} for language in of} == {
         "paper-2gram": {"strided", "dyadic", "block-strided"},
-        "sparse-hmm": {"clairvoyant"},
-        "interval-5": {"strided", "clairvoyant", "best-order"},
+        "sparse-hmm": {"strided"},
+        "interval-5": {"strided", "best-order"},
         "paper-3gram": {"strided"},
         "modular-sum": {"uniform-ancestral(grid='geometric(last=0.0008)')"},
-        "brackets": {"clairvoyant"},
+        "brackets": {"uniform-ancestral(grid='geometric(last=0.0008)')"},
     }
+    uniform = "uniform-ancestral(grid='geometric(last=0.0008)')"
+    assert [round(of[language][uniform], 3) for language in ("modular-sum", "brackets")] == [0.622, 0.469]
     assert {of[language]["dyadic"] for language in of if language != "paper-2gram"} == {0.0}
 
 
@@ -215,7 +199,6 @@ def test_who_is_first(whole):
         ("klass", "modular-sum", 0.2, 61.7, (0.0, 0.0, 0.03)),
         ("ancestral", "modular-sum", 62, 53.9, (0.37, 0.28, 0.46)),
         ("threshold", "paper-3gram", 0.5, 114.1, (0.81, 0.73, 0.88)),
-        ("clairvoyant", "modular-sum", 2.0, 2.0, (1.0, 0.97, 1.0)),
         ("strided", "modular-sum", 3, 3.0, (0.0, 0.0, 0.03)),
         ("strided", "modular-sum", 8, 8.0, (1.0, 0.97, 1.0)),
         ("strided", "modular-sum", 16, 16.0, (0.0, 0.0, 0.03)),
@@ -234,7 +217,6 @@ def test_what_all_languages_say(whole, sampler, language, budget, model_calls, s
     [
         ("ancestral", "paper-2gram", "15.7 [12.2, 18.9]"),
         ("ancestral", "interval-5", "16.5 [15.2, 21.8]"),
-        ("clairvoyant", "paper-2gram", "1.33 [1.25, 1.45]"),
         ("strided", "paper-2gram", "1.41 [1.23, 1.58]"),
         ("threshold", "paper-2gram", "40.7 [34.2, 40.7]"),
         ("threshold", "interval-5", "25.6 [20.6, 32]"),

@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.experiments.sweeps.trivial import note
 from unmask.experiments.jobs import training
-from unmask.networks.training import conditions
-from unmask.networks.training.loop import Training
+from unmask.models.trained import conditions
+from unmask.models.trained.loop import Training
 
 
 def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: Path) -> list[dict[str, Any]]:

@@ -22,14 +22,14 @@ from tests.experiments.sweeps import nasty
 from tests.experiments.sweeps.conftest import ROOT, SQUARE, Bench
 from tests.needs import needs
 from unmask.core.errors import UnmaskError
-from unmask.experiments.evaluation.run import plan
-from unmask.experiments.evaluation.settings import Settings
 from unmask.experiments.sweeps import pools, sweep
 from unmask.experiments.sweeps.database import FILE, LOCK, holder
 from unmask.experiments.sweeps.pools import LOG
 from unmask.experiments.sweeps.run import resume
 from unmask.experiments.sweeps.status import status
 from unmask.experiments.sweeps.store import Store
+from unmask.tasks.evaluation.run import plan
+from unmask.tasks.evaluation.settings import Settings
 
 SPOILED = "tests.experiments.sweeps.trivial:spoiled"
 TOTAL = "tests.experiments.sweeps.trivial:total"

@@ -8,10 +8,11 @@ from itertools import pairwise
 import pytest
 import torch
 
-from unmask import generate, languages, metrics, networks, score, sweep, theory
+from unmask import generate, languages, metrics, score, sweep, theory
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import mean as usual_mean
 from unmask.core.estimates import share
+from unmask.denoisers import Ideal
 from unmask.experiments.board.cells import Place, Point
 from unmask.experiments.board.cells import measure as board_measure
 from unmask.experiments.board.families import family
@@ -22,10 +23,10 @@ from unmask.experiments.jobs.sources import prompts_of, records_of_samples, tall
 from unmask.experiments.sweeps import cells
 from unmask.experiments.sweeps.cells import Block, cell_of
 from unmask.experiments.sweeps.work import attempt, measure
-from unmask.ideal import Ideal
 from unmask.languages import random_ngram
-from unmask.networks import Shape, Trunk
-from unmask.schedules import deltas
+from unmask.models import trained
+from unmask.models.trained import Shape, Trunk
+from unmask.samplers.schedules import deltas
 from unmask.theory.sampled import information_curve
 
 CELL = {"language": "paper-2gram(seed=2)", "length": 24, "steps": 6, "seed": 2}
@@ -274,7 +275,7 @@ def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):
     trunk = Trunk(Shape("mdm", 8, length, hidden=8, layers=1, heads=1))
     torch.nn.init.normal_(trunk.head.weight, std=0.3)
     about = {"language": language.to_dict(), "label": "a language"}
-    networks.save(trunk, tmp_path / "net", account={"origin": {"configuration": about}})
+    trained.save(trunk, tmp_path / "net", account={"origin": {"configuration": about}})
     recipe = {
         "name": "net",
         "jobs": ["samples"],
@@ -282,7 +283,7 @@ def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):
         "rows": 100,
     }
     found = {row["measure"]: row for row in sweep(recipe, store=tmp_path / "store", engine="here").rows()}
-    network = networks.Network(networks.load(tmp_path / "net"))
+    network = trained.Network(trained.load(tmp_path / "net"))
     made = generate(network, steps=4, length=length, rows=100)
     assert found["ser"]["value"] == score(made, language).ser.value
     assert found["model_calls"]["value"] == pytest.approx(float(made.model_calls.double().mean()))

@@ -7,10 +7,10 @@ import math
 import pytest
 
 from unmask import generate, languages, metrics, score
-from unmask.cost.flops import model_calls
+from unmask.diagnosis.flops import model_calls
 from unmask.experiments.jobs.steps import predictable
 from unmask.experiments.sweeps.work import measure
-from unmask.schedules import deltas
+from unmask.samplers.schedules import deltas
 from unmask.theory.known import exact
 from unmask.theory.sampled import information_curve
 
@@ -62,7 +62,7 @@ def test_points_are_independent(monkeypatch):
         used.extend(range(first_row, first_row + rows))
         return generate(*arguments, rows=rows, first_row=first_row, **options)
 
-    monkeypatch.setattr("unmask.generation.generate", spy)
+    monkeypatch.setattr("unmask.samplers.generate", spy)
     the("steps_for_ser", language="paper-2gram", length=16, rows=30)
     assert len(used) >= 64 + 3 * 30
     assert len(set(used)) == len(used)

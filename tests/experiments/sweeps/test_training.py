@@ -21,8 +21,7 @@ from unmask.experiments.sweeps.cells import cell_of, cells_of, check
 from unmask.experiments.sweeps.recipe import from_dict
 from unmask.experiments.sweeps.store import FILES
 from unmask.experiments.sweeps.work import measure
-from unmask.networks import Network, load
-from unmask.networks.model import checkpoints
+from unmask.models.trained import Network, checkpoints, load
 
 NETWORK = {"language": "paper-2gram", "length": 8, "layers": 1, "training_steps": 6, "device": "cpu"}
 RECIPE = {

@@ -18,7 +18,7 @@ from unmask.experiments.sweeps.store import Store
 CODE = """
 import pathlib
 pathlib.Path("was-imported").touch()
-from unmask.samplers.structured import Strided
+from unmask.samplers.rules.structured import Strided
 
 class Mine(Strided):
     pass

@@ -9,19 +9,18 @@ import torch
 from torch import Tensor
 
 from unmask.core import pvalues
+from unmask.denoisers import Ideal, as_denoiser
 from unmask.diagnosis.audit.observed import Observed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import Changed, Specimen, evaluates_everywhere
 from unmask.diagnosis.audit.statistics import EXPECTED, Rows, Statistics
 from unmask.diagnosis.audit.suspects import Directions
-from unmask.generation import Generation, generate
-from unmask.ideal import Ideal, as_denoiser
 from unmask.languages import Language
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES
 from unmask.metrics.windows import codes
-from unmask.samplers import Sampler
-from unmask.samplers.uniform import ENUMERABLE
-from unmask.schedules import ScheduleLike
+from unmask.samplers import Generation, Sampler, generate
+from unmask.samplers.rules.uniform import ENUMERABLE
+from unmask.samplers.schedules import ScheduleLike
 
 MIN_ROWS = 200
 SEEDS = (2**62 + 2, 2**62 + 3)  # of the reference rows and of the specimens, not used elsewhere

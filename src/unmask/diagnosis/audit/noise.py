@@ -14,7 +14,7 @@ from torch import Tensor
 from unmask.core.chance import Drawable, Randomness, Stream, uniform
 from unmask.denoisers import Marginals
 from unmask.samplers import Sampler, Session
-from unmask.schedules import Schedule
+from unmask.samplers.schedules import Schedule
 
 FINE = 52  # bits of the uniforms of `chance`
 BFLOAT16, FLOAT32 = 8, 24  # bits of torch.rand in these types

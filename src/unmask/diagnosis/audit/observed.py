@@ -22,10 +22,9 @@ from unmask.core import pvalues
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.denoisers import Canvas
+from unmask.denoisers import Canvas, Ideal
+from unmask.denoisers.record import Run
 from unmask.diagnosis.audit.specimens import deciding, keeps_schedule
-from unmask.ideal import Ideal
-from unmask.ideal.record import Run
 from unmask.languages import Language
 from unmask.samplers import Sampler
 from unmask.samplers.loops import walk

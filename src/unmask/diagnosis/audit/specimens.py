@@ -20,12 +20,12 @@ from unmask.denoisers.noise import emitted, reverse
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceRandomness
 from unmask.samplers import Sampler, Session, fill
-from unmask.samplers.blocks import Blocks
 from unmask.samplers.contract import inner_of
-from unmask.samplers.low_confidence import LowConfidence
-from unmask.samplers.published.dream import Dreamed
-from unmask.samplers.uniform import UniformAncestral
-from unmask.schedules import sizes
+from unmask.samplers.rules.blocks import Blocks
+from unmask.samplers.rules.dream import Dreamed
+from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.uniform import UniformAncestral
+from unmask.samplers.schedules import sizes
 
 FAULTS = {
     "temperature": "the sampling temperature is not 1",

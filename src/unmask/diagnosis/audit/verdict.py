@@ -18,19 +18,18 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
 from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
+from unmask.denoisers.oracles import MaskedOracle, Oracle
+from unmask.denoisers.record import MOST_CALLS, Run
 from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
 from unmask.diagnosis.audit.observed import Finding, Observed
 from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import Directions, Suspect, needed, plan_of, suspect, visible
-from unmask.generation import fit_of
-from unmask.ideal.oracle import MaskedOracle, Oracle
-from unmask.ideal.record import MOST_CALLS, Run
 from unmask.languages import Language, load
 from unmask.languages.base import as_tokens
-from unmask.samplers import Sampler
+from unmask.samplers import Sampler, fit_of
 from unmask.samplers.contract import as_sampler
-from unmask.schedules import ScheduleLike, deltas
+from unmask.samplers.schedules import ScheduleLike, deltas
 
 NO_DIFFERENCE = "no difference found"
 ALARM = 1e-4

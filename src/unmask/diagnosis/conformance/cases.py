@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Stream, uniform
-from unmask.denoisers import Cost, Denoiser, Engine, Logits, Noise
-from unmask.ideal import Perturbed, UniformIdeal, as_denoiser
+from unmask.denoisers import Cost, Denoiser, Engine, Logits, Noise, Perturbed, UniformIdeal, as_denoiser
 from unmask.languages import Brackets, Interval, Language, random_ngram, sparse_hmm
 
 

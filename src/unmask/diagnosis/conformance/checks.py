@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask import generation
 from unmask.core.chance import Randomness
 from unmask.denoisers import Cost
 from unmask.diagnosis.conformance.cases import Case, Counting, Wide, cases, patterns, tiny
@@ -18,9 +17,8 @@ from unmask.diagnosis.conformance.distributions import ALARM, p_value
 from unmask.diagnosis.conformance.exam import ROWS, Exam, Failure
 from unmask.diagnosis.conformance.options import options
 from unmask.diagnosis.conformance.watch import WatchedSession
-from unmask.generation import Generation
-from unmask.samplers import AtToken
-from unmask.schedules import deltas
+from unmask.samplers import AtToken, Generation, join
+from unmask.samplers.schedules import deltas
 
 SEED = 3
 INDEPENDENT = "Make each row independent of the others"
@@ -198,8 +196,8 @@ def batches(exam: Exam) -> None:
             if whole is None:
                 continue
             with ThreadPoolExecutor(len(CUTS)) as pool:
-                if differs(whole, generation.join(list(pool.map(lambda cut: part(*cut), CUTS)))):
-                    difference = differs(whole, generation.join([part(*cut) for cut in CUTS]))
+                if differs(whole, join(list(pool.map(lambda cut: part(*cut), CUTS)))):
+                    difference = differs(whole, join([part(*cut) for cut in CUTS]))
                     how = f"differ in batches: {difference}" if difference else "differ in threads, but not in batches"
                     raise Failure(f"{task} of {case.name} {how}. {INDEPENDENT}")
 

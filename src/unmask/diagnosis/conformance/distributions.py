@@ -16,8 +16,8 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.conformance.cases import Case
-from unmask.generation import Generation
 from unmask.metrics import sequences
+from unmask.samplers import Generation
 from unmask.samplers.contract import Distribution
 
 ALARM = 1e-6

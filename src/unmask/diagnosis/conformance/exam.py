@@ -15,11 +15,10 @@ from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.conformance.cases import Case, cases, patterns
 from unmask.diagnosis.conformance.watch import Watched, WatchedSession
-from unmask.generation import Generation, generate
-from unmask.samplers import Sampler, StopRule, fill
+from unmask.samplers import Generation, Sampler, StopRule, fill, generate
 from unmask.samplers.contract import Distribution
+from unmask.samplers.schedules import deltas
 from unmask.samplers.session import Breach
-from unmask.schedules import deltas
 
 Result = TypeVar("Result")
 Filled = list[tuple[str, WatchedSession]]  # with a description of each

@@ -10,8 +10,7 @@ from typing import Any
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.conformance.cases import cases
 from unmask.diagnosis.conformance.exam import Exam
-from unmask.generation import Generation, generate
-from unmask.samplers import Sampler
+from unmask.samplers import Generation, Sampler, generate
 
 SEEN = ("tokens", "order", "model_calls")
 TRIED = ((0, 9), (1, 4), (0, 4))  # cases, and numbers of steps

@@ -14,21 +14,19 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Denoiser, Guided, Sharpened
+from unmask.denoisers import Denoiser, Guided, Sharpened, as_denoiser
 from unmask.denoisers.canvas import by_length
 from unmask.diagnosis.gap import estimators
 from unmask.diagnosis.gap.estimators import Estimator, Flips, Readings, Subsets
 from unmask.diagnosis.gap.path import Path, of_generation, of_trace
 from unmask.diagnosis.gap.reader import Reader
 from unmask.diagnosis.gap.result import Claim, Flip, Gap
-from unmask.generation import Generation, generate
-from unmask.generation.trace import Trace
-from unmask.generation.trace import read as read_trace
-from unmask.ideal import as_denoiser
 from unmask.languages import LanguageLike
-from unmask.loading import load
-from unmask.samplers import Sampler
+from unmask.models.loading import load
+from unmask.samplers import Generation, Sampler, generate
 from unmask.samplers.contract import CANVAS, as_sampler, named_in_file
+from unmask.samplers.trace import Trace
+from unmask.samplers.trace import read as read_trace
 
 Written = Generation | Trace | File | str | Sampler
 OTHER = 0.2  # nats: recorded probabilities of the same model differ by less, in the median step

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.generation import Generation
-from unmask.generation.start import PADDING
-from unmask.generation.trace import Trace
+from unmask.samplers import Generation
 from unmask.samplers.session import Taken
+from unmask.samplers.start import PADDING
+from unmask.samplers.trace import Trace
 
 NEVER = 2**62  # the step that hides a token that stays
 

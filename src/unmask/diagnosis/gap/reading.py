@@ -20,7 +20,7 @@ from unmask.diagnosis.gap.measure import check_vocabulary
 from unmask.diagnosis.gap.path import of_trace
 from unmask.diagnosis.gap.reader import Reader
 from unmask.diagnosis.reveal import Reading, StepLoss
-from unmask.generation.trace import Trace
+from unmask.samplers.trace import Trace
 
 Pairs = tuple[tuple[int, int, float], ...]
 EXCLUDED = "the model gives a token of this step probability 0 once it sees the others"

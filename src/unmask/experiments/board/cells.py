@@ -27,16 +27,14 @@ from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import Estimate, exactly, mean, proportion, quantile
 from unmask.core.samples import digest
-from unmask.denoisers import Denoiser
+from unmask.denoisers import Denoiser, Ideal
 from unmask.experiments.board.families import STEPS, Family
-from unmask.generation import generate
-from unmask.generation.teaching import Unbounded, read, teach_sampler
-from unmask.ideal import Ideal
 from unmask.languages import Language, load
-from unmask.networks import Network, read_network
-from unmask.networks.model.checkpoints import read_language
-from unmask.samplers import SAMPLERS, Sampler
-from unmask.schedules import deltas
+from unmask.models.trained import Network, read_network
+from unmask.models.trained.checkpoints import read_language
+from unmask.samplers import SAMPLERS, Sampler, generate
+from unmask.samplers.schedules import deltas
+from unmask.samplers.teaching import Unbounded, read, teach_sampler
 
 USUAL_STEPS = 64  # if N is not the knob
 FIRST_TAUGHT = 2**40  # rows whose randomness only the true distribution uses

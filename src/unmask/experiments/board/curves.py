@@ -131,7 +131,7 @@ def _check_family(sampler: str, length: int, quick: bool) -> None:
 def _check_place(language: str, model: str, causal_model: str, digest: str, length: int, device: str) -> None:
     from unmask.experiments.board.cells import network
     from unmask.experiments.jobs.sources import ground_truth
-    from unmask.networks.model.checkpoints import read_language
+    from unmask.models.trained.checkpoints import read_language
 
     if length < 2:
         raise UnmaskError(f"length is {length}; expected at least 2 tokens")

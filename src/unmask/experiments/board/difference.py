@@ -28,10 +28,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from unmask.core.deciding import sample_size
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.measures import area_weights, sum_of
-from unmask.experiments.evaluation.compare import sample_size
 
 LEVEL = 0.05
 EQUAL = 1.02  # the ratio up to which two costs count as equal
@@ -182,5 +182,5 @@ def _undecided(rows: Rows, mean: Estimate) -> str:
     alone = bounded_mean(rows.measured, ENDS, mean.level, METHOD)
     if _side(alone):
         return "their budgets are too far apart in cost"
-    enough = sample_size(float((rows.measured**2).mean()), mean.value)
+    enough = sample_size(float((rows.measured**2).mean()), mean.value, LEVEL)
     return f"about {enough} sequences would decide" if enough and enough > mean.n else "the interval includes 0"

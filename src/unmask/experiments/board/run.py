@@ -21,7 +21,7 @@ from unmask.experiments.sweeps.cells import canonical
 from unmask.experiments.sweeps.run import EngineName, Sweep, sweep
 from unmask.experiments.sweeps.store import FILES, Store
 from unmask.languages.presets import unseeded
-from unmask.networks.model.checkpoints import read_language
+from unmask.models.trained.checkpoints import read_language
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from unmask.experiments.board.cells import Point
 from unmask.experiments.board.difference import difference
 from unmask.experiments.board.grid import Settings
 from unmask.experiments.board.measures import Curve, Measured, Need, need, ratio
-from unmask.kernels.machine import Floats
 from unmask.languages import load
+from unmask.languages.kernels.machine import Floats
 from unmask.theory.best_orders import headroom
 
 Record = dict[str, Any]

@@ -59,9 +59,7 @@ class Output:
     files: Mapping[str, bytes]
 
 
-JOBS: Registry[Any] = Registry(
-    "job", "unmask.jobs", returns=(list, dict, Output), given=GIVEN, package="unmask.experiments.jobs"
-)
+JOBS: Registry[Any] = Registry("job", "unmask.jobs", returns=(list, dict, Output), given=GIVEN)
 
 
 @dataclass(frozen=True, kw_only=True)

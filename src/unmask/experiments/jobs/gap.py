@@ -23,8 +23,8 @@ from unmask.experiments.jobs.training import Taught
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
     from unmask.denoisers import Denoiser
-    from unmask.generation import Generation
     from unmask.languages import Language
+    from unmask.samplers import Generation
 
 MEASURES = {
     "gap_nats": "sequence",

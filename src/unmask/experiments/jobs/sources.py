@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from unmask.core.estimates import Estimate
     from unmask.denoisers import Denoiser
-    from unmask.generation import Generation
     from unmask.languages import Language
+    from unmask.samplers import Generation
     from unmask.theory.curves import InformationCurve
 
 UNIT_SECONDS = 4e-7  # of one core, for a token or for 64 bytes of a row's messages
@@ -71,7 +71,7 @@ class OfLanguage(Job):
     @property
     def row_seconds(self) -> float:
         """Estimated time to generate a row; it grows with the size of the row's messages."""
-        from unmask.ideal import Ideal
+        from unmask.denoisers import Ideal
         from unmask.languages.base import MESSAGE_BYTES
 
         return (self.length + MESSAGE_BYTES / Ideal(self.q).rows_at_once(self.length) / 64) * UNIT_SECONDS
@@ -84,20 +84,19 @@ class Scheduled(OfLanguage):
     schedule: str = "linear"
 
     def delta(self, steps: int) -> Tensor:
-        from unmask.schedules import Fit, deltas
+        from unmask.samplers.schedules import Fit, deltas
 
         return deltas(self.schedule, steps, Fit(self.q, self.length))
 
     def model_calls(self, steps: int) -> float:
         """Mean number of model calls per row."""
-        from unmask.cost.flops import model_calls
+        from unmask.diagnosis.flops import model_calls
 
         return model_calls(self.delta(steps), self.length - getattr(self, "prompt_length", 0))
 
     def check_source(self) -> None:
-        from unmask.generation import fit_of
-        from unmask.samplers import SAMPLERS
-        from unmask.schedules import check
+        from unmask.samplers import SAMPLERS, fit_of
+        from unmask.samplers.schedules import check
 
         super().check_source()
         sampler = SAMPLERS.make(getattr(self, "sampler", Sampling.sampler))
@@ -179,7 +178,7 @@ class Generated(Sampling):
     seed: int = 0
 
     def generate(self, source: Language | Denoiser, length: int, **changes: Any) -> Generation:
-        from unmask.generation import generate
+        from unmask.samplers import generate
 
         how: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(Generated)}
         return generate(source, length=length, first_row=getattr(self, "first_row", 0), **how | changes)
@@ -221,8 +220,8 @@ def _language(spec: str, digest: str) -> Language:
 @lru_cache(maxsize=1)
 def network(model: str, digest: str) -> tuple[Language, Denoiser]:
     """(language, network) from a directory of `unmask train`."""
-    from unmask.networks import read_network
-    from unmask.networks.model.checkpoints import read_language
+    from unmask.models.trained import read_network
+    from unmask.models.trained.checkpoints import read_language
 
     unchanged(digest, model)
     return read_language(model)[0], read_network(model)
@@ -236,7 +235,7 @@ def prompts_of(
         return None, None
     import torch
 
-    from unmask.generation import prompts
+    from unmask.samplers import prompts
 
     drawn = {"rows_per_prompt": rows_per_prompt, "seed": seed + PROMPT_SEEDS, "first_row": first_row}
     numbers = torch.arange(first_row, first_row + rows) // rows_per_prompt
@@ -298,7 +297,7 @@ def records_of_samples(tally: Tally) -> list[Record]:
 
 def check_network(model: str, length: int) -> None:
     """Refuse a directory without a network of this length; measurement reads its weights."""
-    from unmask.networks.model import checkpoints
+    from unmask.models.trained import checkpoints
 
     language, _ = checkpoints.read_language(model)
     checkpoints.check_fits(checkpoints.read_shape(model), model, language.vocabulary, length)

@@ -57,7 +57,7 @@ class Modelled(Continued, Sampled):
         return network(self.model, self.digest) if self.model else (self.q, self.q)
 
     def check_source(self) -> None:
-        from unmask.schedules import deltas
+        from unmask.samplers.schedules import deltas
 
         if not self.model:
             return super().check_source()
@@ -65,7 +65,7 @@ class Modelled(Continued, Sampled):
         deltas(self.schedule, self.steps)
 
     def about(self) -> Record:
-        from unmask.networks.model.checkpoints import read_language
+        from unmask.models.trained.checkpoints import read_language
 
         return {"language_digest": read_language(self.model)[0].source()["digest"]} if self.model else super().about()
 
@@ -102,8 +102,8 @@ class TerUpper(Curved, Stepped):
 
     def measure(self) -> list[Record]:
         from unmask import metrics
-        from unmask.cost.flops import model_calls
-        from unmask.schedules import Fit, deltas
+        from unmask.diagnosis.flops import model_calls
+        from unmask.samplers.schedules import Fit, deltas
 
         q, fixed_size = self.q, self.fixed_size
         delta = deltas(self.schedule, self.steps, Fit(q, self.length, fixed_size))

@@ -114,7 +114,7 @@ class StepsForSer(Continued, Scheduled):
 @lru_cache(maxsize=64)
 def _counted(job: StepsForSer, steps: int, rows: int, first: int) -> Counted:
     from unmask import metrics
-    from unmask.generation import generate
+    from unmask.samplers import generate
 
     given, _ = job.prompts(job.q, job.length, rows=rows, first_row=first)
     how: dict[str, Any] = {"sampler": job.sampler, "schedule": job.schedule, "steps": steps, "seed": job.seed}

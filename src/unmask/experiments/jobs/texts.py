@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from unmask.core.estimates import Estimate
     from unmask.diagnosis.texts import Judges, Written
-    from unmask.networks import Shape
+    from unmask.models.trained import Shape
 
 SYMBOLS = {"chars": 100}  # approximate, before a tokenizer is trained
 EXAMPLE = "example.txt"  # the stored example of the samples
@@ -71,14 +71,14 @@ class OfText(Learner):
 
     def shape(self, kind: str, vocabulary: int | None = None) -> Shape:
         """vocabulary: its size (default: an estimate, before the tokenizer is trained)."""
-        from unmask.networks import preset
+        from unmask.models.trained import preset
 
         size = {name: getattr(self, name) for name in ("length", "layers", "hidden")}
         return preset(self.preset, kind, _symbols(self.tokenizer) if vocabulary is None else vocabulary, **size)
 
     def check(self) -> None:
         """Names, sizes and packages, before hours of work."""
-        from unmask.text import tokenizers
+        from unmask.models.text import tokenizers
 
         _ = self.corpus
         tokenizers.check(self.tokenizer)
@@ -101,7 +101,7 @@ class OfText(Learner):
     @property
     def evaluation(self) -> float:
         """Estimated seconds of a forward pass for one sequence."""
-        from unmask.cost.flops import evaluation
+        from unmask.diagnosis.flops import evaluation
 
         shape = self.shape("mdm")
         return evaluation(shape, shape.length) / self.speed
@@ -135,7 +135,7 @@ class Judged(OfText):
 
 @lru_cache(maxsize=2)
 def _corpus(text: str, digest: str) -> Any:
-    from unmask.text import read
+    from unmask.models.text import read
 
     return read(text)
 
@@ -158,10 +158,10 @@ class TextTraining(OfText):
 
     def measure(self, *, place: Path) -> list[Record]:
         from unmask.core.estimates import exactly
-        from unmask.networks.model import checkpoints
-        from unmask.networks.training.conditions import Conditions
-        from unmask.networks.training.loop import resume, train
-        from unmask.text import Text, load, make
+        from unmask.models.text import Text, load, make
+        from unmask.models.trained import checkpoints
+        from unmask.models.trained.conditions import Conditions
+        from unmask.models.trained.loop import resume, train
 
         unchanged(self.digest, self.text)
         recipe, conditions = self.recipe(self.kind), Conditions(self.device)
@@ -183,8 +183,8 @@ class TextTraining(OfText):
 @lru_cache(maxsize=2)
 def _judges(text: str, digest: str, directory: Path, device: str) -> Judges:
     from unmask.diagnosis.texts import Judges
-    from unmask.networks.model.checkpoints import read_tokenizer
-    from unmask.text import Text
+    from unmask.models.text import Text
+    from unmask.models.trained.checkpoints import read_tokenizer
 
     symbols = read_tokenizer(directory)
     if symbols is None:
@@ -237,7 +237,7 @@ class Writing(Judged, Generated):
     first_row: int = 0
 
     def check(self) -> None:
-        from unmask.schedules import deltas
+        from unmask.samplers.schedules import deltas
 
         super().check()
         kinds_of(self.sampler)
@@ -252,7 +252,7 @@ class Writing(Judged, Generated):
         return (1 + passes) * self.evaluation * self.rows
 
     def measure(self, *, needed: tuple[Path, ...]) -> Output:
-        from unmask.networks import Network
+        from unmask.models.trained import Network
 
         judges, ar = self.judges(needed[0]), trained_trunk(needed[0], self.device)
         mdm = trained_trunk(needed[1], self.device) if "mdm" in kinds_of(self.sampler) else None
@@ -272,7 +272,7 @@ class Original(Judged):
     """Judged windows of the text: held-out ones, and for the n-gram, a model of these, training ones."""
 
     def measure(self, *, needed: tuple[Path, ...]) -> Output:
-        from unmask.text.windows import tiles
+        from unmask.models.text.windows import tiles
 
         judges = self.judges(needed[0])
         size = judges.twin.shape.length
@@ -295,15 +295,15 @@ class TextClock(OfText):
     batch: int = 16
 
     def check(self) -> None:
-        from unmask.schedules import deltas
+        from unmask.samplers.schedules import deltas
 
         super().check()
         deltas("linear", self.steps)
         arguments.whole("batch", self.batch, 1, arguments.MOST_LENGTH)
 
     def measure(self, *, needed: tuple[Path, ...]) -> list[Record]:
-        from unmask.cost.clock import needed as model_calls
-        from unmask.networks.model.checkpoints import read_shape
+        from unmask.diagnosis.clock import needed as model_calls
+        from unmask.models.trained.checkpoints import read_shape
 
         shape = read_shape(needed[0])
         each = milliseconds(shape, self.kind, self.batch, self.device, self.steps)

@@ -27,8 +27,8 @@ from unmask.experiments.jobs.sources import USUAL_STEPS, Blocked, Continued, OfL
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
     from unmask.denoisers import Noise
-    from unmask.networks import Network, Shape, Trunk
-    from unmask.networks.training.recipe import Recipe
+    from unmask.models.trained import Network, Shape, Trunk
+    from unmask.models.trained.recipe import Recipe
 
 FLOP_PER_SECOND = {"cpu": 4e10, "cuda": 5e13}  # of one core, or of a busy GPU
 STEP_PASSES = 3.0  # time of a training step in forward passes: one forward, two backward
@@ -61,7 +61,7 @@ class Learner(Job):
         return FLOP_PER_SECOND["cuda" if on_cuda else "cpu"]
 
     def recipe(self, kind: str) -> Recipe:
-        from unmask.networks.training.recipe import recipe
+        from unmask.models.trained.recipe import recipe
 
         how = {name: getattr(self, name, None) for name in ("targets", "optimiser", "spread")}
         return recipe(self.preset, kind, self.noise, steps=self.training_steps, seed=self.seed, **how)
@@ -75,7 +75,7 @@ class Student(OfLanguage, Learner):
 
     def shape(self, kind: str) -> Shape:
         """The shape; with uniform noise the network has its level as an input."""
-        from unmask.networks import preset
+        from unmask.models.trained import preset
 
         more: dict[str, Any] = {} if self.noise == "mask" else {"time_free": False, "noise": self.noise}
         return preset(self.preset, kind, self.q.vocabulary, length=self.length, layers=self.layers, **more)
@@ -110,16 +110,16 @@ class Training(Student):
             raise UnmaskError(f"the sequences of {self.language} vary in length. {expected}")
 
     def cost(self) -> float:
-        from unmask.cost.flops import evaluation
+        from unmask.diagnosis.flops import evaluation
 
         shape, recipe = self.shape(self.kind), self.recipe(self.kind)
         return STEP_PASSES * evaluation(shape, shape.length) * recipe.batch * recipe.steps / self.speed
 
     def measure(self, *, place: Path) -> list[Record]:
         from unmask.core.estimates import exactly
-        from unmask.networks.model import checkpoints
-        from unmask.networks.training.conditions import Conditions
-        from unmask.networks.training.loop import resume, train
+        from unmask.models.trained import checkpoints
+        from unmask.models.trained.conditions import Conditions
+        from unmask.models.trained.loop import resume, train
 
         shape, recipe, conditions = self.shape(self.kind), self.recipe(self.kind), Conditions(self.device)
         if (place / checkpoints.STATE).exists():
@@ -148,9 +148,8 @@ class UniformTraining(Training):
 
 def check_same(place: Path, shape: Shape, recipe: Recipe) -> None:
     """Refuse a training of another version of the code, where the preset had other values."""
-    from unmask.networks import Shape
-    from unmask.networks.training import stored
-    from unmask.networks.training.recipe import Recipe
+    from unmask.models.trained import Shape, stored
+    from unmask.models.trained.recipe import Recipe
 
     begun = stored.facts(place)
     if (Shape.from_dict(begun.shape), Recipe.from_dict(begun.recipe)) != (shape, recipe):
@@ -191,20 +190,20 @@ class Taught(Student, Continued, Sampled):
         """Check the sampling; the trainings are checked as cells."""
         from dataclasses import replace
 
-        from unmask.schedules import deltas
+        from unmask.samplers.schedules import deltas
 
         deltas(self.schedule, self.steps)
         replace(self, length=self.shape(self.kinds[0]).length).check_rows()
 
     def cost(self) -> float:
-        from unmask.cost.flops import evaluation
+        from unmask.diagnosis.flops import evaluation
 
         shape = self.shape(self.kinds[0])
         passes = AR_PASSES if self.kinds == ("ar",) else min(self.steps, shape.length)
         return passes * evaluation(shape, shape.length) * self.rows / self.speed
 
     def network(self, needed: tuple[Path, ...]) -> Network:
-        from unmask.networks import Network
+        from unmask.models.trained import Network
 
         trunks = {kind: trained_trunk(place, self.device) for kind, place in zip(self.kinds, needed, strict=True)}
         return Network(trunks.get("mdm"), trunks.get("ar"))
@@ -226,7 +225,7 @@ class Learned(Taught, Blocked):
 
 @lru_cache(maxsize=4)  # once per process, not for each block
 def trained_trunk(directory: Path, device: str) -> Trunk:
-    from unmask.networks import load
+    from unmask.models.trained import load
 
     try:
         return load(directory, device)
@@ -257,7 +256,7 @@ class Clock(Student):
 def milliseconds(shape: Shape, kind: str, batch: int, device: str, steps: int = USUAL_STEPS) -> Estimate:
     """A median with quartiles, on one thread of a CPU. steps: number of steps N of the timed model calls."""
     from unmask.core.threads import torch_threads
-    from unmask.cost import clock
+    from unmask.diagnosis import clock
 
     network = clock.untrained(shape, shape.length, device)
     with torch_threads(1):

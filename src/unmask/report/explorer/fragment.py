@@ -12,7 +12,6 @@ from typing import Any
 from altair.utils import schemapi
 
 from unmask.core.errors import UnmaskError
-from unmask.generation import generate
 from unmask.languages import Language
 from unmask.report import frame
 from unmask.report.explorer.chosen import NEAR, USUAL, State, Verdict, pace, rows, start, usable, value_text, verdict
@@ -35,6 +34,7 @@ from unmask.report.player import Run, assets
 from unmask.report.player import fragment as player
 from unmask.report.results import CONTROLS, IDEAL, WHO, Point, Results
 from unmask.report.view import View
+from unmask.samplers import generate
 
 COLUMNS = (*WHO, "measure", "value", "low", "high", "n", "method", *COSTS, "causal", "job")
 WORDS = {"of", "model", "kind", "sampler", "schedule", "knob", "setting", "measure", "method", "job"}

@@ -14,8 +14,8 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap import reading
 from unmask.diagnosis.reveal import Reading, impossible, read
-from unmask.generation.trace import Row, Step, Trace
 from unmask.languages import Language
+from unmask.samplers.trace import Row, Step, Trace
 
 SHOWN = 8  # default number of sequences of a page
 MOST_ARCS = 40  # of a step, the strongest ones

@@ -14,7 +14,7 @@ import numpy as np
 from unmask.report.explorer.figure import ROWS, Figure, Row, colours, layered, tooltip
 from unmask.report.frame import COLOURS, INK
 from unmask.report.results import Results
-from unmask.schedules import Fit, Schedule, deltas
+from unmask.samplers.schedules import Fit, Schedule, deltas
 from unmask.theory.chains import first_order
 from unmask.theory.known import curve
 

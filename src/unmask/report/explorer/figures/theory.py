@@ -10,13 +10,14 @@ import altair as alt
 import numpy as np
 import torch
 
-from unmask.cost.flops import model_calls
+from unmask.diagnosis.flops import model_calls
 from unmask.diagnosis.table import EXACT
 from unmask.languages import Language
 from unmask.report.explorer.figure import HEIGHT, ROWS, WIDTH, Figure, Row, layered, parameters, tooltip
 from unmask.report.frame import COLOURS, GREY, INK
 from unmask.report.results import Results
-from unmask.schedules import Fit, deltas, orders
+from unmask.samplers import orders
+from unmask.samplers.schedules import Fit, deltas
 from unmask.theory.best_orders import headroom, of_orders
 from unmask.theory.chains import first_order, order_divergence
 from unmask.theory.crossover import model_calls_per_token, ser_at

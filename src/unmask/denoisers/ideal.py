@@ -1,0 +1,352 @@
+"""The ideal denoiser of a language: its posterior, updated while a canvas is filled."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unmask.core.chance import Randomness, Stream
+from unmask.denoisers.contracts import Causal, Cost, Engine
+from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.listed import ListedEngine
+from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
+from unmask.languages import Language
+from unmask.languages.answers import Answers
+from unmask.languages.base import MESSAGE_BYTES
+from unmask.languages.kernels import filling, messages, neighbours, paths, windows
+from unmask.languages.kernels.chain import Chain
+from unmask.languages.kernels.machine import Floats, Ints, aligned
+from unmask.languages.kernels.windows import Windows
+from unmask.languages.machine import MachineLanguage
+
+
+class Ideal(Denoiser):
+    """p(x_j | x_R) = q(x_j | x_R) for a language (theory.md 7.1).
+
+    For a language with a closed form over its tokens, a machine, or a table of answers, the engine updates its state
+    with each reveal. For other languages it computes the posterior of each changed row from scratch.
+    """
+
+    concurrent = True
+    ideal = True
+    language: Language
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self.vocabulary = language.vocabulary
+
+    @property
+    def name(self) -> str:
+        return f"the ideal denoiser of {self.language.kind}"
+
+    def source(self) -> dict[str, Any]:
+        return {"denoiser": "ideal", "language": self.language.source()}
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        if valid is not None:
+            return ByLength(self, tokens, given, valid)
+        self.language.check_length(tokens.shape[1])
+        if (form := self.language.local_form(tokens.shape[1])) is not None:
+            return LocalEngine(self.language, tokens, *form)
+        if isinstance(self.language, MachineLanguage):
+            some = self.language.windows
+            faster = some is not None and some.memory <= tokens.shape[1] and len(some.initial) >= LEAST_WINDOWS
+            return (WindowEngine if faster else MessageEngine)(self.language, tokens)
+        if isinstance(self.language, Answers):
+            return ListedEngine(self.language, tokens)
+        return StatelessEngine(self, tokens)
+
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        if isinstance(self.language, MachineLanguage) and (valid is None or self.language.endless):
+            self.language.check_length(length)
+            return FilterCausal(self.language, rows, length)
+        return PrefixCausal(self, rows, length, valid)
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        return self.language.posterior(tokens, positions)
+
+    def rows_at_once(self, length: int) -> int:
+        """The number of rows whose messages fit into a cache."""
+        each = LOCAL_BYTES * length
+        if self.language.local_form(length) is None and isinstance(self.language, MachineLanguage):
+            each = 16 * length * (self.language.machine.states + self.vocabulary)
+        elif isinstance(self.language, Answers):
+            each = 2 * len(self.language.answers)
+        return min(max(MESSAGE_BYTES // each, LEAST_ROWS), MOST_ROWS)
+
+
+LEAST_ROWS, MOST_ROWS = 8, 4096
+LEAST_WINDOWS = 256  # entries of a message: for fewer, it takes longer to list the restricted ones than to compute all
+
+
+LOCAL_BYTES = 64  # per position, if only tokens are stored
+
+
+@lru_cache(maxsize=8)
+def _blank_messages(language: MachineLanguage, length: int) -> Floats:
+    """Both messages (2, L, S) of a canvas without revealed tokens."""
+    forward, backward = both = np.empty((2, 1, length, language.machine.states))
+    messages.fill_rows(
+        language.machine, language.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool)
+    )
+    return both[:, 0]
+
+
+@lru_cache(maxsize=8)
+def _blank_windows(language: MachineLanguage, length: int) -> Floats:
+    """The restricted messages (2, L*size) of a canvas without revealed tokens."""
+    return windows.blank(_windows(language), length)
+
+
+def _windows(language: MachineLanguage) -> Windows:
+    assert language.windows is not None
+    return language.windows
+
+
+class MessageEngine(Engine):
+    """Forward and backward messages (B, L, S), updated outwards from changes (languages/kernels/messages.py).
+
+    The messages at a position do not depend on its own token, so the engine is hollow.
+    """
+
+    hollow = True
+
+    def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
+        super().__init__(tokens)
+        self.language = language
+        self.machine = language.machine
+        self.vocabulary = language.vocabulary
+        self._dead = torch.zeros(len(tokens), dtype=torch.bool)
+        self._messages: tuple[Floats, Floats, NDArray[np.bool_]] | None = None
+
+    @property
+    def messages(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """(forward, backward, restarts), computed at the first use."""
+        if self._messages is None:
+            shape = (*self.tokens.shape, self.machine.states)
+            forward, backward, restarts = aligned(shape), aligned(shape), np.zeros(self.tokens.shape, bool)
+            if bool((self.tokens == self.vocabulary).all()):
+                forward[:], backward[:] = _blank_messages(self.language, shape[1])
+            else:
+                messages.fill_rows(self.machine, self.tokens.numpy(), forward, backward, restarts)
+            self._messages = forward, backward, restarts
+            self._dead = torch.from_numpy(restarts.any(1))
+        return self._messages
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        if self._messages is None:
+            return
+        which, starts, places = _grouped(rows, positions, self.tokens.shape[1])
+        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._messages, which, starts, places)
+        self._dead[which] = torch.from_numpy(self._messages[2][which].any(1))
+
+    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self._messages = None
+        length = self.tokens.shape[1]
+        blank = _blank_messages(self.language, length).reshape(2, -1)
+        alone = filling.scratch(self.machine, length)
+        return _follow(self, filling.by_messages, (self.machine, blank, alone), order, rng, visits)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        self.spend_on(rows)
+        return self.marginals(rows, positions)
+
+    def marginals(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """(K, V): the marginals at K entries."""
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        forward, backward, _ = self.messages
+        messages.marginals_at(self.machine, forward, backward, rows.numpy(), positions.numpy(), out.numpy())
+        return out
+
+    def dead(self) -> Tensor:
+        _ = self.messages  # sets _dead
+        return self._dead
+
+
+class WindowEngine(MessageEngine):
+    """Messages of an n-gram, restricted to windows that agree with the revealed tokens (languages/kernels/windows.py).
+
+    A row whose context becomes impossible has unrestricted messages from then on.
+    """
+
+    def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
+        super().__init__(language, tokens)
+        self.form = _windows(language)
+        self._scratch = windows.scratch(self.form, tokens.shape[1])
+        self._restricted: Floats | None = None
+        self._possible = torch.ones(len(tokens), dtype=torch.bool)
+
+    @property
+    def restricted(self) -> Floats:
+        """Both restricted messages (2, B, L, size), computed at the first use."""
+        if self._restricted is None:
+            rows, length = self.tokens.shape
+            self._restricted = aligned((2, rows, length, len(self.form.initial)))
+            self._restricted[:] = _blank_windows(self.language, length).reshape(2, 1, length, -1)
+            forward, backward = aligned((2, rows, length, self.machine.states))
+            forward[:, 0], backward[:, -1] = self.machine.initial, self.machine.final
+            self._messages = forward, backward, np.zeros((rows, length), bool)
+            self._possible[:], self._dead[:] = True, False
+            if bool((self.tokens != self.vocabulary).any()):
+                self.renew(torch.arange(rows).repeat_interleave(length), torch.arange(length).repeat(rows))
+        return self._restricted
+
+    @property
+    def messages(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        _ = self.restricted
+        return super().messages
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        possible = self._possible[rows]
+        super().renew(rows[~possible], positions[~possible])
+        if self._restricted is None or not bool(possible.any()):
+            return
+        which, starts, places = _grouped(rows[possible], positions[possible], self.tokens.shape[1])
+        still = self._possible.numpy()
+        arrays = self.tokens.numpy(), *self._restricted, still, which, starts, places
+        windows.sweep_rows(self.form, *arrays, self._scratch)
+        if len(dead := torch.from_numpy(which[~still[which]])):
+            length = self.tokens.shape[1]
+            super().renew(dead.repeat_interleave(length), torch.arange(length).repeat(len(dead)))
+
+    def marginals(self, rows: Tensor, positions: Tensor) -> Tensor:
+        restricted, possible = self.restricted, self._possible[rows]
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        if not bool(possible.all()):
+            out[possible] = self.marginals(rows[possible], positions[possible])
+            out[~possible] = super().marginals(rows[~possible], positions[~possible])
+            return out
+        arrays = (t.numpy() for t in (rows, positions, out))
+        windows.marginals_at(self.form, self.tokens.numpy(), *restricted, *arrays, self._scratch)
+        return out
+
+    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self._restricted = self._messages = None
+        length = self.tokens.shape[1]
+        spare = aligned((2, length * len(self.form.initial))), self._scratch
+        rest = (
+            self.machine,
+            _blank_messages(self.language, length).reshape(2, -1),
+            filling.scratch(self.machine, length),
+        )
+        arguments = self.form, _blank_windows(self.language, length), spare, rest
+        return _follow(self, windows.by_windows, arguments, order, rng, visits)
+
+
+def _grouped(rows: Tensor, positions: Tensor, length: int) -> tuple[Ints, Ints, Ints]:
+    """(distinct rows (R), starts (R+1), positions) of entries (K), each once, in ascending order."""
+    keys = rows * length + positions
+    if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
+        keys = keys.unique()
+        rows, positions = keys // length, keys % length
+    which, counts = rows.unique_consecutive(return_counts=True)
+    return which.numpy(), np.concatenate([[0], np.cumsum(counts.numpy())]), positions.numpy()
+
+
+def _follow(
+    engine: Engine, kernel: Any, arguments: tuple[Any, ...], order: Tensor, rng: Randomness, visits: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    tokens = engine.tokens
+    steps, positions = order.sort(dim=1, stable=True)
+    probability = torch.ones(tokens.shape, dtype=torch.float64)
+    model_calls, impossible = torch.zeros_like(tokens[:, 0]), torch.zeros_like(tokens[:, 0])
+    keys = np.uint64(rng.seed), int(Stream.TOKEN), rng.row_ids.numpy()
+    results = (t.numpy() for t in (visits, probability, model_calls, impossible))
+    kernel(*arguments, tokens.numpy(), (steps.numpy(), positions.numpy()), keys, *results)
+    engine.spend_on_steps(model_calls)
+    return probability, model_calls, impossible
+
+
+class LocalEngine(Engine):
+    """A closed form over the tokens themselves; the only state is the set of contradictory rows.
+
+    tables: those of a chain, in which only the nearest revealed neighbours matter; None for the interval language of
+    this width, in which the bits of revealed partners are copied (languages/kernels/neighbours.py). The marginal at a
+    position does not depend on its own token, so the engine is hollow.
+    """
+
+    hollow = True
+
+    def __init__(self, language: Language, tokens: Tensor, tables: Chain | None, width: int) -> None:
+        super().__init__(tokens)
+        self.language = language
+        self.vocabulary = language.vocabulary
+        self.tables, self.width = tables, width
+        self._dead = torch.zeros(len(tokens), dtype=torch.bool)
+        if not bool((tokens == self.vocabulary).all()):
+            self._dead = language.log_evidence(tokens) == -torch.inf
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        if bool((self.tokens[rows, positions] == self.vocabulary).any()):  # hiding may undo a contradiction
+            which = rows.unique()
+            self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
+        else:
+            arrays = (t.numpy() for t in (self.tokens, rows, positions, self._dead))
+            neighbours.contradictions(self.tables, self.width, *arrays)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        self.spend_on(rows)
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        neighbours.marginals_at(self.tables, self.width, *(t.numpy() for t in (self.tokens, rows, positions, out)))
+        return out
+
+    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        scratch = self._dead.numpy(), np.empty(self.vocabulary), np.empty_like(self.tokens[0].numpy())
+        arguments = self.tables, self.width, scratch
+        return _follow(self, neighbours.by_neighbours, arguments, order, rng, visits)
+
+    def dead(self) -> Tensor:
+        return self._dead
+
+
+class FilterCausal(Causal):
+    """The exact AR model of a machine: only forward messages, stored for every length so that it can rewind.
+
+    q(x_j = v | x_<j) ~ sum_s predicted_j(s) E(s, v) ahead_j(s), with ahead the backward message of a blank canvas.
+    """
+
+    def __init__(self, language: MachineLanguage, rows: int, length: int) -> None:
+        super().__init__(rows)
+        self.machine = language.machine
+        self.passes = language.passes
+        self.ahead = _blank_messages(language, length)[1]  # (L, S)
+        self.lengths = torch.full((rows,), -1)
+
+    @cached_property
+    def predicted(self) -> Floats:
+        """(B, L, S): the forward messages so far; allocated at the first use."""
+        return np.empty((len(self.lengths), *self.ahead.shape))
+
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Tensor:
+        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        marginals = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
+        arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, marginals))
+        paths.filter_rows(self.machine, self.ahead, self.predicted, *arrays)
+        returned = followed(self.lengths, counts, tokens.shape[1], len(self.ahead), selected)
+        self.lengths += counts
+        self.need(counts > 0)
+        self.spend(Cost(1, int((counts > 0).sum()), int(counts.sum())))
+        return marginals[returned]
+
+    def rewind(self, lengths: Tensor) -> None:
+        self.lengths = torch.minimum(self.lengths, lengths)
+
+    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor:
+        unread, end = self.lengths < 0, self.lengths.clamp(min=0)
+        message = np.tile(self.machine.initial, (len(end), 1))
+        if not bool(unread.all()):
+            read = (~unread).numpy()
+            message[read] = self.predicted[read, end.numpy()[read]]
+        known = torch.where(unread, self.machine.vocabulary, last)
+        probability = torch.ones(tokens.shape, dtype=torch.float64)
+        prefixes = paths.Prefixes(end.numpy(), message, known.numpy())
+        self.passes.draw(self.ahead, rng, prefixes, tokens.numpy(), probability.numpy())
+        left = len(self.ahead) - 1 - self.lengths
+        self.need(left)
+        self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
+        return probability

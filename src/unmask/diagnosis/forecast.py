@@ -1,0 +1,183 @@
+"""The loss of parallel decoding of an open model, predicted for every number of steps before anything is decoded.
+
+With ell_f(k) = M times the mean loss of a hidden token of an answer of M tokens, k of them revealed at random,
+
+    G_N = sum_k s_k ell_f(c_k) / M - sum_{i < M} ell_f(i) / M        nats per answer,
+
+where step k reveals s_k tokens after c_k, in random order (theory-2026.md A8). For an ideal denoiser and answers of its
+language this is E KL(q || p_order). For a trained one it is the additional loss on these answers, of N steps against
+one token per step. It can be negative, as such a denoiser does not agree with itself on an order; so it is not clipped.
+The loss curve is measured once, and gives all N and schedules.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate
+from unmask.core.tables import as_table
+from unmask.diagnosis.loss_curve import LossCurve, loss_curve
+from unmask.models.open.model import OpenModel
+from unmask.models.open.prompted import Query, rows_of, speaker
+from unmask.samplers import generate
+from unmask.samplers.schedules import deltas
+
+BEST = "optimal"  # the schedule of the least predicted loss
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predicted losses in nats per answer, from a loss curve of M tokens."""
+
+    curve: LossCurve
+    schedule: str
+    target: float | None
+    times: tuple[float, float] | None  # milliseconds of an AR token and of a step
+    model_calls: int  # that the prediction took
+    own: bool  # whether the answers are the model's
+
+    __repr__ = as_table
+
+    @property
+    def length(self) -> int:
+        """Tokens of an answer, M."""
+        return self.curve.length
+
+    def delta(self, steps: int, schedule: str) -> Tensor:
+        return self.curve.schedule(steps, fixed_size=True) if schedule == BEST else deltas(schedule, steps)
+
+    def gap(self, steps: int, schedule: str | None = None) -> Estimate:
+        """Nats per answer that N steps lose against one token per step."""
+        if steps >= self.length:
+            return self.curve.divergence(torch.full((self.length,), 1 / self.length).double(), fixed_size=True)
+        return self.curve.divergence(self.delta(steps, schedule or self.schedule), fixed_size=True)
+
+    def least(self, schedule: str) -> int | None:
+        """The smallest N whose predicted loss is at most the target; it falls with N, apart from noise."""
+        target = self.target
+        if target is None:
+            return None
+        return 1 + bisect_left(range(1, self.length), True, key=lambda n: self.gap(n, schedule).value <= target)
+
+    @cached_property
+    def gaps(self) -> dict[int, dict[str, Estimate]]:
+        """By N, a power of two below M: the loss of the schedule and of the best one."""
+        numbers = [2**i for i in range(self.length.bit_length()) if 2**i < self.length]
+        names = dict.fromkeys((self.schedule, BEST))
+        return {steps: {name: self.gap(steps, name) for name in names} for steps in numbers}
+
+    @cached_property
+    def steps(self) -> dict[str, int]:
+        """By schedule: the smallest N for the target."""
+        needed = {name: self.least(name) for name in dict.fromkeys((self.schedule, BEST))}
+        return {name: steps for name, steps in needed.items() if steps is not None}
+
+    @property
+    def time_break_even(self) -> float | None:
+        """Steps that take as long as an AR model with a KV cache."""
+        return None if self.times is None else self.length * self.times[0] / self.times[1]
+
+    @property
+    def text(self) -> str:
+        if self.target is None:
+            return "Pass --target with the nats per answer that may be lost, for the number of steps."
+        best = min(self.steps, key=lambda name: self.steps[name])
+        steps = self.steps[best]
+        noun = "step" if steps == 1 else "steps"
+        aim = f"A loss of at most {self.target:g} nats per answer of {self.length} tokens"
+        says = f"{aim} needs {steps} {noun} of schedule {best}"
+        if (most := self.time_break_even) is None:
+            return f"{says}."
+        faster = f"Masked decoding is {most / steps:.3g} times faster than AR" if steps < most else ""
+        return f"{says}. {faster or f'AR is {steps / most:.3g} times faster'}."
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Lines for a reader."""
+        lines = [("advice", self.text)]
+        for steps, by_schedule in self.gaps.items():
+            each = "; ".join(f"{name} {estimate}" for name, estimate in by_schedule.items())
+            lines.append((f"{steps} {'step' if steps == 1 else 'steps'}", f"{each} nats"))
+        source = "the model's own answers" if self.own else "the texts"
+        rows = len(self.curve.losses)
+        return [*lines, ("from", f"{rows} of {source}, {self.length} tokens each; {self.model_calls:,} model calls")]
+
+    def to_dict(self) -> dict[str, Any]:
+        gaps = {
+            str(steps): {name: estimate.to_dict() for name, estimate in by_schedule.items()}
+            for steps, by_schedule in self.gaps.items()
+        }
+        plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
+        about = {"verdict": self.text, "target": self.target, "plans": plans, "gaps": gaps, "length": self.length}
+        about |= {"rows": len(self.curve.losses), "own_answers": self.own, "model_calls": self.model_calls}
+        return about | {"break_even_steps": self.time_break_even, "f": self.curve.curve.f.tolist()}
+
+
+def forecast(
+    model: OpenModel,
+    prompts: Sequence[Query] | None = None,
+    texts: Sequence[str] | None = None,
+    *,
+    length: int = 64,
+    looks: int = 16,
+    schedule: str = "linear",
+    target: float | None = None,
+    times: tuple[float, float] | None = None,
+    seed: int = 0,
+) -> Forecast:
+    """Predict the loss of N steps on answers of `length` tokens.
+
+    prompts: their beginnings. (default: none) texts: an answer to each prompt, cut at `length` tokens; shorter ones are
+    left out. (default: the model's own answers, one token per step in random order) looks: model calls per answer.
+    """
+    if model.card.causal:
+        raise UnmaskError(f"{model.name} is an AR model, which needs one step per token; expected a masked model")
+    arguments.length(length)
+    if target is not None:
+        arguments.number("target", target, what=" of nats")
+    deltas(schedule, 1) if schedule != BEST else None
+    spent = 0
+    if texts is None:
+        if prompts is None:
+            raise UnmaskError("there are no prompts and no texts; expected one of them")
+        given = _starts(model, prompts, length)
+        written = generate(model, given=given, sampler="first-hitting", steps=length, seed=seed)
+        answers = [written.tokens[row, : len(one)] for row, one in enumerate(given)]
+        spent = int(written.model_calls.sum())
+    else:
+        given, answers = _answers(model, prompts, texts, length)
+    curve = loss_curve(model, answers, looks, seed, given=given, monotone=False)
+    return Forecast(curve, schedule, target, times, curve.model_calls + spent, texts is None)
+
+
+def _starts(model: OpenModel, prompts: Sequence[Query], length: int) -> Tensor | list[Tensor]:
+    """Prompts followed by `length` hidden tokens."""
+    for number, one in enumerate(prompts):
+        if one.template is not None:
+            raise UnmaskError(f"prompt {number} is a text with gaps; expected the beginning of a text")
+    rows = rows_of(model, prompts, length)
+    return torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows
+
+
+def _answers(
+    model: OpenModel, prompts: Sequence[Query] | None, texts: Sequence[str], length: int
+) -> tuple[Tensor | list[Tensor], list[Tensor]]:
+    """(given tokens, whole rows) of the texts with at least `length` tokens."""
+    prompts = [Query(prompt="")] * len(texts) if prompts is None else prompts
+    if len(prompts) != len(texts):
+        raise UnmaskError(f"there are {len(prompts)} prompts and {len(texts)} texts; expected one text for each prompt")
+    tokens = [torch.from_numpy(speaker(model).encode(text)).long()[:length] for text in texts]
+    long = [number for number, one in enumerate(tokens) if len(one) == length]
+    if len(long) < 2:
+        problem = f"{len(long)} of {len(texts)} texts have {length} tokens"
+        raise UnmaskError(f"{problem}; expected at least 2. Reduce --length, or add longer texts")
+    given = _starts(model, [prompts[number] for number in long], length)
+    return given, [torch.cat([one[: len(one) - length], tokens[n]]) for one, n in zip(given, long, strict=True)]

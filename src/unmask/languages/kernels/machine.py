@@ -1,0 +1,230 @@
+"""A language for kernels: a hidden Markov chain with sparse transitions and sparse emission columns.
+
+    q(x, z) = initial(z_1) E(z_1, x_1) prod_t T(z_t, z_{t+1}) E(z_{t+1}, x_{t+1}) final(z_L) / Z_L
+
+The states of an n-gram are its contexts; those of a grammar are the contents of its memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask.languages.kernels.lanes import LANES
+from unmask.languages.kernels.transitions import TILE
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Indices = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
+MAX_COLUMNS = 2**18  # entries of a dense emission table
+State = TypeVar("State", bound=Hashable)
+
+
+class Machine(NamedTuple):
+    initial: Floats  # (S)
+    edge_start: Ints  # (S+1); the edges of state s are edge_start[s]:edge_start[s+1]
+    edge_target: Ints  # (edges)
+    edge_weight: Floats  # (edges)
+    column_start: Ints  # (V+1); the states that can emit v are column_start[v]:column_start[v+1]
+    column_state: Ints
+    column_weight: Floats
+    final: Floats  # (S); all ones if a sequence may end in any state
+    columns: Floats  # ((V+1)*S): dense emission columns, with ones for a hidden token; empty if too large
+    dense: Floats  # (2, S, S): the transitions and their transpose if that form is faster, else (2, 0, 0)
+    run_start: Ints  # (S+1); the runs of state s, eight neighbouring targets each, are run_start[s]:run_start[s+1]
+    run_target: Indices  # (runs): the first target of each; no runs if `dense` is faster
+    run_weight: Floats  # (runs, 8)
+    group_start: Ints  # (groups+1); the runs again, grouped by their first target
+    group_target: Indices  # (groups)
+    group_source: Indices  # (runs)
+    group_weight: Floats  # (runs, 8)
+
+    def __repr__(self) -> str:
+        return f"<Machine of {len(self.initial)} states and {len(self.edge_target)} edges>"
+
+    @property
+    def states(self) -> int:
+        return len(self.initial)
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.column_start) - 1
+
+    @property
+    def edge_source(self) -> Ints:
+        return np.repeat(np.arange(self.states), np.diff(self.edge_start))
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether a sequence may end in any state, so that every length is possible and Z_L = 1."""
+        return bool((self.final == 1.0).all())
+
+    @property
+    def symbols(self) -> Ints | None:
+        """(S) the symbol of each state if emission is deterministic, else None."""
+        if len(self.column_state) != self.states or not (self.column_weight == 1.0).all():
+            return None
+        symbols = np.empty(self.states, np.int64)
+        symbols[self.column_state] = np.repeat(np.arange(self.vocabulary), np.diff(self.column_start))
+        return symbols
+
+    @property
+    def unambiguous(self) -> bool:
+        """Whether a sequence determines its path: deterministic emission, and successors of distinct symbols."""
+        symbols = self.symbols
+        if symbols is None:
+            return False
+        starts = symbols[self.initial > 0]
+        moves = self.edge_source * self.vocabulary + symbols[self.edge_target]
+        return len(np.unique(starts)) == len(starts) and len(np.unique(moves)) == len(moves)
+
+
+def from_edges(
+    initial: Floats, source: Ints, target: Ints, weight: Floats, emission: Floats | Ints, vocabulary: int, final: Floats
+) -> Machine:
+    """Compress edges and emission; emission is (S, V) probabilities, or (S) symbols if it is deterministic."""
+    keep = weight > 0
+    source, target, weight = source[keep], target[keep], weight[keep]
+    order = np.lexsort((target, source))
+    states = len(initial)
+    if emission.ndim == 1:
+        symbol, state, mass = emission.astype(np.int64), np.arange(states), np.ones(states)
+    else:
+        state, symbol = np.nonzero(emission)
+        mass = emission[state, symbol].astype(np.float64)
+    by_symbol = np.lexsort((state, symbol))
+    source, target, weight = source[order], target[order].astype(np.int64), weight[order].astype(np.float64)
+    return Machine(
+        np.ascontiguousarray(initial, np.float64),
+        starts_of(source, states),
+        target,
+        weight,
+        starts_of(symbol, vocabulary),
+        np.ascontiguousarray(state[by_symbol], np.int64),
+        np.ascontiguousarray(mass[by_symbol], np.float64),
+        np.ascontiguousarray(final, np.float64),
+        _columns(state, symbol, mass, states, vocabulary),
+        **_fast_form(states, source, target, weight),
+    )
+
+
+def from_dense(initial: Floats, transition: Floats, emission: Floats, final: Floats | None) -> Machine:
+    source, target = np.nonzero(transition)
+    ends = np.ones(len(initial)) if final is None else final
+    return from_edges(initial, source, target, transition[source, target], emission, emission.shape[1], ends)
+
+
+def explore(
+    starts: Iterable[tuple[float, State]],
+    successors: Callable[[State], Iterable[tuple[float, State]]],
+    symbol: Callable[[State], int],
+    final: Callable[[State], bool],
+    vocabulary: int,
+) -> Machine:
+    """The machine of all states that can be reached from the starts; a state is any hashable value."""
+    starts = list(starts)
+    index: dict[State, int] = {}
+    queue: list[State] = []
+
+    def number(state: State) -> int:
+        if state not in index:
+            index[state] = len(queue)
+            queue.append(state)
+        return index[state]
+
+    edges: list[tuple[int, int, float]] = []
+    initial_mass = [(number(state), mass) for mass, state in starts]
+    for state in queue:  # grows while it is read: breadth first
+        edges.extend((index[state], number(following), weight) for weight, following in successors(state))
+    initial = np.zeros(len(queue))
+    for s, mass in initial_mass:
+        initial[s] += mass
+    source, target, weight = (np.array(column) for column in zip(*edges, strict=True))
+    symbols = np.array([symbol(state) for state in queue], np.int64)
+    ends = np.array([float(final(state)) for state in queue])
+    return from_edges(initial, source.astype(np.int64), target.astype(np.int64), weight, symbols, vocabulary, ends)
+
+
+def _columns(state: Ints, symbol: Ints, mass: Floats, states: int, vocabulary: int) -> Floats:
+    if states * vocabulary > MAX_COLUMNS:
+        return np.zeros(0)
+    columns = aligned((vocabulary + 1, states))
+    columns[symbol, state] = mass
+    columns[vocabulary] = 1.0
+    return columns.reshape(-1)
+
+
+def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
+    """`dense` or the runs, the form that multiplies a message faster; the other is empty.
+
+    A vector of a dense tile costs a third of a run, whose target must be loaded. Machines with fewer than eight states,
+    too few for a run, are dense.
+    """
+    runs = _runs(states, source, target, weight) if states >= LANES else _runs(LANES, *np.zeros((3, 0), int))
+    if states >= LANES and (states % TILE != 0 or states * states // LANES >= 3 * len(runs["run_target"])):
+        return {"dense": np.zeros((2, 0, 0))} | runs
+    dense = aligned((2, states, states))
+    dense[0, source, target] = weight
+    dense[1, target, source] = weight
+    return {"dense": dense} | _runs(LANES, *np.zeros((3, 0), int))
+
+
+def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
+    """The transitions in runs: the sorted edges of each source, cut so that a run spans at most eight targets."""
+    owner: list[int] = []
+    low: list[int] = []
+    run = np.empty(len(source), np.int64)
+    for e, (s, t) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+        if not owner or owner[-1] != s or t >= low[-1] + LANES:
+            owner.append(s)
+            low.append(t)
+        run[e] = len(owner) - 1
+    high = np.zeros(len(owner), np.int64)
+    np.maximum.at(high, run, target)
+    first = _few_starts(np.maximum(high - LANES + 1, 0), np.minimum(np.array(low, np.int64), states - LANES))
+    weights = aligned((len(owner), LANES))
+    weights[run, target - first[run]] = weight
+    owners = np.array(owner, np.int64)
+    by_start = np.lexsort((owners, first))
+    starts, sizes = np.unique(first, return_counts=True)
+    group_weight = aligned(weights.shape)
+    group_weight[:] = weights[by_start]
+    return {
+        "run_start": starts_of(owners, states),
+        "run_target": first.astype(np.uint64),
+        "run_weight": weights,
+        "group_start": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        "group_target": starts.astype(np.uint64),
+        "group_source": owners[by_start].astype(np.uint64),
+        "group_weight": group_weight,
+    }
+
+
+def _few_starts(earliest: Ints, latest: Ints) -> Ints:
+    """A start between earliest and latest for each run, with as few distinct starts as possible."""
+    first = np.empty(len(latest), np.int64)
+    chosen = -1
+    for i in np.argsort(latest, kind="stable"):
+        if chosen < earliest[i]:
+            chosen = latest[i]
+        first[i] = chosen
+    return first
+
+
+def aligned(shape: tuple[int, ...]) -> Floats:
+    """Zeros aligned to a cache line: a vector that spans two lines costs twice as much."""
+    size = math.prod(shape)
+    buffer = np.zeros(size + LANES)
+    begin = -buffer.ctypes.data % (8 * LANES) // 8
+    return buffer[begin : begin + size].reshape(shape)
+
+
+def starts_of(members: Ints, groups: int) -> Ints:
+    """(groups+1): the start of each group among members that are sorted by group."""
+    counts = np.bincount(members, minlength=groups)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

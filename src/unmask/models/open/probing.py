@@ -1,0 +1,146 @@
+"""Compare the behaviour of a loaded model with its card: attention, shift, mask and kind.
+
+    attention  a change of the last token changes the logits of an early one; block-causal: only within its block
+    shift      the tokens of a text have a higher likelihood at the position that the card predicts them than next to it
+    mask       no other special token as the mask gives a much higher likelihood of hidden tokens
+    kind       an AR model predicts a text much better from left to right than as hidden tokens
+
+The first test works for all weights. The others need weights that predict a text better than chance; otherwise they
+pass. Only differences of at least one nat per token count.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+
+import torch
+from torch import Tensor
+
+from unmask.core.errors import UnmaskError
+from unmask.models.open.model import OpenModel
+
+CLEAR = 1.0  # nats per token
+KNOWS, SURE = 0.8, 0.35  # times log V: losses that beat chance; losses at which no other mask is tried
+EVERY, MOST = 6, 96  # one of EVERY tokens is hidden, in at most MOST tokens of a text
+TRIED = 64  # other tokens that may be the mask
+TOGETHER = 16  # of these in one model call
+TEXT = (
+    "The sun was setting behind the hills when the old man came home from the market. He put his bag on the table, "
+    "sat down by the window and looked at the garden. It had rained in the morning, and the leaves of the trees were "
+    "still wet. His wife came in from the kitchen and asked him what he had bought. Bread, he said, and milk, and a "
+    "book for the children, who will be here on Sunday."
+)
+
+
+def probe(model: OpenModel, text: Tensor | None = None) -> None:
+    """Raise an error if the model's behaviour differs from its card. text: tokens (L) of a test text."""
+    if text is None and model.tokenizer is not None:
+        with suppress(UnmaskError):  # the tokenizer may not be able to encode it
+            text = torch.from_numpy(model.tokenizer.encode(TEXT)).long()
+    if not bool(
+        _logits(model, torch.arange(min(8, model.length)) % model.vocabulary, torch.arange(2)).isfinite().all()
+    ):
+        raise UnmaskError(
+            f"{model.name} is refused: its logits are not finite. Check its weights, or use --dtype float32"
+        )
+    if model.card.causal:
+        return
+    _check_sight(model)
+    if text is not None and len(text) >= 2 * EVERY and int(text.max()) < model.vocabulary:
+        _check_text(model, text[: min(MOST, model.length)])
+
+
+def _check_sight(model: OpenModel) -> None:
+    block = model.card.block
+    length = min(2 * block if block else 12, model.length)
+    rng = torch.Generator().manual_seed(0)
+    row = torch.randint(0, model.vocabulary, (length,), generator=rng)
+    row[::3] = model.vocabulary  # hidden: 0, 3, 6, ..
+    end = min(block, length) if block else length
+    near, far = row.clone(), row.clone()
+    changed = next(index for index in reversed(range(end)) if index % 3)
+    near[changed] = (near[changed] + 1) % model.vocabulary
+    far[end:] = torch.where(far[end:] < model.vocabulary, (far[end:] + 1) % model.vocabulary, far[end:])
+    first, moved, later = (_logits(model, x, torch.tensor([0, 3])) for x in (row, near, far))
+    scale = float(first.abs().max()) + 1
+    if float((first - moved)[0].abs().max()) <= 1e-6 * scale:
+        problem = f"its logits at position 0 do not depend on the token at {changed}, so its attention is causal"
+        raise UnmaskError(f"{model.name} is refused: {problem}; expected bidirectional attention, as in its card")
+    if block and length > block and float((first - later).abs().max()) > 1e-3 * scale:
+        problem = f"its logits in the first block of {block} depend on later tokens"
+        raise UnmaskError(f"{model.name} is refused: {problem}; expected block-causal attention, as in its card")
+
+
+def _check_text(model: OpenModel, text: Tensor) -> None:
+    hidden = torch.arange(EVERY // 2, len(text), EVERY)
+    row = text.clone()
+    row[hidden] = model.vocabulary
+    states = _states(model, row[None])[0]
+    truth = text[hidden]
+    answers = hidden - model.shift
+    adjacent = hidden - 1 if model.shift == 0 else hidden
+    loss = _loss(model, states[answers], truth)
+    other = _loss(model, states[adjacent], truth)
+    chance = KNOWS * math.log(model.vocabulary)
+    if other < min(loss - CLEAR, chance):
+        before = "at the previous position, as in an AR model"
+        where, card = (before, "same") if model.shift == 0 else ("at its own position", "shifted")
+        _refuse(model, f"a token is predicted {where}", f"prediction {card!r}", loss, other)
+    causal = _causal_loss(model, text)
+    if causal is not None and causal < min(loss - 2 * CLEAR, chance):
+        problem = "it predicts a text much better from left to right than as hidden tokens, like an AR model"
+        _refuse(model, problem, "a diffusion model", loss, causal)
+    if loss < SURE * math.log(model.vocabulary):
+        return
+    for some in _candidates(model).split(TOGETHER):
+        rows = row.repeat(len(some), 1)
+        rows[:, hidden] = some.unsqueeze(1)
+        for candidate, states in zip(some.tolist(), _states(model, rows), strict=True):
+            other = _loss(model, states[answers], truth)
+            if other < min(loss - CLEAR, chance):
+                _refuse(model, f"token {candidate} acts as its mask", f"mask {model.mask}", loss, other)
+
+
+def _refuse(model: OpenModel, problem: str, expected: str, loss: float, other: float) -> None:
+    losses = f"{other:.2f} nats per token of a text, {loss:.2f} with the settings of the card"
+    raise UnmaskError(f"{model.name} is refused: {problem} ({losses}); expected {expected}, as in its card")
+
+
+def _candidates(model: OpenModel) -> Tensor:
+    """Other tokens that may be the mask: the last ones, which are often special tokens, and the first few."""
+    last = range(model.vocabulary - 1, max(model.vocabulary - TRIED, 0) - 1, -1)
+    every = dict.fromkeys((*last, *range(min(8, model.vocabulary))))
+    return torch.tensor([token for token in every if token != model.mask])
+
+
+def _logits(model: OpenModel, row: Tensor, positions: Tensor) -> Tensor:
+    return model.body.logits(_states(model, row[None])[0, positions - model.shift * (positions > 0)]).double().cpu()
+
+
+@torch.no_grad()
+def _states(model: OpenModel, rows: Tensor) -> Tensor:
+    """States (B, L, hidden) of rows (B, L), without a cache."""
+    device, block = model.body.device, model.card.block
+    tokens = torch.where(rows == model.vocabulary, model.mask, rows).to(device)
+    position = torch.arange(rows.shape[1], device=device)
+    seen = None if block is None else (position // block <= position.unsqueeze(1) // block)[None, None]
+    return model.body.states(tokens, None, seen, None)
+
+
+@torch.no_grad()
+def _causal_loss(model: OpenModel, text: Tensor) -> float | None:
+    """Nats per token with causal attention; None if the body has only full attention."""
+    if model.body.sizes is None:
+        return None
+    device = model.body.device
+    position = torch.arange(len(text), device=device)
+    seen = (position <= position.unsqueeze(1))[None, None]
+    states = model.body.states(text.to(device)[None], None, seen, None)[0]
+    return _loss(model, states[:-1], text[1:])
+
+
+@torch.no_grad()
+def _loss(model: OpenModel, states: Tensor, truth: Tensor) -> float:
+    logits = model.logits(states).float().cpu()
+    return float(-torch.log_softmax(logits, -1).gather(1, truth.unsqueeze(1)).clamp(min=-1e4).mean())

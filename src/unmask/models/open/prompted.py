@@ -1,0 +1,182 @@
+"""Turn prompts, conversations and texts with gaps into sequences for an open model, and define where they end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import torch
+from torch import Tensor
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, shown
+from unmask.core.reading import read_lines
+from unmask.core.run import Amount, Prompting
+from unmask.core.samples import read_tokens
+from unmask.models.open.chat import Message, Template, filled_in, template
+from unmask.models.text.published import Published
+from unmask.samplers.stopping import AtToken, Either, StopRule, Until
+
+if TYPE_CHECKING:
+    from unmask.models.open import OpenModel
+
+Text = Annotated[str, msgspec.Meta(max_length=2**24)]
+NEW = 128  # default number of new tokens
+Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
+
+
+class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Exactly one of prompt, messages and template."""
+
+    prompt: Text | None = None  # the beginning of the sequence
+    messages: Messages | None = None  # a conversation, written in the model's chat template
+    template: Text | None = None  # a text with gaps, ___ or ___{N}
+    begun: Text = ""  # the beginning of the answer to messages
+
+    def __post_init__(self) -> None:
+        if sum(part is not None for part in (self.prompt, self.messages, self.template)) != 1:
+            raise ValueError("Expected one of prompt, messages and template")
+        if self.begun and self.messages is None:
+            raise ValueError("begun, the beginning of an answer, needs messages. Pass both, or leave begun out")
+
+
+class TooLong(UnmaskError):
+    """The prompt and its answer have more tokens than the model allows."""
+
+
+def read_prompts(path: str | Path) -> list[Query]:
+    """Read one query per line: a text, messages, or {"prompt": text}, {"messages": [..]}, {"template": text}."""
+    queries = [_query(line) for _, line in read_lines(path, Query | Text | Messages)]
+    if not queries:
+        raise UnmaskError(f"{path} contains no prompts; expected one per line, as a text in quotes")
+    return queries
+
+
+def _query(line: Query | str | list[Message]) -> Query:
+    if isinstance(line, str):
+        return Query(prompt=line)
+    return Query(messages=line) if isinstance(line, list) else line
+
+
+def speaker(model: OpenModel) -> Published:
+    """The model's tokenizer; an error if it has none."""
+    if not isinstance(model.tokenizer, Published):
+        remedy = "Put tokenizer.json next to the weights, or pass tokens with --given"
+        raise UnmaskError(f"{model.name} has no tokenizer in its directory. {remedy}")
+    return model.tokenizer
+
+
+def chats(model: OpenModel) -> Template:
+    """The model's chat template; an error if it has none."""
+    if model.card.template is None:
+        raise UnmaskError(f"{model.name} has no chat template in its card. Use --prompt without --chat")
+    return template(model.card.template)
+
+
+def rows_of(
+    model: OpenModel, queries: Sequence[Query], length: int, chat: bool = False, system: str | None = None
+) -> list[Tensor]:
+    """A sequence per query with V at hidden positions: `length` after a prompt, or in each gap without a number.
+
+    chat: prompts are messages of a user; system: the message of the system before them.
+    """
+    tokenizer, rows = speaker(model), []
+    first = () if system is None else (Message("system", system),)
+    for number, one in enumerate(queries):
+        if one.template is not None:
+            row = filled_in(tokenizer, one.template, length, model.vocabulary)
+        else:
+            messages = [*first, Message("user", one.prompt)] if chat and one.prompt is not None else one.messages
+            if messages is not None:
+                row = chats(model).tokens(tokenizer, messages, one.begun)
+            else:
+                row = tokenizer.encode(one.prompt or "").tolist()
+            row = row + [model.vocabulary] * length
+        if len(row) > model.length:
+            problem = f"prompt {number} ({_label(one)}) and its answer have {len(row)} tokens"
+            raise TooLong(f"{problem}; expected at most {model.length} for {model.name}. Reduce --length")
+        if max(row, default=0) > model.vocabulary:
+            problem = f"prompt {number} ({_label(one)}) contains token {max(row)}"
+            raise UnmaskError(f"{problem}; expected 0 to {model.vocabulary - 1}, the vocabulary of {model.name}")
+        rows.append(torch.tensor(row))
+    return rows
+
+
+def _label(one: Query) -> str:
+    text = one.prompt or one.template or (one.messages[-1].content if one.messages else "")
+    return shown(text if len(text) < 40 else f"{text[:40]}..")
+
+
+def ends(model: OpenModel, chat: bool = False) -> tuple[set[int], list[str]]:
+    """(tokens, strings) that end a sequence: the model's own end, and that of a turn."""
+    card = model.card.tokens
+    tokens = {token for token in (card.eos, card.end_of_turn) if token is not None}
+    strings = []
+    if chat:
+        end = chats(model).ends(speaker(model))
+        if isinstance(end, str):
+            strings.append(end)
+        else:
+            tokens.add(end)
+    return {token for token in tokens if token < model.vocabulary}, strings
+
+
+def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
+    """The rule that ends a sequence at one of these strings; own: also at the model's end, or that of a turn."""
+    tokens, strings = ends(model, chat) if own else (set(), [])
+    strings = [*until, *strings]
+    card = model.card.tokens
+    fills = [token for token in (card.pad, card.eos, *sorted(tokens)) if token is not None and token != card.mask]
+    fill = next((token for token in fills if token < model.vocabulary), 0)
+    rules: list[StopRule] = [AtToken(tuple(sorted(tokens)), fill)] if tokens else []
+    if strings:
+        rules.append(Until(tuple(strings), speaker(model).written, fill))
+    return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
+
+
+def queries_of(how: Prompting) -> list[Query]:
+    """The queries of a command, checked before a model is loaded."""
+    arguments.at_most_one({f"--{name}": getattr(how, name) for name in ("given", "prompt", "prompts", "template")})
+    queries = [] if how.prompts is None else read_prompts(how.prompts)
+    if how.prompt is not None or how.template is not None:
+        queries = [Query(prompt=how.prompt, template=how.template)]
+    if how.chat and not any(one.prompt is not None for one in queries):
+        raise UnmaskError("--chat needs a user message. Add --prompt or --prompts")
+    if how.system is not None and not how.chat:
+        raise UnmaskError("--system needs --chat. In a file of --prompts, write a system message instead")
+    return queries
+
+
+def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Amount) -> dict[str, Any]:
+    """given, rows, length and stop of `generate` for the queries of a command."""
+    each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
+    rows, length = amount.rows, amount.length
+    conversations = how.chat or any(one.messages is not None for one in queries)
+    if conversations:
+        chats(model)
+    ends = any(one.template is None for one in queries)  # a text with gaps, or without a prompt, has no end
+    start = {"stop": ending(model, how.until, conversations, own=ends and how.stop)}
+    if how.given is not None:
+        tokens = read_tokens(how.given, hidden=model.vocabulary).repeat_interleave(each, 0)
+        return start | {"given": tokens, "rows": len(tokens) if rows is None else rows, "length": length}
+    if not queries:
+        if each > 1:
+            raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt, or --prompts with a file")
+        size = model.length if length is None else length
+        return start | {"given": None, "rows": 1 if rows is None else rows, "length": size}
+    many = len(queries)
+    if rows is not None and many == 1 == each:
+        each = arguments.whole("--rows", rows)
+    elif rows is not None and rows != many * each:
+        expected = f"{many} prompts with {each} rows each make {many * each}"
+        raise UnmaskError(f"--rows is {rows}; {expected}. Leave --rows out, and set --rows-per-prompt")
+    if length is None:
+        longest = max(map(len, rows_of(model, queries, 0, how.chat, how.system)))
+        length = max(min(NEW, model.length - longest), 1)
+    given = rows_of(model, queries, arguments.whole("--length", length), how.chat, how.system)
+    given = [row for row in given for _ in range(each)]
+    if len({len(row) for row in given}) > 1:
+        return start | {"given": given, "rows": None, "length": None}
+    return start | {"given": torch.stack(given), "rows": len(given), "length": None}

@@ -1,0 +1,178 @@
+"""The weights of a published checkpoint, in one or several safetensors files; each tensor must be used.
+
+The files are mapped into memory and become the parameters without a copy. For another type, device or shape, one tensor
+at a time is copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.core import progress
+from unmask.core.errors import UnmaskError, shown
+from unmask.core.memory import fits
+from unmask.core.reading import read_json
+from unmask.models.open.body import Body
+from unmask.models.open.card import Family, Source
+from unmask.models.trained import checkpoints
+
+CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+SHOWN = 12  # problems per error
+SAMPLE = 2**12  # bytes of each tensor that the digest reads
+MANY = 2**26  # bytes of an index
+
+
+class Index(msgspec.Struct):
+    weight_map: dict[str, Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[^/\\]+\.safetensors$")]]
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """The content of config.json."""
+    path = directory / CONFIG
+    if not os.path.exists(path):
+        raise UnmaskError(f"{directory} contains no {CONFIG}; expected the directory of a checkpoint")
+    return read_json(path, dict[str, Any], 2**22)
+
+
+class Files(Mapping[str, Any]):
+    """The headers of a checkpoint's tensors, by name; `read` loads one tensor."""
+
+    def __init__(self, directory: Path, opened: Mapping[Path, Any]) -> None:
+        self.directory = directory
+        self._files = {name: (path, file) for path, file in opened.items() for name in file.keys()}  # noqa: SIM118
+
+    def __getitem__(self, name: str) -> Any:
+        return self._files[name][1].get_slice(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def read(self, name: str) -> Tensor:
+        return self._files[name][1].get_tensor(name)
+
+    def bytes_of(self, name: str) -> np.ndarray:
+        return self.read(name).reshape(-1).contiguous().view(torch.uint8).numpy()
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[Files]:
+    """Open the files of a checkpoint, and read their headers."""
+    with ExitStack() as stack:
+        files = {path: stack.enter_context(checkpoints.opened(path)) for path in _paths(directory)}
+        yield Files(directory, files)
+
+
+def _paths(directory: Path) -> list[Path]:
+    if os.path.exists(directory / INDEX):
+        named = read_json(directory / INDEX, Index, MANY).weight_map
+        shards = [directory / name for name in sorted(set(named.values()))]
+        missing = [path.name for path in shards if not os.path.exists(path)]
+        if missing:
+            raise UnmaskError(f"{directory} lacks {_some(missing)}, listed in {INDEX}. Download them, too")
+        return shards
+    if os.path.exists(directory / WHOLE):
+        return [directory / WHOLE]
+    others = sorted(name for name in os.listdir(directory) if name.endswith(PICKLES)) if directory.is_dir() else []
+    if others:
+        problem = f"{directory} contains only {_some(others)}; pickles can run any code and are not loaded"
+        raise UnmaskError(f"{problem}. Convert them to safetensors, or use a revision with safetensors")
+    raise UnmaskError(f"{directory} contains no weights; expected {WHOLE} or {INDEX}. Download them, too")
+
+
+def fill(body: Body, family: Family, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
+    """Load the tensors of a checkpoint into a body on the meta device; an error lists all problems."""
+    assert family.sources is not None
+    sources = family.sources(body, frozenset(files))
+    shapes = {name: tensor.shape for name, tensor in body.state_dict().items()}
+    misfits = list(problems(sources, shapes, files, family.unused))
+    if misfits:
+        more = f" (and {len(misfits) - SHOWN} more)" if len(misfits) > SHOWN else ""
+        listed = "; ".join(misfits[:SHOWN])
+        raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {listed}{more}")
+    _check_memory(body, files, device, dtype)
+    state = {}
+    with progress.track("loading weights", len(shapes)) as advance:
+        for name, shape in shapes.items():
+            tensor = _made(sources[name], files)
+            if tuple(tensor.shape) != tuple(shape):
+                problem = (
+                    f"{_some(sources[name].names)} in {files.directory} give {name!r} the shape {tuple(tensor.shape)}"
+                )
+                raise UnmaskError(f"{problem}; expected {tuple(shape)} by {CONFIG}")
+            state[name] = tensor.to(device, dtype)
+            advance(1)
+    body.load_state_dict(state, assign=True)
+    body.requires_grad_(False).eval()
+
+
+def _check_memory(body: Body, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
+    """Raise an error if the weights do not fit into the memory of the device."""
+    count = sum(weight.numel() for weight in body.parameters())
+    each = (dtype or files.read(next(iter(files))).dtype).itemsize
+    lower = "the size of the model or of its weights (--dtype)"
+    fits(count, f"parameters of {files.directory}", each, lower, checkpoints.free_on(device))
+
+
+def _made(source: Source, files: Files) -> Tensor:
+    tensors = [files.read(name) for name in source.names]
+    return tensors[0] if source.make is None else source.make(tensors)
+
+
+def problems(
+    sources: Mapping[str, Source], shapes: Mapping[str, torch.Size], files: Files, unused: Sequence[str]
+) -> Iterator[str]:
+    """Each tensor that is missing, unused, or of another type or shape."""
+    used = set()
+    for name, shape in shapes.items():
+        parts = sources[name].shapes or (tuple(shape),) * (sources[name].make is None)
+        for source, expected in zip_longest(sources[name].names, parts):
+            if source in used:
+                continue
+            used.add(source)
+            if source not in files:
+                yield f"no {source!r}"
+                continue
+            header = files[source]
+            if header.get_dtype() not in checkpoints.FLOATS:
+                yield f"{source!r} is of type {header.get_dtype()}, not {', '.join(checkpoints.FLOATS)}"
+            elif expected is not None and not _fits(size := tuple(header.get_shape()), expected):
+                sizes = ", ".join("any" if number is None else str(number) for number in expected)
+                yield f"{source!r} is {size}, not ({sizes}{',' * (len(expected) == 1)})"
+    for name in files:
+        if name not in used and not any(re.search(pattern, name) for pattern in unused):
+            yield f"{shown(name)} is not used"
+
+
+def _fits(size: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(size) == len(expected) and all(number in (None, own) for own, number in zip(size, expected, strict=True))
+
+
+def digest(files: Files) -> str:
+    """A digest of the names, types, shapes and first bytes of all tensors; whole checkpoints are too large."""
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        header = files[name]
+        whole.update(f"{name} {header.get_dtype()} {header.get_shape()}\0".encode())
+        whole.update(files.bytes_of(name)[:SAMPLE].tobytes())
+    return whole.hexdigest()[:16]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(repr, names[:3])) + more

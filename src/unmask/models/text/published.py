@@ -1,0 +1,246 @@
+"""Tokenizers of the package `tokenizers`: that of a checkpoint, or one learned from a text.
+
+Text never produces a special symbol such as the end of a turn: templates insert special symbols by their numbers. No
+template and no code of a checkpoint is read.
+
+tokenizer.json            everything that encodes and decodes
+tokenizer_config.json     the symbols that end, pad and mask
+vocab.json, merges.txt    replace the first for Dream and SDAR; transformers makes the same from them
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.extras import needed
+from unmask.core.files import atomic, write_json
+from unmask.core.reading import MOST, check_file, read_json
+from unmask.models.text.tokenizer import FILE, MOST_SYMBOLS, Ints, Tokenizer
+
+CONFIG, VOCABULARY, MERGES = "tokenizer_config.json", "vocab.json", "merges.txt"
+ROLES = ("eos_token", "pad_token", "mask_token", "unk_token")
+END = "<|endoftext|>"  # the separator of a learned tokenizer
+LEAST = 257  # symbols: the bytes and the separator
+SMALL = 2**22  # bytes of tokenizer_config.json
+ANCHOR = "x"  # decoders change the beginning of a text, so a text within a sequence is decoded after this one
+
+
+class Symbol(msgspec.Struct):
+    content: str
+
+
+class Config(msgspec.Struct):
+    """The entries of tokenizer_config.json that are used."""
+
+    eos_token: str | Symbol | None = None
+    pad_token: str | Symbol | None = None
+    mask_token: str | Symbol | None = None
+    unk_token: str | Symbol | None = None
+    name_or_path: str | None = None
+
+
+class Published(Tokenizer):
+    """coder: a tokenizers.Tokenizer; named: the roles of symbols, as {"eos_token": "</s>"}.
+
+    `controls` are the numbers of the special symbols, by name.
+    """
+
+    def __init__(self, name: str, coder: Any, named: Mapping[str, str], where: str) -> None:
+        self.name, self.coder, self.named = name, coder, dict(named)
+        numbers = coder.get_vocab(with_added_tokens=True)
+        self.vocabulary = max(numbers.values(), default=-1) + 1
+        if not 0 < self.vocabulary <= MOST_SYMBOLS:
+            raise UnmaskError(f"{cut(where)}: its symbols go up to {self.vocabulary - 1}; expected 1 to {MOST_SYMBOLS}")
+        for role, symbol in self.named.items():
+            if symbol not in numbers:
+                raise UnmaskError(f"{cut(where)}: {role} is {shown(symbol)}, which is not one of its symbols")
+        coder.add_special_tokens(sorted(set(self.named.values())))
+        coder.encode_special_tokens = True  # as text
+        coder.no_truncation()
+        coder.no_padding()
+        added = coder.get_added_tokens_decoder()
+        self.controls = {one.content: number for number, one in sorted(added.items()) if one.special}
+        self._numbers, self._where = numbers, where
+        end = self.eos if self.eos is not None else self.pad
+        self.separator = -1 if end is None else end  # -1: it has none
+
+    @property
+    def eos(self) -> int | None:
+        return self.controls.get(self.named.get("eos_token", ""))
+
+    @property
+    def pad(self) -> int | None:
+        return self.controls.get(self.named.get("pad_token", ""))
+
+    @property
+    def mask(self) -> int | None:
+        return self.controls.get(self.named.get("mask_token", ""))
+
+    def control(self, symbol: str) -> int:
+        """Return the number of a special symbol."""
+        if symbol not in self.controls:
+            raise unknown(f"special symbol of the tokenizer {cut(self.name)}:", symbol, self.controls)
+        return self.controls[symbol]
+
+    def check_fits(self, rows: int, mask: int | None = None) -> None:
+        """Raise an error if a head with this number of rows has no row for a symbol other than the mask."""
+        beyond = sorted((number, text) for text, number in self._numbers.items() if number >= rows and number != mask)
+        if beyond:
+            number, text = beyond[0]
+            what = f"has a symbol {number}, {shown(text)}, but the model's head has only {rows} rows"
+            raise UnmaskError(f"{cut(self._where)} {what}. Use the tokenizer of this model")
+
+    def _encode(self, text: str) -> Ints:
+        return self._numbered(self.coder, text)
+
+    def encode_inside(self, text: str) -> Ints:
+        """Return the tokens of a text in the middle of a sequence: without the space that some put at its start."""
+        return self._numbered(self._inner, text)
+
+    def _numbered(self, coder: Any, text: str) -> Ints:
+        numbers = coder.encode(text, add_special_tokens=False).ids
+        if special := self._guarded.intersection(numbers):
+            symbol = next(name for name, number in self.controls.items() if number in special)
+            what = f"which {cut(self.name)} reads as a special symbol. Remove it from the text"
+            raise UnmaskError(f"the text {shown(text)} contains {shown(symbol)}, {what}")
+        return np.array(numbers, dtype=np.int32)
+
+    @cached_property
+    def _guarded(self) -> frozenset[int]:
+        return frozenset(number for name, number in self.controls.items() if name != self.named.get("unk_token"))
+
+    @cached_property
+    def _inner(self) -> Any:
+        """The same tokenizer, which puts no space at the start of a text."""
+        coder = type(self.coder).from_str(json.dumps(json.loads(self.coder.to_str(), object_hook=_without_space)))
+        coder.encode_special_tokens = True
+        return coder
+
+    @cached_property
+    def _anchor(self) -> tuple[list[int], str]:
+        """Tokens before a text within a sequence, and their text."""
+        tokens = self.coder.encode(ANCHOR, add_special_tokens=False).ids
+        return tokens, self.coder.decode(tokens, skip_special_tokens=False)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return str(self.coder.decode(list(map(int, tokens)), skip_special_tokens=False))
+
+    def written(self, tokens: Iterable[int]) -> str:
+        """Return the text of tokens in the middle of a sequence, without special symbols."""
+        before, text = self._anchor
+        silent = set(self.controls.values())
+        return self._text([*before, *(token for token in tokens if token not in silent)])[len(text) :]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"content": json.loads(self.coder.to_str()), "named": self.named}
+
+    def save(self, directory: str | Path) -> None:
+        """Write the files that `read` and transformers read."""
+        with atomic(Path(directory) / FILE) as file:
+            file.write(self.coder.to_str(pretty=True).encode())
+        about = {"tokenizer_class": "PreTrainedTokenizerFast", "name_or_path": self.name}
+        write_json(Path(directory) / CONFIG, about | self.named)
+
+
+def read(directory: str | Path) -> Published:
+    """Return the tokenizer of a directory; raise an error if there is none."""
+    directory = Path(directory)
+    config = read_json(directory / CONFIG, Config, SMALL) if os.path.exists(directory / CONFIG) else Config()
+    named = {}
+    for role in ROLES:
+        if (symbol := getattr(config, role)) is not None:
+            named[role] = symbol.content if isinstance(symbol, Symbol) else symbol
+    name = config.name_or_path or directory.resolve().name
+    return Published(name, _coder(directory), named, str(directory / FILE))
+
+
+def read_file(path: str | Path) -> Published:
+    """Return the tokenizer of a file, without roles: its separator is the special symbol that it adds last."""
+    coder = _from_file(Path(path))
+    special = [one.content for _, one in sorted(coder.get_added_tokens_decoder().items()) if one.special]
+    named = {"eos_token": END if END in special else special[-1]} if special else {}
+    if not named:
+        raise UnmaskError(f"{cut(str(path))} has no special symbol; expected one, which ends a document")
+    return Published(str(path), coder, named, str(path))
+
+
+def has_tokenizer(directory: str | Path) -> bool:
+    """Return whether a directory has the files of a tokenizer."""
+    return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG, VOCABULARY))
+
+
+def trained(name: str, count: int, documents: Sequence[str]) -> Published:
+    """Learn byte-level BPE from documents, with up to `count` symbols; a short text has fewer."""
+    library = _library()
+    coder = library.Tokenizer(library.models.BPE())
+    coder.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    coder.decoder = library.decoders.ByteLevel()
+    letters = library.pre_tokenizers.ByteLevel.alphabet()
+    trainer = library.trainers.BpeTrainer(vocab_size=count - 1, initial_alphabet=letters, show_progress=False)
+    coder.train_from_iterator(documents, trainer)
+    coder.add_special_tokens([END])
+    return Published(name, coder, {"eos_token": END}, name)
+
+
+def size_of(text: str) -> int:
+    """The N of bpe:N."""
+    number = int(text) if text.isdecimal() and len(text) < 10 else text
+    return arguments.whole("the size of the tokenizer bpe:N", number, LEAST, MOST_SYMBOLS)
+
+
+def _coder(directory: Path) -> Any:
+    if os.path.exists(directory / FILE):
+        return _from_file(directory / FILE)
+    if all(os.path.exists(directory / name) for name in (VOCABULARY, MERGES)):
+        with needed("hub", f"{VOCABULARY} and {MERGES} without {FILE}"):
+            from transformers import Qwen2Tokenizer
+        try:
+            return Qwen2Tokenizer.from_pretrained(directory, local_files_only=True).backend_tokenizer
+        except Exception as error:  # of any kind: the files are of somebody else
+            problem = f"transformers cannot read the tokenizer of {cut(str(directory))}"
+            raise UnmaskError(f"{problem}: {cut(str(error).partition(chr(10))[0])}") from error
+    remedy = "Download it from the source of the weights, or save it with AutoTokenizer.from_pretrained(..)"
+    raise UnmaskError(f"{cut(str(directory))} has no tokenizer ({FILE} is missing). {remedy}")
+
+
+def _from_file(path: Path) -> Any:
+    check_file(path, MOST)
+    coder = _library().Tokenizer
+    try:
+        return coder.from_file(str(path))
+    except BaseException as error:  # a panic in Rust is not an Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+            raise
+        what = cut(str(error).partition("\n")[0])
+        raise UnmaskError(f"{cut(str(path))} is not readable by the package tokenizers: {what}") from error
+
+
+def _library() -> Any:
+    """The package `tokenizers` with its submodules."""
+    with needed("text", "a tokenizer other than chars", "take --tokenizer chars"):
+        import tokenizers
+        import tokenizers.decoders
+        import tokenizers.models
+        import tokenizers.pre_tokenizers
+        import tokenizers.trainers
+    return tokenizers
+
+
+def _without_space(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of a tokenizer.json, without the space that it puts before a text."""
+    changes: dict[str, dict[str, Any]] = {
+        "Metaspace": {"prepend_scheme": "never"},
+        "ByteLevel": {"add_prefix_space": False},
+        "Prepend": {"prepend": ""},
+    }
+    return part | changes.get(str(part.get("type")), {})

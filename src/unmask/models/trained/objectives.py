@@ -1,0 +1,183 @@
+"""Training objectives: an unbiased estimate of the NELBO of each row, in nats per sequence (theory.md 1).
+
+MDM, one position at a time in random order (N -> infinity), or in N steps of a schedule:
+
+    NELBO_inf(x) = L E_n E_{|M|=n} [ mean_{j in M} -log p(x_j | x_R) ],   n uniform in 1..L, M uniform, R the rest
+    NELBO_N(x)   = L E_k E_M       [ mean_{j in M} -log p(x_j | x_R) ],   k ~ delta, M: one position, chosen uniformly,
+                                                                          and each other with probability 1 - p_k
+
+These equal int (1/t) E_M[sum] dt and sum_k delta_k/(1-p_k) E_M[sum]. Here the number of hidden positions is drawn in
+proportion to its weight times itself, so every estimate is L times a mean. 1/t times a sum would have infinite variance
+near t = 0. Given n, the time is Beta(n, L-n+1): the n-th smallest of L uniforms; M holds the n smallest.
+
+AR model: -log p(x) = sum_j -log p(x_j | x_<j), exactly.
+
+Soft targets replace the sampled token by its exact distribution, if the language knows it:
+
+    grad E_{x_j ~ q(. | x_R)} [-log p(x_j | x_R)]  =  grad -sum_v q(v | x_R) log p(v | x_R)
+
+The minimiser and the expected gradient are the same, without the noise of sampling x_j.
+
+A prompt, c tokens at the beginning, is always shown and not learned: everything is conditional on it, L becomes L - c,
+and M lies after the prompt.
+
+A language with an end symbol pads after it. Both kinds fill all L positions and are trained on the padding too, which
+adds almost nothing to the loss. Nats per token are nats over |x|, the tokens up to and including the first end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from unmask.core.chance import Randomness, Stream
+from unmask.core.memory import fits
+from unmask.denoisers import Ideal
+from unmask.languages import Language
+from unmask.samplers.schedules import Schedule
+
+FORCED, SPREAD = 1, 2  # visits of the uniforms for the position that is always hidden, and for spread masks
+PERIOD = 6  # largest period of spread masks with runs of length 1
+
+
+class Network(Protocol):
+    """A trunk, or its DDP wrapper."""
+
+    def __call__(self, tokens: Tensor, columns: Tensor | None = None, time: Tensor | None = None) -> Tensor: ...
+
+
+class Masks(NamedTuple):
+    """Hidden positions of an MDM: in each row the first `counts` of `order`."""
+
+    order: Tensor  # (B, L)
+    counts: Tensor  # (B), at least 1
+    time: Tensor  # (B): the corresponding time, for networks that have it as an input
+
+    def select(self, rows: Tensor | slice) -> Masks:
+        return Masks(*(part[rows] for part in self))
+
+    def to(self, device: torch.device) -> Masks:
+        return Masks(*(part.to(device, non_blocking=True) for part in self))
+
+    def hide(self, tokens: Tensor, mask: int) -> Tensor:
+        """Tokens (B, L) with the mask at hidden positions."""
+        ranks = torch.empty_like(self.order).scatter_(1, self.order, self._places.expand_as(self.order))
+        return torch.where(ranks < self.counts.unsqueeze(1), mask, tokens)
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """(B): mean over hidden positions of losses (B, A) at the first A positions of the order."""
+        counted = self._places[: losses.shape[1]] < self.counts.unsqueeze(1)
+        return torch.where(counted, losses, 0.0).sum(1) / self.counts
+
+    @property
+    def _places(self) -> Tensor:
+        return torch.arange(self.order.shape[1], device=self.order.device)
+
+
+def draw_masks(rng: Randomness, batch: int, length: int, delta: Tensor | None = None, prompt: int = 0) -> Masks:
+    """Draw masks for the NELBO at infinitely many steps, or for a schedule delta (N), after a prompt.
+
+    Low discrepancy: row r draws its number of hidden positions, or its step, from the (r mod batch)-th of `batch` equal
+    parts of their distribution. Every batch thus covers the distribution, in increasing order of rows.
+    """
+    labels, left = rng.grid(Stream.ORDER, length), length - prompt
+    labels[:, :prompt] = torch.inf
+    own = rng.grid(Stream.ORDER, 1, FORCED + 1).squeeze(1)
+    quantile = (rng.row_ids % batch + own) / batch
+    if delta is None:
+        counts = 1 + (quantile * left).long().clamp(max=left - 1)
+        ordered = labels.sort(1)
+        return Masks(ordered.indices, counts, ordered.values.gather(1, counts.unsqueeze(1) - 1).squeeze(1))
+    steps = len(delta)
+    k = torch.searchsorted(delta.cumsum(0), quantile, right=True).clamp(max=steps - 1)
+    forced = prompt + (rng.grid(Stream.ORDER, 1, FORCED) * left).long()
+    labels.scatter_(1, forced, -1.0)
+    counts = (labels < (1 - Schedule(delta).p)[k].unsqueeze(1)).sum(1).clamp(min=1)
+    return Masks(labels.argsort(1), counts, 1 - k / steps)
+
+
+def spread_out(masks: Masks, rng: Randomness, share: float, run: int = 1, prompt: int = 0) -> Masks:
+    """Let a fraction `share` of the rows hide w neighbouring positions of every s: a curriculum.
+
+    s is from 2 to 6 or to twice the longest run, if that is more; w is from 1 to `run`, at most s/2. The context next
+    to a hidden position is the most useful, and here it is complete. Random masks of few positions also show it, but
+    teach fewer positions; with many hidden positions it is rarely complete. At the ends of a run only one side is
+    known. If a symbol occurs twice, as the result of a sum and the next operand, only a run forces the network to
+    compute it. Use this at the start of a training only: the loss is not the NELBO.
+    """
+    own = rng.grid(Stream.ORDER, 4, SPREAD)
+    period = 2 + (own[:, :1] * (max(PERIOD, 2 * run) - 1)).long()
+    first = (own[:, 1:2] * period).long()
+    wide = 1 + (own[:, 3:] * (period // 2).clamp(max=run)).long()
+    places = torch.arange(masks.order.shape[1])
+    apart = (((places - first) % period >= wide) | (places < prompt)).long()
+    order, counts = apart.argsort(dim=1, stable=True), (1 - apart).sum(1)
+    chosen = (own[:, 2] < share) & (counts > 0)
+    return Masks(
+        torch.where(chosen.unsqueeze(1), order, masks.order),
+        torch.where(chosen, counts, masks.counts),
+        torch.where(chosen, counts.double() / (len(places) - prompt), masks.time),
+    )
+
+
+def masked_nats(
+    network: Network,
+    mask: int,
+    tokens: Tensor,
+    masks: Masks,
+    most: int,
+    timed: bool = False,
+    distributions: Tensor | None = None,
+    prompt: int = 0,
+) -> Tensor:
+    """(B): L without the prompt times the mean of -log p(x_j | x_R) over hidden positions, at most `most` per row.
+
+    With distributions (B, most, V) at the hidden positions, its expectation over x_j.
+    """
+    columns = masks.order[:, :most]
+    logits = network(masks.hide(tokens, mask), columns, masks.time.float() if timed else None)
+    targets = tokens.gather(1, columns) if distributions is None else distributions
+    return (tokens.shape[1] - prompt) * masks.mean(surprise(logits, targets))
+
+
+def causal_nats(
+    network: Network, start: int, tokens: Tensor, distributions: Tensor | None = None, prompt: int = 0
+) -> Tensor:
+    """(B): sum of -log p(x_j | x_<j) after the prompt; with distributions (B, L, V), its expectation over x_j."""
+    return surprise(network(follows(tokens, start)), tokens if distributions is None else distributions)[
+        :, prompt:
+    ].sum(1)
+
+
+def follows(tokens: Tensor, start: int) -> Tensor:
+    """(B, L): input of an AR model, the start and all tokens but the last."""
+    return torch.cat([torch.full_like(tokens[:, :1], start), tokens[:, :-1]], 1)
+
+
+def hidden_distributions(language: Language, tokens: Tensor, masks: Masks, most: int) -> Tensor:
+    """(B, most, V) float32: q(x_j | x_R) at the first positions of the order, one-hot if revealed."""
+    fits(
+        len(tokens) * most,
+        f"distributions of {language.vocabulary} symbols",
+        12 * language.vocabulary,
+        "the batch size",
+    )
+    return language.posterior(masks.hide(tokens, language.vocabulary), masks.order[:, :most]).float()
+
+
+def next_distributions(language: Language, tokens: Tensor) -> Tensor:
+    """(B, L, V) float32: q(x_j | x_<j)."""
+    rows, length = tokens.shape
+    fits(tokens.numel(), f"distributions of {language.vocabulary} symbols", 12 * language.vocabulary, "the batch size")
+    marginals = Ideal(language).causal(rows, length).extend(follows(tokens, language.vocabulary))
+    distributions = marginals if isinstance(marginals, Tensor) else marginals.dense()
+    return distributions.view(rows, length, -1).to(torch.float32)
+
+
+def surprise(logits: Tensor, truth: Tensor) -> Tensor:
+    """-log p(truth) (B, A) from logits (B, A, V), at least in float32; its expectation if truth is (B, A, V)."""
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    return functional.cross_entropy(logits.flatten(0, 1), truth.flatten(0, 1), reduction="none").view(truth.shape[:2])

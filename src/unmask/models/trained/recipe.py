@@ -1,0 +1,138 @@
+"""Training options: targets, optimiser, cosine with warm-up, average of the weights.
+
+The paper uses sampled tokens as targets, and AdamW. With an exact language the targets can be distributions
+(objectives.py), and Muon replaces the momentum of each matrix by the nearest orthogonal matrix. docs/networks.md
+compares them, and the card of a network lists its options.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from unmask.core import arguments
+from unmask.core.chance import check_seed
+from unmask.core.errors import unknown
+from unmask.core.reading import fit
+from unmask.models.trained.data import training_size
+
+TARGETS = ("tokens", "posterior")
+OPTIMISERS = ("adamw", "muon")
+BETAS = (0.9, 0.999)
+WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
+
+
+LARGEST = 1e6  # of rates, so that no product overflows in single precision
+MOST = {
+    "steps": 10**9,
+    "batch": 2**24,
+    "samples": 2**40,
+    "sampling_steps": arguments.MOST_STEPS,
+    "run": arguments.MOST_LENGTH,
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that determines the trained weights, except the language and the shape."""
+
+    steps: int
+    batch: int  # sequences per step, in all processes together
+    rate: float  # its maximum
+    warm_up: float = 0.1  # fraction of the steps in which the rate rises
+    fall: float = 1.0  # fraction at the end in which it falls to zero as half a cosine; at most 1 - warm_up
+    weight_decay: float = 0.0  # of matrices
+    average: float = 0.999  # decay of the weight average per step, in the long run; 0: no average
+    clip: float = 1.0  # largest norm of a gradient
+    samples: int | None = None  # size of a fixed set; None: every example is new
+    sampling_steps: int | None = None  # the loss is the NELBO of this number of steps; None: in continuous time
+    schedule: str = "linear"  # of these steps
+    spread: float = 0.0  # fraction of the steps with some evenly spread masks (MDM), fewer and fewer of them
+    run: int = 1  # longest run of positions that these masks hide
+    prompt_length: int = 0  # tokens that are always shown, and not learned
+    targets: str = "tokens"  # or the exact distribution of each, "posterior"
+    optimiser: str = "adamw"  # or "muon" for matrices, with AdamW for the rest
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        arguments.word("targets", self.targets, TARGETS)
+        arguments.word("optimiser", self.optimiser, OPTIMISERS)
+        for name, most in MOST.items():
+            count = getattr(self, name)
+            if not (count is None and name in ("samples", "sampling_steps")):
+                arguments.whole(name, count, 1, most)
+        for name in ("rate", "clip"):
+            arguments.number(name, getattr(self, name), most=LARGEST, above=True)
+        arguments.number("weight_decay", self.weight_decay, most=LARGEST)
+        for name in ("warm_up", "average"):
+            arguments.share(name, getattr(self, name))
+        for name in ("fall", "spread"):
+            arguments.number(name, getattr(self, name), most=1)
+
+    def rate_at(self, step: int) -> float:
+        """Rate of a step, from 0: rises to `rate` in the warm-up and falls along half a cosine at the end."""
+        warm = max(1, round(self.warm_up * self.steps))
+        if step < warm:
+            return self.rate * (step + 1) / warm
+        top = max(warm, round((1 - self.fall) * self.steps))
+        return self.rate * 0.5 * (1 + math.cos(math.pi * max(0, step + 1 - top) / (self.steps + 1 - top)))
+
+    def spread_at(self, step: int) -> float:
+        """Fraction of the rows of a step with evenly spread masks: all at first, none in the end."""
+        return max(0.0, 1 - step / (self.spread * self.steps)) if self.spread else 0.0
+
+    def average_at(self, step: int) -> float:
+        """Decay of the weight average at a step: smaller at first, to forget the untrained weights."""
+        return min(self.average, (1 + step) / (WARM_UP_OF_AVERAGE + step))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Recipe:
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise unknown("entry of a recipe", name, known)
+        recipe: Recipe = fit(given, cls, "the recipe of a training")
+        return recipe
+
+
+# Without the noise of sampled targets, small batches are as good as large ones, and a rate that stays high is better.
+SOON = {"batch": 16, "rate": 7e-3, "fall": 0.6, "spread": 0.5, "run": 7, "targets": "posterior", "optimiser": "muon"}
+# The answer to a prompt is certain: its tokens are its distributions, and the prompt is always shown.
+QUESTIONS = {"batch": 64, "spread": 0.0, "run": 1, "targets": "tokens", "prompt_length": 8}
+RECIPES: dict[str, dict[str, Any]] = {
+    # Section 5 and Table 3; the batch is that of Sahoo et al., whose framework the paper follows: its own is illegible.
+    "paper": {"epochs": 20, "samples": 1_000_000, "batch": 512, "rate": 3e-4, "average": 0.9999},
+    "small": {"steps": 4000, "batch": 64, "rate": 2e-3},
+    "quick": SOON | {"steps": 1200, "average": 0.995},
+    "thorough": SOON | {"steps": 6000, "average": 0.998},
+    "sums": SOON | {"steps": 4000, "average": 0.998, "rate": 4e-3, "spread": 0.7},
+    "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
+    "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
+}
+UNSPREAD = {"spread": 0.0, "run": 1}  # uniform noise has no masks
+OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # an AR model learns from every position
+    ("quick", "ar"): {"steps": 800, "run": 1},
+    ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
+    ("sums", "ar"): SOON | {"steps": 1500, "average": 0.995, "run": 1},
+    ("questions", "ar"): {"steps": 800},
+}
+
+
+def recipe(name: str, kind: str = "mdm", noise: str = "mask", **changes: Any) -> Recipe:
+    """Recipe of a preset for a kind of network and its noise; a change of None keeps the value of the preset.
+
+    `epochs`, the number of passes over a fixed set, is used if `steps` is not given.
+    """
+    if name not in RECIPES:
+        raise unknown("preset of a network", name, RECIPES)
+    entries = RECIPES[name] | OF_KIND.get((name, kind), {}) | (UNSPREAD if noise == "uniform" else {})
+    entries |= {entry: value for entry, value in changes.items() if value is not None}
+    epochs = entries.pop("epochs", None)
+    if epochs is not None and "steps" not in entries:
+        entries["steps"] = math.ceil(epochs * training_size(entries["samples"]) / entries["batch"])
+    return Recipe.from_dict(entries)

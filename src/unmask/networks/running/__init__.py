@@ -1,1 +1,0 @@
-"""A network as a denoiser and as a causal reader, with as few model calls as possible."""

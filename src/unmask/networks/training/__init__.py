@@ -1,1 +1,0 @@
-"""How networks learn the languages."""

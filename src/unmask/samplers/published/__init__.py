@@ -1,1 +1,0 @@
-"""Published loops with their own names and defaults."""

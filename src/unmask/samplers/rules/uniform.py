@@ -1,0 +1,208 @@
+"""Uniform noise: every step draws all tokens again, each from the exact reverse step (denoisers/noise.py).
+
+The levels 0 = a_0 < .. < a_N = 1 are the fractions alpha_k of a schedule: a token is clean with probability a_k. At the
+start all positions that are not given have random tokens. Step k leads from a_(k-1) to a_k:
+
+    uniform-ancestral   z_i ~ mu_i for all i at once
+    uniform-corrector   the same, and between two steps `correctors` times: one random position of each row is drawn
+                        again from a_k r_i + (1 - a_k) / V, given all others; this preserves the distribution q_(a_k)
+
+With an exact denoiser the loss of a step is the dependence of tokens that it draws together, as under masks. Later
+steps repair the errors of earlier ones, so most steps belong near a = 1: `geometric(last=.01)`, with `last` below 1/L,
+makes 1 - a fall geometrically to `last` before the last step.
+
+A step writes only the tokens that change: in the session each is hidden and written in the same step. Each step is one
+model call. No token is final before the last step, so a stop rule applies to complete sequences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from unmask.core import arguments
+from unmask.core.chance import MAX_VISIT, Stream
+from unmask.core.errors import UnmaskError
+from unmask.denoisers import Denoiser, Table, as_marginals
+from unmask.denoisers.canvas import Places
+from unmask.denoisers.noise import reverse, without_own
+from unmask.samplers.contract import SAMPLERS, Distribution, Sampler
+from unmask.samplers.schedules import Schedule, deltas
+from unmask.samplers.session import Session
+
+ENUMERABLE = 2**12  # sequences V^L whose transitions are listed
+
+
+class Even:
+    """Draws each of V symbols with the same probability."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+
+    def draw(self, u: Tensor) -> Tensor:
+        return (u * self.vocabulary).long()
+
+
+@SAMPLERS.register("uniform-ancestral")
+@dataclass(frozen=True)
+class UniformAncestral(Sampler):
+    """Uniform noise: draws all tokens again in every step, each from the exact reverse step."""
+
+    removes = "uniform"
+    revises = True
+    grid: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.grid is not None:
+            deltas(arguments.of_kind("grid", self.grid, str, "the name of a schedule"), 2)
+
+    @property
+    def distribution(self) -> Distribution:
+        return self.enumerated
+
+    def levels(self, delta: Tensor) -> list[float]:
+        """a_0 = 0 to a_N = 1: of the grid, or of the schedule delta (N)."""
+        alpha = Schedule(delta if self.grid is None else deltas(self.grid, len(delta))).alpha
+        return [*alpha[:-1].clamp(max=1.0).tolist(), 1.0]
+
+    def run(self, session: Session) -> None:
+        levels = self.levels(session.delta)
+        begin(session)
+        for step, (before, after) in enumerate(pairwise(levels), 1):
+            if before == after and step > 1:  # a step of a schedule that reveals nothing
+                continue
+            rows, positions = session.hidden.nonzero(as_tuple=True)
+            alone = predicted(session, rows, positions, self.level(before, after))
+            draw(session, rows, positions, self.mu(alone, session.tokens[rows, positions], before, after), step)
+            if after < 1:
+                self.between(session, after, step)
+
+    def between(self, session: Session, level: float, step: int) -> None:
+        """Nothing: see UniformCorrector."""
+
+    def enumerated(self, denoiser: Denoiser, length: int, delta: Tensor) -> Tensor:
+        """(V^L): the probability of each sequence, by products of transitions between all of them."""
+        every = sequences(denoiser.vocabulary, length)
+        p = torch.full((len(every),), 1 / len(every), dtype=torch.float64)
+        for before, after in pairwise(self.levels(delta)):
+            if before == after:
+                continue
+            alone = of_every(denoiser, every, self.level(before, after))
+            mu = self.mu(alone.flatten(0, 1), every.flatten(), before, after)
+            p = p @ transitions(mu.view_as(alone), every)
+            if after < 1:
+                p = self.corrected(p, denoiser, every, after)
+        return p
+
+    def mu(self, alone: Tensor, tokens: Tensor, before: float, after: float) -> Tensor:
+        """(K, V): the probabilities of new tokens from r (K, V) and tokens (K)."""
+        return reverse(alone, tokens, before, after)
+
+    def level(self, before: float, after: float) -> float:
+        """The level of the predictions for a step between two levels."""
+        return before
+
+    def corrected(self, p: Tensor, denoiser: Denoiser, every: Tensor, level: float) -> Tensor:
+        return p
+
+
+@SAMPLERS.register("uniform-corrector")
+@dataclass(frozen=True)
+class UniformCorrector(UniformAncestral):
+    """Uniform noise with correctors: single tokens are drawn again between the steps, given all others."""
+
+    correctors: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arguments.whole("correctors", self.correctors, 0, MAX_VISIT // 2)
+
+    def between(self, session: Session, level: float, step: int) -> None:
+        if not bool(session.hidden.any()):
+            return
+        for corrector in range(self.correctors):
+            visit = step * self.correctors + corrector
+            score = session.rng.grid(Stream.ORDER, session.hidden.shape[1], visit)
+            positions = torch.where(session.hidden, score, -1.0).argmax(1)
+            rows = session.hidden.any(1).nonzero().squeeze(1)
+            positions = positions[rows]
+            alone = predicted(session, rows, positions, level)
+            draw(session, rows, positions, level * alone + (1 - level) / alone.shape[1], step)
+
+    def corrected(self, p: Tensor, denoiser: Denoiser, every: Tensor, level: float) -> Tensor:
+        stays = torch.nn.functional.one_hot(every, denoiser.vocabulary).double()
+        alone = level * of_every(denoiser, every, level) + (1 - level) / denoiser.vocabulary
+        places = torch.arange(every.shape[1]).view(-1, 1)
+        one = [transitions(torch.where(places == j, alone, stays), every) for j in range(len(places))]
+        matrix = torch.stack(one).mean(0)
+        for _ in range(self.correctors):
+            p = p @ matrix
+        return p
+
+
+def begin(session: Session) -> None:
+    """Put random tokens at the positions that are not given."""
+    rows, positions = session.hidden.nonzero(as_tuple=True)
+    noise = session.rng.tokens(Even(session.denoiser.vocabulary), rows, positions, session.canvas.visits)
+    session.canvas.reveal((rows, positions), noise)
+
+
+def answer_at(session: Session, rows: Tensor, positions: Tensor, level: float) -> Tensor:
+    """(K, V): the predictions of the denoiser at a level."""
+    canvas = session.canvas
+    time = None if canvas.time_free else torch.full((len(canvas.tokens),), level, dtype=torch.float64)
+    return canvas.at(rows, positions, time).dense().double()
+
+
+def predicted(session: Session, rows: Tensor, positions: Tensor, level: float) -> Tensor:
+    """(K, V): leave-one-out posteriors r at a level."""
+    answer = answer_at(session, rows, positions, level)
+    return answer if session.canvas.hollow else without_own(answer, session.tokens[rows, positions], level)
+
+
+def draw(session: Session, rows: Tensor, positions: Tensor, weights: Tensor, step: int) -> None:
+    """Draw tokens with probabilities (K, V) and exchange them."""
+    table = Table(weights)
+    tokens = session.canvas.draw(table, rows, positions)
+    exchange(session, (rows, positions), tokens, table.of(tokens), step)
+
+
+def exchange(session: Session, where: Places, tokens: Tensor, probability: Tensor, step: int) -> None:
+    """Write the tokens (K) that differ; in the first step all, in place of the noise."""
+    new = session.order[where] == 0
+    for changed, hide in ((new, False), (~new & (tokens != session.tokens[where]), True)):
+        rows, positions = (part[changed] for part in where)
+        if hide:
+            session.hide(rows, positions, step)
+        else:
+            session.canvas.hide((rows, positions))
+        session.write(rows, positions, tokens[changed], probability[changed], step)
+
+
+def sequences(vocabulary: int, length: int) -> Tensor:
+    """(V^L, L): every sequence."""
+    if vocabulary**length > ENUMERABLE:
+        problem = f"there are {vocabulary}^{length} sequences; expected at most {ENUMERABLE:,} to list"
+        raise UnmaskError(f"{problem}. Use shorter sequences, or draw samples.")
+    return torch.cartesian_prod(*[torch.arange(vocabulary)] * length).view(-1, length)
+
+
+def of_every(denoiser: Denoiser, every: Tensor, level: float) -> Tensor:
+    """(V^L, L, V): r of every sequence without given tokens."""
+    engine = denoiser.engine(every.clone(), torch.full_like(every, denoiser.vocabulary))
+    rows, positions = torch.ones_like(every).nonzero(as_tuple=True)
+    time = None if denoiser.time_free else torch.full((len(every),), level, dtype=torch.float64)
+    answer = as_marginals(engine.at(rows, positions, time)).dense().double()
+    alone = answer if engine.hollow else without_own(answer, every.flatten(), level)
+    return alone.view(*every.shape, denoiser.vocabulary)
+
+
+def transitions(mu: Tensor, every: Tensor) -> Tensor:
+    """(K, K): the probability prod_i mu_i(z_i) of every sequence z after every y; mu (K, L, V)."""
+    product = torch.ones((len(every), len(every)), dtype=torch.float64)
+    for j in range(every.shape[1]):
+        product *= mu[:, j, every[:, j]]
+    return product

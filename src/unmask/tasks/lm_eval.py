@@ -1,0 +1,349 @@
+"""The model `unmask` of EleutherAI's lm-eval: all open models and samplers on its tasks (extra `lm-eval`).
+
+generate_until          the answers of `unmask generate`, which end at the strings `until`
+loglikelihood           exact for AR models; for masked models see diagnosis/likelihood.py, with a standard error
+loglikelihood_rolling   the same for a whole text, in windows of the context length
+
+An answer depends only on its request and the number of the request, not on other requests. With batch_size 1, the
+default, this holds bit for bit. lm-eval keeps only scores; `record=FILE` writes a line per request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unmask.core import arguments, progress
+from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.extras import needed
+from unmask.core.files import check_writable, finite
+from unmask.core.reading import fit
+from unmask.diagnosis.judge import by_sampler, check_kind
+from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
+from unmask.models.open import OpenModel, load_model
+from unmask.models.open.answering import answers, usual
+from unmask.models.open.prompted import Query, chats, speaker
+from unmask.samplers import generate
+
+with needed("lm-eval", "the model `unmask` of lm-eval"):
+    from lm_eval.api.instance import Instance
+    from lm_eval.api.model import LM
+    from lm_eval.api.registry import MODEL_REGISTRY, register_model
+    from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+
+DEFAULTS = ("cuda", "cuda:0")  # of lm-eval's --device, also on a machine without one
+CHAT = "unmask-chat:"  # prefix of a conversation, which lm-eval keeps as a string
+NEW = 256  # tokens of an answer, for tasks that set no limit
+LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the names that tasks use
+OURS = {"sampler", "schedule", "steps", "block_length", "temperature", "top_p", "top_k", "guidance"}
+KINDS = ("auto", "chain", "bound", "path")
+GREEDY = ("read", "decode")
+
+
+class UnmaskLM(LM):  # type: ignore[misc]
+    """model: an OpenModel, or the name or directory of one; card, device, dtype, cache: as in `load_model`.
+
+    sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: settings of generation
+    (`answering.usual`); they take precedence over those of a task.
+    likelihood (masked models): "chain", "bound", or "auto", which is chain for targets of up to `draws` tokens, where
+    it is not more expensive; or "path", that of the sampler (diagnosis/sampler_likelihood.py).
+    draws: sets of positions per bound, or random choices of the sampler.
+    greedy: the meaning of lm-eval's flag `is_greedy`. "read": each token is the most likely one after those before it
+    (False if only a bound is computed); "decode": the sampler writes exactly this target.
+    """
+
+    def __init__(
+        self,
+        model: str | OpenModel,
+        *,
+        card: str | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        cache: str | None = None,
+        batch_size: int | str = 1,
+        max_batch_size: int | None = None,
+        max_gen_toks: int = NEW,
+        seed: int = 0,
+        likelihood: str = "auto",
+        draws: int = 128,
+        greedy: str = "read",
+        record: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        for name in options.keys() - OURS:
+            raise unknown("model argument", name, {*OURS, "model", "card", "device", "dtype", "batch_size", "record"})
+        self.batch = arguments.whole("batch_size", int(batch_size) if str(batch_size).isdecimal() else batch_size)
+        self.new = arguments.whole("max_gen_toks", max_gen_toks)
+        self.kind, self.greedy = (
+            arguments.word("likelihood", likelihood, KINDS),
+            arguments.word("greedy", greedy, GREEDY),
+        )
+        self.draws, self.seed, self.options = arguments.whole("draws", draws, 2), seed, options
+        if isinstance(model, str):
+            device = "auto" if device in (None, *DEFAULTS) else device
+            model = load_model(model, card=card, device=device, dtype=dtype, cache=cache, batch=self.batch)
+        self.model, self.tokenizer = model, speaker(model)
+        usual(model, self.new, **options)  # raises errors of the options before the first request
+        if self.kind == "path":
+            check_kind(model, self.kind, **options)
+        self.records: list[dict[str, Any]] = []
+        self.file = None if record is None else Path(record)
+        if self.file is not None:
+            check_writable(self.file)
+            self.file.write_text("")
+
+    @classmethod
+    def create_from_arg_string(cls, arg_string: str, additional_config: dict[str, Any] | None = None) -> UnmaskLM:
+        parts = [part.partition("=") for part in arg_string.split(",") if part]
+        return cls.create_from_arg_obj({name: value for name, _, value in parts}, additional_config)
+
+    @classmethod
+    def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> UnmaskLM:
+        given = {name: value for name, value in (additional_config or {}).items() if value is not None}
+        given |= {name: _plain(value) for name, value in _mended(arg_dict).items()}
+        if "model" not in given:
+            raise UnmaskError(
+                "--model_args names no model. Pass --model_args model=NAME, with a name of `unmask show model`"
+            )
+        return cls(**given)
+
+    @property
+    def tokenizer_name(self) -> str:
+        """For lm-eval's cache of requests."""
+        return f"unmask-{self.model.name}-{self.tokenizer.digest[:16]}"
+
+    def chat_template(self, chat_template: bool | str = False) -> str:
+        """The name of the template, for lm-eval's results; it is always that of the card."""
+        if isinstance(chat_template, str):
+            raise UnmaskError(f"chat template {shown(chat_template)} is not supported. Pass the flag without a name")
+        return f"unmask:{self.model.card.template}" if chat_template else ""
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """A conversation as JSON, which is read again later, so that no text of a message can end a turn."""
+        chats(self.model)
+        *before, last = chat_history
+        begun = "" if add_generation_prompt else last["content"]
+        messages = chat_history if add_generation_prompt else before
+        return CHAT + json.dumps({"messages": messages} | ({"begun": begun} if begun else {}))
+
+    def get_model_info(self) -> dict[str, Any]:
+        """For lm-eval's results."""
+        about = {"likelihood": self.kind, "draws": self.draws, "greedy": self.greedy, "seed": self.seed}
+        return {"unmask": finite(self.model.source() | about | self.options)}
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        numbers, queries = _numbers(requests), [_query(request.args[0]) for request in requests]
+        groups: dict[str, list[int]] = {}
+        for index, request in enumerate(requests):
+            groups.setdefault(json.dumps(self._settings(request.args[1]), sort_keys=True), []).append(index)
+        texts = [""] * len(requests)
+        with progress.track("answering", len(requests)) as advance:
+            for settings, indices in groups.items():
+                until, length, options = json.loads(settings)
+                for part in _parts(indices, self.batch, lambda index: len(queries[index].prompt or "")):
+                    began = time.perf_counter()
+                    batch = answers(
+                        self.model,
+                        [queries[index] for index in part],
+                        length,
+                        until=until,
+                        seed=self.seed,
+                        first_row=[numbers[index] for index in part],
+                        **options,
+                    )
+                    seconds = time.perf_counter() - began
+                    for index, answer in zip(part, batch, strict=True):
+                        texts[index] = answer.text
+                        self.cache_hook.add_partial("generate_until", requests[index].args, answer.text)
+                        about: dict[str, Any] = {"row": numbers[index], "prompt_tokens": answer.given}
+                        about |= {"tokens": len(answer.tokens)}
+                        about |= {"reason": answer.reason, "model_calls": answer.model_calls}
+                        about |= {"batch": len(part), "batch_seconds": seconds, "options": options}
+                        self._record(requests[index], about | {"text": answer.text})
+                    advance(len(part))
+        return texts
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        pairs = [self._pair(*request.args) for request in requests]
+        scores: list[tuple[float, bool]] = [(0.0, True)] * len(requests)
+        for index, (row, first, about, likelihood) in self._likelihoods(pairs):
+            greedy = self._writes(row, first) if self.greedy == "decode" else likelihood.greedy
+            scores[index] = likelihood.nats, bool(greedy)
+            self.cache_hook.add_partial("loglikelihood", requests[index].args, scores[index])
+            self._record(requests[index], about | {"greedy": greedy})
+        return scores
+
+    def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
+        windows: list[tuple[list[int], list[int]]] = []
+        owners: list[int] = []
+        for index, request in enumerate(requests):
+            tokens = self.tokenizer.encode(request.args[0]).tolist()
+            for before, after in map(
+                make_disjoint_window, get_rolling_token_windows(tokens, -1, self.model.length - 1, 1)
+            ):
+                windows.append(([token for token in before if token >= 0], after))
+                owners.append(index)
+        nats, variance = [0.0] * len(requests), [0.0] * len(requests)
+        model_calls = [0] * len(requests)
+        for window, (_, _, _, likelihood) in self._likelihoods(windows):
+            nats[owners[window]] += likelihood.nats
+            variance[owners[window]] += likelihood.error**2
+            model_calls[owners[window]] += likelihood.model_calls
+        for index, request in enumerate(requests):
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, nats[index])
+            about: dict[str, Any] = {"nats": nats[index], "standard_error": variance[index] ** 0.5}
+            about |= {"model_calls": model_calls[index], "windows": owners.count(index)}
+            self._record(request, about)
+        return nats
+
+    def _settings(self, task: Mapping[str, Any]) -> tuple[list[str], int, dict[str, Any]]:
+        """(until, tokens of an answer, options of `generate`) of a task's settings; without sampling, temperature 0."""
+        until = task.get("until") or []
+        until = [string for string in ([until] if isinstance(until, str) else until) if string]
+        length = arguments.whole("max_gen_toks", next((task[name] for name in LENGTHS if task.get(name)), self.new))
+        options: dict[str, Any] = {"temperature": 0.0}
+        if task.get("do_sample", bool(task.get("temperature"))):
+            options = {name: task[name] for name in ("temperature", "top_p", "top_k") if task.get(name) is not None}
+        return until, length, usual(self.model, length, **(options | self.options))
+
+    def _pair(self, context: str, target: str) -> tuple[list[int], list[int]]:
+        """Tokens of a context and its target. Spaces at the end of the context belong to the target."""
+        if context.startswith(CHAT):
+            query, chat = _query(context), chats(self.model)
+            messages = query.messages or []
+            before = chat.tokens(self.tokenizer, messages, query.begun)
+            return before, chat.tokens(self.tokenizer, messages, query.begun + target)[len(before) :]
+        before = self.tokenizer.encode(context.rstrip()).tolist()
+        return before, self.tokenizer.encode(context + target).tolist()[len(before) :]
+
+    def _likelihoods(
+        self, pairs: Sequence[tuple[list[int], list[int]]]
+    ) -> Iterable[tuple[int, tuple[Tensor, int, dict[str, Any], Likelihood]]]:
+        """(number, (row, begin of its target, record, likelihood)) of each pair with a target.
+
+        Contexts that are too long lose their first tokens.
+        """
+        rows: dict[int, tuple[Tensor, int, dict[str, Any]]] = {}
+        for number, (before, after) in enumerate(pairs):
+            if len(after) > self.model.length:
+                problem = f"request {number} has a target of {len(after)} tokens"
+                expected = f"expected at most {self.model.length} for {self.model.name}"
+                raise UnmaskError(f"{problem}; {expected}. Leave it out")
+            if after:
+                lost = max(len(before) + len(after) - self.model.length, 0)
+                about: dict[str, Any] = {
+                    "context_tokens": len(before),
+                    "context_cut": lost,
+                    "target_tokens": len(after),
+                }
+                row = torch.tensor(before[lost:] + after).clamp(max=self.model.vocabulary - 1)
+                rows[number] = row, len(before) - lost, about
+        with progress.track("reading", len(rows)) as advance:
+            size = self.batch if self.model.card.causal else 1
+            for part in _parts(list(rows), size, lambda number: len(rows[number][0])):
+                batch = [rows[number] for number in part]
+                for number, (row, first, about), (by, likely) in zip(part, batch, self._likely(batch), strict=True):
+                    about |= {"by": by, "nats": likely.nats, "standard_error": likely.error}
+                    yield number, (row, first, about | {"model_calls": likely.model_calls}, likely)
+                advance(len(part))
+
+    def _likely(self, rows: Sequence[tuple[Tensor, int, Any]]) -> list[tuple[str, Likelihood]]:
+        if self.model.card.causal:
+            exact = read(self.model, [row for row, *_ in rows], [first for _, first, _ in rows])
+            return [("read", likelihood) for likelihood in exact]
+        estimates = []
+        for row, first, _ in rows:
+            size = len(row) - first
+            if self.kind == "chain" or (self.kind == "auto" and size <= self.draws):
+                estimates.append(("chain", chain(self.model, row, first)))
+                continue
+            own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
+            if self.kind == "path":
+                result = by_sampler(self.model, row, first, self.draws, own, **self.options)
+                estimates.append((self.kind, result))
+                continue
+            estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
+        return estimates
+
+    def _writes(self, row: Tensor, first: int) -> bool:
+        """Whether the sampler writes exactly this target, with the most likely tokens."""
+        given = torch.cat([row[:first], torch.full((len(row) - first,), self.model.vocabulary)])
+        options = usual(self.model, len(row) - first, **({"temperature": 0.0} | self.options))
+        return torch.equal(generate(self.model, given=given[None], seed=self.seed, **options).tokens[0], row)
+
+    def _record(self, request: Instance, about: Mapping[str, Any]) -> None:
+        prompt = hashlib.sha256(request.args[0].encode(errors="replace")).hexdigest()
+        line: dict[str, Any] = {"kind": request.request_type, "task": request.task_name, "doc": request.doc_id}
+        self.records.append(finite(line | {"choice": request.idx, "prompt_sha256": prompt} | dict(about)))
+        if self.file is not None:
+            with self.file.open("a") as file:
+                print(json.dumps(self.records[-1]), file=file)
+
+
+def register() -> None:
+    """Register the model as `unmask`, for releases of lm-eval without entry points."""
+    import_module("lm_eval.models")  # otherwise its own models would not be registered
+    if "unmask" not in MODEL_REGISTRY:
+        register_model("unmask")(UnmaskLM)
+
+
+def _query(context: str) -> Query:
+    if not context.startswith(CHAT):
+        return Query(prompt=context)
+    query: Query = fit(json.loads(context.removeprefix(CHAT)), Query, "a conversation")
+    return query
+
+
+def _numbers(requests: Sequence[Instance]) -> list[int]:
+    """The number of each row: that of its document, times the repeats, plus the index of the repeat."""
+    repeats: Counter[int] = Counter()
+    numbers = []
+    for index, request in enumerate(requests):
+        document = index if request.doc_id is None else request.doc_id
+        numbers.append(document * (request.repeats or 1) + repeats[id(request)])
+        repeats[id(request)] += 1
+    return numbers
+
+
+def _parts(indices: Sequence[int], size: int, length: Any) -> Iterable[list[int]]:
+    """Batches of requests of similar length."""
+    indices = sorted(indices, key=length)
+    return (indices[first : first + size] for first in range(0, len(indices), size))
+
+
+def _mended(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Rejoin arguments that were split at commas within brackets, as in "llada(block_length=32, temperature=0)"."""
+    mended: dict[str, Any] = {}
+    open_ = None
+    for name, value in given.items():
+        if open_ is None:
+            mended[name.strip()] = value
+            open_ = name.strip() if isinstance(value, str) and value.count("(") > value.count(")") else None
+            continue
+        mended[open_] += f", {name.strip()}={value}"
+        if mended[open_].count("(") <= mended[open_].count(")"):
+            open_ = None
+    if open_ is not None:
+        raise UnmaskError(f"model argument {open_} is {shown(mended[open_])}; expected a closing bracket")
+    return mended
+
+
+def _plain(value: Any) -> Any:
+    """The number in a text, or the text."""
+    if isinstance(value, str):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    return value

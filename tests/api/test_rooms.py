@@ -1,0 +1,80 @@
+"""The house: its rooms, the lines of each, and imports that only go down."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "unmask"
+CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
+    "core": 2800,
+    "languages": 5100,
+    "denoisers": 2800,
+    "samplers": 5000,
+    "metrics": 620,
+    "models": 7000,
+    "theory": 3200,
+    "diagnosis": 6000,
+    "experiments": 6500,
+    "tasks": 4000,
+    "report": 4000,
+    "cli": 5000,
+}
+ROOMS = list(CAPS)
+SMALL, FEW = 40, 5  # lines of the smallest file, files of the smallest folder
+
+
+def lines(folder: Path) -> int:
+    return sum(len(path.read_text().splitlines()) for path in folder.rglob("*.py"))
+
+
+def test_the_rooms_are_these():
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == {*ROOMS}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_keeps_to_its_lines(room):
+    """A new ability names the lines that it replaces (CONTRIBUTING.md)."""
+    assert lines(SOURCE / room) <= CAPS[room]
+
+
+def test_tests_are_no_longer_than_src():
+    assert lines(ROOT / "tests") <= lines(SOURCE)
+
+
+def upwards(root: Path) -> list[str]:
+    """Imports of each file that go to a room above its own."""
+    found = []
+    for path in sorted(root.glob("*/**/*.py")):
+        room = path.relative_to(root).parts[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            names = [f"unmask.{alias.name}" for alias in node.names] if names == ["unmask"] else names
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            above = {*ROOMS[ROOMS.index(room) + 1 :]}
+            rooms = {name: name.split(".")[1] for name in names if name.startswith("unmask.")}
+            found += [f"{path.relative_to(root)} imports {name}" for name, one in rooms.items() if one in above]
+    return found
+
+
+def test_imports_go_down():
+    assert upwards(SOURCE) == []
+
+
+def test_an_import_that_goes_up_is_seen(tmp_path):
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "errors.py").write_text("def f():\n    from unmask.samplers.rules import gibbs\n")
+    assert upwards(tmp_path) == ["core/errors.py imports unmask.samplers.rules"]
+
+
+def test_no_file_is_a_crumb():
+    small = [path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")]
+    assert [str(path.relative_to(SOURCE)) for path in small if len(path.read_text().splitlines()) < SMALL] == []
+
+
+def test_no_folder_is_a_crumb():
+    folders = {path.parent for path in SOURCE.rglob("*.py")} - {SOURCE}
+    assert [str(one.relative_to(SOURCE)) for one in folders if len([*one.glob("*.py")]) < FEW] == []

@@ -1,0 +1,143 @@
+"""What the clock counts and derives; that it measures time is for the benchmarks to see."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.needs import needs, unmet
+from unmask.core.errors import UnmaskError
+from unmask.diagnosis import flops
+from unmask.diagnosis.clock import (
+    PLACES,
+    TOGETHER,
+    clock,
+    measure,
+    most_steps,
+    needed,
+    of_model_calls,
+    of_tokens,
+    untrained,
+)
+from unmask.diagnosis.memory import peak
+from unmask.models.trained import Shape
+from unmask.samplers.schedules import deltas
+
+SHAPE = Shape("mdm", vocabulary=5, length=16, hidden=16, layers=2, heads=2)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 32])
+@pytest.mark.parametrize("budget", [0.5, 1.0, 1.9, 3.3, 6.5, 31.0, 40.0])
+def test_the_most_steps_are_the_last_within_the_budget(budget, length):
+    found = most_steps(budget, length)
+    if budget >= length:
+        assert found is None
+        return
+    assert found == 0 or needed(length, found) <= budget + 1e-9
+    assert needed(length, found + 1) > budget - 1e-9
+
+
+def test_a_timing_of_each_length_and_batch():
+    found = clock(SHAPE, lengths=[4, 20], batches=[1, 3], steps=8, device="cpu", repeats=2)
+    assert [(timing.length, timing.batch) for timing in found] == [(4, 1), (4, 3), (20, 1), (20, 3)]
+    for timing in found:
+        assert timing.model_calls == flops.model_calls(deltas("linear", 8), timing.length)
+        assert timing.model_call_flop == timing.batch * flops.evaluation(SHAPE, timing.length)
+        assert timing.token_flop * timing.length == pytest.approx(
+            timing.batch * flops.autoregression(SHAPE, timing.length)
+        )
+        for middle in (timing.model_call_ms, timing.token_ms):
+            assert 0 < middle.low <= middle.value <= middle.high
+            assert middle.n == 2
+        said = timing.to_dict()
+        assert said["break_even_model_calls"] * timing.model_call_ms.value == pytest.approx(1000 * said["ar_seconds"])
+
+
+class Counted(torch.nn.Module):
+    """A module that counts the rows and positions that pass through it."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.seen = inner, []
+
+    def forward(self, *arguments, **options):
+        self.seen.append(tuple(arguments[0].shape))
+        return self.inner(*arguments, **options)
+
+
+def test_a_timed_round_evaluates_all_rows_and_asks_for_a_typical_number_of_positions(monkeypatch):
+    shapes = []
+
+    def counted(shape, length, device, dtype, compiled):
+        network = untrained(shape, length, device, dtype, compiled)
+        network.mdm.trunk.head = Counted(network.mdm.trunk.head)
+        shapes.append(network.mdm.trunk.head.seen)
+        return network
+
+    monkeypatch.setattr("unmask.diagnosis.clock.untrained", counted)
+    length, batch, steps = 16, 3, 8
+    clock(SHAPE, [length], [batch], steps, device="cpu", repeats=1)
+    typical = round(length / flops.model_calls(deltas("linear", steps), length))
+    assert shapes[0] == [(batch * typical, SHAPE.hidden)] * (2 * TOGETHER["cpu"])
+
+
+def test_every_repeat_is_run_and_the_first_run_is_not_counted():
+    runs = []
+    times = measure(lambda: runs.append(len(runs)), torch.device("cpu"), 3, lambda: runs.append(-1))
+    assert len(times) == 3
+    assert runs.count(-1) == 4
+    assert PLACES >= 2  # the first tokens and the last differ
+
+
+@needs("linux")  # which knows the peak memory of a process
+def test_the_peak_is_that_of_the_work():
+    device = torch.device("cpu")
+    with peak(device) as most:
+        before = most()
+    with peak(device) as most:
+        block = torch.ones(200 * 2**20, dtype=torch.uint8)
+        del block
+        during = most()
+    with peak(device) as most:
+        after = most()
+    if before is None:
+        unmet("linux", "this machine does not let a process reset its peak")
+    assert during - before > 150 * 2**20
+    assert during - after > 150 * 2**20
+
+
+def test_what_does_not_fit_leaves_the_others(monkeypatch):
+    def refuse(network, shape, length, *rest):
+        if length == 8:
+            raise UnmaskError("out of memory")
+        return length
+
+    monkeypatch.setattr("unmask.diagnosis.clock._timing", refuse)
+    first, second = clock(SHAPE, [8, 4], [1], device="cpu")
+    assert str(first) == "out of memory"
+    assert second == 4
+
+
+@pytest.mark.parametrize(
+    "given", [{"lengths": []}, {"lengths": [0]}, {"batches": [0]}, {"steps": 0}, {"repeats": 0}], ids=str
+)
+def test_bad_numbers_are_refused(given):
+    with pytest.raises(UnmaskError, match="at least"):
+        clock(SHAPE, **({"lengths": [4], "batches": [1], "device": "cpu"} | given))
+
+
+def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):
+    monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats, advance: [2.0] * repeats)
+    (found,) = clock(SHAPE, [16], [1], steps=8, device="cpu", repeats=3)
+    steps = tokens = TOGETHER["cpu"]
+    assert (found.model_call_ms.value, found.token_ms.value) == (2000 / steps, 2000 / tokens)
+    assert (found.ar_seconds, found.mdm_seconds) == (2 / tokens * 16, found.model_calls * 2 / steps)
+
+
+def test_the_parts_of_a_timing_can_be_had_alone(monkeypatch):
+    monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats, advance: [2.0] * repeats)
+    network = untrained(SHAPE, 16, "cpu")
+    (whole,) = clock(SHAPE, [16], [3], steps=8, device="cpu")
+    assert of_model_calls(network, 16, 3, 8) == whole.model_call_ms
+    assert of_tokens(network, 16, 3) == whole.token_ms
+    assert needed(16, 8) == whole.model_calls

@@ -1,0 +1,268 @@
+"""The engine of open models against loops that are slow and obvious: every sampler, topology, cache and shape."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.models.open.small import CONFIGS, MASK, V, card, load, published, tokens
+from tests.samplers.counting import SAMPLED
+from unmask import UnmaskError, generate
+from unmask.denoisers import Denoiser
+from unmask.samplers import AtToken
+
+READERS = ("autoregressive", "speculative")  # which need an AR model beside it
+OF_LANGUAGES = ("best-order", "verify-and-restart", "optimal")  # which ask the language itself
+KINDS = {
+    "bidirectional": {},
+    "shifted": {"prediction": "shifted"},
+    "blocks": {"block": 4},
+    "shifted blocks": {"block": 4, "prediction": "shifted"},
+}
+RAGGED = [[3, 1, 4, *[V] * 9], [2, 7, *[V] * 5], [5, *[V] * 13], [1, 6, V, 8, V, V, 2, V, V, V]]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return published(tmp_path_factory.mktemp("small"), "qwen2", CONFIGS["qwen2"])
+
+
+SAMPLERS = [name for name in SAMPLED if not name.startswith(READERS + OF_LANGUAGES)]
+PAIRS = [
+    pytest.param(kind, name, marks=() if number % len(KINDS) == place else pytest.mark.long)
+    for place, kind in enumerate(KINDS)
+    for number, name in enumerate(SAMPLERS)
+]
+"""Every kind with every sampler; `make test` takes a quarter, in which each sampler occurs."""
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request, directory):
+    return load(directory, card("qwen2", **KINDS[request.param]))
+
+
+class Plain(Denoiser):
+    """Rows from scratch, all of their logits: attention that the card says, softmax in float64."""
+
+    def __init__(self, model):
+        self.model, self.vocabulary, self.grid = model, model.vocabulary, model.grid
+
+    @torch.no_grad()
+    def posterior(self, tokens, positions=None, time=None):
+        length, block = tokens.shape[1], self.model.card.block or tokens.shape[1]
+        seen = torch.tensor([[j // block <= i // block for j in range(length)] for i in range(length)])
+        logits = self.model.body.logits(
+            self.model.body.states(torch.where(tokens == V, MASK, tokens), None, seen, None)
+        )
+        logits[..., MASK] = -torch.inf
+        if self.model.card.prediction == "shifted":
+            logits = torch.cat([logits[:, :1], logits[:, :-1]], 1)
+        said = logits.softmax(-1)
+        return said if positions is None else said.gather(1, positions.unsqueeze(-1).expand(*positions.shape, V))
+
+
+def test_the_plain_denoiser_reads_each_row_by_itself(model):
+    """So that it is what it would be row by row, for which it is too slow."""
+    rows = tokens(20, 12, seed=4)
+    rows[torch.rand(rows.shape, generator=torch.Generator().manual_seed(5)) < 0.5] = V
+    plain = Plain(model)
+    alone = torch.cat([plain.posterior(row[None]) for row in rows])
+    torch.testing.assert_close(plain.posterior(rows), alone, rtol=0, atol=1e-13)
+
+
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize(("model", "name"), PAIRS, indirect=["model"])
+def test_every_sampler_writes_what_it_writes_on_a_plain_denoiser(model, name):
+    for given in (None, RAGGED):
+        options = {"sampler": name, "steps": 6, "seed": 3}
+        options |= {"length": 12, "rows": 5} if given is None else {"given": given}
+        ours, plain = generate(model, **options), generate(Plain(model), **options)
+        assert torch.equal(ours.tokens, plain.tokens)
+        assert torch.equal(ours.order, plain.order)
+        assert torch.equal(ours.model_calls, plain.model_calls)
+        torch.testing.assert_close(ours.probability, plain.probability, rtol=0, atol=1e-9)
+
+
+def test_rows_of_a_batch_do_not_know_of_each_other(model):
+    together = generate(model, sampler="low-confidence", given=RAGGED, steps=5, temperature=0.0)
+    for number, row in enumerate(RAGGED):
+        alone = generate(model, sampler="low-confidence", given=[row], steps=5, temperature=0.0, first_row=number)
+        assert torch.equal(together.tokens[number, : len(row)], alone.tokens[0])
+
+
+def test_padding_behind_a_row_is_read_by_nobody(model):
+    valid = torch.arange(12) < torch.tensor([[7], [12]])
+    for junk in (0, 5, V):
+        row = tokens(2, 12, seed=1)
+        row[0, 2], row[1, 3] = V, V
+        row[0, 7:] = junk
+        said = model.engine(row, None, valid).at(torch.tensor([0, 1]), torch.tensor([2, 3]), None).dense()
+        alone = model.posterior(row[:1, :7], torch.tensor([2]))
+        torch.testing.assert_close(said[:1], alone.double()[0], rtol=0, atol=1e-12)
+
+
+def test_what_is_banned_is_never_written(directory):
+    model = load(directory, card("qwen2", banned=(3, 4, 5)))
+    written = generate(model, length=30, rows=40, steps=30).tokens
+    assert not torch.isin(written, torch.tensor([3, 4, 5, MASK])).any()
+    free = generate(load(directory, card("qwen2")), length=30, rows=40, steps=30).tokens
+    assert torch.isin(free, torch.tensor([3, 4, 5])).any()
+    assert not (free == MASK).any()
+
+
+def test_blocks_that_are_settled_are_computed_once(directory):
+    """Four blocks of 4 in 4 steps each: a forward looks at one block, and at the last one once more beside it."""
+    model = load(directory, card("qwen2", block=4))
+    made = generate(model, sampler="blocks(block_length=4)", steps=16, length=16, rows=3, seed=1)
+    assert made.spent.forwards == 16
+    assert made.spent.tokens == 3 * (16 * 4 + 3 * 4)
+    free = load(directory, card("qwen2"))
+    assert generate(free, sampler="blocks(block_length=4)", steps=16, length=16, rows=3).spent.tokens == 3 * 16 * 16
+
+
+def test_blocks_of_samplers_are_those_of_the_model(directory):
+    """A prompt leaves a part of one, a gap may leave nothing; one step each. Of other lengths they are the row's."""
+    row = [1, 2, 3, 4, 5, 6, V, V, 3, 4, 5, 6, V, V, 7, V, V]
+    by_grid = [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 2, 2, 0, 2, 3]
+    by_count = [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 2, 2]
+    model, free = load(directory, card("qwen2", block=4)), load(directory, card("qwen2"))
+    options = {"sampler": "blocks(block_length=4)", "given": [row]}
+    assert generate(model, steps=3, **options).order.tolist() == [by_grid]
+    assert generate(model, steps=3, temperature=0.5, guidance=1.0, **options).order.tolist() == [by_grid]
+    assert generate(free, steps=2, **options).order.tolist() == [by_count]
+    parts = options | {"sampler": "blocks(block_length=2)"}  # of a block of 4, on the same grid
+    by_part = [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 2, 2, 0, 3, 4]
+    assert generate(model, steps=4, **parts).order.tolist() == [by_part]
+    odd = options | {"sampler": "blocks(block_length=3)"}
+    assert generate(model, steps=3, **odd).order.tolist() == generate(free, steps=3, **odd).order.tolist()
+
+
+def test_what_is_remembered_of_blocks_is_forgotten_where_it_changes(directory):
+    """ReMDM hides tokens of earlier blocks again."""
+    model = load(directory, card("qwen2", block=4))
+    options = {"sampler": "remdm", "steps": 12, "length": 16, "rows": 20, "seed": 5}
+    assert torch.equal(generate(model, **options).tokens, generate(Plain(model), **options).tokens)
+    broken = load(directory, card("qwen2", block=4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "scatter_reduce_", lambda self, *rest, **kw: self)  # nothing is forgotten
+        with pytest.raises(AssertionError):
+            assert torch.equal(generate(broken, **options).tokens, generate(Plain(broken), **options).tokens)
+
+
+class Approximate(Denoiser):
+    """Prefix and dual caches by their definition: what is remembered are keys and values, so the rest of the row is
+    computed from a canvas of its own, layer by layer, with what was there when the block began."""
+
+    def __init__(self, model, kind, block):
+        self.model, self.vocabulary, self.kind, self.block = model, model.vocabulary, kind, block
+
+    def engine(self, tokens, given=None, valid=None):
+        from unmask.denoisers import Engine
+
+        outer, body = self, self.model.body
+        seen_layers = [layer.self_attn for layer in body.model.layers]
+
+        class Slow(Engine):
+            def __init__(self):
+                super().__init__(tokens)
+                self.states, self.memory = {}, {}
+
+            @torch.no_grad()
+            def at(self, rows, positions, time):
+                out = []
+                for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
+                    out.append(body.logits(self.look(row)[position]))
+                logits = torch.stack(out)
+                logits[:, MASK] = -torch.inf
+                return logits.softmax(-1)
+
+            def look(self, row):
+                read = torch.where(tokens[row] == V, MASK, tokens[row])
+                begin = int((given[row] == V).int().argmax())
+                hidden = int((tokens[row] == V).int().argmax())
+                block = begin + (hidden - begin) // outer.block * outer.block
+                whole = self.memory.get(row, (None,))[0] != block
+                if whole:
+                    window = (0, len(read))
+                else:
+                    window = (block, min(block + outer.block, len(read)) if outer.kind == "dual" else len(read))
+                kept = [] if whole else self.memory[row][1]
+                states = self.forward(read, window, kept)
+                if whole:
+                    self.memory[row], self.states[row] = (block, kept), states
+                else:
+                    self.states[row] = self.states[row].clone()
+                    self.states[row][window[0] : window[1]] = states
+                return self.states[row]
+
+            def forward(self, read, window, kept):
+                columns = torch.arange(*window)
+                x = body.model.embed_tokens(read[columns])[None]
+                rotate = body.rotary(columns[None])
+                for number, layer in enumerate(body.model.layers):
+                    attention = seen_layers[number]
+                    n = layer.input_layernorm(x)
+                    q, k, v = (
+                        p(n).unflatten(-1, (-1, 8)).transpose(1, 2)
+                        for p in (attention.q_proj, attention.k_proj, attention.v_proj)
+                    )
+                    q, k = rotate(q), rotate(k)
+                    if len(kept) <= number:
+                        kept.append((k.clone(), v.clone()))
+                    else:
+                        kept[number][0][:, :, columns], kept[number][1][:, :, columns] = k, v
+                    k, v = (part.repeat_interleave(2, 1) for part in kept[number])
+                    weights = (q @ k.transpose(-1, -2) / 8**0.5).softmax(-1)
+                    x = x + attention.o_proj((weights @ v).transpose(1, 2).flatten(2))
+                    x = x + layer.mlp(layer.post_attention_layernorm(x))
+                return body.model.norm(x)[0]
+
+        return Slow()
+
+
+@pytest.mark.parametrize("kind", ["prefix", "dual"])
+def test_caches_do_what_they_are_defined_to_do(directory, kind):
+    model = load(directory, card("qwen2"), cache=f"{kind}(block=4)")
+    given = [[3, 1, *[V] * 12], [2, *[V] * 13], [*[V] * 14]]
+    options = {"sampler": "blocks(block_length=4, inner='low-confidence')", "given": given, "steps": 14, "seed": 2}
+    ours = generate(model, **options)
+    slow = generate(Approximate(model, kind, 4), **options)
+    assert torch.equal(ours.tokens, slow.tokens)
+    torch.testing.assert_close(ours.probability, slow.probability, rtol=0, atol=1e-9)
+    exact = generate(load(directory, card("qwen2")), **options)
+    assert float((exact.probability - ours.probability).abs().max()) > 1e-4  # another law, and it shows
+    assert ours.spent.tokens < exact.spent.tokens
+    assert model.source()["cache"] == f"{kind}(block=4)"
+
+
+def test_a_row_that_has_ended_is_not_paid_for(directory):
+    """Up to its end it is what it is without a stop."""
+    model = load(directory, card("qwen2"))
+    options = {"sampler": "left-to-right", "steps": 40, "length": 40, "rows": 30, "seed": 6}
+    whole, ended = generate(model, **options), generate(model, stop=AtToken((1, 2), filler=0), **options)
+    for row in range(30):
+        end = int(ended.lengths[row])
+        assert torch.equal(whole.tokens[row, :end], ended.tokens[row, :end])
+        assert int(ended.model_calls[row]) == end
+    assert (ended.lengths < 40).sum() > 5
+    assert ended.spent.rows == int(ended.model_calls.sum())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cache": "tripple"}, "tripple"),
+        ({"cache": "none(block=3)"}, "none"),
+        ({"cache": "dual(block=0)"}, "block of the cache"),
+        ({"cache": "dual(size=3)"}, "has no option 'size'. Write dual(block=32)"),
+        ({"batch": 0}, "batch"),
+    ],
+)
+def test_wrong_options(directory, options, message):
+    with pytest.raises(UnmaskError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        load(directory, card("qwen2"), **options)
+
+
+def test_longer_than_its_context(directory):
+    with pytest.raises(UnmaskError, match="length is 65; expected at most 64 for small-qwen2"):
+        generate(load(directory, card("qwen2")), length=65, rows=1, steps=2)

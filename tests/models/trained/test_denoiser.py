@@ -1,0 +1,216 @@
+"""A network as a denoiser: what it says, how often it is evaluated, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from tests.models.trained.small import L, V, every_context, trunk
+from unmask import UnmaskError, generate
+from unmask.core.chance import Randomness
+from unmask.denoisers import Canvas, Denoiser, Logits, Sharpened
+from unmask.denoisers.contracts import Follower
+from unmask.models.trained import Network
+from unmask.samplers import SAMPLERS
+
+LONG = 12
+CLOSE = {"atol": 1e-12, "rtol": 0}
+ASKING = {"best-order", "verify-and-restart"}  # a language
+UNIFORM = {name for name in SAMPLERS.makers if SAMPLERS.make(name).removes == "uniform"}  # which networks do not remove
+WITHOUT_LANGUAGE = sorted(SAMPLERS.makers.keys() - ASKING - UNIFORM)
+
+
+def said(made, tokens, time=None):
+    """All of it from nothing, by its definition: softmax where hidden, what is there elsewhere."""
+    marginals = torch.softmax(made(tokens, time=time), -1).detach()
+    shown = torch.nn.functional.one_hot(tokens, V + 1)[..., :V].to(marginals.dtype)
+    return torch.where((tokens < V).unsqueeze(-1), shown, marginals)
+
+
+def canvas(made, tokens, **options):
+    return Canvas(Network(made, **options), tokens, Randomness(0, torch.arange(len(tokens))))
+
+
+def test_it_keeps_the_contracts():
+    network = Network(trunk(), trunk("ar"))
+    assert isinstance(network, Denoiser)
+    assert isinstance(network.engine(torch.full((1, L), V)), Follower)
+    told = Network(trunk(time_free=False))
+    assert not told.time_free
+    assert not isinstance(told.engine(torch.full((1, L), V)), Follower)
+
+
+@pytest.mark.parametrize("batch", [None, 100])
+def test_posterior(batch):
+    made, contexts = trunk(), every_context()
+    network, whole = Network(made, batch=batch), said(made, contexts)
+    torch.testing.assert_close(network.posterior(contexts), whole, **CLOSE)
+    torch.testing.assert_close(network.posterior(contexts, torch.tensor([2, 0])), whole[:, [2, 0]], **CLOSE)
+    each = (torch.arange(len(contexts)) % L).unsqueeze(1)
+    picked = whole.gather(1, each.unsqueeze(-1).expand(-1, -1, V))
+    torch.testing.assert_close(network.posterior(contexts, each), picked, **CLOSE)
+    assert not network.posterior(contexts).requires_grad
+
+
+@pytest.mark.parametrize("batch", [None, 7])
+def test_a_canvas_agrees_with_the_posterior_from_scratch(batch):
+    """After random reveals and hides; each row that changed is evaluated once, if it is asked for."""
+    made, rows, chance = trunk(length=LONG, layers=3), 20, np.random.default_rng(1)
+    ours = canvas(made, torch.full((rows, LONG), V), batch=batch)
+    for _ in range(8):
+        where = torch.from_numpy(chance.random((rows, LONG)) < 0.1)
+        ours.reveal(where, torch.from_numpy(chance.integers(0, V, int(where.sum()))))
+        ours.hide(torch.from_numpy(chance.random((rows, LONG)) < 0.05))
+        scratch = said(copy.deepcopy(made), ours.tokens)
+        hidden = (ours.hidden & torch.from_numpy(chance.random((rows, LONG)) < 0.1)).nonzero(as_tuple=True)
+        torch.testing.assert_close(ours.at(*hidden).dense(), scratch[hidden], **CLOSE)
+        if chance.random() < 0.5:
+            everywhere = ours.hidden.nonzero(as_tuple=True)
+            torch.testing.assert_close(ours.at(*everywhere).dense(), scratch[everywhere], **CLOSE)
+        assert made.evaluated == ours.spent.rows == int(ours.model_calls.sum())
+    assert 20 < made.evaluated < 8 * rows
+
+
+def test_other_places_of_an_unchanged_row_cost_no_evaluation():
+    made = trunk()
+    ours = canvas(made, torch.full((3, L), V))
+    first = ours.at(torch.tensor([0, 1]), torch.tensor([2, 3])).dense()
+    second = ours.at(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 3])).dense()
+    assert (made.evaluated, ours.spent.rows) == (2, 2)
+    torch.testing.assert_close(second[2], first[1], **CLOSE)
+    torch.testing.assert_close(second, said(made, ours.tokens)[[0, 1, 1], [1, 0, 3]], **CLOSE)
+    assert ours.at(torch.tensor([], dtype=torch.int64), torch.tensor([], dtype=torch.int64)).dense().shape == (0, V)
+
+
+def test_with_a_time_every_ask_is_an_evaluation():
+    made = trunk(time_free=False)
+    ours, tokens = canvas(made, torch.full((3, L), V)), torch.full((3, L), V)
+    for turn, now in enumerate((0.9, 0.4)):
+        time = torch.full((3,), now, dtype=torch.float64)
+        places = ours.hidden.nonzero(as_tuple=True)
+        wanted = said(copy.deepcopy(made), tokens, time)[places]
+        torch.testing.assert_close(ours.at(*places, time).dense(), wanted, **CLOSE)
+        assert made.evaluated == 3 * (turn + 1) == ours.spent.rows
+    torch.testing.assert_close(Network(made).posterior(tokens, time=time), said(made, tokens, time), **CLOSE)
+    for sampler in ("ancestral", "low-confidence", "self-speculative"):
+        made.evaluated = 0
+        filled = generate(Network(made), sampler=sampler, length=L, rows=10, steps=3)
+        assert made.evaluated == filled.spent.rows
+
+
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("sampler", WITHOUT_LANGUAGE)
+def test_every_sampler_runs_and_what_is_counted_is_evaluated(sampler):
+    mdm, ar = trunk(length=LONG), trunk("ar", length=LONG)
+    spelled = "blocks(block_length=5)" if sampler == "blocks" else sampler
+    made = generate(Network(mdm, ar), sampler=spelled, length=LONG, rows=20, steps=5, seed=2)
+    assert int(made.tokens.max()) < V
+    assert mdm.evaluated + ar.evaluated == made.spent.rows
+    if sampler == "as-published-mdlm":  # counts what its cache of a batch would evaluate, of rows that have not changed
+        assert made.spent.rows < int(made.model_calls.sum())
+    else:
+        assert made.spent.rows == int(made.model_calls.sum())
+
+
+@pytest.mark.parametrize("given", [torch.tensor([V, 0, V, V, 1, V, 2, 2, V, V, V, V]), None])
+def test_sharpened_networks_fill_too(given):
+    """Greedy and one position a step: what is most likely at each, given the rest."""
+    made = trunk(length=LONG)
+    drawn = generate(
+        Network(made), sampler="left-to-right", steps=LONG, length=LONG, rows=1, temperature=0.0, given=given
+    ).tokens
+    for j in range(LONG):
+        context = torch.where(torch.arange(LONG) < j, drawn, V if given is None else given)
+        if context[0, j] == V:
+            assert int(said(made, context)[0, j].argmax()) == int(drawn[0, j])
+    assert isinstance(Sharpened(Network(made), 0.5), Denoiser)
+
+
+def test_blocks_of_rows():
+    """No more rows than `batch` are held at once, and on the CPU no more than an evaluation takes."""
+    for network, rows in (
+        (Network(trunk(length=64)), 16),
+        (Network(trunk(length=64), batch=9), 9),
+        (Network(ar=trunk("ar", length=64), batch=1000), 1000),
+        (Network(ar=trunk("ar", length=64)), 2**25 // (8 * 2 * 16 * 64)),
+    ):
+        assert network.rows_at_once(64) == rows
+
+
+def test_many_symbols_are_never_float64():
+    network = Network(trunk(vocabulary=1500, dtype=torch.float32), trunk("ar", vocabulary=1500, dtype=torch.float32))
+    assert network.posterior(torch.full((2, L), 1500)).dtype == torch.float32
+    assert isinstance(network.causal(2, L).extend(torch.full((2, 1), 1500)), Logits)
+    for sampler in ("ancestral", "autoregressive", "low-confidence", "speculative"):
+        assert int(generate(network, sampler=sampler, rows=3, length=L, steps=2).tokens.max()) < 1500
+
+
+def test_the_trunk_that_is_given_stays_as_it_is():
+    made = trunk(dtype=torch.float32)
+    network = Network(made, dtype=torch.bfloat16)
+    assert made.dtype == torch.float32
+    close = network.posterior(every_context()) - said(made, every_context())
+    assert 0 < float(close.abs().max()) < 0.1
+    assert Network(made, device="cpu", dtype=torch.float32).mdm.trunk is made
+
+
+REFUSED = {
+    "batch is 0; expected at least 1": lambda: Network(trunk(), batch=0),
+    "has no model; expected": lambda: Network(),
+    "given as mdm is of kind ar": lambda: Network(trunk("ar")),
+    "given as ar is of kind mdm": lambda: Network(trunk(), trunk()),
+    "the MDM has 3 symbols, the AR model 2; expected": lambda: Network(trunk(), trunk("ar", vocabulary=2)),
+    "length is 5; the MDM was trained for up to 4 tokens. Use": lambda: generate(Network(trunk()), length=5, rows=1),
+    "the AR model was trained for up to 4 tokens": lambda: Network(ar=trunk("ar")).causal(1, 5),
+    "the MDM was trained for up to 4 tokens": lambda: Network(trunk()).posterior(torch.zeros(1, 5).long()),
+    "has no AR model.*--causal-model": lambda: generate(Network(trunk()), sampler="autoregressive", length=L, rows=1),
+    "cannot fill masks. Use the sampler autoreg": lambda: generate(Network(ar=trunk("ar")), length=L, rows=1),
+    "finds no CUDA device": lambda: Network(trunk(), device="cuda"),
+    "unknown device 'gpu'": lambda: Network(trunk(), device="gpu"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_it_refuses(monkeypatch, words):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UnmaskError, match=words):
+        REFUSED[words]()
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA"), RuntimeError("can't allocate memory: 9 bytes")])
+@pytest.mark.parametrize("fits", [5, 0])
+def test_out_of_memory_says_what_would_fit(monkeypatch, error, fits):
+    """Found by halving; with that batch it works."""
+    words = "; 5 do. Pass batch=5" if fits else "; one row does not fit either. Use a smaller network"
+    plain = type(trunk()).below
+
+    def scarce(self, tokens, *rest):
+        if len(tokens) > fits:
+            raise error
+        return plain(self, tokens, *rest)
+
+    monkeypatch.setattr(type(trunk()), "below", scarce)
+    with pytest.raises(UnmaskError, match=f"40 rows of 4 tokens at once do not fit{words}"):
+        generate(Network(trunk()), rows=40, length=L)
+    if fits:
+        monkeypatch.undo()
+        whole = generate(Network(trunk()), rows=40, length=L, steps=3)
+        assert torch.equal(generate(Network(trunk(), batch=fits), rows=40, length=L, steps=3).tokens, whole.tokens)
+
+
+def test_other_errors_are_not_taken_for_it(monkeypatch):
+    monkeypatch.setattr(type(trunk()), "below", lambda self, *given: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="inconsistent"):
+        generate(Network(trunk()), rows=4, length=L)
+
+
+@pytest.mark.parametrize("sampler", ["ancestral", "low-confidence"])
+def test_not_a_number_is_named(sampler):
+    made = trunk()
+    with torch.no_grad():
+        made.head.weight.fill_(torch.nan)
+    with pytest.raises(UnmaskError, match="no usable probabilities at position"):
+        generate(Network(made), sampler=sampler, rows=2, length=L, steps=2)

@@ -1,0 +1,164 @@
+"""Traces: what a generation has done and when, as a file, and what is refused of one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from unmask import generate, languages
+from unmask.core.errors import UnmaskError
+from unmask.samplers import SAMPLERS
+from unmask.samplers.trace import LONGEST, MOST_ROWS, Row, read
+
+LANGUAGE = languages.load("paper-2gram")
+
+
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("sampler", SAMPLERS.names())
+def test_a_trace_ends_where_the_generation_ends(sampler):
+    """Of every sampler: the last reveal of each place, its round and its probability; and nobody's luck changes."""
+    asked = {"sampler": sampler, "steps": 4, "length": 12, "rows": 2, "seed": 5}
+    made = generate(LANGUAGE, **asked, trace=True)
+    assert torch.equal(made.tokens, generate(LANGUAGE, **asked).tokens)
+    for row, found in enumerate(made.trace().rows):
+        last = {position: (turn, token, p) for turn, position, token, p in found.events}
+        assert [last[place][0] for place in range(12)] == made.order[row].tolist()
+        assert [last[place][1] for place in range(12)] == made.tokens[row].tolist()
+        assert [last[place][2] for place in range(12)] == pytest.approx(made.probability[row].tolist())
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path):
+    given = torch.full((10,), LANGUAGE.vocabulary)
+    given[3] = 0
+    made = generate(LANGUAGE, given=given, steps=3, rows=3, seed=2)
+    trace = made.trace([2, 0])
+    assert (len(trace.rows), trace.rows[1].given, trace.sampler) == (2, [(3, 0)], "ancestral")
+    trace.write(tmp_path / "t.json")
+    found = read(tmp_path / "t.json")
+    assert [row.final for row in found.rows] == [row.final for row in trace.rows]
+    for ours, theirs in zip(trace.rows, found.rows, strict=True):
+        assert [event[:3] for event in ours.events] == [event[:3] for event in theirs.events]
+        assert [event[3] for event in ours.events] == pytest.approx([event[3] for event in theirs.events], rel=1e-8)
+
+
+def test_a_row_takes_a_few_kilobytes(tmp_path):
+    generate(LANGUAGE, length=128, steps=16, rows=1).trace().write(tmp_path / "t.json")
+    assert (tmp_path / "t.json").stat().st_size < 6000
+
+
+def test_rows_that_have_ended_are_as_long_as_that():
+    made = generate(LANGUAGE, length=12, sampler="autoregressive", stop=0, rows=6, seed=1)
+    assert [row.length for row in made.trace().rows] == made.lengths.tolist()
+    assert int(made.lengths.min()) < 12
+
+
+def test_what_tokens_look_like():
+    made = generate(LANGUAGE, length=3, rows=1)
+    assert made.trace().symbol(2) == "c"
+    assert made.trace(symbols="ABCDEFGH").symbol(2) == "C"
+    assert made.trace(symbols=lambda token: f"<{token}>").symbols == [f"<{token}>" for token in range(8)]
+    sums = languages.load("modular-sum")
+    assert generate(sums, length=5, rows=1).trace().symbols == list(sums.names or ())
+
+
+def test_many_symbols_are_told_where_they_are_used(monkeypatch):
+    monkeypatch.setattr("unmask.samplers.generation.MOST_SYMBOLS", 4)
+    made = generate(LANGUAGE, length=3, rows=1)
+    assert made.trace(symbols="ABCDEFGH").symbols == {
+        str(token): "ABCDEFGH"[token] for token in sorted(set(made.tokens[0].tolist()))
+    }
+
+
+def test_what_was_taken_back_is_kept_where_that_is_asked():
+    made = generate(LANGUAGE, length=8, sampler="gibbs", rows=2)
+    with pytest.raises(UnmaskError, match=r"not recorded; .* Call generate\(.., trace=True\)"):
+        made.trace()
+    with pytest.raises(UnmaskError, match="row is 5; expected"):
+        generate(LANGUAGE, length=8, rows=2).trace([5])
+
+
+GOOD = {"length": 4, "given": [[0, 1]], "events": [[1, 1, 2, 0.5], [2, 2, 0, 0.25], [3, 2, None, None], [3, 2, 1, 1.0]]}
+
+
+def _file(tmp_path, row=None, **changes):
+    content = {"format": "unmask-trace", "version": 1, "vocabulary": 3, "rows": [GOOD | (row or {})]} | changes
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_written_over_means_hidden_and_revealed(tmp_path):
+    row = read(_file(tmp_path)).rows[0]
+    assert row.final == {0: 1, 1: 2, 2: 1}
+    last = list(row.steps())[-1]
+    assert (last.revealed, last.hidden, last.context) == ((2,), (2,), {0: 1, 1: 2})
+
+
+@pytest.mark.parametrize(
+    ("bound", "said"),
+    [
+        ("MOST_PLACES", "t.json, rows: 4 positions in all; expected at most 3. Use fewer rows"),
+        ("MOST_LOOKS", "t.json, row 0: 12 steps times positions; expected at most 3. Shorten the row"),
+    ],
+)
+def test_a_file_that_would_take_too_long_is_refused(tmp_path, monkeypatch, bound, said):
+    monkeypatch.setattr(f"unmask.samplers.trace.{bound}", 3)
+    with pytest.raises(UnmaskError, match=said):
+        read(_file(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "said"),
+    [
+        (None, {"format": "x"}, 't.json is not a trace; expected "format": "unmask-trace"'),
+        (None, {"version": 2}, "t.json is a trace of version 2; expected at most 1. Update unmask"),
+        (None, {"version": "1"}, "version is '1'; expected a whole number"),
+        (None, {"vocabulary": 0}, "vocabulary is 0; expected"),
+        (None, {"rows": []}, "rows is []; expected"),
+        (None, {"rows": [{"length": 1, "events": []}] * (MOST_ROWS + 1)}, "expected a list with a length <= 4096"),
+        (None, {"symbols": ["a"]}, "t.json, symbols: there are 1; expected 3, one per token"),
+        ({"length": LONGEST + 1}, {}, "length is 65537; expected"),
+        ({"events": [[1, 1, 2]]}, {}, "expected a list with a length 4"),
+        (
+            {"events": [[1, 1, 0, 0.5], [1, 1, 2, 0.5]]},
+            {},
+            "row 0, event 1: step 1 reveals position 1, which is not hid",
+        ),
+        (
+            {"events": [[1, 0, 0, 0.5]]},
+            {},
+            "event 0: step 1 reveals position 0, which is not hidden. To replace",
+        ),
+        ({"events": [[1, 0, None, None]]}, {}, "event 0: step 1 hides position 0, which was given"),
+        ({"events": [[1, 1, None, None]]}, {}, "event 0: step 1 hides position 1, which is hidden already"),
+        ({"events": [[1, 1, 3, 0.5]]}, {}, "event 0: token is 3; expected 0 to 2, or null to hide it again"),
+        ({"events": [[1, 1, -1, 0.5]]}, {}, "is -1; expected"),
+        ({"events": [[1, 4, 1, 0.5]]}, {}, "event 0: position is 4; expected 0 to 3, a position of this row"),
+        (
+            {"events": [[2, 1, 1, 0.5], [1, 2, 1, 0.5]]},
+            {},
+            "event 1: step 1 comes after step 2; expected events in the",
+        ),
+        ({"events": [[0, 1, 1, 0.5]]}, {}, "is 0; expected a whole number >= 1"),
+        ({"events": [[1, 1, 1, 0.0]]}, {}, "event 0: the probability is 0.0; expected a number above 0, at most 1"),
+        ({"events": [[1, 1, 1, 1.5]]}, {}, "event 0: the probability is 1.5; expected"),
+        ({"given": [[0, 1], [0, 2]]}, {}, "row 0, given 1: position 0 is given twice"),
+        ({"given": [[9, 1]]}, {}, "row 0, given 0: position is 9; expected 0 to 3"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused_in_one_line(tmp_path, row, changes, said):
+    with pytest.raises(UnmaskError) as refused:
+        read(_file(tmp_path, row, **changes))
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(UnmaskError, match=r"cannot read .*nowhere\.json: No such file"):
+        read(tmp_path / "nowhere.json")
+
+
+def test_a_row_of_nothing_has_no_rounds():
+    assert list(Row(length=2, events=[]).steps()) == []
