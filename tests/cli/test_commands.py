@@ -273,3 +273,8 @@ def test_tables_wrap_to_the_terminal(capsys, monkeypatch):
     assert lines[0] == "a            " + "word word word word word word word"
     assert lines[1].startswith("             word")
     assert lines[-3:] == ["nested: b    1", "nested: c d  -", "empty"]
+
+
+def test_a_percentage_is_printed_once(run):
+    assert "%%" not in run("plan", "--help").out
+    assert "--target 10%" in run("plan", "--help").out

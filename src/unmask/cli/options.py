@@ -197,7 +197,7 @@ class Option(NamedTuple):
 
 
 def parser_of(program: str, command: Callable[..., Any]) -> Parser:
-    summary, _, details = about_of(command).replace("%", "%%").partition("\n\n")
+    summary, _, details = about_of(command).partition("\n\n")
     form = argparse.RawDescriptionHelpFormatter
     parser = Parser(program, description=summary, epilog=details, formatter_class=form)
     places = []
