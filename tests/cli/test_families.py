@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 import tokenizers
-from tests.hub import small, test_dense, test_dit, test_moe, test_smdm
 from tokenizers import decoders, models, pre_tokenizers
 
+from tests.models.open import small, test_dense, test_dit, test_moe, test_smdm
 from tests.needs import needs
 from unmask.core.samples import read_tokens
 from unmask.models.open.card import Tokens
@@ -129,7 +129,7 @@ def test_blocks_and_thresholds_and_repairs(family):
 @needs("hub")
 @pytest.mark.filterwarnings("ignore")  # those of its own
 def test_an_ar_model_of_transformers(run, monkeypatch):
-    from tests.hub import test_native
+    from tests.models.open import test_native
 
     Path("m").mkdir()
     test_native.made("Qwen2", "m")

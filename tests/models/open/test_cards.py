@@ -9,8 +9,8 @@ import shlex
 import msgspec
 import pytest
 import torch
-from tests.hub import test_dense, test_dit, test_moe, test_smdm
 
+from tests.models.open import test_dense, test_dit, test_moe, test_smdm
 from tests.models.open.small import card, load, write
 from unmask import UnmaskError, generate
 from unmask.models import open as hub

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import tokenizers
-from tests.hub import small
 from tokenizers import decoders, models
 
+from tests.models.open import small
 from unmask.models.open.card import Card, Tokens
 from unmask.models.text.tokenizer import FILE
 
