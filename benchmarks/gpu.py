@@ -45,15 +45,15 @@ from unmask.core.threads import torch_threads
 from unmask.diagnosis import flops
 from unmask.diagnosis.clock import device_name
 from unmask.diagnosis.memory import peak
-from unmask.experiments.jobs.training import STEP_PASSES
-from unmask.experiments.sweeps.recipe import from_dict
-from unmask.experiments.sweeps.run import sweep
+from unmask.experiments.recipe import from_dict
+from unmask.experiments.run import sweep
 from unmask.models.open.model import OpenModel
 from unmask.models.trained import Shape, preset
 from unmask.models.trained.conditions import USUAL
 from unmask.models.trained.recipe import recipe
 
 MINUTES = 9.0
+STEP_PASSES = 3.0  # time of a training step in forward passes: one forward, two backward
 SMALL = 4 * 10**9  # bytes of networks of at most 25 million parameters, with their caches
 MOST = 40e9  # bytes of the device that a piece may allocate
 TINY = {"length": 12, "steps": 4, "batch": 2, "preset": "quick", "layers": 2}  # of each cell, in a dry run

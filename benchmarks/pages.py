@@ -13,9 +13,8 @@ from typing import Any
 from benchmarks.timing import Report, main, say
 from unmask.core.estimates import of_variance, proportion
 from unmask.core.files import finite, origin
-from unmask.experiments.jobs.catalogue import find
-from unmask.experiments.sweeps.cells import Cell
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments import store as stores
+from unmask.experiments.cell import SCHEMA, Cell, find
 from unmask.report import whole
 from unmask.report.player import Run, page
 from unmask.samplers.trace import Row, Trace
@@ -51,7 +50,7 @@ def written(report: Report, directory: Path) -> None:
 
 
 def store(place: Path, languages: int, seeds: int) -> int:
-    fields = find("samples").parameters
+    fields = find("samples").fields
     places = [
         {"language": language, "length": length, "sampler": sampler, "steps": 2**k, "seed": seed}
         for language in LANGUAGES[:languages]
@@ -60,19 +59,18 @@ def store(place: Path, languages: int, seeds: int) -> int:
         for k in range(1, 11)
         for seed in range(seeds)
     ]
-    cells = [Cell({"job": "samples"} | fields | about) for about in places]
+    cells = [Cell("samples", fields | about) for about in places]
     rng = random.Random(0)
-    with Store.create(place) as made:
-        made.add(cells)
-        run = made.begin({"name": "large"}, origin(), "local")
-        with made.writing():
-            for cell, about in zip(cells, places, strict=True):
-                wrong = proportion(rng.randint(0, 200), 200)
-                other = of_variance(3 + rng.random(), 0.01, 200, 0.95, "t")
-                cost = {"model_calls": float(min(about["steps"], about["length"]))}
-                said = {"ser": wrong, "generative_perplexity": other}
-                records = [{"measure": name} | finite(one.to_dict()) | cost for name, one in said.items()]
-                made.finish(cell.key, records, 1.0, run)
+    with stores.writing(place) as made:
+        made.append(stores.Run(SCHEMA, 1.0, "code", "local", {"name": "large"}, origin()))
+        made.append(*(stores.Planned(cell.key, cell.stem, cell.job, cell.values) for cell in cells))
+        for cell, about in zip(cells, places, strict=True):
+            wrong = proportion(rng.randint(0, 200), 200)
+            other = of_variance(3 + rng.random(), 0.01, 200, 0.95, "t")
+            cost = {"model_calls": float(min(about["steps"], about["length"]))}
+            said = {"ser": wrong, "generative_perplexity": other}
+            records = [{"measure": name} | finite(one.to_dict()) | cost for name, one in said.items()]
+            made.append(stores.Done(cell.key, "code", 2.0, 1.0, [], records))
     return len(cells)
 
 

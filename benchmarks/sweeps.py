@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.timing import Report, main, say, seconds
-from unmask.experiments.sweeps import sweep
-from unmask.experiments.sweeps.pools import cores
-from unmask.experiments.sweeps.status import status
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments import sweep
+from unmask.experiments.cell import SCHEMA, Cell
+from unmask.experiments.pool import cores
+from unmask.experiments.store import Done, Planned, Run, writing
+from unmask.experiments.tables import status
 
 
 class Size(NamedTuple):
@@ -66,11 +67,11 @@ def looks(report: Report, size: Size, directory: Path) -> None:
 
 def many(directory: Path, cells: int) -> None:
     """A store of which nine tenths are done."""
-    with Store.create(directory) as store, store.writing() as connection:
-        connection.execute("insert into run values (1, '{}', '{}', '', 'local', 1, 2, 0)")
-        rows = [(f"{x:064x}", f'{{"job":"{NOTHING}","x":{x}}}', "done" if x % 10 else "todo") for x in range(cells)]
-        fields, values = "job, cost, records, seconds, run", f"'{NOTHING}', 1, '[]', 0.1, 1"
-        connection.executemany(f"insert into cell (key, spec, state, {fields}) values (?, ?, ?, {values})", rows)
+    made = [Cell(NOTHING, {"x": x}) for x in range(cells)]
+    with writing(directory) as store:
+        store.append(Run(SCHEMA, 1.0, "", "local", {}, {}))
+        store.append(*(Planned(cell.key, cell.key, cell.job, cell.values) for cell in made))
+        store.append(*(Done(cell.key, "", 2.0, 0.1, [], []) for x, cell in enumerate(made) if x % 10))
 
 
 def workers(report: Report, size: Size, directory: Path) -> None:

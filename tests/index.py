@@ -1,13 +1,14 @@
 """core/index.py, made again: `python -m tests.index --write` after a name is added or moved.
 
 The module of a name is the one whose import registers it. Modules of extras that are not installed are left out: none
-of them registers a name.
+of them registers a name. experiments/cell.py has the jobs.
 """
 
 from __future__ import annotations
 
 import pkgutil
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -17,17 +18,16 @@ from unmask.core.registry import Registry
 
 ROOT = Path(__file__).parents[1]
 FILE = Path(unmask.__file__).parent / "core" / "index.py"
-NOUNS = ("kind of language", "sampler", "schedule", "task", "job")
-SORTED = ("sampler", "task", "job")  # the others in the order in which they are shown
+NOUNS = ("kind of language", "sampler", "schedule", "task")
+SORTED = ("sampler", "task")  # the others in the order in which they are shown
 
 
 def registries() -> dict[str, Registry]:
     """Registries by their noun, after every module was imported."""
     for module in pkgutil.walk_packages(unmask.__path__, "unmask."):
-        try:
-            import_module(module.name)
-        except NotInstalled:
-            continue
+        with suppress(NotInstalled):
+            if module.name != "unmask.__main__":  # which is the command
+                import_module(module.name)
     ours = [module for name, module in sys.modules.items() if name.startswith("unmask.")]
     return {one.noun: one for module in ours for one in vars(module).values() if isinstance(one, Registry)}
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from unmask.experiments.sweeps import pools
+from unmask.experiments import pool
 from unmask.models.trained import loop
 from unmask.report import frame
 
@@ -20,12 +20,13 @@ def in_this_process() -> Iterator[list[object]]:
     """Cells for which processes are asked are measured here; a list of what was asked for."""
     asked: list[object] = []
 
-    def local(directory: Path, *how: object) -> pools.Pool:
-        asked.append(how)
-        return pools.here(directory)
+    class Local(pool.Here):
+        def __init__(self, files: Path, how: pool.How) -> None:
+            asked.append(how)
+            super().__init__(files, how)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pools, "local", local)
+        patch.setitem(pool.ENGINES, "local", Local)
         yield asked
 
 

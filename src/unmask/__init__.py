@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from unmask.diagnosis.planner import plan as plan
     from unmask.diagnosis.scoring import score as score
     from unmask.experiments import board as board
-    from unmask.experiments.sweeps import sweep as sweep
+    from unmask.experiments import sweep as sweep
     from unmask.metrics import Score as Score
     from unmask.models.loading import load as load
     from unmask.models.trained.loop import train as train

@@ -16,20 +16,31 @@ from unmask.models.trained import Network, preset
 from unmask.models.trained.checkpoints import save
 from unmask.models.trained.trunk import Trunk
 
-WANTED = {"theory", "networks", "board", "cost", "orders", "plan", "train", "load", "languages", "samplers"}
-WANTED |= {
-    "schedules",
+ROOMS = {
     "denoisers",
-    "hub",
+    "diagnosis",
+    "experiments",
+    "languages",
     "metrics",
+    "models",
+    "report",
+    "samplers",
+    "tasks",
+    "theory",
+}
+WANTED = ROOMS | {
+    "audit",
+    "board",
+    "check",
+    "gap",
     "generate",
+    "load",
+    "oracle",
+    "plan",
+    "prompts",
     "score",
     "sweep",
-    "gap",
-    "audit",
-    "oracle",
-    "prompts",
-    "check",
+    "train",
 }
 
 
@@ -46,7 +57,7 @@ def test_completion_imports_nothing_slow():
     assert done.stdout.splitlines()[1] == "False False"
 
 
-@pytest.mark.parametrize("room", ["theory", "cost", "board"])
+@pytest.mark.parametrize("room", ["theory", "diagnosis", "board"])
 def test_rooms_show_what_their_users_need(room):
     package = getattr(unmask, room)
     assert dir(package)

@@ -10,21 +10,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2800,
-    "languages": 5100,
+    "core": 2850,
+    "languages": 4900,
     "denoisers": 2800,
-    "samplers": 5000,
+    "samplers": 4950,
     "metrics": 620,
-    "models": 7000,
-    "theory": 3200,
-    "diagnosis": 6000,
-    "experiments": 6500,
-    "tasks": 4000,
-    "report": 4000,
-    "cli": 5000,
+    "models": 6850,
+    "theory": 3150,
+    "diagnosis": 7550,
+    "experiments": 4850,
+    "tasks": 4400,
+    "report": 3650,
+    "cli": 4550,
 }
 ROOMS = list(CAPS)
-SMALL, FEW = 40, 5  # lines of the smallest file, files of the smallest folder
 
 
 def lines(folder: Path) -> int:
@@ -68,13 +67,3 @@ def test_an_import_that_goes_up_is_seen(tmp_path):
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "errors.py").write_text("def f():\n    from unmask.samplers.rules import gibbs\n")
     assert upwards(tmp_path) == ["core/errors.py imports unmask.samplers.rules"]
-
-
-def test_no_file_is_a_crumb():
-    small = [path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")]
-    assert [str(path.relative_to(SOURCE)) for path in small if len(path.read_text().splitlines()) < SMALL] == []
-
-
-def test_no_folder_is_a_crumb():
-    folders = {path.parent for path in SOURCE.rglob("*.py")} - {SOURCE}
-    assert [str(one.relative_to(SOURCE)) for one in folders if len([*one.glob("*.py")]) < FEW] == []

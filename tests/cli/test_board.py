@@ -17,7 +17,7 @@ from tests.sparing import in_this_process, undrawn
 from unmask import UnmaskError
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.run import Failure
-from unmask.experiments.sweeps.pools import Pool
+from unmask.experiments.pool import Processes
 from unmask.models import trained
 from unmask.report.board import PAGE
 
@@ -133,9 +133,9 @@ def test_an_interrupted_board_goes_on(run, monkeypatch):
             raise KeyboardInterrupt
         return found
 
-    wait, came = Pool.wait, 0
+    wait, came = Processes.wait, 0
     with monkeypatch.context() as patch:
-        patch.setattr(Pool, "wait", stop)
+        patch.setattr(Processes, "wait", stop)
         assert run("board", *FEW, *TINY, "--out", "shown").code == 130
     assert [path.name for path in Path("shown").iterdir()] == ["sweep"]
     with in_this_process(), undrawn():

@@ -12,8 +12,8 @@ import pytest
 
 from tests.report.tiny import demo
 from tests.sparing import undrawn
-from unmask.experiments.sweeps.status import status
-from unmask.experiments.sweeps.work import attempt
+from unmask.experiments.pool import attempt
+from unmask.experiments.tables import status
 from unmask.report import frame, whole
 
 
@@ -23,7 +23,7 @@ def tiny(monkeypatch, tmp_path):
     place = tmp_path / "recipes"
     place.mkdir()
     demo(place)
-    monkeypatch.setattr("unmask.experiments.sweeps.recipe.DIRECTORIES", (place,))
+    monkeypatch.setattr("unmask.experiments.recipe.DIRECTORIES", (place,))
 
 
 FEW = ("--engine", "here", "--set", "rows=5")
@@ -75,7 +75,7 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
         measured.append(arguments)
         return attempt(*arguments)
 
-    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", stop)
+    monkeypatch.setattr("unmask.experiments.pool.attempt", stop)
     assert run("demo", *FEW).code == 130
     assert [path.name for path in Path("demo").iterdir()] == ["sweep"]
     found = status("demo/sweep")
@@ -85,7 +85,7 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
         measured.append(arguments)
         return attempt(*arguments)
 
-    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", count)
+    monkeypatch.setattr("unmask.experiments.pool.attempt", count)
     assert run("demo", *FEW).code == 0
     assert len(measured) == found["cells"]
     assert run("demo", *FEW, "--out", "again").code == 0
@@ -98,20 +98,20 @@ def test_an_interrupted_demo_goes_on(run, monkeypatch):
 def test_a_finished_demo_is_drawn_again_without_measuring(run, monkeypatch):
     assert run("demo", *FEW).code == 0
     Path("demo/index.html").unlink()
-    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", pytest.fail)
+    monkeypatch.setattr("unmask.experiments.pool.attempt", pytest.fail)
     assert run("demo", *FEW).code == 0
     assert Path("demo/index.html").exists()
 
 
 def test_a_cell_that_fails_is_said(run, monkeypatch):
-    from unmask.experiments.sweeps.work import measure as real
+    from unmask.experiments.pool import measure as real
 
-    def fail(spec, *arguments):
-        if spec["job"] == "prediction":
+    def fail(block, *arguments):
+        if block.job == "prediction":
             raise MemoryError
-        return real(spec, *arguments)
+        return real(block, *arguments)
 
-    monkeypatch.setattr("unmask.experiments.sweeps.work.measure", fail)
+    monkeypatch.setattr("unmask.experiments.pool.measure", fail)
     ran = run("demo", *FEW)
     assert ran.code == 2
     assert "cells failed, the first prediction (paper-2gram, 20): out of memory" in ran.err
@@ -122,7 +122,7 @@ def test_a_cell_that_fails_is_said(run, monkeypatch):
 @pytest.mark.parametrize("arguments", [("--out", "file"), ("--out", "nowhere/out"), ("--set", "rows=0")])
 def test_a_mistake_is_found_before_the_work(run, monkeypatch, arguments):
     Path("file").touch()
-    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", pytest.fail)
+    monkeypatch.setattr("unmask.experiments.pool.attempt", pytest.fail)
     ran = run("demo", *arguments)
     assert ran.code == 2
     assert arguments[1].replace("=", " is ") in ran.err

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unmask.cli.figure import NAMES
-from unmask.experiments.sweeps import read_recipe
+from unmask.experiments import read_recipe
 from unmask.report.whole import of_recipe
 
 

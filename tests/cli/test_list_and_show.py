@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from unmask.experiments.jobs.catalogue import JOBS, find
+from unmask.experiments.cell import JOBS, find
 from unmask.samplers import SAMPLERS
 from unmask.samplers.schedules import SCHEDULES, deltas, is_fitted
 
@@ -58,8 +58,8 @@ def test_everything_is_shown(run, noun, name):
     result = run("show", noun, name, "--json").result
     assert result["name"] == name
     assert result["code"] == f"{maker.__module__}:{maker.__qualname__}"
-    given = registry.given
-    signature = {n: p.default for n, p in inspect.signature(maker).parameters.items() if n not in given}
+    signature = {n: p.default for n, p in inspect.signature(maker).parameters.items()}
+    signature = find(name).fields if noun == "job" else signature
     assert [*result["options"], *result["needed"]].sort() == [*signature].sort()
     assert all(signature[n] is inspect.Parameter.empty for n in result["needed"])
     assert inspect.getdoc(maker) in result["documentation"]

@@ -14,7 +14,7 @@ import pytest
 
 from unmask.cli.options import call, parser_of
 from unmask.core.errors import UnmaskError
-from unmask.experiments.sweeps import sweep
+from unmask.experiments import sweep
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def test_in_a_terminal_nothing_is_written(run, store):
     [
         (["nowhere"], "there is no directory nowhere"),
         (["."], "contains no results"),
-        (["store", "--out", "store/sweep.sqlite"], "it is a file; name a directory with --out"),
+        (["store", "--out", "store/sweep.jsonl"], "it is a file; name a directory with --out"),
         ([], "unmask report needs DIR"),
     ],
 )

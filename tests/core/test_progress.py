@@ -128,49 +128,6 @@ assert not any(name.startswith("rich") for name in sys.modules)
 
 
 @pytest.mark.usefixtures("at_once")
-def test_part_of_larger_work_tells_its_share_and_draws_nothing():
-    heard = []
-    with watched() as terminal, progress.track("all", 10) as advance, progress.reported_to(heard.append):
-        with progress.track("rows", 4) as part:
-            part(1)
-            with progress.track("within", 7) as inner:
-                inner(7)
-            part(2)
-        with progress.track("more", 2) as part:
-            part(2)
-        advance(1)
-    assert heard == [0.25, 0.75, 1.0]
-    assert "rows" not in terminal.getvalue()
-
-
-@pytest.mark.usefixtures("at_once")
-def test_part_of_larger_work_renames_the_bar_while_it_lasts():
-    with watched() as terminal, progress.track("all", 10) as advance:
-        with progress.reported_to(lambda share: None):
-            progress.rename("a part")
-            advance(1)
-            wait_for("a part", terminal.getvalue)
-        advance(1)
-    said = terminal.getvalue()
-    assert "a part" in said
-    assert said.rindex("all") > said.rindex("a part")
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_track_that_outlasts_its_part_leaves_nothing_behind():
-    """As one of a thread that nobody waits for any more."""
-    heard = []
-    with progress.reported_to(heard.append):
-        left = progress.track("rows", 4)
-        left.__enter__()
-    left.__exit__(None, None, None)
-    with watched() as terminal, progress.track("others", 10) as advance:
-        advance(1)
-    assert heard == []
-    assert "others" in terminal.getvalue()
-
-
-@pytest.mark.usefixtures("at_once")
 def test_silences_may_end_in_any_order():
     """As those of two servers, each in a thread of its own, where the first ends while the other lasts."""
     first, second = progress.silent(), progress.silent()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,20 @@ import numpy as np
 from tests.hostile.oracle import Case, Content, device, directory, link_to_itself, pipe, sparse
 from tests.hostile.spoiling import (
     HUGE,
+    STORE,
     array,
     beside,
+    bytes_at,
     config,
     described,
     edited,
     facts,
     filled,
     in_place,
+    keyed,
+    line,
     npy,
-    page,
     setting,
-    sql,
     state,
     text_of,
     weights,
@@ -400,59 +403,47 @@ STORE_COMMANDS = {
 
 
 def _stores() -> dict[str, Case]:
-    done = "where state = 'done'"
-    todo = "where state = 'todo'"
-    stores: dict[str, Content] = {f"page{number}": page(number) for number in range(1, 8)} | {
-        "fifo": beside("sweep.sqlite", pipe),
-        "loop": beside("sweep.sqlite", link_to_itself),
-        "zero": beside("sweep.sqlite", b""),
-        "text": beside("sweep.sqlite", "not a database"),
-        "sparse": beside("sweep.sqlite", sparse),
-        "wal": beside("sweep.sqlite-wal", b"\xff" * 5000),
-        "walfifo": beside("sweep.sqlite-wal", pipe),
-        "journal": beside("sweep.sqlite-journal", b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\xff" * 600),
-        "notable": sql("drop table cell"),
-        "norun": sql("drop table run"),
-        "schema": sql("update sqlite_master set sql = cast(x'63726561746520ff' as text) where name = 'block'"),
-        "trigger": sql("create trigger t after update on cell begin delete from run; end"),
-        "view": sql("drop table block", "create view block as select 1"),
-        "version": sql("pragma user_version = 99999"),
-        "specbad": sql("update cell set spec = '{bad'"),
-        "speclist": sql("update cell set spec = '[1]'"),
-        "specnull": sql("update cell set spec = 'null'"),
-        "specdeep": sql(f"update cell set spec = '{'[' * 5000}'"),
-        "spechuge": sql(f'update cell set spec = \'{{"job": "samples", "length": {"9" * 5000}}}\''),
-        "recbad": sql(f"update cell set records = '{{bad' {done}"),
-        "recnull": sql(f"update cell set records = null {done}"),
-        "recint": sql(f"update cell set records = '3' {done}"),
-        "recstr": sql(f"update cell set records = '[\"x\"]' {done}"),
-        "recnan": sql(f'update cell set records = \'[{{"measure": "ser", "value": NaN}}]\' {done}'),
-        "recempty": sql(f"update cell set records = '[{{}}]' {done}"),
-        "blob": sql(f"update cell set records = x'ff00ff' {done}"),
-        "costnull": sql("update cell set cost = 'x'"),
-        "secondstext": sql(f"update cell set seconds = 'x' {done}"),
-        "secondsinf": sql(f"update cell set seconds = 9e999 {done}"),
-        "staterubbish": sql("update cell set state = 'x[/red]'"),
-        "keys": sql("update cell set key = 'x' where number = 1"),
-        "todo_nojob": sql(f"update cell set spec = '{{}}' {todo}"),
-        "todo_other": sql(f"update cell set job = 'os:system', spec = '{{\"job\": \"os:system\"}}' {todo}"),
-        "todo_rowsstr": sql(f"update cell set spec = json_set(spec, '$.rows', 'x') {todo}"),
-        "todo_rowshuge": sql(f"update cell set spec = json_set(spec, '$.rows', 1000000000000000) {todo}"),
-        "todo_length": sql(f"update cell set spec = json_set(spec, '$.length', 1e300) {todo}"),
-        "todo_language": sql(f"update cell set spec = json_set(spec, '$.language', '/dev/zero') {todo}"),
-        "block_bad": sql(_block(0, 5, "{bad")),
-        "block_over": sql(_block(1000, 5, "{}")),
-        "block_full": sql(_block(0, 10, "{}")),
-        "block_negative": sql(_block(-5, 5, "{}")),
-        "run_origin": sql("update run set origin = '[]'"),
-        "run_recipe": sql("update run set recipe = '3'"),
-        "run_beat": sql("update run set last = 'x', running = 'y'"),
-        "lock_junk": beside("driver.lock", '{"pid": "x", "host": 3, "since": 0}'),
-        "lock_junk2": beside("driver.lock", '{"pid": 1, "host": "x"}'),
-        "lock_deep": beside("driver.lock", "[" * 4096),
-        "lock_since": beside("driver.lock", '{"pid": 1, "host": "x", "since": 1e300}'),
-        "lock_fifo": beside("driver.lock", pipe),
-        "lock_link": beside("driver.lock", lambda path: path.symlink_to("elsewhere")),
+    stores: dict[str, Content] = {f"bytes{number}": bytes_at(number / 7) for number in range(7)} | {
+        "fifo": beside(STORE, pipe),
+        "loop": beside(STORE, link_to_itself),
+        "zero": beside(STORE, b""),
+        "text": beside(STORE, "no lines"),
+        "sparse": beside(STORE, sparse),
+        "norun": line("run", ""),
+        "version": line("run", lambda run: run | {"schema": 10**6}),
+        "run_null": line("run", "null"),
+        "run_origin": line("run", lambda run: run | {"origin": []}),
+        "run_recipe": line("run", lambda run: run | {"recipe": 3}),
+        "run_began": line("run", lambda run: run | {"began": "x"}),
+        "run_infinite": line("run", lambda run: run | {"began": math.inf}),
+        "kind": line("done", lambda done: done | {"type": "x[/red]"}),
+        "celldeep": line("cell", "[" * 5000),
+        "cellhuge": line("cell", lambda cell: cell | {"values": {"length": HUGE}}),
+        "key": line("cell", lambda cell: cell | {"key": "x"}),
+        "stem": line("cell", lambda cell: cell | {"stem": "../../x"}),
+        "other_job": line("cell", lambda cell: keyed(cell | {"job": "os:system"})),
+        "no_values": line("cell", lambda cell: keyed(cell | {"values": {}})),
+        "rows_text": line("cell", lambda cell: keyed(cell | {"values": cell["values"] | {"rows": "x"}})),
+        "rows_huge": line("cell", lambda cell: keyed(cell | {"values": cell["values"] | {"rows": 10**15}})),
+        "length_float": line("cell", lambda cell: keyed(cell | {"values": cell["values"] | {"length": 1e300}})),
+        "language": line("cell", lambda cell: keyed(cell | {"values": cell["values"] | {"language": "/dev/zero"}})),
+        "records_null": line("done", lambda done: done | {"records": None}),
+        "records_int": line("done", lambda done: done | {"records": 3}),
+        "records_text": line("done", lambda done: done | {"records": ["x"]}),
+        "records_nan": line("done", lambda done: done | {"records": [{"measure": "ser", "value": math.nan}]}),
+        "records_empty": line("done", lambda done: done | {"records": [{}]}),
+        "seconds": line("done", lambda done: done | {"seconds": "x"}),
+        "blocks": line("done", lambda done: done | {"blocks": [[-1, 10**30]]}),
+        "tally": line("block", lambda block: block | {"tally": {"x": 1.5}}),
+        "tally_empty": line("block", lambda block: block | {"tally": {}}),
+        "rows_over": line("block", lambda block: block | {"rows": 10**18}),
+        "rows_negative": line("block", lambda block: block | {"first": -5}),
+        "lock_junk": beside("lock", '{"pid": "x", "host": 3, "since": 0}'),
+        "lock_junk2": beside("lock", '{"pid": 1, "host": "x"}'),
+        "lock_deep": beside("lock", "[" * 4096),
+        "lock_since": beside("lock", '{"pid": 1, "host": "x", "since": 1e300}'),
+        "lock_fifo": beside("lock", pipe),
+        "lock_link": beside("lock", lambda path: path.symlink_to("elsewhere")),
         "log_fifo": beside("workers.log", pipe),
         "files": beside("files", b"no directory"),
     }
@@ -463,16 +454,11 @@ def _stores() -> dict[str, Case]:
             files |= {"tiny.yaml": None} if command == "run" else {}
             files |= {"other": ("store", lambda path: None)} if command == "compare" else {}
             made[f"st_{name}_{command}"] = Case(words.split(), files, changes=("st/",))
-    _, spoil = sql("update cell set records = cast(x'5b22ff225d' as text) where state = 'done'")
+    _, spoil = line("done", lambda done: done | {"records": [{"measure": "\udcff"}]})
     made["st_of_a_board"] = Case(
         BOARD.split(), {"board": ("board", lambda path: spoil(path / "sweep"))}, changes=("board/",)
     )
     return made
-
-
-def _block(first: int, rows: int, tally: str) -> str:
-    key = "(select key from cell where state = 'todo')"
-    return f"insert into block values ({key}, {first}, {rows}, '{tally}', 0.0)"
 
 
 def _numbers() -> dict[str, Case]:

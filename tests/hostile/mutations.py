@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import sqlite3
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from tests.hostile.oracle import NO_FILES
-from tests.hostile.spoiling import HUGE, STORE, described, header_of, nested, npy, tensors, text_of
+from tests.hostile.spoiling import HUGE, STORE, described, header_of, keyed, nested, npy, tensors, text_of
 
 NUMBERS = (0, 1, -1, 2, 3, 7, 0.5, -0.0, 1e-300, 5e-324, 1e300, 1e308, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64)
 NUMBERS += (10**12, 10**15, 10**18, 10**30, -(2**63), -(2**70), math.nan, math.inf, -math.inf)
@@ -220,20 +220,15 @@ def network(random: Random) -> Callable[[Path], object]:
     return change
 
 
-COLUMNS = {
-    "cell": ("key", "job", "spec", "cost", "state", "attempts", "error", "records", "seconds"),
-    "block": ("key", "first_row", "rows", "tally", "seconds"),
-    "run": ("recipe", "origin", "code", "engine", "began", "last", "running"),
-}
-HOLDING_JSON = (("cell", "spec"), ("cell", "spec"), ("cell", "records"), ("run", "recipe"), ("run", "origin"))
-FILES = ("driver.lock", f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-journal", "workers.log", "files")
+FILES = ("lock", "workers.log", "files")
 
 
 def store(random: Random) -> Callable[[Path], object]:
-    """A change of a sweep's store: a value of a table, the JSON in one, the schema, a page, or a file beside it."""
+    """A change of a sweep's store: bytes of it, values within a line, lines of it, or a file beside it."""
 
     def change(directory: Path) -> None:
         place = directory / STORE
+        lines = place.read_text().splitlines()
         match random.randrange(8):
             case 0:
                 place.write_bytes(raw(place.read_bytes(), random))
@@ -245,58 +240,17 @@ def store(random: Random) -> Callable[[Path], object]:
                 if random.random() < 0.3:
                     random.choice(NO_FILES)(beside)
                 else:
-                    beside.write_bytes(text('{"pid": 1, "host": "x", "since": 1.5}', random))
+                    beside.write_bytes(text('{"pid": 1, "host": "x", "since": 1.5, "running": 2}', random))
             case 2:
-                _execute(place, [_schema(random)])
-            case 3 | 4 | 5:
-                _execute(place, _json_in(place, random))
+                random.shuffle(lines)
+                place.write_text("".join(f"{line}\n" for line in lines[random.randrange(len(lines)) :]))
             case _:
-                table = random.choice(tuple(COLUMNS))
-                column = random.choice(COLUMNS[table])
-                number = random.choice((*NUMBERS[:15], None, b"\xff", *WORDS[:12]))
-                where = random.choice(("", " where number = 1" if table != "block" else ""))
-                _execute(place, [(f"update or ignore {table} set {column} = ?{where}", (_sqlite(number),))])
+                at = random.randrange(len(lines))
+                changed = plain(json.loads(lines[at]), random)
+                if isinstance(changed, dict) and changed.get("type") == "cell" and random.random() < 0.7:
+                    with suppress(ValueError, KeyError, TypeError, AttributeError):
+                        changed = keyed(changed)
+                lines[at] = text_of(changed)
+                place.write_text("".join(f"{line}\n" for line in lines))
 
     return change
-
-
-def _sqlite(number: Any) -> Any:
-    return number.encode(errors="replace") if isinstance(number, str) and not number.isprintable() else number
-
-
-def _schema(random: Random) -> tuple[str, tuple[Any, ...]]:
-    statements = (
-        "drop table cell", "drop table run", "drop table block", "drop index cell_state", "delete from run",
-        "create table more (x)", "create trigger t after update on cell begin delete from cell; end",
-        "alter table cell add column more", "alter table cell rename column records to recs",
-        "pragma user_version = 0", "pragma user_version = 1", "pragma user_version = 99999",
-        "update sqlite_schema set sql = 'create table cell (x)' where name = 'cell'",
-        "update sqlite_schema set rootpage = 99 where name = 'cell'", "delete from cell",
-    )  # fmt: skip
-    return random.choice(statements), ()
-
-
-def _json_in(place: Path, random: Random) -> list[tuple[str, tuple[Any, ...]]]:
-    """Updates that change something within what a column says in JSON; or a block that no worker has made."""
-    table, column = random.choice(HOLDING_JSON)
-    if random.random() < 0.15:
-        tally = text_of(plain({"measure": {"count": 1, "sum": 2.0}}, random))
-        key = "(select key from cell where state = 'todo')"
-        row = (random.choice((0, 5, 10, 1000)), random.choice((1, 5, 10)), tally)
-        return [(f"insert or ignore into block values ({key}, ?, ?, ?, 0.5)", row)]
-    connection = sqlite3.connect(place)
-    rows = connection.execute(f"select number, {column} from {table} where {column} is not null").fetchall()
-    connection.close()
-    number, said = random.choice(rows)
-    changed = text_of(plain(json.loads(said), random))
-    return [(f"update {table} set {column} = ? where number = ?", (changed, number))]
-
-
-def _execute(place: Path, statements: list[tuple[str, tuple[Any, ...]]]) -> None:
-    connection = sqlite3.connect(place, isolation_level=None)
-    connection.execute("pragma writable_schema = on")
-    connection.execute("pragma ignore_check_constraints = on")
-    for statement, values in statements:
-        connection.execute(statement, values)
-    connection.execute("pragma wal_checkpoint(truncate)")
-    connection.close()

@@ -119,13 +119,10 @@ KEPT |= {"prompted.npy", "prompted.npy.json", "prompted.given.npy"}
 
 def _store(place: Path) -> None:
     """A cell that is done, one that is to do, one of which a part is done, and one that has failed."""
-    import sqlite3
-
     import unmask
+    from unmask.experiments.store import Failed, writing
 
     unmask.sweep("tiny.yaml", store=place, engine="here")
-    with sqlite3.connect(place / "sweep.sqlite") as connection:
-        keys = [key for (key,) in connection.execute("select key from cell order by number")]
-        connection.execute("update cell set state = 'todo', records = null where key = ?", (keys[1],))
-        connection.execute("update cell set state = 'failed', error = 'no reason' where key = ?", (keys[2],))
-    connection.close()
+    with writing(place) as store:
+        _, todo, failed, *_ = store.cells.values()
+        store.append(todo, Failed(failed.key, "code", 1, "no reason"))

@@ -98,7 +98,7 @@ def _join_pages() -> None:
 def _simulate() -> None:
     """A machine with a gigabyte for a command, and sweeps in their own process."""
     import unmask.core.memory
-    from unmask.experiments.sweeps import pools
+    from unmask.experiments import pool
     from unmask.report import frame
 
     real = unmask.core.memory.available
@@ -106,7 +106,7 @@ def _simulate() -> None:
     for module in list(sys.modules.values()):
         if getattr(module, "available", None) is real:
             module.available = lambda: MEMORY  # type: ignore[attr-defined]
-    pools.local = lambda directory, *_: pools.here(directory)  # type: ignore[assignment]
+    pool.ENGINES["local"] = pool.Here
     frame.svg = lambda definition: f'<svg width="1" height="1">{json.dumps(definition)}</svg>'
     frame.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"")
     frame._library = lambda: ""  # which the real one would keep for the pages of all others
@@ -165,7 +165,7 @@ def _be_child(asked: dict[str, Any]) -> None:
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, taken + ROOM))
         from unmask.cli.main import main as command
-        from unmask.experiments.sweeps import run
+        from unmask.experiments import run
 
         if any(asked["words"][: len(words)] == words for words in LONG):
             run._driven = _unmeasured

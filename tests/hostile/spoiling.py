@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tests.hostile.oracle import Content, Make
+from unmask.experiments.cell import key_of
 
 HUGE = "@@huge@@"  # becomes an integer of 5,000 digits, which Python writes as little as it reads
-PAGE = 4096
-STORE = "sweep.sqlite"
+STORE = "sweep.jsonl"
 
 
 def text_of(value: Any) -> str:
@@ -146,35 +145,36 @@ def state(change: Callable[[dict[str, Any]], Any]) -> Content:
     return "net", weights("state.safetensors", rewrite)
 
 
-def sql(*statements: str) -> Content:
-    """A store after statements of SQL, which its schema does not stop."""
+def line(kind: str, change: Callable[[dict[str, Any]], Any] | str) -> Content:
+    """A store whose lines of a kind have other fields, or another text."""
 
-    def execute(path: Path) -> None:
-        connection = sqlite3.connect(path / STORE, isolation_level=None)
-        connection.execute("pragma writable_schema = on")
-        connection.execute("pragma ignore_check_constraints = on")
-        for statement in statements:
-            connection.execute(statement)
-        connection.execute("pragma wal_checkpoint(truncate)")
-        connection.close()
+    def rewrite(path: Path) -> None:
+        made = []
+        for text in (path / STORE).read_text().splitlines():
+            content = json.loads(text)
+            if content["type"] == kind:
+                text = change if isinstance(change, str) else text_of(change(content) or content)
+            made.append(text)
+        (path / STORE).write_text("".join(f"{text}\n" for text in made))
 
-    return "store", execute
+    return "store", rewrite
 
 
-def bytes_at(offset: int, content: bytes) -> Content:
-    """A store with other bytes in its database."""
+def keyed(cell: dict[str, Any]) -> dict[str, Any]:
+    """A line of a cell with the key of its content."""
+    return cell | {"key": key_of(cell["job"], cell["values"])}
+
+
+def bytes_at(part: float, content: bytes = b"\xa5" * 300) -> Content:
+    """A store with other bytes at a place from 0, its beginning, to 1."""
 
     def overwrite(path: Path) -> None:
         whole = bytearray((path / STORE).read_bytes())
-        at = offset % max(len(whole), 1)
+        at = int(part * len(whole))
         whole[at : at + len(content)] = content
         (path / STORE).write_bytes(whole)
 
     return "store", overwrite
-
-
-def page(number: int, content: bytes = b"\xa5" * PAGE) -> Content:
-    return bytes_at((number - 1) * PAGE + (100 if number == 1 else 0), content[: PAGE - 100])
 
 
 def beside(name: str, make: Content) -> Content:

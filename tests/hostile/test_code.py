@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import sqlite3
 import subprocess
 import sys
 import zipfile
@@ -20,8 +19,7 @@ import numpy as np
 import pytest
 
 from tests.hostile.oracle import Case, Content
-from tests.hostile.spoiling import STORE, beside, config, described, edited, npy, setting, sql, tensors, weights
-from unmask.experiments.sweeps.cells import Cell
+from tests.hostile.spoiling import STORE, beside, config, described, edited, keyed, line, npy, setting, tensors, weights
 
 MARKER = "was-run"
 MINE = f"import pathlib\npathlib.Path({MARKER!r}).touch()\nclass X: pass\n"
@@ -45,18 +43,13 @@ def recipe(**names: str) -> dict[str, Content]:
 
 
 def store(**values: Any) -> Content:
-    """A store that somebody has sent: a cell of it that is to do names code, and its key is right."""
+    """A store that somebody has sent: its cells are to do and name code, and their keys are right."""
 
-    def change(directory: Path) -> None:
-        connection = sqlite3.connect(directory / STORE)
-        number, text = connection.execute("select number, spec from cell where state = 'todo'").fetchone()
-        spec = json.loads(text) | values
-        row = Cell(spec).key, spec["job"], json.dumps(spec), number
-        connection.execute("update cell set key = ?, job = ?, spec = ? where number = ?", row)
-        connection.commit()
-        connection.close()
+    def change(cell: dict[str, Any]) -> dict[str, Any]:
+        own = {name: value for name, value in values.items() if name != "job"}
+        return keyed(cell | {"job": values.get("job", cell["job"]), "values": cell["values"] | own})
 
-    return "store", change
+    return line("cell", change)
 
 
 def objects(name: str) -> bytes:
@@ -112,16 +105,12 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
     "a store's metric": (["sweep", "resume", "st"], {"st": store(job="mine:X"), "mine.py": MINE}, IN_FILE),
     "a store's language": (["sweep", "retry", "st"], {"st": store(language="mine:X"), "mine.py": MINE}, IN_FILE),
     "a store's cell under another's key": (
-        ["sweep", "resume", "st"], {"st": sql("update cell set spec = json_set(spec, '$.sampler', 'mine:X')")},
-        "has a different key than its content"),
-    "a store's trigger": (
-        ["sweep", "status", "st"],
-        {"st": sql("create trigger t after update on cell begin select load_extension('mine.so'); end")},
-        "its trigger 't'"),
+        ["sweep", "resume", "st"], {"st": line("cell", lambda cell: cell["values"].update(sampler="mine:X"))},
+        "has another key than its content"),
     "a store's rows": (BOARD.split(), {"board": ("board", kept)}, "has no results of a curve"),
     "a store's directory of files": (["sweep", "status", "st"],
-        {"st": beside("sweep.sqlite", b"\x80\x04cos\nsystem\n")},
-        "file is not a database"),
+        {"st": beside(STORE, b"\x80\x04cos\nsystem\n")},
+        "there is no sweep in"),
     "pickled objects as samples": (SCORE, {"s.npy": objects("s.npy")}, "contains Python objects"),
     "a pickle as samples": (SCORE, {"s.npy": pickle.dumps(Touching())}, "s.npy is not a .npy file"),
     "an archive of pickles as samples": (SCORE, {"s.npy": objects("s.npz")}, "is an archive"),

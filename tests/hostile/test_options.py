@@ -24,7 +24,7 @@ WORDS += ("cuda:9", "cuda", "meta", "[0.5, 0.5]", "[nan]", "[" * 3000, "polynomi
 WORDS += ("(", ")", "a(b=c", "x(y=__import__('os').system('touch was-run'))", "directory", "pipe", "l.json", "../x")
 PATHS = ("nowhere", "nowhere/x.npy", "/dev/null", "/dev/full", "/proc/self/mem", "/proc/x.npy", "", "x" * 300, "-")
 PATHS += ("pipe", "loop", "directory", "a\nb.npy", "\udcff.npy", "x.npy", "x.jsonl", "x.json", "x" * 235 + ".npy")
-PATHS += (".npy", "l.json", "\u202e.npy", "[/red].npy", "x.parquet", "net", "store", "samples.npy", "net/x.npy")
+PATHS += (".npy", "l.json", "\u202e.npy", "[/red].npy", "x.csv", "net", "store", "samples.npy", "net/x.npy")
 BASE = {
     "demo": "--set rows=5 --out d",
     "show language": "paper-2gram --length 8 --rows 5",

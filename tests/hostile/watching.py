@@ -15,7 +15,7 @@ from unmask.core.extras import NotInstalled
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGING = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.link", "os.symlink")
-CHANGING += ("os.truncate", "os.utime", "shutil.rmtree", "shutil.move", "sqlite3.connect", "os.listdrives")
+CHANGING += ("os.truncate", "os.utime", "shutil.rmtree", "shutil.move", "os.listdrives")
 STARTING = ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
 STARTING += ("socket.connect", "socket.getaddrinfo", "socket.bind", "webbrowser.open", "ctypes.dlopen", "os.kill")
 CODE = {"os", "posix", "subprocess", "sys", "shutil", "runpy", "importlib", "pty", "socket"}  # pickles that name these

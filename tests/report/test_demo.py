@@ -7,9 +7,9 @@ import pytest
 from tests.report.tiny import demo
 from unmask import generate, languages, score
 from unmask.core.errors import UnmaskError
+from unmask.experiments import sweep
 from unmask.experiments.board import board, quick
-from unmask.experiments.sweeps import sweep
-from unmask.experiments.sweeps.cells import cells_of
+from unmask.experiments.cell import cells_of
 from unmask.report.results import read
 from unmask.report.whole import Selection, of_recipe
 

@@ -16,9 +16,9 @@ from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
 from unmask.core.estimates import LEAST
 from unmask.core.reading import read_json
-from unmask.experiments.sweeps import read_recipe, run
-from unmask.experiments.sweeps.cells import cells_of
-from unmask.experiments.sweeps.status import status
+from unmask.experiments import read_recipe, run
+from unmask.experiments.cell import cells_of
+from unmask.experiments.tables import status
 from unmask.models.trained import Network, conditions, load, loop
 from unmask.models.trained.checkpoints import ACCOUNT, WEIGHTS
 from unmask.report.explorer.fragment import Explorer
@@ -102,7 +102,7 @@ def _without_keys(results):
 
 def test_what_is_kept_is_not_made_again(made, monkeypatch):
     out, results = made
-    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("unmask.experiments.pool.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, SETTINGS).points == results.points
 
 

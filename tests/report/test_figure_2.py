@@ -14,7 +14,7 @@ from unmask import UnmaskError, generate
 from unmask.cli.main import main
 from unmask.core.estimates import mean
 from unmask.diagnosis.texts import Judges
-from unmask.experiments.sweeps.status import status
+from unmask.experiments.tables import status
 from unmask.models.text import Text, read
 from unmask.models.trained import Network, load, loop
 from unmask.models.trained.checkpoints import read_tokenizer
@@ -98,7 +98,7 @@ def test_the_records_are_what_the_networks_write(made, path):
 
 def test_what_is_kept_is_not_made_again(made, path, monkeypatch):
     out, results = made
-    monkeypatch.setattr("unmask.experiments.sweeps.pools.attempt", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("unmask.experiments.pool.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, settings_of(path)).points == results.points
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unmask.experiments.sweeps import sweep
+from unmask.experiments import sweep
 from unmask.report.explorer.figures import growth
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.results import read

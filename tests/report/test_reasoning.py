@@ -11,11 +11,11 @@ import pytest
 from tests.sparing import in_this_process, undrawn
 from unmask import generate, languages, score
 from unmask.cli.main import main
-from unmask.experiments.jobs.sources import prompts_of
-from unmask.experiments.sweeps import read_recipe, sweep
-from unmask.experiments.sweeps.cells import cells_of
-from unmask.experiments.sweeps.recipe import packaged
-from unmask.experiments.sweeps.status import status
+from unmask.experiments import read_recipe, sweep
+from unmask.experiments.cell import cells_of
+from unmask.experiments.jobs.sources import Amount
+from unmask.experiments.recipe import packaged
+from unmask.experiments.tables import status
 from unmask.models.trained import Network, load
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.publishing import STORE, Context
@@ -59,7 +59,7 @@ def test_the_points_are_what_is_written(made, task):
     language = languages.load(name)
     found = {(p["model"], p["sampler"], p["steps"], p["measure"]): p for p in results.points if p["of"] == name}
     places = {t.kind: t.place for t in results.trainings if t.of == name}
-    given, _ = prompts_of(language, length, given_tokens, rows=24, seed=0)
+    given, _ = Amount(24, 0, given_tokens).prompts(language, length)
     trained = Network(*(load(places[kind], "cpu") for kind in ("mdm", "ar")))
     writers = [("trained", trained, order, n) for order in ORDERS for n in (1, 4)]
     writers.append(("trained", trained, "autoregressive", None))

@@ -12,20 +12,19 @@ from tests.tasks.evaluation.test_comparing import many
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin
-from unmask.experiments.jobs.catalogue import find
-from unmask.experiments.sweeps.cells import Cell
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments.cell import SCHEMA, Cell, find
+from unmask.experiments.store import Done, Failed, Planned, Run, writing
 from unmask.report.explorer.fragment import Explorer, grid
 from unmask.report.explorer.metrics import METRICS
 from unmask.report.results import Results, Training, points, read
 from unmask.report.whole import trained
 from unmask.tasks.sample import lines
 
-SAMPLES = find("samples").parameters
+SAMPLES = find("samples").fields
 
 
 def cell(**fields):
-    return Cell({"job": "samples"} | SAMPLES | {"language": "interval-5", "length": 20} | fields)
+    return Cell("samples", SAMPLES | {"language": "interval-5", "length": 20} | fields)
 
 
 def record(measure, wrong, n=50, model_calls=4.0):
@@ -36,13 +35,12 @@ def record(measure, wrong, n=50, model_calls=4.0):
 def store(tmp_path):
     """Two seeds of one point, one of another with a temperature, a cell that failed and one that is to do."""
     cells = [cell(seed=0), cell(seed=1), cell(temperature=0.5), cell(steps=8), cell(steps=16)]
-    with Store.create(tmp_path / "store") as made:
-        made.add(cells)
-        run = made.begin({"name": "made"}, origin(), "local")
-        with made.writing():
-            for wrong, one in zip((10, 30, 5), cells[:3], strict=True):
-                made.finish(one.key, [record("ser", wrong), record("model_calls", 1)], 2.0, run)
-            made.fail(cells[3].key, "it <broke>", run)
+    with writing(tmp_path / "store") as made:
+        made.append(Run(SCHEMA, 1.0, "code", "local", {"name": "made"}, origin()))
+        made.append(*(Planned(one.key, one.stem, one.job, one.values) for one in cells))
+        for wrong, one in zip((10, 30, 5), cells[:3], strict=True):
+            made.append(Done(one.key, "code", 2.0, 2.0, [], [record("ser", wrong), record("model_calls", 1)]))
+        made.append(Failed(cells[3].key, "code", 1, "it <broke>"))
     return tmp_path / "store"
 
 
@@ -189,8 +187,8 @@ def test_a_training_is_its_journal(tmp_path):
     ("make", "said"),
     [
         (lambda path: None, "there is no directory .*nowhere. Pass the directory of a sweep"),
-        (lambda path: path.mkdir(), "contains no results; expected sweep.sqlite, records.jsonl, training.json, "),
-        (lambda path: (path.mkdir(), (path / "sweep.sqlite").write_bytes(b"no")), "sweep.sqlite"),
+        (lambda path: path.mkdir(), "contains no results; expected sweep.jsonl, records.jsonl, training.json or "),
+        (lambda path: (path.mkdir(), (path / "sweep.jsonl").write_text("{}")), "sweep.jsonl"),
         (lambda path: (path.mkdir(), (path / "records.jsonl").write_text("{")), r"records.jsonl, line 1"),
         (lambda path: (path.mkdir(), (path / "training.json").write_text("{")), "training.json is not JSON"),
     ],

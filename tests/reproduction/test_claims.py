@@ -15,8 +15,8 @@ from reproduction.items import ITEMS
 from reproduction.judge import VERDICTS, Size, Values, all_of, claim, part, shown
 from reproduction.records import Absent, Records, plain, read
 from unmask import Estimate, UnmaskError
-from unmask.experiments.sweeps.cells import cells_of
-from unmask.experiments.sweeps.recipe import from_dict
+from unmask.experiments.cell import cells_of
+from unmask.experiments.recipe import from_dict
 from unmask.theory import correctness, fluency
 
 ROOT = Path(__file__).parents[2]

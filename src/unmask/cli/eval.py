@@ -195,25 +195,26 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
 def _plan(settings: Any, out: Path) -> Answer:
     """Return the memory and the time of each cell."""
     from unmask.diagnosis.needs import look, needs
-    from unmask.experiments.sweeps.cells import cells_of, check
+    from unmask.experiments.cell import call, cells_of, check
     from unmask.tasks import TASKS
+    from unmask.tasks.evaluation.job import seconds
     from unmask.tasks.evaluation.run import plan
 
-    cells = cells_of(plan([settings], out))
+    cells = cells_of(plan([settings]))
     check(cells)
-    rows, records = [], []
+    rows, records, total = [], [], 0.0
     for cell in cells:
-        spec = cell.spec
+        spec, cost = cell.values, call(seconds, cell.values)
+        total += cost
         card, shaped = look(spec["model"], spec["card"], spec["cache"])
         length = spec["length"] or TASKS.make(spec["task"]).length
         size = min(2 * length, card.context)
         need = needs(card, shaped, spec["device"], spec["dtype"], spec["batch"], size, spec["steps"] or length)
         named = {name: spec[name] for name in ("sampler", "steps", "eos", "first_row", "rows")}
         memory, fits = need["memory"]["all"], need["fits"]
-        records.append({"model": card.name} | named | {"memory": memory, "fits": fits, "seconds_about": cell.cost})
-        shown = [spec["sampler"] or "default", spec["steps"] or length, spec["rows"], memory, fits, f"{cell.cost:.3g}"]
+        records.append({"model": card.name} | named | {"memory": memory, "fits": fits, "seconds_about": cost})
+        shown = [spec["sampler"] or "default", spec["steps"] or length, spec["rows"], memory, fits, f"{cost:.3g}"]
         rows.append([card.name, *map(str, shown)])
-    total = sum(cell.cost for cell in cells)
     head = ["model", "sampler", "steps", "samples", "memory", "fits", "seconds, about"]
     title = f"{settings.task}: {settings.items} items, about {total:.3g} s in total"
     result = {"task": settings.task, "items": settings.items, "cells": records, "seconds_about": total}

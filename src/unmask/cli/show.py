@@ -232,15 +232,14 @@ def job(job: Annotated[str | None, "JOB"] = None, /) -> Answer:
     Args:
         job: Name of a job, or package.module:function.
     """
-    from unmask.experiments.jobs.catalogue import JOBS, find
+    from unmask.experiments.cell import JOBS, find
 
     if job is None:
         return _listed({"jobs": JOBS})
     known = find(job)
-    more = {"merges": known.merges, "shares": list(known.shares), "lasts": known.lasts, "open": known.open}
+    more = {"merges": known.merges, "lasts": known.lasts}
     plain = {
         "rows": "measured in blocks and merged" if known.merges else "measured at once",
-        "fields measured together": ", ".join(known.shares) or None,
         "valid for other code versions": known.lasts,
     }
     return _described(JOBS.entry(job), more, plain)

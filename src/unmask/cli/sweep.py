@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unmask.cli.options import Answer, Assignments, Directory, File, Grid, Measuring, Switch
 
 if TYPE_CHECKING:
-    from unmask.experiments.sweeps import Sweep
+    from unmask.experiments import Sweep
 
 Store = Annotated[Path, "STORE"]
 SHOWN = 20  # failures or differences to print
@@ -41,19 +41,23 @@ def run(
         recipe: YAML file with name, metrics, grid, zip, fixed, rows and seeds; or the name of an included recipe.
         set: Other values for the recipe: steps=[8,16] adds to the grid, rows=200 is fixed.
         store: Directory of the sweep. (default: sweeps/NAME)
-        dry_run: Print the cells, their number and their approximate time, and stop.
+        dry_run: Print the cells, their number and, by finished cells of the store, their time, and stop.
         fresh: Measure cells of other code versions again, except trained networks.
     """
     from unmask.core.registry import imports
-    from unmask.experiments import sweeps
-    from unmask.experiments.sweeps.recipe import read_recipe
-    from unmask.experiments.sweeps.run import HOME
+    from unmask.experiments.recipe import read_recipe
+    from unmask.experiments.run import HOME, sweep
 
     plan = read_recipe(recipe, set)
     with imports(by.allow_imports):
         if dry_run:
+<<<<<<< HEAD
             return _plan(plan, HOME / plan.name if store is None else store)
         return _finished(sweeps.sweep(plan, store=store, fresh=fresh, **by.options()))
+=======
+            return plan_of(plan, HOME / plan.name if store is None else store)
+        return finished(sweep(plan, store=store, fresh=fresh, **by.options()))
+>>>>>>> main
 
 
 def status(store: Store, /) -> Answer:
@@ -66,7 +70,7 @@ def status(store: Store, /) -> Answer:
     which may still be running. "Old" cells are of another version of the code;
     `unmask sweep run` can measure them again.
     """
-    from unmask.experiments.sweeps.status import status as status_of
+    from unmask.experiments.tables import status as status_of
 
     return _answer(status_of(store))
 
@@ -77,7 +81,7 @@ def resume(store: Store, /, *, by: Measuring = Measuring()) -> Answer:
     Example:
         unmask sweep resume sweeps/smoke
     """
-    from unmask.experiments.sweeps.run import resume as resume_store
+    from unmask.experiments.run import resume as resume_store
 
     return _finished(resume_store(store, **by.options()))
 
@@ -88,7 +92,7 @@ def retry(store: Store, /, *, by: Measuring = Measuring()) -> Answer:
     Example:
         unmask sweep retry sweeps/smoke --limit 600
     """
-    from unmask.experiments.sweeps.run import resume as resume_store
+    from unmask.experiments.run import resume as resume_store
 
     return _finished(resume_store(store, again=True, **by.options()))
 
@@ -105,17 +109,16 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
     and of the code, and the seconds of the cell.
 
     Args:
-        out: File of the table: .csv, or .parquet, which needs pyarrow. (default: STORE/table.csv)
+        out: File of the table, .csv. (default: STORE/table.csv)
         json: Print one JSON object with the table; write a file only with --out.
     """
-    from unmask.experiments.sweeps import tables
-    from unmask.experiments.sweeps.store import Store as Opened
+    from unmask.experiments import tables
+    from unmask.experiments.store import records
 
     path = out if out is not None else None if json else store / "table.csv"
     if path is not None:
         tables.check_out(path)
-    with Opened.open(store) as opened:
-        rows = tables.rows(opened)
+    rows = list(records(store))
     if path is not None:
         tables.write(path, rows)
     result: dict[str, Any] = {"file": None if path is None else str(path), "rows": len(rows)}
@@ -134,8 +137,13 @@ def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...]
         second: Directory of another sweep.
         ignore: Fields of cells that may differ, such as the seed.
     """
+<<<<<<< HEAD
     from unmask.core.tables import rows_of
     from unmask.experiments.sweeps.tables import compare as compare_stores
+=======
+    from unmask.cli.output import show
+    from unmask.experiments.tables import compare as compare_stores
+>>>>>>> main
 
     result = compare_stores(first, second, ignore)
     about = {"equal": result.equal} | asdict(result)
@@ -152,6 +160,7 @@ def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...]
 
 def _plan(plan: Any, store: Path) -> Answer:
     """Return the cells of a recipe, their number and their time."""
+<<<<<<< HEAD
     from unmask.core.tables import rows_of
     from unmask.experiments.sweeps.cells import cells_of, check
     from unmask.experiments.sweeps.status import estimate
@@ -161,6 +170,26 @@ def _plan(plan: Any, store: Path) -> Answer:
     todo, seconds = estimate(cells, store)
     result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": todo, "core_seconds": seconds}
     text: list[tuple[str, str] | Grid | str] = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
+=======
+    from unmask.cli.output import show
+    from unmask.experiments.cell import cells_of, check
+    from unmask.experiments.store import Store as Opened
+    from unmask.experiments.tables import seconds
+
+    cells = cells_of(plan)
+    check(cells)
+    opened = Opened(store)
+    todo = [cell for cell in cells if cell.key not in opened.done]
+    result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": len(todo)}
+    result["core_seconds"] = seconds(opened, todo)
+
+    def text() -> None:
+        for cell in cells:
+            print(label_of(cell.spec))
+        print()
+        show(result, False)
+
+>>>>>>> main
     return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
 
 

@@ -90,30 +90,17 @@ class _Bar:
                 self.drawing.stop()
 
 
-class _Listener:
-    """Receives the progress of a part of larger work, from one outermost track at a time."""
-
-    def __init__(self, report: Callable[[float], None]) -> None:
-        self.report, self.busy = report, False
-
-
 _lines = False  # whether a command runs, so that lines are printed
 _silent = 0  # number of open `silent` blocks, in all threads
 _counting = Lock()
 _compiled = 0.0  # seconds; negative once the note is printed
 _outermost: _Bar | None = None
-_listeners: list[_Listener] = []
 
 
 @contextmanager
 def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """`with track("rows", 2000) as advance: advance(250)`. Inside another track there is no second bar."""
     global _outermost
-    listener = _free_listener()
-    if listener is not None and not _silent:
-        with _reporting(listener, total) as advance:
-            yield advance
-        return
     if _silent or _outermost is not None or not (_watched() or _lines):
         yield _advance_inner
         return
@@ -161,7 +148,7 @@ def silent() -> Iterator[None]:
 def compiling(seconds: float) -> None:
     """Count seconds of kernel compilation, and print one note if they are many."""
     global _compiled
-    if _compiled < 0 or _free_listener() is not None or not (_lines or _watched()):
+    if _compiled < 0 or not (_lines or _watched()):
         return
     _compiled += seconds
     if _compiled >= PATIENT:
@@ -194,42 +181,6 @@ def _duration(seconds: float) -> str:
     if whole < 120:
         return f"{whole} s"
     return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
-
-
-@contextmanager
-def reported_to(report: Callable[[float], None]) -> Iterator[None]:
-    """Inside the block, the outermost track reports the fraction that is done, and draws nothing.
-
-    A bar that was renamed inside gets its old name back.
-    """
-    listener, label = _Listener(report), None if _outermost is None else _outermost.label
-    _listeners.append(listener)
-    try:
-        yield
-    finally:
-        _listeners.remove(listener)
-        if label is not None:
-            rename(label)
-
-
-def _free_listener() -> _Listener | None:
-    return _listeners[-1] if _listeners and not _listeners[-1].busy else None
-
-
-@contextmanager
-def _reporting(listener: _Listener, total: int) -> Iterator[Callable[[int], None]]:
-    done = 0
-
-    def advance(steps: int) -> None:
-        nonlocal done
-        done += steps
-        listener.report(min(done / max(total, 1), 1.0))
-
-    listener.busy = True  # tracks inside are parts of this one
-    try:
-        yield advance
-    finally:
-        listener.busy = False
 
 
 def rename(label: str) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from unmask.core.errors import UnmaskError
 from unmask.experiments.board.run import Board
-from unmask.experiments.sweeps.run import Sweep
+from unmask.experiments.run import Sweep
 from unmask.report import board, frame
 from unmask.report.explorer.fragment import Explorer, verdict_html
 from unmask.report.frame import COLOURS

@@ -7,11 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from unmask.experiments.board.table import Table
-from unmask.experiments.sweeps.run import Sweep
+from unmask.experiments.run import Sweep
 from unmask.report import frame, whole
 from unmask.report.frame import Sentence
 from unmask.report.publishing import Context, Page
-from unmask.report.results import STORE
 from unmask.report.view import saved
 from unmask.tasks.evaluation.run import check
 from unmask.tasks.parallel.run import Settings, measured, recipe
@@ -22,7 +21,7 @@ NAME = "parallel"
 
 def page(out: Path) -> Page[Settings, list[Suite]]:
     """The page in a directory; answers in the store of this directory are not generated again."""
-    return Page(frame.PAGE, lambda settings: recipe(settings, out / STORE), _suites, _contents, saved(NAME))
+    return Page(frame.PAGE, recipe, _suites, _contents, saved(NAME))
 
 
 def _suites(sweep: Sweep, settings: Settings) -> list[Suite]:

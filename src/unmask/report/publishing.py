@@ -19,10 +19,10 @@ from typing import Any, Generic, TypeVar
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, origin
-from unmask.experiments.sweeps.cells import cells_of, check
-from unmask.experiments.sweeps.recipe import Recipe
-from unmask.experiments.sweeps.run import Sweep, sweep
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments.cell import cells_of, check
+from unmask.experiments.recipe import Recipe
+from unmask.experiments.run import Sweep, sweep
+from unmask.experiments.store import Store
 from unmask.report.explorer.fragment import Explorer
 from unmask.report.results import STORE, read
 from unmask.report.view import View
@@ -100,8 +100,7 @@ def _early(page: Page[Settings, Any], settings: Settings, recipe: Recipe, out: P
     def watch() -> None:
         while not over.wait(LOOK):
             with suppress(UnmaskError, OSError):  # no store yet; publish reports other errors
-                with Store.open(out / STORE) as store:
-                    ready = keys <= store.done()
+                ready = keys <= Store.open(out / STORE).done.keys()
                 if ready and not over.is_set():
                     explorer = Explorer(read([out / STORE], keys), page.view)
                     explorer.results.missing[:] = [TO_COME]

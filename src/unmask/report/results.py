@@ -26,12 +26,11 @@ from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion
 from unmask.core.files import finite
 from unmask.core.reading import read_json, read_text
 from unmask.diagnosis.flops import break_even
+from unmask.experiments import tables
 from unmask.experiments.board.families import STEPS, apart
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
-from unmask.experiments.sweeps import status, tables
-from unmask.experiments.sweeps.database import FILE
-from unmask.experiments.sweeps.store import FILES, Store
+from unmask.experiments.store import FILE, Store
 from unmask.languages import PRESETS, Language, load
 from unmask.languages.presets import unseeded
 from unmask.models.trained.checkpoints import ACCOUNT
@@ -157,14 +156,15 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     for given in directories:
         directory = place(Path(given))
         if (directory / FILE).exists():
-            own, left, seconds = of_sweep(directory)
+            store = Store.open(directory)
+            own, left, seconds = of_sweep(store)
             own = [row for row in own if keys is None or row["key"] in keys]
             rows += [row for row in own if row["key"] not in keys_read]  # a cell of two stores is one measurement
             keys_read |= {row["key"] for row in own}
             missing += left
             work += seconds
             for key, row in {row["key"]: row for row in own}.items():
-                files = directory / FILES / key
+                files = store.place(key)
                 if row["job"] in ("training", "uniform_training", "text_training"):
                     kind = "uniform noise" if row["job"] == "uniform_training" else row["kind"]
                     trainings += of_training(files, _of(row), kind)
@@ -197,20 +197,19 @@ def place(directory: Path) -> Path:
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
 
-def of_sweep(directory: Path) -> tuple[list[dict[str, Any]], list[str], float]:
+def of_sweep(store: Store) -> tuple[list[dict[str, Any]], list[str], float]:
     """(rows of its table, messages on missing cells, seconds of work)."""
-    with Store.open(directory) as store:
-        rows = tables.rows(store)
+    rows = list(store.rows())
     seconds = {row["key"]: row["seconds"] for row in rows}
-    state = status.status(directory)
+    state = tables.status(store.directory)
     left = sum(state[name] for name in ("todo", "running", "interrupted"))
-    missing = [f"{left} of {state['cells']} cells of {directory} are not measured yet"] if left else []
+    missing = [f"{left} of {state['cells']} cells of {store.directory} are not measured yet"] if left else []
     for failure in state["failures"]:
         cell = failure["cell"]
         about = [str(cell[name]) for name in (*OF[:2], "model", "sampler", "steps") if cell.get(name)]
         missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failure['error']}")
     if (more := state["failed"] - len(state["failures"])) > 0:
-        missing.append(f"{more} more cells of {directory} failed")
+        missing.append(f"{more} more cells of {store.directory} failed")
     return rows, missing, sum(seconds.values())
 
 

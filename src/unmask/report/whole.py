@@ -14,8 +14,8 @@ from typing import Any
 
 from unmask.core.files import finite, origin
 from unmask.experiments.board.table import Table
-from unmask.experiments.sweeps.recipe import Recipe, read_recipe
-from unmask.experiments.sweeps.run import Sweep
+from unmask.experiments.recipe import Recipe, read_recipe
+from unmask.experiments.run import Sweep
 from unmask.languages import PRESETS
 from unmask.report import frame
 from unmask.report.explorer.fragment import COLUMNS, Explorer

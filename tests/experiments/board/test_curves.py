@@ -10,15 +10,14 @@ import torch
 
 from unmask import UnmaskError
 from unmask.core.estimates import Estimate
+from unmask.experiments import sweep
 from unmask.experiments.board import Settings, board, cells
 from unmask.experiments.board.cells import FILE, Place, Point, Sample, from_file, joined, measure, to_bytes
 from unmask.experiments.board.families import family
-from unmask.experiments.board.grid import recipe
 from unmask.experiments.board.run import measured
-from unmask.experiments.sweeps import queue, sweep
-from unmask.experiments.sweeps.cells import cells_of, check
-from unmask.experiments.sweeps.recipe import from_dict
-from unmask.experiments.sweeps.tables import compare
+from unmask.experiments.cell import cells_of, check
+from unmask.experiments.recipe import from_dict
+from unmask.experiments.tables import compare
 from unmask.languages.presets import varied
 from unmask.metrics import Bigrams
 
@@ -47,8 +46,7 @@ def counted(monkeypatch):
     return limit
 
 
-def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counted, monkeypatch):
-    monkeypatch.setattr(queue, "BATCH_SECONDS", 0.0)  # quick cells are otherwise one job, which is measured again
+def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counted):
     counted.last = 8  # in the middle of a cell
     with pytest.raises(KeyboardInterrupt):
         board(FEW, store=tmp_path / "s")
@@ -248,12 +246,3 @@ def test_mistakes_are_found_before_anything_is_measured(tmp_path, monkeypatch, f
         check(cells_of(from_dict(content)))
     with pytest.raises(UnmaskError, match=expected):
         sweep(content, store=tmp_path / "s", engine="here")
-
-
-def test_dearer_cells_are_known_to_be():
-    """Relative to each other: what looks at every position in every step, more rows, more budgets."""
-    settings = Settings(("ancestral", "entropy", "as-published-mdlm"), ("interval-5",), seeds=1)
-    planned, looking, published = (cell.cost for cell in cells_of(recipe(settings)))
-    assert planned < looking < published
-    brief = cells_of(recipe(Settings(("ancestral",), ("interval-5",), seeds=1, quick=True)))
-    assert brief[0].cost < planned

@@ -15,11 +15,11 @@ import torch
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
+from unmask.experiments import read_recipe
 from unmask.experiments.board import Settings, board, quick
 from unmask.experiments.board.grid import recipe, standard
 from unmask.experiments.board.table import tables
-from unmask.experiments.sweeps import read_recipe
-from unmask.experiments.sweeps.cells import cells_of
+from unmask.experiments.cell import cells_of
 from unmask.samplers import SAMPLERS, Choice, Sampler
 from unmask.theory.best_orders import of_choices
 

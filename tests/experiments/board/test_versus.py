@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from unmask import UnmaskError
+from unmask.experiments import sweep
 from unmask.experiments.board import Settings, board, cells
 from unmask.experiments.board.grid import recipe
 from unmask.experiments.board.versus import ALL, versus
-from unmask.experiments.sweeps import sweep
 
 FEW = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2}
 SETTINGS = Settings((), **FEW)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tests.experiments.sweeps.trivial import note
-from unmask.experiments.jobs import training
+from unmask.experiments.cell import Place
+from unmask.experiments.jobs.training import Student, Teaching, training
 from unmask.models.trained import conditions
 from unmask.models.trained.loop import Training
 
 
-def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: Path) -> list[dict[str, Any]]:
+def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: Place) -> list[dict[str, Any]]:
     """seconds: that each step takes at least."""
     learn = Training._learn
 
@@ -24,5 +24,5 @@ def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: 
 
     Training._learn = noted  # type: ignore[method-assign]
     conditions.Conditions = partial(conditions.Conditions, save_seconds=0.0)  # type: ignore[assignment,misc]
-    cell = training.Training(language=language, length=8, layers=1, training_steps=training_steps, device="cpu")
-    return cell.measure(place=place)
+    student = Student(language, length=8, layers=1, training_steps=training_steps, device="cpu")
+    return training(student, Teaching(), place)

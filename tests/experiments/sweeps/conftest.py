@@ -1,23 +1,25 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from unmask.experiments.sweeps import sweep
-from unmask.experiments.sweeps.run import Sweep
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments import Sweep, sweep
+from unmask.experiments.cell import Place, Record, call, cell_of, find
+from unmask.experiments.store import FILE, Store
 
 ROOT = Path(__file__).parents[3]
 SQUARE = "tests.experiments.sweeps.trivial:square"
 PROGRAM = """
 import json, sys
-from unmask.experiments.sweeps import sweep
+from unmask.experiments import sweep
 sweep(json.loads(sys.argv[1]), **json.loads(sys.argv[2]))
 """
 
@@ -29,14 +31,13 @@ class Bench:
         self.directory = directory
         self.store = directory / "store"
         self.log = directory / "log"
+        self.kills = 0  # of drivers
 
     def sweep(self, recipe: dict[str, Any], workers: int = 2, **options: Any) -> Sweep:
         return sweep({"name": "t"} | recipe, store=self.store, workers=workers, **options)
 
     def drive(self, recipe: dict[str, Any], **options: Any) -> subprocess.Popen[str]:
         """A driver of its own, which nobody's death but its own ends."""
-        import json
-
         settings = json.dumps({"store": str(self.store), "workers": 2} | options)
         paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         return subprocess.Popen(
@@ -58,15 +59,36 @@ class Bench:
         """How often each cell was begun."""
         return Counter(self.log.read_text().splitlines() if self.log.exists() else ())
 
-    def ask(self, query: str) -> list[Any]:
-        with Store.open(self.store) as store:
-            return store.connection.execute(query).fetchall()
+    @property
+    def content(self) -> Store:
+        return Store.open(self.store)
 
     def records(self) -> list[Any]:
-        return self.ask("select key, records from cell where state = 'done' order by key")
+        store = self.content
+        return sorted((key, done.records) for key, done in store.done.items())
 
     def whole(self) -> bool:
-        return self.ask("pragma integrity_check") == [("ok",)]
+        """Whether each line is JSON, but for those that a kill has cut."""
+        *lines, last = (self.store / FILE).read_bytes().split(b"\n")
+        return sum(not is_json(line) for line in lines) <= self.kills and (not last or self.kills > 0)
+
+
+def is_json(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def measured(job: str, place: Path = Path(), needed: Sequence[Path] = (), **values: Any) -> list[Record]:
+    """The records of a cell that no engine measures."""
+    cell, found = cell_of({"job": job} | values), find(job)
+    result = call(found.run, cell.values, place=Place(place, tuple(needed)))
+    return call(found.run.records, cell.values, tally=result) if found.merges else result
+
+
+def by_name(records: Sequence[Record]) -> dict[str, Record]:
+    return {record["measure"]: record for record in records}
 
 
 @pytest.fixture

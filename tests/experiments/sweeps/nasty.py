@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.experiments.sweeps.trivial import note, record
-from unmask.experiments.jobs.catalogue import Output
+from unmask.experiments.cell import job
 
 
 class Unspeakable(Exception):
@@ -99,10 +99,6 @@ QUIET: dict[str, Callable[[], Any]] = {
 }
 
 
-def end(*given: Any) -> None:
-    os._exit(1)
-
-
 def answers(x: int, how: str) -> list[dict[str, Any]]:
     return ANSWERS[how]() if x == 3 else [record("square", float(x * x))]
 
@@ -116,17 +112,7 @@ def does(x: int, how: str, here: str = "") -> list[dict[str, Any]]:
     return [record("square", float(x * x))]
 
 
-def counts(*, rows: int, first_row: int = 0, how: str = "") -> dict[str, int]:
-    """A metric that merges, or says that it does."""
-    match how:
-        case "tally":
-            return {"sum": 1.5}  # type: ignore[dict-item]
-        case "list":
-            return [1]  # type: ignore[return-value]
-    return {"sum": rows}
-
-
-def of_counts(tally: Mapping[str, int], *, how: str = "", **cell: Any) -> Any:
+def of_counts(tally: Mapping[str, int], how: str) -> Any:
     match how:
         case "raise":
             raise ValueError("no sum")
@@ -137,25 +123,23 @@ def of_counts(tally: Mapping[str, int], *, how: str = "", **cell: Any) -> Any:
     return [record("sum", float(tally["sum"]))]
 
 
-counts.records = of_counts  # type: ignore[attr-defined]
-counts.cost = lambda cell: 1.0  # type: ignore[attr-defined]
+@job(records=of_counts)
+def counts(rows: int, first_row: int = 0, how: str = "") -> dict[str, int]:
+    """A job that merges, or says that it does."""
+    match how:
+        case "tally":
+            return {"sum": 1.5}  # type: ignore[dict-item]
+        case "list":
+            return [1]  # type: ignore[return-value]
+    return {"sum": rows}
 
 
+def unplanned(how: str) -> Any:
+    if how == "exit":
+        sys.exit(4)
+    raise ValueError("no idea")
+
+
+@job(needs=unplanned)
 def planned(x: int = 0, how: str = "") -> list[dict[str, Any]]:
     return [record("planned", 1.0)]
-
-
-def dear(cell: Mapping[str, Any]) -> Any:
-    match cell["how"]:
-        case "raise":
-            raise ValueError("no price")
-        case "exit":
-            sys.exit(4)
-    return {"nan": math.nan, "text": "much", "negative": -1.0}[cell["how"]]
-
-
-planned.cost = dear  # type: ignore[attr-defined]
-
-
-def kept(x: int) -> Output:
-    return Output([record("kept", 1.0)], {"../../outside" if x == 3 else "inside": b"content"})

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from tests.experiments.sweeps.conftest import by_name, measured
 from unmask.core.errors import UnmaskError
-from unmask.experiments.jobs.catalogue import find
-from unmask.experiments.jobs.gap import FactorizationGap
+from unmask.experiments.cell import cell_of, check
 
 CELL = {"language": "sparse-hmm(pruned=False)", "length": 12, "rows": 40, "steps": 3}
 
 
 def test_a_cell_has_the_gap():
-    records = {one["measure"]: one for one in find("gap").run(**CELL)}
+    records = by_name(measured("gap", **CELL))
     names = {"gap_nats", "gap_nats_per_token", "gap_changed_tokens", "gap_infinite"}
     assert names | {"divergence_nats"} == set(records)
     assert records["gap_nats"]["value"] == pytest.approx(12 * records["gap_nats_per_token"]["value"])
     assert records["gap_nats"]["model_calls"] == pytest.approx(3, abs=0.1)
-    greedy = {one["measure"] for one in find("gap").run(**CELL, temperature=0.0, prompt_length=2)}
+    greedy = by_name(measured("gap", **CELL, temperature=0.0, prompt_length=2))
     assert "gap_regret" in greedy
     assert "gap_nats" not in greedy
 
@@ -25,14 +25,14 @@ def test_a_cell_has_the_gap():
 def test_measured_gaps_contain_the_exact_divergence():
     """Three independent ways: the gap from the model, log p - log q of the rows, and the recursion of theory."""
     cell = {"language": "paper-2gram(pruned=False)", "length": 16, "rows": 400, "steps": 4}
-    records = {one["measure"]: one for one in find("gap").run(**cell)}
+    records = by_name(measured("gap", **cell))
     exact = records["gap_exact_nats"]["value"]
     for name in ("gap_nats", "divergence_nats"):
         error = (records[name]["high"] - records[name]["low"]) / 3.92
         assert abs(records[name]["value"] - exact) < 6.2 * error, name  # a false alarm in 1e-9 runs
         assert error < 0.1 * exact
     for changed in ({"sampler": "strided"}, {"temperature": 0.7}, {"prompt_length": 3}, {"schedule": "cosine"}):
-        found = {one["measure"] for one in find("gap").run(**cell | {"rows": 20}, **changed)}
+        found = by_name(measured("gap", **cell | {"rows": 20}, **changed))
         assert ("gap_exact_nats" in found) == ("schedule" in changed)
         assert "divergence_nats" in found
 
@@ -41,15 +41,15 @@ def test_a_divergence_with_prompts_is_conditional():
     """Two of four positions are given and one is drawn at a time, so log p is log q of the rest."""
     from unmask import generate, languages
     from unmask.experiments.jobs.gap import divergence
-    from unmask.experiments.jobs.sources import prompts_of
+    from unmask.experiments.jobs.sources import Amount
 
     q = languages.load("sparse-hmm")
-    given, _ = prompts_of(q, 4, 2, 3, rows=30, seed=1)
+    given, _ = Amount(30, 1, 2, 3).prompts(q, 4)
     found = divergence(generate(q, sampler="fixed-size", steps=2, length=4, given=given), q)
     assert (found.value, found.n) == (pytest.approx(0, abs=1e-9), len(given.unique(dim=0)))
 
 
 def test_cells_are_checked_before_anything_runs():
-    FactorizationGap(**CELL, calls="chain").check()
+    check([cell_of({"job": "gap", "calls": "chain"} | CELL)])
     with pytest.raises(UnmaskError, match="calls"):
-        FactorizationGap(**CELL, calls="two").check()
+        check([cell_of({"job": "gap", "calls": "two"} | CELL)])

@@ -1,31 +1,25 @@
-"""Whatever a metric of somebody else does, it is one failed cell with its reason, and the others are measured."""
+"""Whatever a job of somebody else does, it is one failed cell with its reason, and the others are measured."""
 
 from __future__ import annotations
 
 import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.experiments.sweeps import nasty
-from tests.experiments.sweeps.conftest import SQUARE, Bench
-from tests.experiments.sweeps.test_faults import gone, until, workers_of
-from tests.needs import needs, unmet
+from tests.experiments.sweeps.conftest import Bench
+from tests.experiments.sweeps.test_faults import gone
 from unmask.core.errors import UnmaskError
-from unmask.experiments.sweeps import tables
-from unmask.experiments.sweeps.cells import cells_of, check
-from unmask.experiments.sweeps.recipe import from_dict
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments import tables
+from unmask.experiments.store import records
 
 XS = {"x": [1, 2, 3, 4, 5]}
 
 
 def exported(bench: Bench, tmp_path) -> list[str]:
     """The table of a store, which can always be written."""
-    with Store.open(bench.store) as store:
-        tables.write(tmp_path / "t.csv", tables.rows(store))
+    tables.write(tmp_path / "t.csv", list(records(bench.store)))
     return (tmp_path / "t.csv").read_text().splitlines()
 
 
@@ -67,14 +61,14 @@ DONE = {
     "_exit": "its process ended with exit code 0",
     "input": "EOF",
     "stop": "it took more than the limit of 6 s and was stopped",
-    "close": "its process ended with exit code 9",
-    "write": "it took more than the limit of 6 s and was stopped",
+    "close": "its process",
+    "write": "its process",
     "segfault": "its process was ended by SIGSEGV; see workers.log",
 }
 
 
 @pytest.mark.rotates(3)
-def test_what_a_metric_does_to_its_process(bench: Bench, tmp_path):
+def test_what_a_job_does_to_its_process(bench: Bench, tmp_path):
     """All in one sweep: what one does is nothing to the others."""
     recipe = {"jobs": ["tests.experiments.sweeps.nasty:does"], "grid": {"how": list(nasty.DEEDS), "x": [1, 2, 3]}}
     recipe["fixed"] = {"here": os.getcwd()}
@@ -89,7 +83,7 @@ def test_what_a_metric_does_to_its_process(bench: Bench, tmp_path):
     assert len(exported(bench, tmp_path)) == 1 + state["done"]
 
 
-def test_what_a_metric_does_is_no_matter(bench: Bench, tmp_path):
+def test_what_a_job_does_is_no_matter(bench: Bench):
     """It prints, leaves its directory, or children: it is measured like any other, and nothing is left."""
     recipe = {"jobs": ["tests.experiments.sweeps.nasty:does"], "grid": {"how": list(nasty.QUIET), **XS}}
     recipe["fixed"] = {"here": os.getcwd()}
@@ -131,77 +125,12 @@ def test_what_is_made_of_blocks(bench: Bench, how, said):
     assert said in state["failures"][0]["error"]
 
 
-def test_files_stay_where_they_belong(bench: Bench):
-    recipe = {"jobs": ["tests.experiments.sweeps.nasty:kept"], "grid": XS}
-    state = bench.sweep(recipe, workers=None, engine="here").status()
-    assert (state["done"], state["failed"]) == (4, 1)
-    assert "it made a file '../../outside'; expected bytes, and a name without" in state["failures"][0]["error"]
-
-
 @pytest.mark.parametrize(
     ("how", "said"),
-    [
-        ("raise", "its cost fails with ValueError: no price"),
-        ("exit", "its cost fails with SystemExit: 4"),
-        ("nan", "is nan; expected a number from 0"),
-        ("text", "is 'much'; expected a number from 0"),
-        ("negative", "is -1.0; expected a number from 0"),
-    ],
+    [("raise", "its needs fails with ValueError: no idea"), ("exit", "its needs fails with SystemExit: 4")],
 )
 def test_what_is_asked_while_a_sweep_is_planned(bench: Bench, how, said):
     recipe = {"jobs": ["tests.experiments.sweeps.nasty:planned"], "fixed": {"how": how}}
     with pytest.raises(UnmaskError) as error:
         bench.sweep(recipe, workers=None, engine="here")
     assert said in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("fixed", "said"),
-    [
-        ({"seed": 2**70}, r"seed is|the seed is"),
-        ({"seed": -1}, r"seed is"),
-        ({"first_row": -1}, "first_row is -1; expected"),
-        ({"first_row": 2**63 - 2}, "first_row is"),
-        ({"rows": 10**12}, "rows is 1000000000000; expected"),
-        ({"length": 2**20, "rows": 10**9}, "are more than 100000 blocks"),
-        ({"model": "nowhere"}, "nowhere"),
-        ({"steps": 0}, "steps"),
-        ({"sampler": "ancestral(x=1)"}, "no options"),
-    ],
-)
-def test_what_the_run_would_refuse_the_plan_does(fixed, said, tmp_path):
-    content = {"name": "r", "jobs": ["samples"], "fixed": {"language": "interval-5", "length": 8, "rows": 4} | fixed}
-    with pytest.raises(UnmaskError, match=said):
-        check(cells_of(from_dict(content)))
-
-
-LONG = {"jobs": [SQUARE], "grid": {"x": list(range(40))}, "fixed": {"seconds": 0.3}}
-
-
-@pytest.mark.rotates(3)
-@needs("linux")
-@pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_their_driver_also_when_they_are_stopped(bench: Bench, how):
-    if signal.getsignal(how) is signal.SIG_IGN:
-        unmet("signals", "this signal is ignored here, as under nohup")
-    driver = bench.drive(LONG)
-    until(lambda: len(bench.measured()) >= 3)
-    workers = workers_of(driver)
-    os.kill(workers[0], signal.SIGSTOP)
-    time.sleep(0.05)
-    driver.send_signal(how)
-    driver.communicate(timeout=120)
-    assert len(workers) == 2
-    assert gone(workers)
-    assert bench.whole()
-
-
-@needs("linux")
-def test_what_a_metric_has_started_ends_with_the_driver(bench: Bench):
-    recipe = {"jobs": ["tests.experiments.sweeps.nasty:does", SQUARE], "grid": {"x": [3, *range(4, 40)]}}
-    driver = bench.drive(recipe | {"fixed": {"how": "fork", "seconds": 0.5}})
-    until(lambda: any(line.startswith("child") for line in bench.measured()))
-    children = [int(line.split()[1]) for line in bench.measured() if line.startswith("child")]
-    driver.kill()
-    driver.communicate()
-    assert gone(children)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.experiments.sweeps.conftest import measured
 from tests.sparing import held_out_in_part
 from tests.tasks.data import data, needs_data
 from unmask import generate, languages
 from unmask.core.samples import read_tokens
-from unmask.experiments.sweeps import read_recipe, sweep
-from unmask.experiments.sweeps.cells import cells_of, check
-from unmask.experiments.sweeps.work import measure
+from unmask.experiments import read_recipe, sweep
+from unmask.experiments.cell import cells_of, check
 
 __all__ = ["data"]
 PLACE = Path(__file__).parents[3] / "recipes"
@@ -72,10 +72,10 @@ def test_what_the_tables_of_models_would_measure(name, data):
 def test_it_runs(path, tmp_path):
     cells = cells_of(read_recipe(path, TINY | SMALLER[path.stem]))
     for cell in cells:
-        spec = cell.spec | ({"rows": 3} if "rows" in cell.spec else {})
-        needed = [tmp_path / other.key for other in cell.needs]
-        records, _ = measure(spec, True, tmp_path / cell.key, needed)
-        assert records or cell.job == "theory", cell.spec  # of which there may be none
+        values = cell.values | ({"rows": 3} if "rows" in cell.values else {})
+        needed = [tmp_path / other.stem for other in cell.needs]
+        records = measured(cell.job, tmp_path / cell.stem, needed, **values)
+        assert records or cell.job == "theory", values  # of which there may be none
         for record in records:
             if record["value"] is None:
                 assert record["note"]  # why there is none
@@ -85,8 +85,7 @@ def test_it_runs(path, tmp_path):
 
 @pytest.mark.rotates(3)
 def test_two_workers_and_this_process_agree_to_the_bit(tmp_path):
-    """The smallest grid of every job, cut into blocks by its length; tokens that are kept are those of generate, by
-    way of the driver, which alone writes."""
+    """The smallest grid of every job, cut into blocks by its length; tokens that are kept are those of generate."""
     changes = {"steps": [8], "rows": 150, "length": 2050, "language": ["paper-2gram", "interval-5"]}
     path = next(path for path in RECIPES if path.stem == "figure-1-exact")
     recipe = read_recipe(path, changes | {"jobs": ["samples(keep=True)", "ter_upper(rows=3)", "theory"]})
@@ -99,5 +98,5 @@ def test_two_workers_and_this_process_agree_to_the_bit(tmp_path):
     (key,) = tables[0].query("job == 'samples' and language == 'interval-5'")["key"].unique()
     for made in found:
         files = made.files(key)
-        assert [path.name for path in files] == ["tokens-000000000000.npy", "tokens-000000000127.npy"]
+        assert [path.name for path in files] == ["000000000-127.npy", "000000127-23.npy"]
         assert torch.cat([read_tokens(path) for path in files]).equal(expected)

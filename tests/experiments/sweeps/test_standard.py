@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests.experiments.sweeps.conftest import by_name, measured
 from unmask import generate, languages, metrics, score, sweep, theory
-from unmask.core.errors import UnmaskError
 from unmask.core.estimates import mean as usual_mean
 from unmask.core.estimates import share
 from unmask.denoisers import Ideal
+from unmask.experiments import cell as module
 from unmask.experiments.board.cells import Place, Point
 from unmask.experiments.board.cells import measure as board_measure
 from unmask.experiments.board.families import family
 from unmask.experiments.board.standings import of_point
+from unmask.experiments.cell import Place as Directories
+from unmask.experiments.cell import call, cell_of, find, merged
 from unmask.experiments.jobs import tallies
-from unmask.experiments.jobs.catalogue import find, merge
-from unmask.experiments.jobs.sources import prompts_of, records_of_samples, tally_of
-from unmask.experiments.sweeps import cells
-from unmask.experiments.sweeps.cells import Block, cell_of
-from unmask.experiments.sweeps.work import attempt, measure
+from unmask.experiments.jobs.sources import Amount, records_of_samples, tally_of
+from unmask.experiments.pool import Block, attempt
 from unmask.languages import random_ngram
 from unmask.models import trained
 from unmask.models.trained import Shape, Trunk
@@ -32,13 +33,12 @@ from unmask.theory.sampled import information_curve
 CELL = {"language": "paper-2gram(seed=2)", "length": 24, "steps": 6, "seed": 2}
 
 
-def by_name(records):
-    return {record["measure"]: record for record in records}
-
-
 def records(job, **cell):
-    found, _ = measure({"job": job} | cell, whole=True)
-    return by_name(found)
+    return by_name(measured(job, **cell))
+
+
+def tally(job, **cell):
+    return call(find(job).run, cell_of({"job": job} | cell).values, place=Directories(Path()))
 
 
 def test_samples_are_what_score_says():
@@ -63,12 +63,10 @@ def test_however_the_rows_are_cut(language):
         "rows": 61,
         "first_row": 3,
     }
-    whole = measure({"job": "samples"} | cell, True)[0]
+    whole = measured("samples", **cell)
     for cuts in ((3, 64), (3, 30, 64), (3, 4, 20, 63, 64)):
-        parts = [
-            measure({"job": "samples"} | cell | {"first_row": a, "rows": b - a}, False)[0] for a, b in pairwise(cuts)
-        ]
-        assert find("samples").records(merge(parts[::-1]), **cell) == whole
+        parts = [tally("samples", **cell | {"first_row": a, "rows": b - a}) for a, b in pairwise(cuts)]
+        assert records_of_samples(merged(parts[::-1])) == whole
 
 
 def test_nothing_valid_has_no_perplexity():
@@ -83,7 +81,7 @@ def test_sums_do_not_depend_on_their_order():
     whole = tallies.sums("x", samples)
     shuffled = samples[torch.randperm(1000, generator=rng)]
     parts = [tallies.sums("x", part) for part in shuffled.split(77)]
-    assert merge(parts) == whole
+    assert merged(parts) == whole
     expected, found = usual_mean(samples), tallies.mean("x", whole)
     assert found.n == expected.n
     for name in ("value", "low", "high"):
@@ -105,7 +103,7 @@ def test_sums_of_groups_are_those_of_the_estimates():
         (tallies.counts, tallies.share, events, share(events > 0, groups)),
         (tallies.counts, tallies.share, events * 0, share(events < 0, groups)),
     ):
-        found = reduce("x", merge([add("x", values[part], groups[part]) for part in parts]))
+        found = reduce("x", merged([add("x", values[part], groups[part]) for part in parts]))
         assert (found.n, found.method) == (expected.n, expected.method)
         for name in ("value", "low", "high"):
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12)
@@ -131,7 +129,7 @@ def test_prompts_are_scored_by_enumeration():
             wrong += mass * float(p[~possible].sum())
             valid += mass * float(p[possible].sum())
             bits -= mass * float((p * log_q)[possible].sum()) / math.log(2) / 2
-    given, prompt = prompts_of(language, length, 2, 3, rows=30_000, seed=1)
+    given, prompt = Amount(30_000, 1, 2, 3).prompts(language, length)
     made = generate(language, steps=1, length=length, rows=30_000, seed=1, given=given)
     found = by_name(records_of_samples(tally_of(made, language, prompt)))
     for name, truth in (("ser", wrong), ("generative_perplexity", 2 ** (bits / valid))):
@@ -160,20 +158,21 @@ def test_calls_of_the_ar_model_have_a_number_of_their_own():
 def test_prompts_however_the_rows_are_cut(language, monkeypatch):
     """Rows of one prompt stay together, and the records are those of the whole, to the bit."""
     cell = cell_of({"job": "samples", "rows": 61, "first_row": 4, "language": language, "length": 12} | CONTINUED)
-    whole = measure(cell.spec, True)[0]
-    monkeypatch.setattr(cells, "TOKENS_A_BLOCK", 8 * 12)
-    parts = cell.blocks()
-    assert [part.rows for part in parts] == [(4, 8), *((at, 6) for at in range(12, 60, 6)), (60, 5)]
-    again = cell.blocks({part.rows: {} for part in parts[1:3]})
-    assert [part.rows for part in again] == [part.rows for part in parts if part not in parts[1:3]]
-    tallies_of = [measure(part.spec, False)[0] for part in parts]
-    assert find("samples").records(merge(tallies_of[::-1]), **cell.arguments) == whole
+    whole = measured(**cell.spec)
+    monkeypatch.setattr(module, "TOKENS_A_BLOCK", 8 * 12)
+    used, parts = cell.blocks(())
+    assert (used, parts) == ([], [(4, 2), *((at, 6) for at in range(6, 60, 6)), (60, 5)])
+    assert cell.blocks(parts[1:3]) == (parts[1:3], [part for part in parts if part not in parts[1:3]])
+    longer = cell_of(cell.spec | {"rows": 80})
+    assert longer.blocks(parts) == (parts[:-1], [(60, 6), (66, 6), (72, 6), (78, 6)])  # (60, 5) ends within a prompt
+    tallies_of = [tally(**cell.spec | {"first_row": first, "rows": rows}) for first, rows in parts]
+    assert records_of_samples(merged(tallies_of[::-1])) == whole
 
 
 def test_bounds_and_the_baseline_continue_prompts():
     cell = {"language": "paper-2gram(seed=2)", "length": 10, "seed": 2}
     language = languages.load("paper-2gram(seed=2)")
-    given, prompt = prompts_of(language, 10, 2, 3, rows=90, seed=2)
+    given, prompt = Amount(90, 2, 2, 3).prompts(language, 10)
     assert torch.equal(prompt, torch.arange(90) // 3)
     assert [len(part.unique(dim=0)) for part in given.split(3)] == [1] * 30
     curve = information_curve(language, 10, rows=90, seed=2, given=given, prompt=prompt)
@@ -183,23 +182,10 @@ def test_bounds_and_the_baseline_continue_prompts():
     nats = curve.divergence(deltas("linear", 4)).value
     assert found["ter_upper_ratio"]["value"] == pytest.approx(math.exp(nats / 8))
     ar = records("autoregressive", prompt_length=2, prompts=40, **cell)
-    drawn, _ = prompts_of(language, 10, 2, rows=40, seed=2)
+    drawn, _ = Amount(40, 2, 2).prompts(language, 10)
     assert ar["ter"]["value"] == metrics.ter_autoregressive(language, 10, drawn).value
     assert ar["ter"]["model_calls"] == 8.0
     assert records("theory", prompt_length=2, language="paper-2gram(seed=2)", length=10) == {}
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"prompt_length": 24}, "prompt_length is 24; expected 0 to 23, so that at least one token is"),
-        ({"prompt_length": 2, "rows_per_prompt": 0}, "rows_per_prompt is 0; expected at least 1"),
-        ({"schedule": "lineer"}, "lineer"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_the_work(more, message):
-    with pytest.raises(UnmaskError, match=message):
-        cells.check([cell_of({"job": "samples"} | CELL | more)])
 
 
 def test_a_yardstick_is_one_entry(monkeypatch):
@@ -263,10 +249,10 @@ def test_an_open_end_is_none_and_a_changed_file_is_refused(tmp_path):
     assert found["model_calls"]["high"] is None
     path = tmp_path / "q.json"
     languages.load("interval-5").save(path)
-    spec = {"job": "theory", "language": str(path), "length": 10, "digest": "0"}
-    answer = attempt(Block("key", spec, True), tmp_path, False)
+    cell = cell_of({"job": "theory", "language": str(path), "length": 10, "digest": "0"}, planned=True)
+    answer = attempt(Block(cell.key, cell.stem, cell.job, cell.values), tmp_path, False)
     assert "has changed since the sweep was planned" in answer.error
-    assert answer.result is None
+    assert answer.records is None
 
 
 def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from tests.experiments.sweeps.conftest import measured
 from unmask import generate, languages, metrics, score
 from unmask.diagnosis.flops import model_calls
 from unmask.experiments.jobs.steps import predictable
-from unmask.experiments.sweeps.work import measure
 from unmask.samplers.schedules import deltas
 from unmask.theory.known import exact
 from unmask.theory.sampled import information_curve
@@ -17,13 +17,8 @@ from unmask.theory.sampled import information_curve
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 
 
-def records(job, **cell):
-    found, _ = measure({"job": job} | cell, whole=True)
-    return found
-
-
 def the(job, **cell):
-    (found,) = (record for record in records(job, **cell) if record["measure"] == job)
+    (found,) = (record for record in measured(job, **cell) if record["measure"] == job)
     return found
 
 
@@ -94,7 +89,7 @@ def test_steps_of_a_sampler_that_repairs():
     made = {n: generate(q, rows=100, length=16, steps=n, **{k: cell[k] for k in ("sampler", "schedule")}) for n in GRID}
     for ser in (0.5, 0.1):
         first = next(n for n in GRID if score(made[n], q).ser.value <= ser)
-        found = {record["measure"]: record for record in records("steps_for_ser", ser=ser, **cell)}
+        found = {record["measure"]: record for record in measured("steps_for_ser", ser=ser, **cell)}
         assert found["steps_for_ser"]["value"] == first == found["steps_for_ser"]["model_calls"]
         pairs = metrics.bigrams(made[first].tokens, q)
         excess = pairs.entropy_bits - pairs.entropy_bits_of_language
@@ -104,14 +99,14 @@ def test_steps_of_a_sampler_that_repairs():
 
 
 def test_steps_out_of_reach():
-    (found,) = records("steps_for_ser", language="paper-2gram", length=64, sampler="remdm", rows=40, most=2, ser=0.1)
+    (found,) = measured("steps_for_ser", language="paper-2gram", length=64, sampler="remdm", rows=40, most=2, ser=0.1)
     assert found["value"] is None
     assert found["note"] == "SER is above 0.1 at all measured steps up to 2"
 
 
 def test_the_curve_of_interval_is_exact():
     language, length = languages.load("interval-5"), 33
-    found = {(r["measure"], r["steps"]): r for r in records("prediction", language="interval-5", length=length)}
+    found = {(r["measure"], r["steps"]): r for r in measured("prediction", language="interval-5", length=length)}
     steps = [n for measure, n in found if measure == "ser_predicted"]
     assert (steps[0], steps[-1]) == (8, 2048)
     assert steps == sorted(set(steps))
@@ -123,7 +118,7 @@ def test_the_curve_of_interval_is_exact():
 
 def test_the_curve_of_a_chain_is_where_it_is_known_exactly():
     language, length = languages.load("paper-2gram"), 40
-    made = records("prediction", language="paper-2gram", length=length, least=4, most=64)
+    made = measured("prediction", language="paper-2gram", length=length, least=4, most=64)
     found = {(r["measure"], r["steps"]): r for r in made}
     for n in (4, 8, 64):
         truth = exact(language, length, deltas("linear", n))
@@ -133,5 +128,5 @@ def test_the_curve_of_a_chain_is_where_it_is_known_exactly():
 
 
 def test_what_has_no_theory_has_no_curve():
-    assert records("prediction", language="sparse-hmm", length=16) == []
+    assert measured("prediction", language="sparse-hmm", length=16) == []
     assert not predictable(languages.load("paper-3gram"), 512)

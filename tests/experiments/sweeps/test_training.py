@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -10,17 +9,15 @@ import signal
 import pytest
 from safetensors.torch import load_file
 
-from tests.experiments.sweeps.conftest import Bench
-from tests.experiments.sweeps.test_faults import until, workers_of
+from tests.experiments.sweeps.conftest import Bench, measured
+from tests.experiments.sweeps.test_faults import children_of, until
 from tests.needs import needs
 from unmask import UnmaskError, generate, languages, score
 from unmask.core.reading import read_json
-from unmask.experiments.jobs.catalogue import merge
-from unmask.experiments.sweeps import sweep
-from unmask.experiments.sweeps.cells import cell_of, cells_of, check
-from unmask.experiments.sweeps.recipe import from_dict
-from unmask.experiments.sweeps.store import FILES
-from unmask.experiments.sweeps.work import measure
+from unmask.experiments import sweep
+from unmask.experiments.cell import Place, call, cell_of, cells_of, check, find, merged
+from unmask.experiments.recipe import from_dict
+from unmask.experiments.store import FILES
 from unmask.models.trained import Network, checkpoints, load
 
 NETWORK = {"language": "paper-2gram", "length": 8, "layers": 1, "training_steps": 6, "device": "cpu"}
@@ -46,8 +43,7 @@ def made(tmp_path_factory):
 def undisturbed(tmp_path_factory):
     """Where a training of twelve steps lies, and its records."""
     place = tmp_path_factory.mktemp("undisturbed") / "network"
-    records, _ = measure(cell_of({"job": "training", **NETWORK, "training_steps": 12}).spec, True, place)
-    return place, records
+    return place, measured("training", place, **NETWORK | {"training_steps": 12})
 
 
 def test_the_sampler_decides_the_noise_of_its_network(tmp_path):
@@ -101,20 +97,20 @@ def test_each_network_is_trained_once(made):
     assert len(list((made.directory / FILES).iterdir())) == 2
 
 
-def test_blocks_add_up(made):
+def test_blocks_add_up(made, tmp_path):
     """Of the canvases and of the reader; as tallies, to the last digit."""
     for sampler, needed in (("ancestral", directories(made)[:1]), ("autoregressive", directories(made)[1:])):
-        whole = cell_of({"job": "learned", **NETWORK, "sampler": sampler, "steps": 4, "rows": 60}).spec
+        whole = cell_of({"job": "learned", **NETWORK, "sampler": sampler, "steps": 4, "rows": 60}).values
         parts = [whole | {"first_row": first, "rows": rows} for first, rows in ((0, 7), (7, 40), (47, 13))]
-        found = [measure(spec, whole=False, needed=needed)[0] for spec in (*parts, whole)]
-        assert merge(found[:-1]) == found[-1]
+        place = Place(tmp_path, tuple(needed))
+        found = [call(find("learned").run, values, place=place) for values in (*parts, whole)]
+        assert merged(found[:-1]) == found[-1]
         assert found[-1]["ser_count"] == 60
 
 
 def test_rows_are_cut_by_the_length():
     cell = cell_of({"job": "learned", "language": "paper-2gram", "length": 2**12, "rows": 100})
-    assert [block.rows for block in cell.blocks()] == [(0, 64), (64, 36)]
-    assert all(block.needed == (cell.needs[0].key,) for block in cell.blocks())
+    assert cell.blocks(()) == ([], [(0, 64), (64, 36)])
 
 
 @pytest.mark.long
@@ -134,7 +130,7 @@ def test_a_training_that_is_killed_goes_on(bench: Bench, undisturbed, victim):
     driver = bench.drive(CAREFUL, workers=1)
     until(lambda: len(bench.measured()) >= 4)
     if victim == "worker":
-        os.kill(workers_of(driver)[0], signal.SIGKILL)
+        os.kill(children_of(driver)[0], signal.SIGKILL)
         assert driver.wait(120) == 0
     else:
         driver.kill()
@@ -145,7 +141,7 @@ def test_a_training_that_is_killed_goes_on(bench: Bench, undisturbed, victim):
     assert bench.measured().keys() == {f"step {step}" for step in range(12)}
     assert bench.measured().total() <= 14  # the step that it was in, and one that was not saved yet
     ((key, records),) = bench.records()
-    assert json.loads(records) == expected
+    assert records == expected
     assert same_network(place, bench.store / FILES / key)
 
 
@@ -154,9 +150,9 @@ def test_a_kill_between_the_last_state_and_the_network(made, tmp_path):
     place = tmp_path / "again"
     shutil.copytree(mdm, place)
     (place / checkpoints.WEIGHTS).write_bytes(b"of an earlier step")
-    again = measure(cell_of({"job": "training", **NETWORK}).spec, whole=True, place=place)
+    again = measured("training", place, **NETWORK)
     assert same_network(mdm, place)
-    assert {record["measure"]: record["value"] for record in again[0]} == {
+    assert {record["measure"]: record["value"] for record in again} == {
         row["measure"]: row["value"] for row in made.rows() if (row["job"], row.get("kind")) == ("training", "mdm")
     }
 
@@ -176,7 +172,7 @@ def test_a_directory_of_another_training(made, tmp_path):
     mdm, _ = directories(made)
     shutil.copytree(mdm, tmp_path / "other")
     with pytest.raises(UnmaskError, match="holds a training of 6 steps, which started when its preset had other"):
-        measure(cell_of({"job": "training", **NETWORK, "training_steps": 7}).spec, True, tmp_path / "other")
+        measured("training", tmp_path / "other", **NETWORK | {"training_steps": 7})
 
 
 @pytest.mark.parametrize(
@@ -203,14 +199,3 @@ def test_sequences_that_vary_in_length_are_refused(tmp_path):
     languages.HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], end=1).save(path)
     with pytest.raises(UnmaskError, match=r"ending.json vary in length.* Name another language"):
         check(cells_of(from_dict({"name": "t", "jobs": ["training"], "fixed": {"language": path}})))
-
-
-def test_costs_grow_with_the_work():
-    def cost(job, **changes):
-        return cell_of({"job": job, "language": "paper-2gram", "device": "cpu"} | changes).cost
-
-    assert 20 < cost("training") < 300  # the quick preset's
-    assert cost("training", preset="paper") > 1e5
-    assert cost("training", training_steps=2400) == pytest.approx(2 * cost("training"))
-    assert cost("learned", steps=4) < cost("learned", steps=8)
-    assert cost("learned", sampler="autoregressive") < cost("learned", steps=32)

@@ -6,9 +6,10 @@ import math
 import os
 import signal
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from unmask.experiments.cell import Place, job
 
 
 def record(measure: str, value: float) -> dict[str, Any]:
@@ -53,48 +54,44 @@ def spoiled(x: int, bad: int = 3, how: str = "raise", seed: int = 0) -> list[dic
     return [record("square", float(x * x))]
 
 
-def total(*, rows: int, first_row: int = 0, length: int = 2**16, seconds: float = 0.0) -> dict[str, int]:
+def of_total(tally: dict[str, int], **cell: Any) -> list[dict[str, Any]]:
+    return [record("total", float(tally["sum"])), record("rows", float(tally["rows"]))]
+
+
+@job(records=of_total)
+def total(rows: int, first_row: int = 0, length: int = 2**16, seconds: float = 0.0) -> dict[str, int]:
     """The sum of the numbers of the rows, four of them a block."""
     note(f"{first_row} {rows}")
     time.sleep(seconds)
     return {"sum": sum(range(first_row, first_row + rows)), "rows": rows}
 
 
-def of_total(tally: dict[str, int], **cell: Any) -> list[dict[str, Any]]:
-    return [record("total", float(tally["sum"])), record("rows", float(tally["rows"]))]
-
-
-total.records = of_total  # type: ignore[attr-defined]
-
-
-def sown(x: int, bad: int = 0, *, place: Path) -> list[dict[str, Any]]:
+@job(lasts=True)
+def sown(x: int, place: Place, bad: int = 0) -> list[dict[str, Any]]:
     """What others need: a file in the cell's own directory, which grows with each attempt."""
     note(f"sown {x}")
-    place.mkdir(parents=True, exist_ok=True)
-    kept = place / "kept.txt"
+    place.own.mkdir(parents=True, exist_ok=True)
+    kept = place.own / "kept.txt"
     kept.write_text((kept.read_text() if kept.exists() else "") + f"{x}\n")
     if x == bad:
         raise ValueError("nothing grows")
     return [record("sown", float(x))]
 
 
-def harvest(x: int, factor: int = 1, bad: int = 0, *, needed: tuple[Path, ...]) -> list[dict[str, Any]]:
+def what_it_needs(x: int, bad: int) -> list[dict[str, Any]]:
+    return [{"job": "tests.experiments.sweeps.trivial:sown", "x": x, "bad": bad}]
+
+
+@job(needs=what_it_needs)
+def harvest(x: int, place: Place, factor: int = 1, bad: int = 0) -> list[dict[str, Any]]:
     """Of what has been sown, and of nothing else."""
     note(f"harvest {x} {factor}")
-    (ground,) = needed
+    (ground,) = place.needed
     return [record("harvest", float((ground / "kept.txt").read_text().split()[-1]) * factor)]
 
 
 def on_device(device: str = "cpu") -> list[dict[str, Any]]:
     return [record("devices", 1.0)]
-
-
-def what_it_needs(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"job": "tests.experiments.sweeps.trivial:sown", "x": arguments["x"], "bad": arguments["bad"]}]
-
-
-harvest.needs = what_it_needs  # type: ignore[attr-defined]
-sown.lasts = True  # type: ignore[attr-defined]
 
 
 def held() -> float:

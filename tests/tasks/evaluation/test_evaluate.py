@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.sweeps import sweep
-from unmask.experiments.sweeps.store import FILE, FILES
+from unmask.experiments import sweep
+from unmask.experiments.store import FILES
 from unmask.models.open import load_model
 from unmask.tasks import TASKS
 from unmask.tasks.evaluation import Settings, compare, evaluate, groups, read
@@ -70,18 +68,6 @@ def test_one_record_a_sample(here):
 
 
 SIGNS = "abcdefghijklmnopqrstuvwxyz ?\n0123"
-
-
-@pytest.mark.parametrize("pages", [0, 1])
-def test_a_store_that_a_full_disk_has_left_empty_is_gone_on_with(here, pages):
-    """SQLite has made the file, and there was no room for its tables."""
-    Path("o").mkdir()
-    with closing(sqlite3.connect(Path("o", FILE))) as connection:
-        if pages:
-            connection.execute("pragma journal_mode=wal")
-    assert Path("o", FILE).stat().st_size == 4096 * pages
-    made = evaluate(settings(), out="o", engine="here")
-    assert len(made.samples) == 6
 
 
 def test_a_row_does_not_depend_on_its_batch_nor_on_where_it_was_stopped(here):

@@ -68,15 +68,15 @@ def test_the_page_has_the_tables_and_the_figure(published):
 
 def test_the_same_run_measures_nothing_again_and_more_items_only_the_new(published):
     out = published[1]
-    before = sorted((out / "sweep" / "files").iterdir())
+    before = sorted((out / "sweep" / "files").glob("*/*"))
     publish(page(out), FEW, out)
-    assert sorted((out / "sweep" / "files").iterdir()) == before
+    assert sorted((out / "sweep" / "files").glob("*/*")) == before
     more = Settings(FEW.model, FEW.tasks, FEW.samplers, items=15, quick=True)
-    (plan,) = planned(more, out)
+    (plan,) = planned(more)
     assert plan["answers"] == 2 * 6 * 15  # the canvas has 64 positions: four numbers of steps
     (suite,) = publish(page(out), more, out).measured
     assert {len(own) for one in suite.settings for own in one.tasks.values()} == {15}
-    assert set(before) < set((out / "sweep" / "files").iterdir())
+    assert set(before) < set((out / "sweep" / "files").glob("*/*"))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,6 @@ def test_the_same_run_measures_nothing_again_and_more_items_only_the_new(publish
         ({"items": 0}, "items is 0"),
     ],
 )
-def test_wrong_settings_fail_before_anything_is_measured(options, words, tmp_path):
+def test_wrong_settings_fail_before_anything_is_measured(options, words):
     with pytest.raises(UnmaskError, match=words):
-        planned(Settings(**{"quick": True, "tasks": (COPY,)} | options), tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        planned(Settings(**{"quick": True, "tasks": (COPY,)} | options))

@@ -10,8 +10,8 @@ from unmask.core import arguments
 from unmask.core.chance import MAX_SEED
 from unmask.core.errors import UnmaskError
 from unmask.experiments.board.families import OTHER_NAMES, USUAL, code_of, family, with_steps
-from unmask.experiments.sweeps.cells import cells_of, check
-from unmask.experiments.sweeps.recipe import Recipe, from_dict
+from unmask.experiments.cell import cells_of, check
+from unmask.experiments.recipe import Recipe, from_dict
 from unmask.languages import load
 from unmask.languages.presets import varied
 from unmask.samplers import SAMPLERS

@@ -12,14 +12,15 @@ from typing import Any
 from unmask.core.errors import UnmaskError
 from unmask.core.shown import Shown
 from unmask.experiments.board.cells import FILE, from_file, joined
-from unmask.experiments.board.curves import FAILURE
 from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import Settings, recipe
 from unmask.experiments.board.measures import Curve, Measured
 from unmask.experiments.board.standings import Record, records
-from unmask.experiments.sweeps.cells import canonical
-from unmask.experiments.sweeps.run import EngineName, Sweep, sweep
-from unmask.experiments.sweeps.store import FILES, Store
+from unmask.experiments.cell import canonical
+from unmask.experiments.jobs.curve import FAILURE
+from unmask.experiments.pool import EngineName
+from unmask.experiments.run import Sweep, sweep
+from unmask.experiments.store import Store
 from unmask.languages.presets import unseeded
 from unmask.models.trained.checkpoints import read_language
 
@@ -117,18 +118,14 @@ class _Cell:
 
 
 def _cells(run: Sweep) -> list[_Cell]:
-    with Store.open(run.directory) as store:
-        done = {key: (spec, records) for key, spec, records, _, _ in store.records(run.keys)}
-        failed = store.failures()
-        cells = []
-        for key in run.keys:
-            spec, records = done[key] if key in done else (store.spec(key), [])
-            if spec["job"] == "curve":
-                if key not in done and key not in failed:
-                    raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
-                file = run.directory / FILES / key / FILE
-                cells.append(_Cell(spec, records, file, "" if key in done else failed[key]))
-        return cells
+    store, cells = Store.open(run.directory), []
+    for key in run.keys:
+        if store.cells[key].job == "curve":
+            if key not in store.done and key not in store.failed:
+                raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
+            error, file = store.failed[key].error if key in store.failed else "", store.place(key) / FILE
+            cells.append(_Cell(store.spec(key), [] if error else store.records(key), file, error))
+    return cells
 
 
 def _failed(cells: Sequence[_Cell]) -> list[tuple[object, str]]:

@@ -12,7 +12,8 @@ from unmask.experiments.board.families import Family, lists_budgets
 from unmask.experiments.board.grid import Settings, recipe
 from unmask.experiments.board.measures import Measured
 from unmask.experiments.board.run import measured
-from unmask.experiments.sweeps.run import EngineName, sweep
+from unmask.experiments.pool import EngineName
+from unmask.experiments.run import sweep
 
 ALL = "all languages"
 

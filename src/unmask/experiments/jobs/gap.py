@@ -8,17 +8,27 @@ On a known language each row also has its true loss, so these measure the diverg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 
 from unmask.core import arguments
-from unmask.experiments.jobs.catalogue import JOBS, Record
-from unmask.experiments.jobs.sources import Continued, Sampled, record
-from unmask.experiments.jobs.standard import Modelled
-from unmask.experiments.jobs.training import Taught
+from unmask.experiments.cell import Place, Record, job
+from unmask.experiments.jobs.sources import (
+    NONE,
+    Amount,
+    Pace,
+    Sampling,
+    Source,
+    about,
+    check,
+    delta,
+    generated,
+    modelled,
+    record,
+)
+from unmask.experiments.jobs.training import Student, check_learned, needs_training, network_of
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from unmask.languages import Language
     from unmask.samplers import Generation
 
+Calls = Literal["one", "chain"]
 MEASURES = {
     "gap_nats": "sequence",
     "gap_nats_per_token": "token",
@@ -35,61 +46,77 @@ MEASURES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gapped(Continued, Sampled):
-    """calls: one more context of each step, or chain: its tokens one by one."""
-
-    calls: Literal["one", "chain"] = "one"
-
-    def check(self) -> None:
-        super().check()
-        arguments.word("calls", self.calls, ("one", "chain"))
-
-    def measured(self, q: Language, source: Language | Denoiser, length: int) -> list[Record]:
-        from unmask.diagnosis.gap import gap
-
-        given, _ = self.prompts(q, length)
-        generation = self.generate(source, length, given=given, trace=True)
-        measured = gap(source, generation, calls=self.calls, seed=self.seed)
-        cost = float(generation.model_calls.double().mean())
-        estimates = {name: getattr(measured, field) for name, field in MEASURES.items()}
-        if measured.claim == "divergence":
-            estimates |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": self.exact(q, source)}
-        return [record(name, estimate, cost) for name, estimate in estimates.items() if estimate is not None]
-
-    def exact(self, q: Language, source: Language | Denoiser) -> Estimate | None:
-        """The divergence by recursion on gaps (theory/gaps.py), where it is exact and quick."""
-        from unmask.core.estimates import exactly
-        from unmask.theory.chains import first_order
-        from unmask.theory.gaps import order_loss
-        from unmask.theory.known import LONGEST, MOST_WORK, work
-
-        chain, delta = first_order(q), self.delta(self.steps)
-        plain = source is q and (self.sampler, self.temperature, self.top_p, self.top_k) == ("ancestral", 1, 1, None)
-        if chain is None or not plain or self.prompt_length or self.length > LONGEST:
-            return None
-        if work(chain, self.length, delta) > MOST_WORK:
-            return None
-        return exactly(float(order_loss(chain, self.length, delta)[1][-1]), "exact: recursion on gaps")
+def _check_gap(sampling: Sampling, amount: Amount, source: Source, model: str, calls: Calls) -> None:
+    check(source, Pace(sampling.steps, sampling.schedule), amount, sampling.sampler, model)
+    arguments.word("calls", calls, get_args(Calls))
 
 
-@JOBS.register("gap")
-@dataclass(frozen=True, kw_only=True)
-class FactorizationGap(Gapped, Modelled):
-    """Nats and tokens lost by sampling several tokens in one step."""
+@job(check=_check_gap, about=about)
+def gap(
+    sampling: Sampling,
+    amount: Amount,
+    source: Source = NONE,
+    model: str = "",
+    calls: Calls = "one",
+) -> list[Record]:
+    """Nats and tokens lost by sampling several tokens in one step.
 
-    def measure(self) -> list[Record]:
-        return self.measured(*self.source, self.length)
+    calls: one more context of each step, or chain: its tokens one by one.
+    """
+    q, denoiser = modelled(source, model)
+    exact = (lambda: None) if model else (lambda: _exact(source, sampling, amount))
+    return _measured(q, denoiser, source.length, sampling, amount, calls, exact)
 
 
-@JOBS.register("learned_gap")
-@dataclass(frozen=True, kw_only=True)
-class LearnedGap(Taught, Gapped):
+def _check_learned(student: Student, sampling: Sampling, amount: Amount, calls: Calls) -> None:
+    check_learned(student, sampling, amount)
+    arguments.word("calls", calls, get_args(Calls))
+
+
+@job(needs=needs_training, check=_check_learned, about=about)
+def learned_gap(
+    student: Student, sampling: Sampling, amount: Amount, place: Place, calls: Calls = "one"
+) -> list[Record]:
     """The same for a trained network."""
+    network = network_of(sampling.sampler, place, student.device)
+    return _measured(student.q, network, network.length, sampling, amount, calls)
 
-    def measure(self, *, needed: tuple[Path, ...]) -> list[Record]:
-        network = self.network(needed)
-        return self.measured(self.q, network, network.length)
+
+def _measured(
+    q: Language,
+    denoiser: Language | Denoiser,
+    length: int,
+    sampling: Sampling,
+    amount: Amount,
+    calls: Calls,
+    exact: Callable[[], Estimate | None] = lambda: None,
+) -> list[Record]:
+    from unmask.diagnosis.gap import gap
+
+    given, _ = amount.prompts(q, length)
+    generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
+    measured = gap(denoiser, generation, calls=calls, seed=amount.seed)
+    cost = float(generation.model_calls.double().mean())
+    estimates = {name: getattr(measured, field) for name, field in MEASURES.items()}
+    if measured.claim == "divergence":
+        estimates |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": exact()}
+    return [record(name, estimate, cost) for name, estimate in estimates.items() if estimate is not None]
+
+
+def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | None:
+    """The divergence by recursion on gaps (theory/gaps.py), where it is exact and quick."""
+    from unmask.core.estimates import exactly
+    from unmask.theory.chains import first_order
+    from unmask.theory.gaps import order_loss
+    from unmask.theory.known import LONGEST, MOST_WORK, work
+
+    chain, pacing = first_order(source.q), delta(source, sampling)
+    plain = (sampling.sampler, sampling.temperature, sampling.top_p, sampling.top_k) == ("ancestral", 1, 1, None)
+    if chain is None or not plain or amount.prompt_length or source.length > LONGEST:
+        return None
+    if work(chain, source.length, pacing) > MOST_WORK:
+        return None
+    return exactly(float(order_loss(chain, source.length, pacing)[1][-1]), "exact: recursion on gaps")
 
 
 def divergence(generation: Generation, q: Language) -> Estimate | None:

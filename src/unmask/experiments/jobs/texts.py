@@ -12,25 +12,17 @@ when the code changes; a changed text is another cell.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.experiments.jobs.catalogue import JOBS, Arguments, Output, Record, Tally
-from unmask.experiments.jobs.sources import Generated, record, unchanged
-from unmask.experiments.jobs.training import (
-    AR_PASSES,
-    STEP_PASSES,
-    Learner,
-    check_same,
-    kinds_of,
-    milliseconds,
-    trained_trunk,
-)
+from unmask.experiments.cell import Place, Record, Tally, job
+from unmask.experiments.jobs.sources import Amount, Sampling, generated, record, unchanged
+from unmask.experiments.jobs.training import kinds_of, milliseconds, train_at, trained_trunk
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +30,7 @@ if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
     from unmask.diagnosis.texts import Judges, Written
     from unmask.models.trained import Shape
+    from unmask.models.trained.recipe import Recipe
 
 SYMBOLS = {"chars": 100}  # approximate, before a tokenizer is trained
 EXAMPLE = "example.txt"  # the stored example of the samples
@@ -55,19 +48,32 @@ def _symbols(tokenizer: str) -> int:
     return int(size) if name == "bpe" and size.isdecimal() and len(size) < 8 else SYMBOLS.get(name, 50000)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OfText(Learner):
-    """text: a name or a file. tokenizer: its tokens. hidden: a width, instead of the preset's."""
+@dataclass(frozen=True)
+class Reader:
+    """A network of a text: a name or a file. tokenizer: its tokens. preset: of `unmask train`.
+
+    length, layers, hidden, training_steps: instead of the preset's.
+    """
 
     text: str
     tokenizer: str = "chars"
     digest: str = ""
     preset: str = "text"
     hidden: int | None = None
+    length: int | None = None
+    layers: int | None = None
+    training_steps: int | None = None
+    device: str = "auto"
+    seed: int = 0
 
     @property
     def corpus(self) -> Any:
         return _corpus(self.text, self.digest)
+
+    def recipe(self, kind: str) -> Recipe:
+        from unmask.models.trained.recipe import recipe
+
+        return recipe(self.preset, kind, "mask", steps=self.training_steps, seed=self.seed)
 
     def shape(self, kind: str, vocabulary: int | None = None) -> Shape:
         """vocabulary: its size (default: an estimate, before the tokenizer is trained)."""
@@ -76,61 +82,35 @@ class OfText(Learner):
         size = {name: getattr(self, name) for name in ("length", "layers", "hidden")}
         return preset(self.preset, kind, _symbols(self.tokenizer) if vocabulary is None else vocabulary, **size)
 
-    def check(self) -> None:
-        """Names, sizes and packages, before hours of work."""
-        from unmask.models.text import tokenizers
-
-        _ = self.corpus
-        tokenizers.check(self.tokenizer)
-        kind = getattr(self, "kind", "mdm")
-        self.shape(kind)
-        self.recipe(kind)
-
-    def about(self) -> Record:
-        return {"text_digest": self.corpus.digest}
-
-    def needs(self) -> Sequence[Arguments]:
-        """The training of the judge."""
-        return [self.training("ar")]
-
-    def training(self, kind: str) -> Arguments:
+    def training(self, kind: str) -> dict[str, Any]:
         """The cell of a training."""
-        own = {one.name: getattr(self, one.name) for one in fields(OfText) if one.name != "digest"}
+        own = {name: value for name, value in vars(self).items() if name != "digest"}
         return {"job": "text_training", "kind": kind} | own
 
-    @property
-    def evaluation(self) -> float:
-        """Estimated seconds of a forward pass for one sequence."""
-        from unmask.diagnosis.flops import evaluation
-
-        shape = self.shape("mdm")
-        return evaluation(shape, shape.length) / self.speed
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judged(OfText):
-    """rows: sequences. smollm2: also judge with this model."""
-
-    smollm2: bool = False
-    rows: int = 200
-
-    def check(self) -> None:
-        from unmask.diagnosis import judge
-
-        super().check()
-        if self.smollm2:
-            judge.check()
-
-    def judges(self, place: Path) -> Judges:
+    def judges(self, directory: Path) -> Judges:
         unchanged(self.digest, self.text)
-        return _judges(self.text, self.digest, place, self.device)
+        return _judges(self.text, self.digest, directory, self.device)
 
-    def outsider(self, judges: Judges, tokens: Tensor) -> dict[str, Tensor]:
-        if not self.smollm2:
-            return {}
-        from unmask.diagnosis.judge import judge, usual
 
-        return {"smollm2": judge(usual(), [judges.text.tokenizer.decode(row) for row in tokens.tolist()]).nats}
+def _check(reader: Reader, kind: str = "mdm", smollm2: bool = False) -> None:
+    """Names, sizes and packages, before hours of work."""
+    from unmask.diagnosis import judge
+    from unmask.models.text import tokenizers
+
+    _ = reader.corpus
+    tokenizers.check(reader.tokenizer)
+    reader.shape(kind)
+    reader.recipe(kind)
+    if smollm2:
+        judge.check()
+
+
+def _about(reader: Reader) -> Record:
+    return {"text_digest": reader.corpus.digest}
+
+
+def _needs_judge(reader: Reader) -> list[dict[str, Any]]:
+    return [reader.training("ar")]
 
 
 @lru_cache(maxsize=2)
@@ -140,44 +120,26 @@ def _corpus(text: str, digest: str) -> Any:
     return read(text)
 
 
-@JOBS.register("text_training")
-@dataclass(frozen=True, kw_only=True)
-class TextTraining(OfText):
+def _check_training(reader: Reader, kind: str) -> None:
+    _check(reader, kind)
+
+
+@job(check=_check_training, about=_about, lasts=True)
+def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Record]:
     """The loss of a network on held-out text; it is trained from the start or resumed."""
+    from unmask.core.estimates import exactly
+    from unmask.models.text import Text, load, make
 
-    lasts = True
-
-    kind: str = "mdm"
-
-    def needs(self) -> Sequence[Arguments]:
-        return ()
-
-    def cost(self) -> float:
-        recipe = self.recipe(self.kind)
-        return STEP_PASSES * self.evaluation * recipe.batch * recipe.steps
-
-    def measure(self, *, place: Path) -> list[Record]:
-        from unmask.core.estimates import exactly
-        from unmask.models.text import Text, load, make
-        from unmask.models.trained import checkpoints
-        from unmask.models.trained.conditions import Conditions
-        from unmask.models.trained.loop import resume, train
-
-        unchanged(self.digest, self.text)
-        recipe, conditions = self.recipe(self.kind), Conditions(self.device)
-        if (place / checkpoints.STATE).exists():
-            if (symbols := load(place)) is not None:
-                check_same(place, self.shape(self.kind, symbols.vocabulary), recipe)
-            trained = resume(place, conditions=conditions)
-        else:
-            whole = Text(self.corpus, make(self.tokenizer, self.corpus.training))
-            trained = train(whole, self.shape(self.kind, whole.vocabulary), recipe, place, conditions=conditions)
-        loss = trained.validation.loss
-        estimates = {"loss_nats_per_token": loss, "training_steps": exactly(float(trained.steps))}
-        for name, bits in trained.bits.items():
-            each = bits / loss.value
-            estimates[name] = loss.map(lambda nats, each=each: nats * each)
-        return [record(name, estimate, None) for name, estimate in estimates.items()]
+    unchanged(reader.digest, reader.text)
+    symbols = load(place.own) or make(reader.tokenizer, reader.corpus.training)
+    whole = Text(reader.corpus, symbols)
+    trained = train_at(place.own, whole, reader.shape(kind, whole.vocabulary), reader.recipe(kind), reader.device)
+    loss = trained.validation.loss
+    estimates = {"loss_nats_per_token": loss, "training_steps": exactly(float(trained.steps))}
+    for name, bits in trained.bits.items():
+        each = bits / loss.value
+        estimates[name] = loss.map(lambda nats, each=each: nats * each)
+    return [record(name, estimate, None) for name, estimate in estimates.items()]
 
 
 @lru_cache(maxsize=2)
@@ -220,92 +182,94 @@ def _records(tally: Tally) -> list[Record]:
     return [record(name, estimate, model_calls) for name, estimate in estimates.items() if estimate is not None]
 
 
-def _example(judges: Judges, tokens: Tensor) -> dict[str, bytes]:
-    return {EXAMPLE: judges.text.tokenizer.decode(tokens[0].tolist()).encode()}
+def _keep_example(judges: Judges, tokens: Tensor, place: Place) -> None:
+    place.write(EXAMPLE, judges.text.tokenizer.decode(tokens[0].tolist()).encode())
 
 
-@JOBS.register("written")
-@dataclass(frozen=True, kw_only=True)
-class Writing(Judged, Generated):
+def _outsider(judges: Judges, tokens: Tensor, smollm2: bool) -> dict[str, Tensor]:
+    """The judgement of another model, if it is asked for and installed."""
+    if not smollm2:
+        return {}
+    from unmask.diagnosis.judge import judge, usual
+
+    return {"smollm2": judge(usual(), [judges.text.tokenizer.decode(row) for row in tokens.tolist()]).nats}
+
+
+def _check_written(reader: Reader, sampling: Sampling, smollm2: bool) -> None:
+    from unmask.samplers.schedules import deltas
+
+    _check(reader, smollm2=smollm2)
+    kinds_of(sampling.sampler)
+    deltas(sampling.schedule, sampling.steps)
+
+
+def _needs_both(reader: Reader, sampler: str) -> list[dict[str, Any]]:
+    """The training of the judge, then that of the sampled network."""
+    return [reader.training(kind) for kind in ("ar", *(kind for kind in kinds_of(sampler) if kind != "ar"))]
+
+
+@job(records=_records, check=_check_written, needs=_needs_both, about=_about)
+def written(
+    reader: Reader,
+    sampling: Sampling,
+    place: Place,
+    smollm2: bool = False,
+    rows: int = 200,
+    first_row: int = 0,
+) -> Tally:
     """Judged samples of networks: perplexities, entropy, and words that the text does not have.
 
-    sampler: a sampler of an MDM, or `autoregressive`.
+    sampler: a sampler of an MDM, or `autoregressive`. smollm2: also judge with this model.
     """
+    from unmask.models.trained import Network
 
-    merges = True
-
-    first_row: int = 0
-
-    def check(self) -> None:
-        from unmask.samplers.schedules import deltas
-
-        super().check()
-        kinds_of(self.sampler)
-        deltas(self.schedule, self.steps)
-
-    def needs(self) -> Sequence[Arguments]:
-        """The training of the judge, then that of the sampled network."""
-        return [self.training(kind) for kind in ("ar", *(kind for kind in kinds_of(self.sampler) if kind != "ar"))]
-
-    def cost(self) -> float:
-        passes = AR_PASSES if kinds_of(self.sampler) == ("ar",) else min(self.steps, self.shape("mdm").length)
-        return (1 + passes) * self.evaluation * self.rows
-
-    def measure(self, *, needed: tuple[Path, ...]) -> Output:
-        from unmask.models.trained import Network
-
-        judges, ar = self.judges(needed[0]), trained_trunk(needed[0], self.device)
-        mdm = trained_trunk(needed[1], self.device) if "mdm" in kinds_of(self.sampler) else None
-        network = Network(mdm, ar)
-        generation = self.generate(network, network.length)
-        tokens = generation.tokens
-        others = self.outsider(judges, tokens) | {"model_calls": generation.model_calls.double()}
-        return Output(_tally(judges(tokens), others), {} if self.first_row else _example(judges, tokens))
-
-    def records(self, tally: Tally) -> list[Record]:
-        return _records(tally)
+    judges, ar = reader.judges(place.needed[0]), trained_trunk(place.needed[0], reader.device)
+    mdm = trained_trunk(place.needed[1], reader.device) if "mdm" in kinds_of(sampling.sampler) else None
+    network, amount = Network(mdm, ar), Amount(rows, reader.seed)
+    generation = generated(network, network.length, sampling, amount, first_row=first_row)
+    tokens = generation.tokens
+    others = _outsider(judges, tokens, smollm2) | {"model_calls": generation.model_calls.double()}
+    if not first_row:
+        _keep_example(judges, tokens, place)
+    return _tally(judges(tokens), others)
 
 
-@JOBS.register("original")
-@dataclass(frozen=True, kw_only=True)
-class Original(Judged):
+def _check_original(reader: Reader, smollm2: bool) -> None:
+    _check(reader, smollm2=smollm2)
+
+
+@job(check=_check_original, needs=_needs_judge, about=_about)
+def original(reader: Reader, place: Place, smollm2: bool = False, rows: int = 200) -> list[Record]:
     """Judged windows of the text: held-out ones, and for the n-gram, a model of these, training ones."""
+    from unmask.models.text.windows import tiles
 
-    def measure(self, *, needed: tuple[Path, ...]) -> Output:
-        from unmask.models.text.windows import tiles
-
-        judges = self.judges(needed[0])
-        size = judges.twin.shape.length
-        held_out = tiles(judges.text.held_out, self.rows, size)
-        tally = _tally(judges(held_out), self.outsider(judges, held_out))
-        tally |= _sums({"ngram": judges.by_ngram(tiles(judges.text.training, self.rows, size))})
-        return Output(_records(tally), _example(judges, held_out))
+    judges = reader.judges(place.needed[0])
+    size = judges.twin.shape.length
+    held_out = tiles(judges.text.held_out, rows, size)
+    tally = _tally(judges(held_out), _outsider(judges, held_out, smollm2))
+    tally |= _sums({"ngram": judges.by_ngram(tiles(judges.text.training, rows, size))})
+    _keep_example(judges, held_out, place)
+    return _records(tally)
 
 
-@JOBS.register("text_clock")
-@dataclass(frozen=True, kw_only=True)
-class TextClock(OfText):
+def _check_clock(reader: Reader, kind: str, steps: int, batch: int) -> None:
+    from unmask.samplers.schedules import deltas
+
+    _check(reader, kind)
+    deltas("linear", steps)
+    arguments.whole("batch", batch, 1, arguments.MOST_LENGTH)
+
+
+@job(check=_check_clock, needs=_needs_judge, about=_about)
+def text_clock(reader: Reader, place: Place, kind: str = "mdm", steps: int = 64, batch: int = 16) -> list[Record]:
     """Seconds of a batch, on one thread of a CPU: a median with quartiles, as in `unmask model time`.
 
     kind: mdm, with this number of steps, or ar, token by token, whatever the steps. Both have the same shape.
     """
+    from unmask.diagnosis.clock import needed as model_calls
+    from unmask.models.trained.checkpoints import read_shape
 
-    kind: str = "mdm"
-    steps: int = 64
-    batch: int = 16
-
-    def check(self) -> None:
-        from unmask.samplers.schedules import deltas
-
-        super().check()
-        deltas("linear", self.steps)
-        arguments.whole("batch", self.batch, 1, arguments.MOST_LENGTH)
-
-    def measure(self, *, needed: tuple[Path, ...]) -> list[Record]:
-        from unmask.diagnosis.clock import needed as model_calls
-        from unmask.models.trained.checkpoints import read_shape
-
-        shape = read_shape(needed[0])
-        each = milliseconds(shape, self.kind, self.batch, self.device, self.steps)
-        count = model_calls(shape.length, self.steps) if self.kind == "mdm" else float(shape.length)
-        return [record("seconds", each.map(lambda ms: count * ms / 1000), count)]
+    shape = read_shape(place.needed[0])
+    each = milliseconds(shape, kind, batch, reader.device, steps)
+    count = model_calls(shape.length, steps) if kind == "mdm" else float(shape.length)
+    return [record("seconds", each.map(lambda ms: count * ms / 1000), count)]

@@ -7,16 +7,15 @@ scores nothing: experiments/evaluation scores the records later, as often as nee
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.run import Answering, Loading
-from unmask.experiments.jobs.catalogue import JOBS, Job, Output, Record, Tally
+from unmask.experiments.cell import Place, Record, Tally, job
+from unmask.experiments.cell import digest as of_contents
 from unmask.experiments.jobs.sources import record, unchanged
-from unmask.experiments.sweeps.cells import digest as of_contents
 
 if TYPE_CHECKING:
     from unmask.models.open import OpenModel
@@ -65,127 +64,128 @@ def _model(contents: str, model: str, **how: Any) -> OpenModel:
     return load_model(model, **how)
 
 
-@JOBS.register("evaluation")
-@dataclass(frozen=True, kw_only=True)
-class Evaluation(Loading, Answering, Job):
+def _ideal(model: str) -> Ideal | None:
+    from unmask.tasks.exact import ideal
+
+    return ideal(model)
+
+
+def _records(tally: Tally) -> list[Record]:
+    from unmask.core.estimates import exactly
+    from unmask.experiments.jobs.tallies import mean
+
+    estimates = {name: mean(name, tally) for name in ("model_calls", "answer_tokens", "flops")}
+    estimates["prompts_too_long"] = exactly(float(tally["too_long_sum"]), "exact count")
+    needed = None if (calls := estimates["model_calls"]) is None else calls.value
+    return [record(name, estimate, needed) for name, estimate in estimates.items() if estimate is not None]
+
+
+def _check(
+    task: str,
+    model: str,
+    loading: Loading,
+    answering: Answering,
+    data: str,
+    digest: str,
+    causal_model: str | None,
+    each: int,
+    batch: int,
+    rows: int,
+    first_row: int,
+) -> None:
+    """Names, files and packages, before hours of work."""
+    from unmask.models.open.fetch import here
+    from unmask.models.open.loading import card_of
+    from unmask.tasks import TASKS
+    from unmask.tasks.exact import solved
+    from unmask.tasks.writing import How
+
+    arguments.whole("each", each, 1, 10**4)
+    arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
+    how, items, exact = How(**vars(answering)), items_of(task, data, digest), _ideal(model)
+    if exact is not None:
+        known = TASKS.make(task)
+        solved(exact, known, items[0], known.length if how.length is None else how.length)
+    for name, card in ((None if exact else model, loading.card), (causal_model, None)):
+        directory, named = (None, None) if name is None else here(name, card)
+        if directory is not None:
+            card_of(directory, named)  # refuses other directories
+    if (last := first_row + rows) > (most := len(items) * each):
+        limit = f"{most} rows, with {each} samples of each of {len(items)} items"
+        raise UnmaskError(f"row {last} is beyond the end of {task}. Expected at most {limit}. Reduce rows")
+
+
+def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
+    """A batch; items with equal answers of a model without texts share one."""
+    return (batch if _ideal(model) is None else max(rows, 1)), each
+
+
+@job(records=_records, check=_check, size=_size)
+def evaluation(
+    task: str,
+    model: str,
+    loading: Loading,
+    answering: Answering,
+    place: Place,
+    data: str = "",
+    digest: str = "",
+    causal_model: str | None = None,
+    each: int = 1,
+    batch: int = 8,
+    rows: int = 64,
+    first_row: int = 0,
+    seed: int = 0,
+) -> Tally:
     """Samples of an open model for a task: their cost, and a file of records.
 
     each: samples per item. batch: rows that are generated and stored together. The other options are those of `unmask
     eval`.
     """
+    import torch
 
-    merges = True
+    from unmask.core import progress
+    from unmask.core.cores import count
+    from unmask.core.threads import torch_threads
+    from unmask.experiments.jobs.tallies import counts, sums
+    from unmask.tasks import sample
+    from unmask.tasks.writing import How
 
-    task: str
-    model: str
-    data: str = ""
-    digest: str = ""
-    causal_model: str | None = None
-    each: int = 1
-    batch: int = 8
-    rows: int = 64
-    first_row: int = 0
-    seed: int = 0
+    unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
+    files = [name for name in (model, loading.card, causal_model) if name is not None]
+    items, numbers = items_of(task, data, digest), range(first_row, first_row + rows)
+    with torch_threads(count() if _ideal(model) is None else 1):  # calls of a large model are long
+        with progress.silent():  # the rows exclude its warm-up
+            how, named = How(**vars(answering)), vars(loading) | {"model": model, "causal_model": causal_model}
+            write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)
+        rows_of_items = [items[row // each] for row in numbers], [row % each for row in numbers]
+        samples = write(*rows_of_items, first_row, seed)
+    written = [one for one in samples if one.reason != sample.TOO_LONG]
+    tally = counts("too_long", torch.tensor([one.reason == sample.TOO_LONG for one in samples]))
+    numbered = {
+        "model_calls": [one.needed for one in written],
+        "answer_tokens": [len(one.tokens) for one in written],
+        "flops": [one.flops for one in written],
+    }
+    for name, values in numbered.items():
+        tally |= sums(name, torch.tensor(values, dtype=torch.float64))
+    place.write(f"{first_row:09d}-{rows}.jsonl", sample.lines(samples))
+    return tally
 
-    @property
-    def how(self) -> How:
-        from unmask.tasks.writing import How
 
-        return How(**{one.name: getattr(self, one.name) for one in fields(Answering)})
+def seconds(task: str, model: str, loading: Loading, answering: Answering, rows: int) -> float:
+    """Estimated seconds of a cell, by the model's shape."""
+    from unmask.diagnosis.needs import look, needs
+    from unmask.tasks import TASKS
 
-    @property
-    def items(self) -> Sequence[Item]:
-        return items_of(self.task, self.data, self.digest)
-
-    def check(self) -> None:
-        """Names, files and packages, before hours of work."""
-        from unmask.models.open.fetch import here
-        from unmask.models.open.loading import card_of
-        from unmask.tasks import TASKS
-
-        arguments.whole("each", self.each, 1, 10**4)
-        arguments.whole("batch", self.batch, 1, arguments.MOST_ROWS)
-        how = self.how
-        if self.ideal is not None:
-            from unmask.tasks.exact import solved
-
-            task = TASKS.make(self.task)
-            solved(self.ideal, task, self.items[0], task.length if how.length is None else how.length)
-        for model, card in ((None if self.ideal else self.model, self.card), (self.causal_model, None)):
-            directory, named = (None, None) if model is None else here(model, card)
-            if directory is not None:
-                card_of(directory, named)  # refuses other directories
-        if (last := self.first_row + self.rows) > (most := len(self.items) * self.each):
-            limit = f"{most} rows, with {self.each} samples of each of {len(self.items)} items"
-            raise UnmaskError(f"row {last} is beyond the end of {self.task}. Expected at most {limit}. Reduce rows")
-
-    @cached_property
-    def ideal(self) -> Ideal | None:
-        from unmask.tasks.exact import ideal
-
-        return ideal(self.model)
-
-    def cost(self) -> float:
-        """Estimated seconds, by the model's shape."""
-        from unmask.diagnosis.needs import look, needs
-        from unmask.tasks import TASKS
-
-        if self.ideal is not None:
-            return CANVAS_SECONDS * self.rows
-        length = self.length or TASKS.make(self.task).length
-        try:
-            card, shaped = look(self.model, self.card, self.cache)
-            size = min(2 * length, card.context)
-            about = needs(card, shaped, self.device, self.dtype, 1, size, self.steps or length)
-        except UnmaskError:
-            return UNKNOWN_SECONDS * self.rows
-        passes = 2 if card.causal else 1  # an AR model processes its prompt and each token once
-        seconds = about.get("seconds_about", UNKNOWN_SECONDS)
-        return float(self.rows * seconds / (length / passes if card.causal else 1))
-
-    def together(self) -> int:
-        return self.each
-
-    def at_once(self) -> int | None:
-        return self.batch if self.ideal is None else None  # items with equal answers share a batch
-
-    def measure(self) -> Output:
-        import torch
-
-        from unmask.core import progress
-        from unmask.core.cores import count
-        from unmask.core.threads import torch_threads
-        from unmask.experiments.jobs.tallies import counts, sums
-        from unmask.tasks import sample
-
-        unchanged(self.digest, *(name for name in (self.model, self.causal_model, self.card, self.data) if name))
-        files = [name for name in (self.model, self.card, self.causal_model) if name is not None]
-        model = {one.name: getattr(self, one.name) for one in fields(Loading)}
-        model |= {"model": self.model, "causal_model": self.causal_model}
-        items, each = self.items, self.each
-        numbers = range(self.first_row, self.first_row + self.rows)
-        with torch_threads(count() if self.ideal is None else 1):  # calls of a large model are sequential and long
-            with progress.silent():  # the rows exclude its warm-up
-                contents = "".join(map(of_contents, files))
-                write = _writer(self.task, self.how, self.data, self.digest, contents, **model)
-            rows = [items[row // each] for row in numbers], [row % each for row in numbers]
-            samples = write(*rows, self.first_row, self.seed)
-        written = [one for one in samples if one.reason != sample.TOO_LONG]
-        tally = counts("too_long", torch.tensor([one.reason == sample.TOO_LONG for one in samples]))
-        numbered = {
-            "model_calls": [one.needed for one in written],
-            "answer_tokens": [len(one.tokens) for one in written],
-            "flops": [one.flops for one in written],
-        }
-        for name, values in numbered.items():
-            tally |= sums(name, torch.tensor(values, dtype=torch.float64))
-        return Output(tally, {f"samples-{self.first_row:06d}.jsonl": sample.lines(samples)})
-
-    def records(self, tally: Tally) -> list[Record]:
-        from unmask.core.estimates import exactly
-        from unmask.experiments.jobs.tallies import mean
-
-        estimates = {name: mean(name, tally) for name in ("model_calls", "answer_tokens", "flops")}
-        estimates["prompts_too_long"] = exactly(float(tally["too_long_sum"]), "exact count")
-        needed = None if (calls := estimates["model_calls"]) is None else calls.value
-        return [record(name, estimate, needed) for name, estimate in estimates.items() if estimate is not None]
+    if _ideal(model) is not None:
+        return CANVAS_SECONDS * rows
+    length = answering.length or TASKS.make(task).length
+    try:
+        card, shaped = look(model, loading.card, loading.cache)
+        size, how = min(2 * length, card.context), (loading.device, loading.dtype)
+        about = needs(card, shaped, *how, 1, size, answering.steps or length)
+    except UnmaskError:
+        return UNKNOWN_SECONDS * rows
+    passes = 2 if card.causal else 1  # an AR model processes its prompt and each token once
+    each = about.get("seconds_about", UNKNOWN_SECONDS)
+    return float(rows * each / (length / passes if card.causal else 1))

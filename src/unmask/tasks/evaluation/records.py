@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.experiments.sweeps.cells import canonical
-from unmask.experiments.sweeps.store import FILES, Store
+from unmask.experiments.cell import canonical
+from unmask.experiments.store import FILES, Store
 from unmask.tasks import sample as samples
 from unmask.tasks.sample import Sample
 
@@ -19,14 +19,12 @@ OF_MACHINES = ("device", "threads", "code", "context")  # in `about`, but not se
 def written(directory: Path) -> dict[tuple[str, str], list[Sample]]:
     """The samples of a store, also of unfinished cells, by (task, file of its items)."""
     written: dict[tuple[str, str], dict[tuple[str, str, int], Sample]] = {}
-    with Store.open(directory) as store:
-        keys = store.keys()
-        specs = {key: store.spec(key) for key in keys}
-    for key, spec in specs.items():
-        if spec["job"] != "evaluation":
+    store = Store.open(directory)
+    for key, cell in store.cells.items():
+        if cell.job != "evaluation":
             continue
-        own = written.setdefault((spec["task"], spec["data"]), {})
-        for file in sorted((directory / FILES / key).glob("samples-*.jsonl")):
+        own = written.setdefault((str(cell.values["task"]), str(cell.values["data"])), {})
+        for file in sorted(store.place(key).glob("*.jsonl")):
             for sample in samples.read(file):
                 own[setting(sample), sample.item, sample.number] = sample
     return {source: list(own.values()) for source, own in written.items() if own}

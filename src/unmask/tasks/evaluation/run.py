@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from unmask.core import arguments
-from unmask.experiments.sweeps.cells import canonical, cells_of
-from unmask.experiments.sweeps.recipe import Recipe, from_dict
-from unmask.experiments.sweeps.run import EngineName, sweep
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments.pool import EngineName
+from unmask.experiments.recipe import Recipe, from_dict
+from unmask.experiments.run import sweep
 from unmask.tasks import TASKS, asking
 from unmask.tasks import sample as samples
 from unmask.tasks.contract import fingerprint
@@ -63,7 +62,7 @@ def evaluate(
     limit = len(every[: settings.limit])
     end = limit if until_decided is None else min(FIRST, limit)
     while True:
-        sweep(plan([settings], directory, end), store=directory, engine=engine, workers=workers, **how).whole()
+        sweep(plan([settings], end), store=directory, engine=engine, workers=workers, **how).whole()
         result = check(directory, reading=settings.task)
         if end == limit or _decided(result.groups, until_decided):
             return result
@@ -86,35 +85,14 @@ def check(directory: str | Path, *, reading: str | None = None) -> Evaluation:
     return Evaluation(path, checked)
 
 
-def plan(settings: Sequence[Settings], directory: Path, end: int | None = None) -> Recipe:
-    """The sweep of the items before `end` (default: all): their existing cells, and a cell for the rest."""
-    known: dict[str, list[tuple[int, int]]] = {}
-    if (store := Store.find(directory)) is not None:
-        with store:
-            for spec in map(store.spec, store.keys()):
-                known.setdefault(_but_rows(spec), []).append((spec.get("first_row", 0), spec.get("rows", 0)))
-    parts = []
-    for one in settings:
-        last = (one.items if end is None else end) * one.each
-        for point in one.points():
-            (cell,) = cells_of(from_dict({"jobs": ["evaluation"], "fixed": point}, "evaluation"))
-            for first, rows in _spans(known.get(_but_rows(cell.spec), []), last):
-                parts.append({"fixed": point | {"first_row": first}, "rows": rows})
+def plan(settings: Sequence[Settings], end: int | None = None) -> Recipe:
+    """The sweep of the items before `end` (default: all); a store keeps the answers to the first of them."""
+    parts = [
+        {"fixed": point, "rows": (one.items if end is None else end) * one.each}
+        for one in settings
+        for point in one.points()
+    ]
     return from_dict({"name": "evaluation", "jobs": ["evaluation"], "parts": parts})
-
-
-def _but_rows(spec: Mapping[str, Any]) -> str:
-    return canonical({name: value for name, value in spec.items() if name not in ("first_row", "rows")})
-
-
-def _spans(known: Sequence[tuple[int, int]], end: int) -> list[tuple[int, int]]:
-    """(first, number) of the known cells from 0 on without a gap, then of the rest."""
-    spans, at = [], 0
-    for first, many in sorted(known):
-        if first == at < end:
-            spans.append((first, many))
-            at += many
-    return [*spans, (at, end - at)] if at < end else spans
 
 
 def _decided(settings: Sequence[Group], within: float | None) -> bool:

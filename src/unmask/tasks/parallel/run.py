@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from unmask.core import arguments
 from unmask.core.run import Loading
 from unmask.experiments.board.families import family, lists_budgets, with_steps
-from unmask.experiments.sweeps.cells import cells_of, check
-from unmask.experiments.sweeps.recipe import Recipe
+from unmask.experiments.cell import call, cells_of, check
+from unmask.experiments.recipe import Recipe
 from unmask.tasks import TASKS, asking, evaluation
+from unmask.tasks.evaluation.job import seconds as of_cell
 from unmask.tasks.evaluation.run import plan
 from unmask.tasks.exact import NAME, ideal, is_ideal
 from unmask.tasks.lists import REQUESTS
@@ -111,9 +111,9 @@ def budgets(sampler: str, length: int, quick: bool = False) -> list[tuple[str, i
     return [member.at(value) for value in member.values[:: 2 if quick and usual else 1]]
 
 
-def recipe(settings: Settings, directory: Path) -> Recipe:
-    """The sweep of all answers; those in the store of a directory keep their cells."""
-    return plan([one for model in settings.models for one in settings.of(model)], directory)
+def recipe(settings: Settings) -> Recipe:
+    """The sweep of all answers."""
+    return plan([one for model in settings.models for one in settings.of(model)])
 
 
 def measured(samples: Sequence[Sample], settings: Settings) -> list[Suite]:
@@ -137,13 +137,13 @@ def _known(card: str, settings: Settings) -> bool:
     return card in settings.models or not (settings.exact or is_ideal(card))
 
 
-def planned(settings: Settings, out: Path) -> list[dict[str, Any]]:
+def planned(settings: Settings) -> list[dict[str, Any]]:
     """The number of settings and answers of each model, and their estimated seconds."""
     rows = []
     for model in settings.models:
-        cells = cells_of(plan(settings.of(model), out / STORE))
+        cells = cells_of(plan(settings.of(model)))
         check(cells)
-        answers = sum(cell.spec["rows"] for cell in cells)
-        seconds = float(f"{sum(cell.cost for cell in cells):.3g}")
+        answers = sum(cell.values["rows"] for cell in cells)
+        seconds = float(f"{sum(call(of_cell, cell.values) for cell in cells):.3g}")
         rows.append({"model": model, "settings": len(cells), "answers": answers, "seconds_about": seconds})
     return rows

@@ -1,4 +1,4 @@
-"""What the driver does besides surviving: cells that need others, the engine that is this process, another code."""
+"""What a run does besides surviving: cells that need others, the engine that is this process, another code."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ import pytest
 from tests.experiments.sweeps.conftest import SQUARE, Bench
 from unmask.core import files
 from unmask.core.errors import UnmaskError
-from unmask.experiments.sweeps import driver, run
-from unmask.experiments.sweeps.status import status
-from unmask.experiments.sweeps.store import Store
+from unmask.experiments import run, tables
+from unmask.experiments.run import resume
+from unmask.experiments.store import Block, Store, writing
+from unmask.experiments.tables import status
 
 HARVEST = "tests.experiments.sweeps.trivial:harvest"
 TOTAL = "tests.experiments.sweeps.trivial:total"
 GRID = {"jobs": [HARVEST], "grid": {"x": [1, 2, 3], "factor": [1, 10]}}
+TRUSTED = {"engine": "here", "allow_imports": ["tests.experiments.sweeps.trivial"]}
 
 
 @pytest.fixture(params=["local", "here"])
 def engine(request):
     return {"engine": request.param, "workers": 2 if request.param == "local" else None}
+
+
+def another_code(monkeypatch) -> None:
+    for module in (run, files, tables):
+        monkeypatch.setattr(module, "code", lambda: "another")
 
 
 def test_what_a_cell_needs_is_measured_once_and_before_it(bench: Bench, engine):
@@ -50,44 +57,47 @@ def test_this_process_alone_measures_the_same(bench: Bench, undisturbed):
     expected = undisturbed(recipe)
     bench.sweep(recipe, workers=None, engine="here")
     assert bench.records() == expected
-    with pytest.raises(UnmaskError, match="this process only"):
-        bench.sweep(recipe, workers=2, engine="here")
-    with pytest.raises(UnmaskError, match="this process only"):
-        bench.sweep(recipe, workers=None, engine="here", limit=3)
+    for more in ({"workers": 2}, {"workers": None, "limit": 3}):
+        with pytest.raises(UnmaskError, match="this process only"):
+            bench.sweep(recipe, engine="here", **more)
 
 
 def test_fresh_is_what_this_code_has_measured(bench: Bench, monkeypatch):
     recipe = {"jobs": [SQUARE, HARVEST], "grid": {"x": [1, 2]}}
-    bench.sweep(recipe, workers=None, engine="here", fresh=True)
-    bench.sweep(recipe, workers=None, engine="here", fresh=True)
-    assert set(bench.measured().values()) == {1}
-    for module in (run, files):
-        monkeypatch.setattr(module, "code", lambda: "another")
+    for _ in range(2):
+        bench.sweep(recipe, workers=None, engine="here", fresh=True)
+    another_code(monkeypatch)
     bench.sweep(recipe, workers=None, engine="here")  # a sweep keeps what it has
     assert set(bench.measured().values()) == {1}
     assert status(bench.store)["code_versions"] == 1
     bench.sweep(recipe | {"grid": {"x": [1, 2, 3]}}, workers=None, engine="here")
-    assert status(bench.store)["code_versions"] == 2
+    assert (status(bench.store)["code_versions"], status(bench.store)["of_other_code"]) == (2, 6)
     bench.sweep(recipe, workers=None, engine="here", fresh=True)
     assert bench.measured()["1 0"] == bench.measured()["harvest 1 1"] == 2
     assert bench.measured()["sown 1"] == 1  # which lasts
 
 
 def test_parts_of_a_cell_are_of_one_code(bench: Bench, monkeypatch):
-    recipe = {"jobs": [TOTAL], "rows": 12}
-    bench.sweep(recipe, workers=None, engine="here")
+    """A block of the same code is used as it is; one of another is measured again."""
+    bench.sweep({"jobs": [TOTAL], "rows": 12}, workers=None, engine="here")
+    ((stem, blocks),) = bench.content.blocks.items()
+    with writing(bench.store) as store:
+        store.append(Block(stem, 0, 4, blocks[0, 4].code, 1.0, {"sum": 999, "rows": 4}))
+    assert bench.sweep({"jobs": [TOTAL], "rows": 16}, workers=None, engine="here").rows()[0]["value"] > 999
+    another_code(monkeypatch)
+    found = bench.sweep({"jobs": [TOTAL], "rows": 20}, workers=None, engine="here").rows()
+    assert found[0]["value"] == sum(range(20))
 
-    def spoil():
-        with Store.open(bench.store) as store, store.writing() as connection:
-            connection.execute("update cell set state = 'todo'")
-            store.keep(store.keys()[0], (0, 4), {"sum": 999, "rows": 4}, 1.0)
 
-    spoil()
+def test_a_store_goes_on_without_its_recipe(bench: Bench, undisturbed, monkeypatch):
+    recipe = {"jobs": [TOTAL, HARVEST], "grid": {"x": [1, 2]}, "rows": 9}
+    expected = undisturbed(recipe)
     bench.sweep(recipe, workers=None, engine="here")
-    assert bench.sweep(recipe, workers=None, engine="here").rows()[0]["value"] > 999  # of the same code
-    spoil()
-    monkeypatch.setattr(files, "code", lambda: "another")
-    assert bench.sweep(recipe, workers=None, engine="here").rows()[0]["value"] == sum(range(12))
+    path = bench.store / "sweep.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"done"' not in line))
+    assert len(resume(bench.store, **TRUSTED).keys) == len(bench.records()) == 5
+    assert bench.records() == expected
 
 
 def test_the_bar_moves_with_every_block_and_ends_full(bench: Bench, monkeypatch, engine):
@@ -103,10 +113,17 @@ def test_the_bar_moves_with_every_block_and_ends_full(bench: Bench, monkeypatch,
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr(driver.progress, "track", Track)
+    monkeypatch.setattr(run.progress, "track", Track)
     bench.sweep({"jobs": [TOTAL], "rows": 40}, **engine)
-    (label, total), *steps = seen
-    assert label == "t"
-    assert total - len(steps) <= sum(steps) <= total
-    moves = len([step for step in steps if step])
-    assert 2 <= moves <= 10  # what ends together moves it once
+    assert seen[0] == ("t", 10)
+    assert sum(seen[1:]) == 10
+
+
+def test_the_remaining_time_is_by_rows_and_length(bench: Bench):
+    bench.sweep({"jobs": [TOTAL], "rows": 12}, workers=None, engine="here")
+    store = Store.open(bench.store)
+    (done,) = store.done.values()
+    cells = run.cells_of(run.from_dict({"jobs": [TOTAL], "rows": 36, "grid": {"length": [2**16, 2**17]}}, "t"))
+    assert tables.seconds(store, cells) == pytest.approx(9 * done.seconds)
+    other = run.cells_of(run.from_dict({"jobs": [SQUARE], "fixed": {"x": 1}}, "t"))
+    assert tables.seconds(store, [*cells, *other]) is None

@@ -34,7 +34,7 @@ from unmask.core.reading import fit, from_yaml, read_yaml
 
 MOST_CELLS = 10**6  # cells of a recipe: each is a row of the store
 NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
-PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[1]
 DIRECTORIES = (PACKAGE / "recipes", PACKAGE.parents[1] / "recipes")  # of an installed package, of the repository
 
 Plain = str | int | float | bool | None
@@ -79,7 +79,7 @@ class Part:
 
     def __post_init__(self) -> None:
         if not self.jobs:
-            raise UnmaskError("there are no metrics; name at least one")
+            raise UnmaskError("there are no jobs; name at least one")
         for tied in self.lists:
             if len({len(values) for values in tied.values()}) > 1:
                 sizes = ", ".join(f"{name} has {len(values)}" for name, values in tied.items())

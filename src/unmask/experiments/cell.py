@@ -1,0 +1,373 @@
+"""A cell: a job with all of its parameters. A block: some of its rows, which one process measures at once.
+
+A job is a function. Its parameters are frozen dataclasses, such as Source and Sampling (jobs/sources.py), and plain
+values; together their fields are the parameters of a cell: keys of recipes, axes of grids and columns of tables. It
+returns records, one number each. These attributes of a job are functions of any of its parameters, except `lasts`:
+
+    records   of a tally and parameters -> records. Such a job merges: it measures the rows first_row .. first_row +
+              rows - 1 and returns a tally of whole numbers, which add up exactly whatever the blocks are
+    size      (rows of a block, rows that stay together, as those of one prompt)
+    needs     the cells that come first, each a mapping with its job
+    check     raises an error if the cell cannot be measured
+    about     fields of each record, such as the digest of a language
+    lasts     True if results stay valid when the code changes, as a trained network
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import inspect
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, unknown
+from unmask.core.files import atomic, make_directory
+from unmask.core.memory import PLACE_BYTES, fits
+from unmask.core.registry import Entry, Registry, parse, written
+from unmask.experiments.recipe import Recipe
+
+SCHEMA = 4  # of cells: a change gives every cell a new key
+TOKENS_A_BLOCK = 2**18  # rows of a block x length: 0.5 s to a few s of work
+MOST_BLOCKS = 10**5
+LARGE, END = 2**28, 2**20  # bytes: of larger files, only the two ends enter the digest; size of an end
+EMPTY = inspect.Parameter.empty
+NAMED = ("language", "text", "model", "causal_model", "card", "data")  # parameters that may name a file
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Record = dict[str, Any]
+Tally = dict[str, int]
+Rows = tuple[int, int]  # (first row, number)
+
+INDEX = {  # names of jobs to their modules
+    **dict.fromkeys(("samples", "ter_upper", "theory", "autoregressive"), "unmask.experiments.jobs.samples"),
+    **dict.fromkeys(("training", "uniform_training", "learned", "clock"), "unmask.experiments.jobs.training"),
+    **dict.fromkeys(("gap", "learned_gap"), "unmask.experiments.jobs.gap"),
+    **dict.fromkeys(("steps_for_ter", "steps_for_ser", "prediction"), "unmask.experiments.jobs.steps"),
+    **dict.fromkeys(("text_training", "written", "original", "text_clock"), "unmask.experiments.jobs.texts"),
+    "evaluation": "unmask.tasks.evaluation.job",
+    "curve": "unmask.experiments.jobs.curve",
+}
+
+
+class Jobs(Registry[Any]):
+    """The jobs of the index, of programs, of importable modules and of installed packages."""
+
+    def find(self, name: str) -> Callable[..., Any]:
+        if name in INDEX:
+            function: Callable[..., Any] = getattr(import_module(INDEX[name]), name)
+            return function
+        if ":" not in name and name not in self.names():
+            raise unknown("job", name, self.names())
+        if not inspect.isfunction(maker := super().find(name)):
+            raise UnmaskError(f"job {name!r} is not a function. Expected a function of a cell's parameters. Write one")
+        return maker
+
+    def names(self) -> list[str]:
+        return [*sorted(INDEX), *super().names()]
+
+    def entry(self, name: str) -> Entry:
+        job = find(name)
+        documentation = inspect.getdoc(job.run) or ""
+        origin = f"{job.run.__module__}:{job.run.__qualname__}"
+        return Entry(name, documentation.partition("\n")[0], job.fields, documentation, origin, job.run)
+
+
+JOBS = Jobs("job", "unmask.jobs", returns=(list, dict))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Directories of a cell: its own, and those of the cells that it needs. It is not a parameter."""
+
+    own: Path
+    needed: tuple[Path, ...] = ()
+
+    def write(self, name: str, content: bytes) -> None:
+        with atomic(make_directory(self.own) / name) as file:
+            file.write(content)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A function with its attributes."""
+
+    name: str
+    run: Callable[..., Any]
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """The parameters of its cells, with their defaults."""
+        defaults = dict[str, Any]()
+        for name, kind in _kinds(self.run).items():
+            default = inspect.signature(self.run).parameters[name].default
+            if kind is None:
+                defaults[name] = default
+            elif kind is not Place:
+                every = inspect.signature(kind).parameters
+                defaults |= {part: getattr(default, part, own.default) for part, own in every.items()}
+        return defaults
+
+    @property
+    def merges(self) -> bool:
+        return hasattr(self.run, "records")
+
+    @property
+    def lasts(self) -> bool:
+        return bool(getattr(self.run, "lasts", False))
+
+    def ask(self, attribute: str, values: Mapping[str, Any], otherwise: Any) -> Any:
+        """The answer of an attribute. An exception in the code of others becomes an error of one line."""
+        if not hasattr(self.run, attribute):
+            return otherwise
+        try:
+            return call(getattr(self.run, attribute), values)
+        except (UnmaskError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
+            reason = f"its {attribute} fails with {type(error).__name__}: {error}"
+            raise UnmaskError(f"job {self.name!r} cannot be planned: {reason}") from error
+
+
+def job(**attributes: Any) -> Callable[[Function], Function]:
+    """Give a function the attributes of a job."""
+
+    def mark(function: Function) -> Function:
+        vars(function).update(attributes)
+        return function
+
+    return mark
+
+
+@cache
+def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
+    """Each parameter with its dataclass, or None for a plain one."""
+    hints, every = get_type_hints(function), inspect.signature(function).parameters.values()
+    kinds = {one.name: hints.get(one.name) for one in every if one.kind is not one.VAR_KEYWORD}
+    return {name: kind if is_dataclass(kind) else None for name, kind in kinds.items()}
+
+
+def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) -> Any:
+    """A function of the values of a cell, and of other values; defaults stand for parameters that a cell lacks."""
+    every = {**values, **given}
+    arguments = {name: every[name] for name, kind in _kinds(function).items() if kind is None and name in every}
+    for name, kind in _kinds(function).items():
+        if kind is not None:
+            own = {one.name: values[one.name] for one in fields(kind) if one.name in values}
+            arguments[name] = given[name] if name in given else kind(**own)
+    return function(**arguments)
+
+
+def find(name: str) -> Job:
+    """The job of a name, or of "package.module:function"."""
+    JOBS.check_import(name)
+    return _built_in(name) if name in INDEX else Job(name, JOBS.find(name))
+
+
+@cache
+def _built_in(name: str) -> Job:
+    return Job(name, JOBS.find(name))
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """values: all parameters of the job, in the order of its signature."""
+
+    job: str
+    values: dict[str, Any]
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"job": self.job} | self.values
+
+    @cached_property
+    def key(self) -> str:
+        return key_of(self.job, self.values)
+
+    @cached_property
+    def stem(self) -> str:
+        """Equal for cells that differ only in which rows they have: these share blocks and the directory of files."""
+        own = {name: value for name, value in self.values.items() if name not in ("rows", "first_row")}
+        return key_of(self.job, own) if find(self.job).merges else self.key
+
+    @cached_property
+    def needs(self) -> list[Cell]:
+        """The cells that must be done first."""
+        return [cell_of(needed) for needed in find(self.job).ask("needs", self.values, ())]
+
+    @property
+    def span(self) -> Rows:
+        """(first row, end) of a cell that merges."""
+        rows = arguments.whole("rows", self.values.get("rows"), 1, arguments.MOST_ROWS)
+        first = arguments.whole("first_row", self.values.get("first_row"), 0, arguments.MOST - rows)
+        return first, first + rows
+
+    @property
+    def size(self) -> Rows:
+        """(rows of a block, rows that stay together)."""
+        together = arguments.whole("rows_per_prompt", self.values.get("rows_per_prompt", 1))
+        usual = max(TOKENS_A_BLOCK // arguments.length(self.values.get("length") or 1), 1), together
+        rows, together = find(self.job).ask("size", self.values, usual)
+        size = max(rows // together, 1) * together
+        if self.values["rows"] > MOST_BLOCKS * size:
+            what = f"{self.values['rows']} rows are more than {MOST_BLOCKS} blocks of {size}"
+            raise UnmaskError(f"{what}; reduce rows, or divide them among cells with first_row")
+        return size, together
+
+    def blocks(self, there: Collection[Rows]) -> tuple[list[Rows], list[Rows]]:
+        """(finished, missing) blocks that cover a cell that merges exactly; there: the finished ones of its stem."""
+        (at, end), (size, together) = self.span, self.size
+        have = dict[int, int]()
+        for first, rows in there:
+            ends = {first, first + rows} - {at, end}
+            if at <= first < first + rows <= end and not any(cut % together for cut in ends):
+                have[first] = max(rows, have.get(first, 0))
+        used, missing, starts = list[Rows](), list[Rows](), sorted(have)
+        while at < end:
+            if rows := have.get(at, 0):
+                used.append((at, rows))
+            else:
+                later = bisect.bisect_right(starts, at)
+                rows = min([(at // size + 1) * size, end, *starts[later : later + 1]]) - at
+                missing.append((at, rows))
+            at += rows
+        return used, missing
+
+
+def merged(tallies: Sequence[Tally]) -> Tally:
+    """The sum of tallies; a missing name counts as zero."""
+    names = dict.fromkeys(name for tally in tallies for name in tally)
+    return {name: sum(tally.get(name, 0) for tally in tallies) for name in names}
+
+
+def key_of(job: str, values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical([SCHEMA, job, values]).encode()).hexdigest()[:40]
+
+
+def canonical(content: Any) -> str:
+    """JSON text that does not depend on the order of keys."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def cells_of(recipe: Recipe) -> list[Cell]:
+    """Each cell of a recipe once, after the cells that it needs."""
+    chosen = [[_chosen(specification) for specification in part.jobs] for part in recipe.parts]
+    known = {name for own in chosen for job, _ in own for name in job.fields}
+    for name in sorted({name for part in recipe.parts for name in part.names}):
+        if name.partition(".")[0] not in known | {"rows", "seed"}:
+            raise unknown("parameter:", name, known - {"seed", "digest"})
+    cells, digests = dict[str, Cell](), dict[str, str]()
+    for part, own in zip(recipe.parts, chosen, strict=True):
+        for point in part.points():
+            for job, settings in own:
+                for cell in _after_needs(Cell(job.name, _complete(job, point | settings, digests))):
+                    cells.setdefault(cell.key, cell)
+    return list(cells.values())
+
+
+def _after_needs(cell: Cell) -> Iterator[Cell]:
+    for needed in cell.needs:
+        yield from _after_needs(needed)
+    yield cell
+
+
+def cell_of(given: Mapping[str, Any], planned: bool = False) -> Cell:
+    """The cell of a job and its given parameters. planned: they include the digest, so no file is read."""
+    job, given = find(str(given["job"])), {name: value for name, value in given.items() if name != "job"}
+    _check_names(job, given)
+    return Cell(job.name, _complete(job, given, None if planned else {}))
+
+
+def check(cells: Sequence[Cell]) -> None:
+    """Find mistakes before any measurement."""
+    for cell in cells:
+        job, rows, length = find(cell.job), cell.values.get("rows"), cell.values.get("length")
+        if job.merges:
+            first, end = cell.span
+            rows = min(end - first, cell.size[0])
+        job.ask("check", cell.values, None)
+        if isinstance(rows, int) and isinstance(length, int):
+            fits(rows, f"rows of {length} tokens", PLACE_BYTES * length)
+
+
+def _chosen(specification: str) -> tuple[Job, dict[str, Any]]:
+    """A job, and its settings in a recipe."""
+    name, own = parse("job", specification)
+    _check_names(find(name), own)
+    return find(name), own
+
+
+def _check_names(job: Job, given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name.partition(".")[0] not in job.fields:
+            raise unknown(f"parameter of job {job.name!r}:", name, job.fields.keys() - {"digest"})
+
+
+def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None) -> dict[str, Any]:
+    """All parameters of a job with their types; "X.option" adds an option to the spec X.
+
+    digests: known digests of files; None reads no file.
+    """
+    values = dict[str, Any]()
+    for name, default in job.fields.items():
+        value = given.get(name, default)
+        if value is EMPTY:
+            raise UnmaskError(f"job {job.name!r} needs {name}; put it under grid, zip or fixed")
+        options = {key.partition(".")[2]: own for key, own in given.items() if key.startswith(f"{name}.")}
+        values[name] = _typed(job.name, name, value, default)
+        if value and (options or name == "language"):
+            values[name] = _with_options(name, value, options)
+    if "digest" in values and digests is not None:
+        files = [str(values[name]) for name in NAMED if values.get(name)]
+        values["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
+    return values
+
+
+def _with_options(axis: str, spec: Any, options: dict[str, Any]) -> str:
+    """A spec with these options, except for options that it sets itself."""
+    if axis == "language":
+        from unmask.languages.presets import varied  # here, since a worker imports torch only if a job needs it
+
+        return varied(str(spec), **options)
+    name, own = parse(axis, spec)
+    return written(name, options | own)
+
+
+def _typed(job: str, name: str, value: Any, default: Any) -> Any:
+    if type(default) is float and type(value) is int:
+        return float(value)
+    if default is None or default is EMPTY or type(value) is type(default):
+        return value
+    expected = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(type(default))
+    raise UnmaskError(f"{name} of job {job!r} is {value!r}; expected {expected or repr(default)}")
+
+
+def digest(name: str) -> str:
+    """The digest of a file or of the files in a directory; empty for any other name.
+
+    It is part of a cell: a changed language or network gives a new cell.
+    """
+    path = Path(name)
+    if not os.path.isfile(path) and not os.path.isdir(path):
+        return ""
+    whole = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(entry for entry in path.iterdir() if entry.is_file()):
+        whole.update(file.name.encode() + b"\0" + hashlib.sha256(_contents(file)).digest())
+    return whole.hexdigest()
+
+
+def _contents(file: Path) -> bytes:
+    """The bytes of a file; for a large one, such as weights of an open model, its size and both ends."""
+    if (size := file.stat().st_size) <= LARGE:
+        return file.read_bytes()
+    with open(file, "rb") as opened:
+        first = opened.read(END)
+        opened.seek(-END, os.SEEK_END)
+        return str(size).encode() + first + opened.read()

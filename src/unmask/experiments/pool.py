@@ -1,0 +1,376 @@
+"""Where blocks are measured: in this process, in processes of this machine, or as tasks of Ray.
+
+Each worker is a process with its own pipe, since a common one would block all workers once one is killed while it
+holds the lock. It leads a session with its children. A guard process in it kills the session once the worker or the
+driver is gone, also if these are stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import chdir, suppress
+from multiprocessing import Pipe, connection
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import msgspec
+
+from unmask.core import progress
+from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
+from unmask.core.memory import size
+from unmask.core.reading import fit, from_json
+from unmask.core.registry import Allowed, imports, imports_allowed
+from unmask.experiments.cell import Place, Tally, call, find
+from unmask.experiments.store import LARGEST, LOG, CommonFields, Plain, directory_of, opened
+
+SINGLE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+FAILED_STARTS = 3  # workers in a row that end before their first answer
+LOOK = 0.1  # seconds between two checks of a guard
+GRACE = 1.0  # seconds for a process to end by itself
+EngineName = Literal["local", "ray", "here"]
+
+
+class How(NamedTuple):
+    """The engine and its limits, which change no number. limit: seconds of a block; attempts: processes it may lose."""
+
+    engine: EngineName = "local"
+    workers: int | None = None
+    threads: int | None = None
+    address: str | None = None
+    limit: float | None = None
+    attempts: int = 3
+
+
+class Block(NamedTuple):
+    """Rows of a cell; needed: directories of the cells that it needs; tally: of all rows, if only records are missing.
+
+    whole: its rows are all of the cell, so records are wanted, too.
+    """
+
+    key: str
+    stem: str
+    job: str
+    values: dict[str, Any]
+    rows: tuple[int, int] = (0, 0)
+    whole: bool = True
+    needed: tuple[str, ...] = ()
+    tally: Tally | None = None
+
+
+class Answer(NamedTuple):
+    """lost: its process ended first, so another attempt may succeed."""
+
+    records: list[dict[str, Any]] | None = None
+    tally: Tally | None = None
+    seconds: float = 0.0
+    error: str = ""
+    lost: bool = False
+
+
+Answers = list[tuple[Block, Answer]]
+
+
+def attempt(block: Block, files: Path, allowed: Allowed) -> Answer:
+    """Measure a block. Whatever a job raises is an answer. allowed: modules that names may import."""
+    began, process = time.perf_counter(), os.getpid()
+    try:
+        with chdir("."), imports(allowed):  # a job may change the directory
+            records, tally = measure(block, files)
+        return Answer(records, tally, time.perf_counter() - began)
+    except MemoryError as error:
+        text = f"out of memory: {_text(error) or 'ask for fewer rows, or a shorter length'}"
+    except UnmaskError as error:
+        text = str(error)
+    except SystemExit as error:
+        text = f"it called sys.exit({shown(error.code)})"
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {_text(error)} ({os.path.basename(last.filename)}, line {last.lineno})"
+    finally:
+        if os.getpid() != process:  # a forked child of the job
+            os._exit(0)
+    return Answer(seconds=time.perf_counter() - began, error=plain(text[:MESSAGE]))
+
+
+def measure(block: Block, files: Path) -> tuple[list[dict[str, Any]] | None, Tally | None]:
+    """(records, tally) of a block, as JSON can hold them; no records unless it is whole."""
+    job, tally, where = find(block.job), block.tally, f"the answer of job {block.job!r}"
+    place = Place(directory_of(files, block.stem), tuple(files / stem for stem in block.needed))
+    if job.merges:
+        if tally is None:
+            rows = {"first_row": block.rows[0], "rows": block.rows[1]}
+            tally = _decoded(call(job.run, block.values | rows, place=place), Tally, where)
+        if not block.whole:
+            return None, tally
+        records = call(job.run.records, block.values, tally=tally)  # type: ignore[attr-defined]
+    else:
+        records = call(job.run, block.values, place=place)
+    records = _decoded(records, list[dict[str, Plain]], where)
+    fit(records, list[CommonFields], where)
+    about = job.ask("about", block.values, {})
+    return [record | about for record in records], tally
+
+
+def _decoded(result: Any, schema: Any, where: str) -> Any:
+    """A result as the store gives it back. A result that JSON cannot represent is an error of the job."""
+    text = json.dumps(result, allow_nan=False)
+    if len(text) > LARGEST:
+        raise UnmaskError(f"its numbers take {size(len(text))}; expected at most {size(LARGEST)}. Write them to a file")
+    try:
+        return msgspec.json.decode(text, type=schema)
+    except (msgspec.DecodeError, RecursionError):  # integers of a tally have more bits than from_json takes
+        return from_json(text, schema, where)
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # an error of any class
+        return "its message is not readable"
+
+
+class Here:
+    """This process: it has the samplers that a notebook registered, and no protection."""
+
+    def __init__(self, files: Path, how: How) -> None:
+        self.files, self.most = files, 1
+        self.block: Block | None = None
+
+    @property
+    def busy(self) -> int:
+        """Running blocks."""
+        return int(self.block is not None)
+
+    def start(self, block: Block) -> None:
+        self.block = block
+
+    def wait(self, timeout: float) -> Answers:
+        """The answers of finished blocks; wait at most `timeout` seconds for one."""
+        from unmask.core.threads import torch_threads  # here, since a worker imports torch only if a job needs it
+
+        block, self.block = self.block, None
+        assert block is not None
+        with torch_threads(1):  # as in a worker, for the same numbers
+            return [(block, attempt(block, self.files, imports_allowed()))]
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+class _Worker:
+    """A process that measures one block at a time. lifeline: a pipe that closes with the driver."""
+
+    def __init__(self, log: Path, threads: int) -> None:
+        self.pipe, theirs = Pipe()
+        lifeline, self.lifeline = os.pipe()
+        program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline})"
+        with theirs, opened(log, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=os.environ | variables(threads),
+                pass_fds=[theirs.fileno(), lifeline],
+                start_new_session=True,
+            )
+        os.close(lifeline)
+        self.answered = False
+
+    @property
+    def ready(self) -> bool:
+        return self.pipe.poll() or self.process.poll() is not None
+
+    def start(self, block: Block, files: Path) -> None:
+        self.block, self.began = block, time.monotonic()
+        with suppress(OSError):  # it has died; `wait` finds out
+            self.pipe.send((block, files, imports_allowed()))
+
+    def stop(self, patience: float = 0.0) -> int:
+        """End it with all that its jobs have started; return its exit code."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.pipe.close()
+        os.close(self.lifeline)
+        return self.process.wait()
+
+
+class Processes(Here):
+    """Processes of this machine; one that dies or hangs is replaced."""
+
+    def __init__(self, files: Path, how: How) -> None:
+        self.files, self.limit, self.log = files, how.limit, files.parent / LOG
+        self.most = how.workers or cores()
+        self.threads = how.threads or max(cores() // self.most, 1)
+        self.idle, self.running, self.failed_starts = list[_Worker](), list[_Worker](), 0
+
+    @property
+    def busy(self) -> int:
+        return len(self.running)
+
+    def start(self, block: Block) -> None:
+        worker = self.idle.pop() if self.idle else _Worker(self.log, self.threads)
+        worker.start(block, self.files)
+        self.running.append(worker)
+
+    def wait(self, timeout: float) -> Answers:
+        connection.wait([worker.pipe for worker in self.running], timeout)
+        now = time.monotonic()
+        over = [one for one in self.running if one.ready or (self.limit and now - one.began > self.limit)]
+        self.running = [worker for worker in self.running if worker not in over]
+        return [(worker.block, self._answer(worker)) for worker in over]
+
+    def _answer(self, worker: _Worker) -> Answer:
+        if not worker.ready:
+            worker.stop()
+            return Answer(error=f"it took more than the limit of {self.limit:g} s and was stopped")
+        try:
+            answer = Answer(*pickle.loads(worker.pipe.recv_bytes(4 * LARGEST)))  # garbage would ask for gigabytes
+            self.failed_starts, worker.answered = 0, True
+            self.idle.append(worker)
+            return answer
+        except Exception:  # the end of the pipe, or garbage in it
+            self.failed_starts += not worker.answered
+            code = worker.stop(GRACE)
+            if self.failed_starts >= FAILED_STARTS:
+                raise UnmaskError(f"{FAILED_STARTS} workers in a row ended without an answer; see {self.log}") from None
+            return Answer(error=_death(code), lost=True)
+
+    def stop(self) -> None:
+        for worker in [*self.idle, *self.running]:
+            worker.stop()
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def variables(threads: int) -> dict[str, str]:
+    """The environment variables of a worker.
+
+    UNMASK_THREADS divides rows among threads, which changes no result. torch has one thread in each worker: its threads
+    wait for each other in a busy loop, and its sums depend on the number of threads.
+    """
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return dict.fromkeys(SINGLE, "1") | {"UNMASK_THREADS": str(threads), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
+
+
+def serve(handle: int, lifeline: int) -> None:
+    """Measure blocks until the driver is gone."""
+    worker = os.getpid()
+    if os.fork() == 0:
+        _guard(worker, lifeline)
+    os.close(lifeline)
+    os.set_inheritable(handle, False)
+    with suppress(EOFError, OSError), connection.Connection(handle) as pipe, progress.silent():
+        while True:
+            block, files, allowed = pipe.recv()
+            try:
+                answer = attempt(block, files, allowed)
+            except BaseException as error:  # a KeyboardInterrupt that the job itself raised
+                answer = Answer(error=f"it raised {type(error).__name__}")
+            pipe.send_bytes(pickle.dumps(tuple(answer)))
+
+
+def _guard(worker: int, lifeline: int) -> NoReturn:
+    """End the session once the worker or the driver is gone."""
+    os.closerange(3, lifeline)
+    os.closerange(lifeline + 1, 2**12)
+    while os.getppid() == worker and not select.select([lifeline], [], [], LOOK)[0]:
+        pass
+    os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _death(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "its process was killed (SIGKILL), most often because memory ran out"
+    if code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}; see {LOG}"
+    return f"its process ended with exit code {code}; see {LOG}"
+
+
+class Ray(Here):
+    """Tasks of Ray, on this machine or on a cluster: a CPU for each thread, and a GPU for a cell on cuda.
+
+    Each machine needs this package and the modules of other jobs; cells with files need a common file system.
+    """
+
+    def __init__(self, files: Path, how: How) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ImportError as error:
+            raise UnmaskError("engine ray needs the extra cluster: pip install 'unmask[cluster]'") from error
+        self.ray, self.files, self.limit, threads = ray, files, how.limit, how.threads or 1
+        self.own = not ray.is_initialized()  # a connection of the program stays open
+        options: dict[str, Any] = {"runtime_env": {"env_vars": variables(threads)}, "log_to_driver": False}
+        if how.address is None:
+            options |= {"num_cpus": (how.workers or cores()) * threads, "include_dashboard": False}
+        try:
+            if self.own:
+                ray.init(address=how.address, logging_level="error", **options)
+        except (ConnectionError, ValueError) as error:
+            help = "`ray start --head` makes one; if it asks for a token, set RAY_AUTH_TOKEN"
+            raise UnmaskError(f"there is no Ray cluster at {how.address!r}: {error}; {help}") from error
+        self.most = how.workers or max(int(ray.cluster_resources().get("CPU", 1)) // threads, 1)
+        self.task, self.running = ray.remote(num_cpus=threads, max_retries=0)(timed), dict[Any, Block]()
+
+    @property
+    def busy(self) -> int:
+        return len(self.running)
+
+    def start(self, block: Block) -> None:
+        gpus = int(block.values.get("device") == "cuda")
+        if gpus and not self.ray.cluster_resources().get("GPU"):
+            raise UnmaskError("a cell has the device cuda, and the cluster has no GPU; set device=cpu")
+        task = self.task.options(num_gpus=gpus).remote(block, self.files, imports_allowed(), self.limit)
+        self.running[task] = block
+
+    def wait(self, timeout: float) -> Answers:
+        done, _ = self.ray.wait(list(self.running), timeout=timeout)
+        return [(self.running.pop(task), self._answer(task)) for task in done]
+
+    def _answer(self, task: Any) -> Answer:
+        try:
+            return Answer(*self.ray.get(task))
+        except self.ray.exceptions.RayTaskError as error:
+            return Answer(error=f"its task answered with an error: {str(error)[:MESSAGE]}")
+        except self.ray.exceptions.RayError:
+            return Answer(error=_death(-signal.SIGKILL), lost=True)
+
+    def stop(self) -> None:
+        for task in self.running:
+            self.ray.cancel(task, force=True)
+        if self.own:
+            self.ray.shutdown()
+
+
+def timed(block: Block, files: Path, allowed: Allowed, limit: float | None) -> Answer:
+    """Measure a block in a task. At the limit it is interrupted; a process that does not heed this ends later."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        raise UnmaskError(f"it took more than the limit of {limit:g} s and was stopped")
+
+    if limit:
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, limit, GRACE)
+    try:
+        return attempt(block, files, allowed)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+ENGINES: dict[str, type[Here]] = {"here": Here, "local": Processes, "ray": Ray}

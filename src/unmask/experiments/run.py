@@ -1,0 +1,347 @@
+"""sweep(): measure the cells of a recipe, or the rest of a store, and read the results as a table."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from unmask.core import arguments, progress
+from unmask.core.errors import UnmaskError
+from unmask.core.files import code, origin
+from unmask.core.registry import imports, imports_allowed
+from unmask.core.shown import Shown
+from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
+from unmask.experiments.pool import ENGINES, Answer, Block, EngineName, How
+from unmask.experiments.recipe import Recipe, from_dict, read_recipe
+from unmask.experiments.store import Block as Stored
+from unmask.experiments.store import Done, Failed, Planned, Run, Store, Writer, writing
+from unmask.experiments.tables import columns, status
+
+if TYPE_CHECKING:
+    import pandas
+
+HOME = Path("sweeps")  # the default directory of stores, by name
+MOST = 1000  # workers, threads of each, attempts
+WAIT = 1.0  # seconds between two looks at the workers
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Shown):
+    """The cells of a recipe in its store."""
+
+    directory: Path
+    keys: tuple[str, ...]
+    seconds: float  # of this run
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {len(self.keys)} cells in {self.directory}>"
+
+    @property
+    def store(self) -> Store:
+        return Store.open(self.directory)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict for each record; failed cells are missing, and `status` has their errors."""
+        return list(self.store.rows(set(self.keys)))
+
+    @property
+    def languages(self) -> dict[str, list[str]]:
+        """The digests of its languages, by spec without seed or by directory of the network."""
+        from unmask.languages.presets import unseeded
+
+        digests: dict[str, dict[str, None]] = {}
+        for row in self.rows():
+            if "language_digest" in row:
+                digests.setdefault(unseeded(row.get("language") or row["model"]), {})[row["language_digest"]] = None
+        return {name: list(own) for name, own in digests.items()}
+
+    @property
+    def work(self) -> float:
+        """Seconds of all its cells, including earlier runs."""
+        done = self.store.done
+        return sum(done[key].seconds for key in self.keys if key in done)
+
+    def failures(self) -> list[tuple[dict[str, Any], str]]:
+        """(spec, error) of each failed cell."""
+        store = self.store
+        return [(store.spec(key), store.failed[key].error) for key in self.keys if key in store.failed]
+
+    def whole(self) -> Sweep:
+        """This sweep; raises an error if a cell failed."""
+        failures = self.failures()
+        if failures:
+            spec, error = failures[0]
+            about = ", ".join(f"{spec[name]}" for name in ("language", "model", "sampler", "length") if spec.get(name))
+            raise UnmaskError(
+                f"{len(failures)} of {len(self.keys)} cells failed, the first {spec['job']} ({about}): {error}; "
+                f"`unmask sweep retry {self.directory}` tries again"
+            )
+        return self
+
+    def table(self) -> pandas.DataFrame:
+        """The rows as a DataFrame."""
+        import pandas
+
+        rows = self.rows()
+        return pandas.DataFrame(rows, columns=columns(rows))
+
+    def files(self, key: str) -> list[Path]:
+        """The files of a cell, in the order of its rows; the table has its `key`."""
+        return self.store.files_of(key)
+
+    def status(self) -> dict[str, Any]:
+        """Counts of the whole store: cells done, running, to do, and failed with their errors."""
+        return status(self.directory)
+
+
+def sweep(
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    *,
+    store: str | Path | None = None,
+    engine: EngineName = "local",
+    workers: int | None = None,
+    threads: int | None = None,
+    address: str | None = None,
+    limit: float | None = None,
+    attempts: int = 3,
+    fresh: bool = False,
+    allow_imports: Sequence[str] = (),
+    **changes: Any,
+) -> Sweep:
+    """Measure the cells of a recipe that are missing in its store.
+
+    recipe: a YAML file, or its content as a dict.  store: a directory (default: sweeps/NAME).
+    workers: number of processes or Ray tasks.      threads: of each worker (default: cores / workers).
+    limit: maximum seconds for a block of rows.     attempts: number of processes that a block may lose.
+    address: of a Ray cluster (default: start one).
+    engine: "here" is this process alone; it has the samplers that a notebook registered.
+    fresh: measure cells of other code versions again, except for trained networks.
+    allow_imports: modules that a recipe file may import from, as "module:Name"; a program may name any.
+    changes: other values for the recipe: rows=200, steps=[8, 16].
+    """
+    how = _checked(How(engine, workers, threads, address, limit, attempts))
+    if isinstance(recipe, Recipe):
+        plan = recipe.with_changes(changes)
+    elif isinstance(recipe, Mapping):
+        plan = from_dict(dict(recipe), "sweep").with_changes(changes)
+    else:
+        plan = read_recipe(arguments.path("recipe", recipe), changes)
+    directory = HOME / plan.name if store is None else arguments.path("store", store)
+    arguments.flag("fresh", fresh)
+    with imports(_modules(allow_imports) or (imports_allowed() and not isinstance(recipe, str | Path))):
+        cells = cells_of(plan)
+        if not os.path.exists(directory):
+            check(cells)  # before the store is created
+        return _driven(directory, how, plan.to_dict(), lambda target: _todo(target, cells, fresh), cells)
+
+
+def resume(directory: str | Path, *, again: bool = False, allow_imports: Sequence[str] = (), **options: Any) -> Sweep:
+    """Measure the remaining cells of a store. again: also the failed cells.
+
+    allow_imports: modules that its cells may import from, as "module:Name". options: of How.
+    """
+    how, directory = _checked(How(**options)), arguments.path("store", directory)
+    recipe = Store.open(directory).runs[-1].recipe
+
+    def rest(store: Writer) -> list[Cell]:
+        left = [*(cell.key for cell in store.todo), *(store.failed if again else ())]
+        return [cell_of(store.spec(key), planned=True) for key in left]
+
+    with imports(_modules(allow_imports)):
+        return _driven(directory, how, recipe, rest)
+
+
+def _todo(store: Store, cells: Sequence[Cell], fresh: bool) -> list[Cell]:
+    """The cells that are to be measured: those of other code versions only if fresh, and no lasting ones that exist."""
+
+    def settled(cell: Cell) -> bool:
+        if (failed := store.failed.get(cell.key)) is not None:
+            return not fresh or failed.code == code()
+        done = store.done.get(cell.key)
+        return done is not None and (not fresh or done.code == code() or find(cell.job).lasts)
+
+    return [cell for cell in cells if not settled(cell)]
+
+
+def _checked(how: How) -> How:
+    arguments.word("engine", how.engine, ENGINES)
+    for name in ("workers", "threads", "attempts"):
+        if (value := getattr(how, name)) is not None:
+            arguments.whole(name, value, 1, MOST)
+    if how.limit is not None:
+        arguments.number("limit", how.limit, above=True, what=" of seconds")
+    if how.engine != "ray" and how.address is not None:
+        raise UnmaskError("address is that of a Ray cluster. Pass engine ray, too")
+    if how.engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
+        raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
+    return how
+
+
+def _modules(names: Sequence[str]) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        arguments.refuse("allow_imports", names, "a list of module names")
+    return list(names)
+
+
+def _driven(
+    directory: Path,
+    how: How,
+    recipe: Mapping[str, Any],
+    rest: Callable[[Writer], list[Cell]],
+    cells: Sequence[Cell] = (),
+) -> Sweep:
+    """Measure the rest of a store. cells: of the sweep (default: all of the store)."""
+    began = time.perf_counter()
+    with writing(directory) as store:
+        if store.killed:
+            progress.note(f"the last driver, {store.killed}, was killed; unfinished cells are measured again")
+        todo = rest(store)
+        if todo or not store.runs:
+            check(todo)
+            about = origin()
+            run = Run(SCHEMA, time.time(), about["code"], how.engine, dict(recipe), about)
+            known = {key for key in store.cells if key not in store.done and key not in store.failed}
+            planned = [Planned(c.key, c.stem, c.job, c.values) for c in todo if c.key not in known]
+            store.append(run, *planned)
+            _Drive(store, todo, how).run(str(recipe.get("name", "sweep")))
+        keys = tuple(cell.key for cell in cells) or tuple(store.cells)
+    return Sweep(directory, keys, time.perf_counter() - began)
+
+
+class _Drive:
+    """One run: blocks that are ready, cells that wait for others, and the answers."""
+
+    def __init__(self, store: Writer, cells: Sequence[Cell], how: How) -> None:
+        self.store, self.how, self.code = store, how, code()
+        self.cells = {cell.key: cell for cell in cells}
+        self.plan: dict[str, list[Rows]] = {}  # the blocks of each cell
+        self.open: dict[str, set[Rows]] = {}  # the unfinished ones of each unfinished cell
+        self.lost = Counter[tuple[str, Rows]]()
+        self.ready, self.waiting = deque[Block](), list(cells)
+        self.blocks = sum(len(self._blocks(cell)[1]) for cell in cells)
+        self._wake()
+
+    def _there(self, cell: Cell) -> dict[Rows, Stored]:
+        """The finished blocks; all sums of a cell are of one version of the code."""
+        blocks = self.store.blocks.get(cell.stem, {}).items()
+        return {rows: block for rows, block in blocks if block.code == self.code}
+
+    def _blocks(self, cell: Cell) -> tuple[list[Rows], list[Rows]]:
+        return cell.blocks(self._there(cell)) if find(cell.job).merges else ([], [(0, 0)])
+
+    def _wake(self) -> None:
+        """Queue the cells whose needs are done; fail those whose needs have failed."""
+        before = -1
+        while before != len(self.waiting):  # a cell that fails may fail others that wait for it
+            before = len(self.waiting)
+            self.waiting = [cell for cell in self.waiting if not self._begun(cell)]
+
+    def _begun(self, cell: Cell) -> bool:
+        for needed in cell.needs:
+            if (failed := self.store.failed.get(needed.key)) is not None:
+                error = f"it needs a cell of {needed.job!r}, which has failed: {failed.error}"
+                self.store.append(Failed(cell.key, self.code, 0, error))
+                return True
+            if needed.key not in self.store.done:
+                return False
+        used, missing = self._blocks(cell)
+        self.plan[cell.key], self.open[cell.key] = sorted([*used, *missing]), set(missing)
+        whole, needs = len(used) + len(missing) == 1, tuple(other.stem for other in cell.needs)
+        self.ready += [Block(cell.key, cell.stem, cell.job, cell.values, rows, whole, needs) for rows in missing]
+        if not missing:
+            self.ready.append(self._last(cell))
+        return True
+
+    def _last(self, cell: Cell) -> Block:
+        """The sum of all blocks, whose records are missing: a worker makes them, as the job may be untrusted code."""
+        there = self._there(cell)
+        tally = merged([there[rows].tally for rows in self.plan[cell.key]])
+        self.open[cell.key] = {(0, 0)}
+        return Block(cell.key, cell.stem, cell.job, cell.values, tally=tally)
+
+    def run(self, label: str) -> None:
+        """Measure the cells; after a KeyboardInterrupt the unfinished cells remain to be measured."""
+        if not self.ready:
+            return
+        pool = ENGINES[self.how.engine](self.store.files.absolute(), self.how)
+        stopped = KeyboardInterrupt(f"{self.store.directory} has the finished cells; the same command continues there")
+        with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
+            try:
+                while self.ready or pool.busy:
+                    while self.ready and pool.busy < pool.most and not interrupts:
+                        pool.start(self.ready.popleft())
+                    if not pool.busy:
+                        raise stopped
+                    self.store.tell(pool.busy)
+                    answers = pool.wait(WAIT)
+                    progress.rename(label)  # a training in this process gives the bar its own
+                    for block, answer in answers:
+                        advance(int(block.tally is None and not answer.lost))
+                        self._settle(block, answer)
+            finally:
+                pool.stop()
+
+    def _settle(self, block: Block, answer: Answer) -> None:
+        """Write an answer. A block of a lost process is measured again; a failed one fails its cell."""
+        key, rows = block.key, block.rows
+        if rows not in self.open.get(key, ()):  # another block of the cell has failed
+            return
+        self.lost[key, rows] += answer.lost
+        if answer.lost and self.lost[key, rows] < self.how.attempts:
+            self.ready.appendleft(block)
+        elif answer.error:
+            self.store.append(Failed(key, self.code, max(self.lost[key, rows], 1), answer.error))
+            del self.open[key]
+            self.ready = deque(other for other in self.ready if other.key != key)
+            self._wake()
+        else:
+            self._finish(block, answer)
+
+    def _finish(self, block: Block, answer: Answer) -> None:
+        cell, seconds = self.cells[block.key], answer.seconds
+        if answer.tally is not None and block.tally is None:
+            self.store.append(Stored(block.stem, *block.rows, self.code, seconds, answer.tally))
+        self.open[block.key].discard(block.rows)
+        if answer.records is not None:
+            if block.tally is not None:
+                there = self._there(cell)
+                seconds += sum(there[rows].seconds for rows in self.plan[block.key])
+            self.store.append(Done(block.key, self.code, time.time(), seconds, self.plan[block.key], answer.records))
+            del self.open[block.key]
+            self._wake()
+        elif not self.open[block.key]:
+            self.ready.appendleft(self._last(cell))
+
+
+@contextmanager
+def _interruptible(stopped: KeyboardInterrupt) -> Iterator[list[int]]:
+    """The first Ctrl-C lets running blocks finish; a second one, SIGTERM or SIGHUP stops them at once."""
+    seen = list[int]()
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        if number != signal.SIGINT or len(seen) > 1:
+            raise stopped
+        progress.note("stopping after the running cells; press Ctrl-C again to stop at once")
+
+    ends = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which nohup ignores
+        ends.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in ends}
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
