@@ -356,7 +356,7 @@ def parallel_run(
     what = (model, tasks, samplers, tokens, items, each, quick)
     settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
     if dry_run:
-        rows = planned(settings, out)
+        rows = planned(settings)
         head = ["model", "settings", "answers", "seconds, about"]
         return Answer({"models": rows}, [Grid("Plan", head, [[str(one) for one in row.values()] for row in rows])])
     published = publish(page(out), settings, out, **by.options("cpu" if settings.exact else loading.device))

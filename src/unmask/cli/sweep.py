@@ -51,13 +51,8 @@ def run(
     plan = read_recipe(recipe, set)
     with imports(by.allow_imports):
         if dry_run:
-<<<<<<< HEAD
             return _plan(plan, HOME / plan.name if store is None else store)
-        return _finished(sweeps.sweep(plan, store=store, fresh=fresh, **by.options()))
-=======
-            return plan_of(plan, HOME / plan.name if store is None else store)
-        return finished(sweep(plan, store=store, fresh=fresh, **by.options()))
->>>>>>> main
+        return _finished(sweep(plan, store=store, fresh=fresh, **by.options()))
 
 
 def status(store: Store, /) -> Answer:
@@ -137,13 +132,8 @@ def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...]
         second: Directory of another sweep.
         ignore: Fields of cells that may differ, such as the seed.
     """
-<<<<<<< HEAD
     from unmask.core.tables import rows_of
-    from unmask.experiments.sweeps.tables import compare as compare_stores
-=======
-    from unmask.cli.output import show
     from unmask.experiments.tables import compare as compare_stores
->>>>>>> main
 
     result = compare_stores(first, second, ignore)
     about = {"equal": result.equal} | asdict(result)
@@ -160,18 +150,7 @@ def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...]
 
 def _plan(plan: Any, store: Path) -> Answer:
     """Return the cells of a recipe, their number and their time."""
-<<<<<<< HEAD
     from unmask.core.tables import rows_of
-    from unmask.experiments.sweeps.cells import cells_of, check
-    from unmask.experiments.sweeps.status import estimate
-
-    cells = cells_of(plan)
-    check(cells)
-    todo, seconds = estimate(cells, store)
-    result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": todo, "core_seconds": seconds}
-    text: list[tuple[str, str] | Grid | str] = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
-=======
-    from unmask.cli.output import show
     from unmask.experiments.cell import cells_of, check
     from unmask.experiments.store import Store as Opened
     from unmask.experiments.tables import seconds
@@ -182,14 +161,7 @@ def _plan(plan: Any, store: Path) -> Answer:
     todo = [cell for cell in cells if cell.key not in opened.done]
     result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": len(todo)}
     result["core_seconds"] = seconds(opened, todo)
-
-    def text() -> None:
-        for cell in cells:
-            print(label_of(cell.spec))
-        print()
-        show(result, False)
-
->>>>>>> main
+    text: list[tuple[str, str] | Grid | str] = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
     return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
 
 
