@@ -47,7 +47,7 @@ SIZES = {
 WIDE = {"toy": (64, 2, 1500, 8, 2), "quick": (256, 4, 126_464, 64, 2), "full": (768, 12, 126_464, 256, 4)}
 PROGRAM = """
 import sys, torch
-from unmask import hub
+from unmask.models import open as hub
 from unmask.diagnosis.memory import peak
 hub.load_model(sys.argv[1], card=sys.argv[1] + "/card.json", device="cpu")  # what is imported, and first used
 with peak(torch.device("cpu")) as most:

@@ -15,8 +15,8 @@ from unmask.core.estimates import of_variance, proportion
 from unmask.core.files import finite, origin
 from unmask.experiments import store as stores
 from unmask.experiments.cell import SCHEMA, Cell, find
-from unmask.report import whole
 from unmask.report.player import Run, page
+from unmask.report.publishing import report as written_report
 from unmask.samplers.trace import Row, Trace
 
 LANGUAGES = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")
@@ -44,7 +44,7 @@ def written(report: Report, directory: Path) -> None:
     cells = store(directory / "store", *SIZES[report.size])
     say(f"pages: a report of {cells} cells")
     began = time.perf_counter()
-    whole.publish([directory / "store"], directory / "page")
+    written_report([directory / "store"], directory / "page")
     report.at_most(f"page: writing a report of {cells} cells", time.perf_counter() - began, 5.0)
     report.at_most("page: its size", (directory / "page/index.html").stat().st_size / 1e6, 3.0, "MB")
 
@@ -84,7 +84,7 @@ def looked_at(report: Report, directory: Path, program: str) -> None:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         shown = browser.new_page(viewport={"width": 1400, "height": 1000})
         shown.goto((directory / "page/index.html").as_uri())
-        shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
+        shown.wait_for_selector("figure:last-of-type .vega-embed svg")
         paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
         report.at_most("page: first paint", shown.evaluate(paint), 1000.0, "ms")
         report.at_most("page: a control's answer, the median of ten", shown.evaluate(CONTROL), 100.0, "ms")
@@ -96,7 +96,7 @@ def looked_at(report: Report, directory: Path, program: str) -> None:
 
 
 CONTROL = """async () => {
-  const box = document.getElementById("control-of"), taken = [];
+  const box = document.getElementById("language"), taken = [];
   for (let turn = 0; turn < 10; turn++) {
     box.selectedIndex = (box.selectedIndex + 1) % box.options.length;
     const began = performance.now();

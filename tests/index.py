@@ -19,7 +19,7 @@ from unmask.core.registry import Registry
 ROOT = Path(__file__).parents[1]
 FILE = Path(unmask.__file__).parent / "core" / "index.py"
 NOUNS = ("kind of language", "sampler", "schedule", "task")
-SORTED = ("sampler", "task")  # the others in the order in which they are shown
+SORTED = ("kind of language", "sampler", "task")  # the others in the order in which they are shown
 
 
 def registries() -> dict[str, Registry]:

@@ -12,7 +12,7 @@ import pytest
 
 from unmask.experiments import pool
 from unmask.models.trained import loop
-from unmask.report import frame
+from unmask.report import charts, page
 
 
 @contextmanager
@@ -33,13 +33,12 @@ def in_this_process() -> Iterator[list[object]]:
 @contextmanager
 def undrawn() -> Iterator[None]:
     """Charts are defined, and no picture is made of them."""
-    without = SimpleNamespace(
-        svg_to_png=lambda *_, **options: b"", javascript_bundle=frame.vl_convert.javascript_bundle
-    )
+    without = SimpleNamespace(svg_to_png=lambda *_, **options: b"")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame, "svg", json.dumps)
-        patch.setattr(frame, "beside", lambda name, *_: {f"{name}.svg": b"", f"{name}.png": b""})
-        patch.setattr(frame, "vl_convert", without)
+        patch.setattr(charts, "svg", json.dumps)
+        patch.setattr(page, "svg", json.dumps)
+        patch.setattr(charts, "beside", lambda name, *_: {f"{name}.svg": b"", f"{name}.png": b""})
+        patch.setattr(charts, "vl_convert", without)
         yield
 
 

@@ -14,11 +14,10 @@ import torch
 
 import unmask
 from unmask import UnmaskError, denoisers, diagnosis, languages, metrics, samplers, theory
-from unmask import denoisers as ideal
 from unmask.core import errors
 from unmask.models import open as hub
-from unmask.models import text
-from unmask.models import trained as networks
+from unmask.models import text, trained
+from unmask.models.trained.recipe import recipe
 from unmask.models.trained.trunk import Trunk
 from unmask.samplers import Choice, schedules
 from unmask.samplers.rules.blocks import Blocks
@@ -132,25 +131,25 @@ TAKE_TOKENS = {
     "render": L.render,
     "sample": lambda x: L.sample(2, 8, given=[] if x is None else x),
     "generate": lambda x: make(given=[] if x is None else x),
-    "loss curve": lambda x: diagnosis.loss_curve.loss_curve(ideal.Ideal(L), x),
+    "loss curve": lambda x: diagnosis.loss_curve.loss_curve(denoisers.Ideal(L), x),
     "windows": lambda x: metrics.window_counts(x, 8, 2),
 }
 NO_LANGUAGE: dict[str, Any] = {"a word": "x", "nothing": None, "a path": Path("x"), "tokens": TOKENS, "a number": 3}
 NO_LANGUAGE |= {"a mapping": {}, "a class": languages.Interval}
-SHAPE = networks.preset("quick", "mdm", 8)
+SHAPE = trained.preset("quick", "mdm", 8)
 TAKE_LANGUAGES = {
     "score": lambda x: unmask.score(TOKENS, x),
     "generate": make,
     "audit": lambda x: unmask.audit(TOKENS, x, steps=2),
     "gap": lambda x: unmask.gap(x, "ancestral", length=8, rows=3, steps=2),
     "plan": lambda x: unmask.plan(x, 8, "ser", 0.1),
-    "train": lambda x: unmask.train(x, SHAPE, networks.training.recipe.recipe("quick", "mdm"), "nowhere"),
+    "train": lambda x: unmask.train(x, SHAPE, recipe("quick", "mdm"), "nowhere"),
     "check": unmask.check,
     "prompts": lambda x: unmask.prompts(x, 3, 8, 2),
-    "as_denoiser": ideal.as_denoiser,
+    "as_denoiser": denoisers.as_denoiser,
     "sharpened": lambda x: denoisers.Sharpened(x, 0.5),
     "guided": lambda x: denoisers.Guided(x, 0.5),
-    "perturbed": lambda x: ideal.Perturbed(x, "leak", 0.5),
+    "perturbed": lambda x: denoisers.Perturbed(x, "leak", 0.5),
     "information curve": lambda x: theory.sampled.information_curve(x, 8),
     "error curve": lambda x: theory.sampled.error_curve(x, 8),
     "curve": lambda x: theory.known.curve(x, 8),
@@ -164,9 +163,9 @@ TAKE_LANGUAGES = {
     "total variation": lambda x: metrics.total_variation(TOKENS, x),
     "bigrams": lambda x: metrics.bigrams(TOKENS, x),
     "output law": lambda x: metrics.output_distribution(x, 3, LINEAR),
-    "learning": lambda x: diagnosis.learning.of_language(ideal.Ideal(L), x, 8),
+    "learning": lambda x: diagnosis.learning.of_language(denoisers.Ideal(L), x, 8),
     "table": lambda x: diagnosis.table.table(x, 8, "linear", [2]),
-    "network": networks.Network,
+    "network": trained.Network,
 }
 OPTIONS: dict[str, list[Any]] = {
     "rows": [2.5, 0, -1, True, "3", np.float64(2), 10**15, 10**30],
@@ -333,14 +332,14 @@ OTHERS = {
         lambda: unmask.oracle(L)(TOKENS.numpy()),
     ],
     "network": [
-        lambda: networks.preset("quick", None, 8),
-        lambda: networks.Shape("mdm", 8, 8, hidden=16.5),
-        lambda: networks.preset("quick", "mdm", 8, layers=10**12),
-        lambda: Trunk(networks.Shape("mdm", 8, 8, hidden=2**17, layers=4096, heads=8)),
-        lambda: make(Trunk(networks.Shape("mdm", 8, 8, hidden=16, layers=1, heads=2))),
-        lambda: networks.load(None),
-        lambda: networks.load(3),
-        lambda: networks.load("nowhere", torch.device("cpu")),
+        lambda: trained.preset("quick", None, 8),
+        lambda: trained.Shape("mdm", 8, 8, hidden=16.5),
+        lambda: trained.preset("quick", "mdm", 8, layers=10**12),
+        lambda: Trunk(trained.Shape("mdm", 8, 8, hidden=2**17, layers=4096, heads=8)),
+        lambda: make(Trunk(trained.Shape("mdm", 8, 8, hidden=16, layers=1, heads=2))),
+        lambda: trained.load(None),
+        lambda: trained.load(3),
+        lambda: trained.load("nowhere", torch.device("cpu")),
     ],
     "sweep": [
         *(lambda wrong=wrong: unmask.sweep(wrong) for wrong in (None, 3, [1])),
@@ -361,7 +360,7 @@ OTHERS = {
         lambda: theory.sampled.information_curve(L, 8, rows=1),
         lambda: theory.known.curve(L, 8).ter_upper("linear", "x"),
         lambda: metrics.sequences("x", 3),
-        lambda: metrics.output_distribution(ideal.Ideal(L), 3, None),
+        lambda: metrics.output_distribution(denoisers.Ideal(L), 3, None),
         lambda: metrics.ter_autoregressive(L, "8"),
         lambda: metrics.ser(L, 8, steps=4, given="x"),
         lambda: metrics.ter(L, 8, steps=4, given=[1, 2]),
@@ -536,8 +535,8 @@ def test_what_has_no_name_is_read_as_the_unknown():
     "thing",
     [
         L,
-        ideal.Ideal(L),
-        denoisers.Sharpened(ideal.Ideal(L), 0.5),
+        denoisers.Ideal(L),
+        denoisers.Sharpened(denoisers.Ideal(L), 0.5),
         Blocks(),
         Chooses(None),
         schedules.Schedule(LINEAR),

@@ -20,8 +20,8 @@ CAPS = {  # lines of each room, from the one under all to the one on top; an imp
     "diagnosis": 7550,
     "experiments": 4850,
     "tasks": 4400,
-    "report": 3650,
-    "cli": 4550,
+    "report": 3300,
+    "cli": 3600,
 }
 ROOMS = list(CAPS)
 

@@ -22,11 +22,11 @@ from unmask.theory.sampled import information_curve
 
 ALL = every()
 EXAMPLES = 4  # at most, in the help of a command
-TOP = 17  # commands of `unmask --help`; one more until figure is a part of report
+TOP = 17  # commands of `unmask --help`
 
 
 def test_there_are_few_commands():
-    assert len(COMMANDS) <= TOP + ("figure" in COMMANDS)
+    assert len(COMMANDS) <= TOP
 
 
 @pytest.mark.parametrize("command", ALL)

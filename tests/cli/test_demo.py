@@ -14,7 +14,7 @@ from tests.report.tiny import demo
 from tests.sparing import undrawn
 from unmask.experiments.pool import attempt
 from unmask.experiments.tables import status
-from unmask.report import frame, whole
+from unmask.report import publishing
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +57,11 @@ def test_table(run):
 def numbers_alone(monkeypatch):
     """A page of nothing, beside the records: charts take seconds to define."""
 
-    def contents(_made, _settings, about):
-        return frame.numbers("data", whole.records(about.explorer.results)) | {"index.html": b""}
+    def contents(_made, given):
+        return publishing.numbers("data", publishing.records(given.shown.results)) | {"index.html": b""}
 
-    real = whole.of_recipe
-    monkeypatch.setattr(whole, "of_recipe", lambda name: replace(real(name), contents=contents))
+    real = publishing.page_of
+    monkeypatch.setattr(publishing, "page_of", lambda name: replace(real(name), contents=contents))
 
 
 @pytest.mark.usefixtures("numbers_alone")

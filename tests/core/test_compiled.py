@@ -77,7 +77,7 @@ from numba.core import caching
 caching.CacheImpl._locator_classes = []  # numba's own cache refuses to compile where no directory can be written
 import unmask
 for module in pkgutil.walk_packages(unmask.__path__, "unmask."):
-    if module.name.split(".")[1] in ("kernels", "languages", "schedules", "theory", "ideal", "metrics"):
+    if module.name.split(".")[1] in ("languages", "samplers", "theory", "denoisers", "metrics"):
         importlib.import_module(module.name)
 """
 COMMAND = "import sys; from unmask.cli.main import main; sys.exit(main(['show', 'language', 'interval-5']))"

@@ -99,7 +99,7 @@ def _simulate() -> None:
     """A machine with a gigabyte for a command, and sweeps in their own process."""
     import unmask.core.memory
     from unmask.experiments import pool
-    from unmask.report import frame
+    from unmask.report import charts, page
 
     real = unmask.core.memory.available
     watching.import_all()
@@ -107,9 +107,10 @@ def _simulate() -> None:
         if getattr(module, "available", None) is real:
             module.available = lambda: MEMORY  # type: ignore[attr-defined]
     pool.ENGINES["local"] = pool.Here
-    frame.svg = lambda definition: f'<svg width="1" height="1">{json.dumps(definition)}</svg>'
-    frame.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"")
-    frame._library = lambda: ""  # which the real one would keep for the pages of all others
+    charts.svg = lambda definition: f'<svg width="1" height="1">{json.dumps(definition)}</svg>'
+    page.svg = charts.svg
+    charts.vl_convert = SimpleNamespace(svg_to_png=lambda *_, **options: b"")
+    page.library = lambda: ""  # which the real one would keep for the pages of all others
 
 
 def _unmeasured(*_: Any) -> None:

@@ -7,68 +7,57 @@ from dataclasses import replace
 import pytest
 
 from unmask.experiments.board import Settings, board
-from unmask.experiments.board.grid import standard
 from unmask.experiments.board.run import Failure
-from unmask.report import board as drawing
-from unmask.report import frame
-from unmask.report.explorer import figure
-from unmask.report.explorer.fragment import Explorer
+from unmask.report import charts, pages
+from unmask.report.figures import front
 from unmask.report.publishing import Context
-from unmask.report.results import CURVE, Results, points
+from unmask.report.results import Results, points
+from unmask.report.verdict import ORACLES, Shown
 
 
 @pytest.fixture(scope="module")
 def made():
-    usual = ("ancestral", "strided", "speculative(draft_length=[2, 4])", "autoregressive")
+    usual = ("ancestral", "strided", "speculative(draft_length=[2, 4])", "autoregressive", "best-order")
     return board(Settings(usual, ("paper-2gram", "interval-5"), (20,), 20, 2, steps=(2, 20)))
 
 
+@pytest.fixture(scope="module")
+def shown(made):
+    rows = [record | {"job": "curve", "key": ""} for record in made.records if record["budget"] is not None]
+    return Shown(Results(points(rows)), pages.BOARD.view)
+
+
 @pytest.mark.rotates(3)
-def test_a_figure_per_language_with_the_measured_points(made):
-    drawn = drawing.fronts(made.records)
-    assert list(drawn) == ["paper-2gram", "interval-5"]
-    for language, definition in drawn.items():
-        assert "<svg" in frame.svg(definition)
-        rows = [row for row in definition["datasets"]["rows"] if row["kind"] == "mdm"]
+def test_a_drawing_per_language_with_the_measured_points(made, shown):
+    figure = front(shown)
+    for number, language in enumerate(shown.languages):
+        assert "<svg" in charts.svg(charts.alone(charts.chosen(figure, language, number)))
+        rows = [row for row in figure.rows if row["l"] == str(number) and row["kind"] == "mdm"]
         wanted = {
             (r["sampler"], r["model_calls"], r["value"])
             for r in made.records
             if (r["measure"], r["language"]) == ("ser", language) and r["budget"] and r["sampler"] != "autoregressive"
         }
-        assert {(row["series"], row["place"], row["value"]) for row in rows} == wanted
-        (ar,) = [row for row in definition["datasets"]["rows"] if row["kind"] == "even"]
-        assert ar["place"] == 20  # as many model calls as tokens
+        assert wanted <= {(row["series"], row["x"], row["value"]) for row in rows}
 
 
-def test_the_page_begins_with_the_board(made, tmp_path):
+def test_nothing_is_better_and_cheaper_than_the_front(shown):
+    rows = [row for row in front(shown).rows if row["series"] not in ORACLES]
+    ser = [row for row in rows if row["k"] == 0]
+    best = [row for row in ser if row["front"]]
+    assert best
+    assert not [r for r in best for other in ser if other["x"] < r["x"] and other["value"] <= r["value"]]
+    assert not [row for row in front(shown).rows if row["front"] and row["series"] in ORACLES]
+
+
+def test_the_page_begins_with_the_board(made, shown, tmp_path):
     """AUP of every sampler, the reference and what was left out stand above the figures."""
-    rows = [record | {"job": CURVE, "key": ""} for record in made.records if record["budget"] is not None]
     lost = Failure("interval-5", 20, "strided", "steps", 2, "it <broke>")
-    about = Context({"command": ["unmask", "board"]}, 1.0, Explorer(Results(points(rows)), drawing.VIEW), tmp_path)
-    contents = drawing.contents(replace(made, failures=[lost]), made.settings, about)
-    page = contents["index.html"].decode()
+    given = Context({"command": ["unmask", "board"]}, replace(shown, results=replace(shown.results)), tmp_path)
+    page = pages.board_contents(replace(made, failures=[lost]), given)["index.html"].decode()
     table, figures = page.index("<caption>"), page.index('class="figures"')
     assert table < figures
     accuracy = {r["sampler"]: r["value"] for r in made.records if r["measure"] == "accuracy_under_parallelism"}
     assert all(f"{value:.3f}" in page[:figures] for value in accuracy.values())
     assert "compared with ancestral" in page[:figures]
     assert "left out: strided at steps = 2: it &lt;broke&gt; (interval-5)" in page[:table]
-
-
-def test_few_samplers_have_a_colour_each_and_many_share_one():
-    assert figure.colour("ancestral") == figure.colour("blocks(block_length=8)")
-    assert figure.colour("mine.samplers:Mine(strength=[1, 2])") == figure.OWN
-    assert not [name for name in standard() if figure.colour(name) == figure.OWN]
-
-    def of(names):
-        rows = [
-            {"job": CURVE, "key": "", "language": "l", "length": 8, "sampler": name, "budget": 2, "measure": "ser"}
-            | {"value": 0.5, "low": 0.4, "high": 0.6, "n": 9, "level": 0.95, "method": "t", "model_calls": 2.0}
-            for name in names
-        ]
-        return figure.looks(Results(points(rows)), "sampler")
-
-    few = of(["ancestral", "entropy", "low-confidence", "best-order"])
-    assert len(set(few.values())) == 4
-    assert few["best-order"] == frame.GREY
-    assert len(set(of(standard()).values())) <= len(figure.KINDS)

@@ -10,21 +10,21 @@ from unmask.core.errors import UnmaskError
 from unmask.experiments import sweep
 from unmask.experiments.board import board, quick
 from unmask.experiments.cell import cells_of
+from unmask.report.publishing import Selection, page_of
 from unmask.report.results import read
-from unmask.report.whole import Selection, of_recipe
 
 LARGE = {"sparse-hmm", "paper-3gram", "paper-4gram"}
 
 
 def of(job, *changes, languages=()):
-    recipe = of_recipe("demo").recipe(Selection("demo", changes, languages))
+    recipe = page_of("demo").recipe(Selection("demo", changes, languages))
     return [cell.spec for cell in cells_of(recipe) if cell.job == job]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     place = tmp_path_factory.mktemp("demo")
-    found = sweep(of_recipe("demo").recipe(demo(place)), store=place / "sweep", engine="here")
+    found = sweep(page_of("demo").recipe(demo(place)), store=place / "sweep", engine="here")
     return read([found.directory]).points
 
 

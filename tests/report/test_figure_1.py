@@ -21,12 +21,11 @@ from unmask.experiments.cell import cells_of
 from unmask.experiments.tables import status
 from unmask.models.trained import Network, conditions, load, loop
 from unmask.models.trained.checkpoints import ACCOUNT, WEIGHTS
-from unmask.report.explorer.fragment import Explorer
-from unmask.report.publishing import STORE, Context, publish
-from unmask.report.whole import Selection, of_recipe
-from unmask.samplers import fill, making
+from unmask.report.page import drawn as figures_of
+from unmask.report.publishing import STORE, Context, Selection, page_of, publish
+from unmask.report.verdict import Shown
 
-PAGE = of_recipe("figure-1")
+PAGE = page_of("figure-1")
 SET = ("steps=[2,8]", "rows=60", "training_steps=6", "length=8", "layers=1")
 SETTINGS = Selection("figure-1-quick", SET, ("paper-2gram",), "cpu")
 COMMAND = "figure figure-1 --quick --languages paper-2gram --device cpu --set layers=1 steps=[2,8] rows=20 length=8"
@@ -39,7 +38,7 @@ def changed(*changes):
 
 def measure(out, settings):
     """Of networks of one layer, without a page."""
-    return publish(replace(PAGE, contents=lambda *_: {}), settings, out).explorer.results
+    return publish(replace(PAGE, contents=lambda *_: {}), settings, out).shown.results
 
 
 def directories(results):
@@ -96,35 +95,10 @@ def test_the_records_are_what_the_networks_do(made):
     assert loss["value"] > 5  # after six steps nothing is learned
 
 
-def _without_keys(results):
-    return [{name: value for name, value in point.items() if name not in ("key", "number")} for point in results.points]
-
-
 def test_what_is_kept_is_not_made_again(made, monkeypatch):
     out, results = made
     monkeypatch.setattr("unmask.experiments.pool.attempt", lambda *a, **k: pytest.fail("made again"))
     assert measure(out, SETTINGS).points == results.points
-
-
-def test_other_rows_and_another_code_keep_the_networks(made, monkeypatch, learned):
-    out, results = made
-    more = measure(out, changed("rows=70"))
-    assert {r["n"] for r in more.of("ser")} == {70, 0}
-    monkeypatch.setattr(run, "code", lambda: "another")
-    drawn = []
-    monkeypatch.setattr(making, "fill", lambda *a: drawn.append(1) or fill(*a))
-    again = measure(out, SETTINGS)
-    assert sorted(map(str, _without_keys(again))) == sorted(map(str, _without_keys(results)))
-    assert drawn  # what they generate is measured again
-    assert learned == []
-    assert directories(more) == directories(results)
-
-
-def test_other_networks_stand_beside_them(made, learned):
-    out, results = made
-    other = measure(out, changed("training_steps=2"))
-    assert learned == [0, 1, 0, 1]
-    assert set(directories(other).values()) - set(directories(results).values())
 
 
 def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learned):
@@ -169,16 +143,15 @@ def test_the_page_shows_both_models_and_their_networks(made):
     """One view: trained beside exact, the networks with links that lead to them, no table twice."""
     out, results = made
     with undrawn():
-        about = Context({"command": ["unmask", "page"]}, 1.0, Explorer(results, PAGE.view), out)
-        contents = PAGE.contents(None, SETTINGS, about)
+        about = Context({"command": ["unmask", "page"]}, Shown(results, PAGE.view), out)
+        contents = PAGE.contents(None, about)
     text = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", text)
     assert len(json.loads(contents["data.json"])["records"]) == len(results.points)
-    shown = about.explorer.figures
-    assert [figure.name for figure in shown][:2] == ["ser-by-network", "generative-perplexity-by-network"]
-    first, *_ = about.explorer.cards
+    assert [*figures_of(about.shown)][:2] == ["ser-by-network", "generative-perplexity-by-network"]
+    (number, _), *_ = about.shown.view.cards(results, about.shown.state)
     found = {(p["model"], p["steps"]): p["value"] for p in results.of("ser") if p["kind"] == "mdm"}
-    assert first.number == f"SER {100 * found['trained', 8]:.3g}% trained, {100 * found['ideal', 8]:.3g}% exact"
+    assert number == f"SER {100 * found['trained', 8]:.3g}% trained, {100 * found['ideal', 8]:.3g}% exact"
     for place in directories(results).values():
         link = re.search(rf'href="([^"]*{place.name})/losses.csv"', text)[1]
         assert (out / link / "losses.csv").exists()

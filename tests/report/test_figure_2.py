@@ -18,12 +18,11 @@ from unmask.experiments.tables import status
 from unmask.models.text import Text, read
 from unmask.models.trained import Network, load, loop
 from unmask.models.trained.checkpoints import read_tokenizer
-from unmask.report.explorer.chosen import goal
-from unmask.report.explorer.fragment import Explorer
-from unmask.report.publishing import STORE, Context, publish
-from unmask.report.whole import Selection, of_recipe
+from unmask.report.metrics import METRICS
+from unmask.report.publishing import STORE, Context, Selection, page_of, publish
+from unmask.report.verdict import Shown, verdict
 
-PAGE = of_recipe("figure-2")
+PAGE = page_of("figure-2")
 SIZE = ("tokenizer=bpe:270", "length=12", "layers=1", "hidden=24", "training_steps=4")
 SIZE += ("steps=[2,8]", "rows=24", "batch=2")
 
@@ -41,7 +40,7 @@ def settings_of(path, *changes):
 
 def measure(out, settings):
     """What the networks write, without a page."""
-    return publish(replace(PAGE, contents=lambda *_: {}), settings, out).explorer.results
+    return publish(replace(PAGE, contents=lambda *_: {}), settings, out).shown.results
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def places(results):
 def test_the_records_are_what_the_networks_write(made, path):
     _, results = made
     found = {(p["measure"], p["kind"], p["steps"]): p for p in results.points}
-    directories, examples = places(results), dict(results.examples)
+    directories, examples = places(results), results.examples
     mdm, ar = (load(directories[kind], "cpu") for kind in ("mdm", "ar"))
     text = Text(read(path), read_tokenizer(directories["mdm"]))
     judges = Judges(text, ar)
@@ -96,20 +95,6 @@ def test_the_records_are_what_the_networks_write(made, path):
     assert found["generative_perplexity_ratio", "text", None]["value"] == 1.0
 
 
-def test_what_is_kept_is_not_made_again(made, path, monkeypatch):
-    out, results = made
-    monkeypatch.setattr("unmask.experiments.pool.attempt", lambda *a, **k: pytest.fail("made again"))
-    assert measure(out, settings_of(path)).points == results.points
-
-
-def test_other_rows_keep_the_networks(made, path, monkeypatch):
-    out, results = made
-    monkeypatch.setattr(loop.Training, "_learn", lambda *a: pytest.fail("trained again"))
-    more = measure(out, settings_of(path, "rows=30"))
-    assert {p["n"] for p in more.of("token_entropy")} == {30}
-    assert places(more) == places(results)
-
-
 def test_a_text_that_changed_is_another(made, path, tmp_path):
     _, results = made
     path.write_text(path.read_text() + "\n\nand more of it")
@@ -120,25 +105,25 @@ def test_a_text_that_changed_is_another(made, path, tmp_path):
 def test_the_page_judges_perplexity_relative_to_the_text(made, path):
     """An absolute perplexity has no fixed target; the page shows what both models wrote, and their networks."""
     out, results = made
-    explorer = Explorer(results, PAGE.view)
+    shown = Shown(results, PAGE.view)
     with undrawn():
-        about = Context({"command": ["unmask", "page"]}, 1.0, explorer, out)
-        contents = PAGE.contents(None, settings_of(path), about)
+        about = Context({"command": ["unmask", "page"]}, shown, out)
+        contents = PAGE.contents(None, about)
     text = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", text)
-    assert explorer.state["metric"] == "generative_perplexity"
-    assert "relative generative perplexity of at most 1.05" in explorer.verdict.sentence
-    assert len(explorer.cards) == 3
+    assert shown.metric.name == "generative_perplexity"
+    assert "relative generative perplexity of at most 1.05" in shown.verdict.sentence
+    assert len(shown.view.cards(results, shown.state)) == 3
     best = min(p["value"] for p in results.of("generative_perplexity") if p["kind"] == "mdm")
-    state = explorer.state | {"metric": "generative_perplexity_absolute", "target": None}
-    assert goal(results, state) == pytest.approx(1.05 * best)
-    assert all(words.split()[0] in text for _, words in results.examples)
+    words = verdict(results, METRICS["generative_perplexity_absolute"], shown.state).words
+    assert f"generative perplexity of at most {1.05 * best:.4g}" in words
+    assert all(words.split()[0] in text for words in results.examples.values())
     assert all(f'{place.name}/losses.csv">' in text for place in places(results).values())
 
 
 def test_the_command(path, tmp_path, capsys):
     out = tmp_path / "out"
-    command = ["figure", "figure-2", "--quick", "--device", "cpu", "--out", str(out)]
+    command = ["report", "--recipe", "figure-2", "--quick", "--device", "cpu", "--out", str(out)]
     command += ["--set", f"text={path}", *SIZE, "training_steps=2"]
     with in_this_process() as asked:
         assert main([*command, "--json"]) == 0

@@ -8,9 +8,10 @@ import pytest
 
 from tests.sparing import in_this_process, undrawn
 from unmask.cli.main import main
-from unmask.report.explorer.figures import gap as figures
-from unmask.report.explorer.fragment import Explorer
+from unmask.report import studies
+from unmask.report.page import drawn
 from unmask.report.results import read
+from unmask.report.verdict import Shown
 from unmask.report.view import saved
 
 WORDS = "figure gap --quick --device cpu --set training_steps=10 rows=12 length=8 layers=1 steps=[4]"
@@ -27,11 +28,11 @@ def made(tmp_path_factory):
 
 def test_the_page_shows_the_figures(made):
     out, results = made
-    explorer = Explorer(results, saved("gap"))
-    names = [figure.name for figure in explorer.figures]
+    shown = Shown(results, saved("gap"))
+    names = [*drawn(shown)]
     assert names[:2] == ["gap-divergence", "gap-ser"]
     assert "gap-answer-error" not in names
-    assert len(explorer.cards) == 1
+    assert len(shown.view.cards(results, shown.state)) == 1
     text = (out / "index.html").read_text()
     assert all(f'id="figure-{name}"' in text for name in names)
     assert json.loads((out / "data.json").read_text())["records"]
@@ -39,12 +40,12 @@ def test_the_page_shows_the_figures(made):
 
 def test_divergences_are_those_of_the_same_rows(made):
     _, results = made
-    rows = figures.divergences(results)
+    rows = studies.gap_divergence(Shown(results)).rows
     assert {row["series"] for row in rows} == {"ancestral", "strided"}
     exact = [row for row in rows if row["sure"]]
     assert {row["model"] for row in exact} == {"ideal"}
     assert {row["model"] for row in rows} <= {"ideal", "trained"}
-    assert all(row["across"] > 0 for row in exact if row["what"] == "paper-2gram(pruned=False)")
+    assert all(row["x"] > 0 for row in exact if row["of"] == "paper-2gram(pruned=False)")
 
 
 def test_the_curve_is_the_binary_divergence(made):
@@ -52,15 +53,17 @@ def test_the_curve_is_the_binary_divergence(made):
     import math
 
     _, results = made
-    curve = [row for row in figures.errors(results, "ser") if row["part"] == "most"]
+    rows = studies.gap_errors(Shown(results), "ser").rows
+    curve = [row for row in rows if "series" not in row]
     (one,) = {p["value"] for p in results.of("ser") if p["sampler"] == "fixed-size"}
     if 0 < one < 1:
-        assert (curve[0]["across"], curve[0]["value"]) == (pytest.approx(0, abs=1e-9), one)
-        assert curve[-1]["across"] == pytest.approx(-math.log(one))
+        assert (curve[0]["x"], curve[0]["value"]) == (pytest.approx(0, abs=1e-9), one)
+        assert curve[-1]["x"] == pytest.approx(-math.log(one))
         middle = curve[50]["value"]
         expected = middle * math.log(middle / one) + (1 - middle) * math.log((1 - middle) / (1 - one))
-        assert curve[50]["across"] == pytest.approx(expected)
+        assert curve[50]["x"] == pytest.approx(expected)
     else:
         assert not curve
-    points = [row for row in figures.errors(results, "ser") if row["part"] == "point"]
-    assert {row["model"] for row in points} >= {"trained"}
+    points = [row for row in rows if "series" in row]
+    expected = {(p["steps"], p["value"]) for p in results.of("ser") if p["model"] == "trained" and p["steps"] == 4}
+    assert {(row["steps"], row["value"]) for row in points} >= expected

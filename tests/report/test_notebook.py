@@ -10,7 +10,7 @@ import pytest
 
 import unmask
 from unmask.core.errors import UnmaskError
-from unmask.report import frame, notebook
+from unmask.report import charts, notebook
 
 TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
 LANGUAGE = unmask.languages.load("interval-5")
@@ -39,8 +39,8 @@ MADE = {
 @pytest.mark.parametrize("kind", MADE)
 def test_it_is_drawn_with_its_own_numbers(kind, tmp_path):
     thing = MADE[kind](tmp_path)
-    definition = frame.themed(thing.plot())
-    assert "<svg" in frame.svg(definition)
+    definition = thing.plot().to_dict()
+    assert "<svg" in charts.svg(definition)
     assert any(definition.get("datasets", {}).values())
     said = thing._repr_html_()
     assert "<svg" in said
@@ -49,8 +49,8 @@ def test_it_is_drawn_with_its_own_numbers(kind, tmp_path):
         (rows,) = definition["datasets"].values()
         assert [row["step"] for row in rows] == thing.order.flatten().tolist()
     if kind == "sweep":
-        (rows,) = definition["datasets"].values()
-        drawn = {row["place"]: row["value"] for row in json.loads(json.dumps(rows)) if row.get("dot") and row["place"]}
+        rows = [row for rows in definition["datasets"].values() for row in rows]
+        drawn = {row["x"]: row["value"] for row in rows if row.get("dot")}
         assert drawn == {r["steps"]: r["value"] for r in thing.rows() if (r["measure"], r["job"]) == ("ser", "samples")}
 
 

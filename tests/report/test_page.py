@@ -1,4 +1,4 @@
-"""The page and its files: whole, self-contained, and true to the records."""
+"""The page and its files: whole, self-contained, true to the records, and one choice at a time."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import altair as alt
 import pytest
 
 from tests.report.tiny import demo
 from unmask.core.errors import UnmaskError
-from unmask.report import frame, publishing
-from unmask.report.explorer.chosen import value_text
-from unmask.report.explorer.fragment import Explorer
-from unmask.report.explorer.metrics import METRICS
-from unmask.report.publishing import TO_COME, publish, write
-from unmask.report.terminal import table
-from unmask.report.whole import of_recipe
+from unmask.report import charts, publishing
+from unmask.report.metrics import METRICS
+from unmask.report.page import choices, drawn
+from unmask.report.publishing import TO_COME, page_of, publish, write
+from unmask.report.verdict import Shown, grid, table, value_text, verdict
 
 FIGURES = {"ser-by-language", "ter-by-language", "generative-perplexity-by-language", "diversity-by-language"}
-FIGURES |= {"lengths", "front", "overview", "schedule"}
+FIGURES |= {"lengths", "front", "schedule"}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     place = tmp_path_factory.mktemp("demo")
-    return publish(of_recipe("demo"), demo(place), place / "out")
+    return publish(page_of("demo"), demo(place), place / "out")
 
 
 class Elements(HTMLParser):
@@ -59,7 +58,7 @@ def elements(made):
 
 def test_files(made):
     names = {path.name for path in made.files}
-    drawings = {f"{figure}.{kind}" for figure in FIGURES for kind in ("svg", "png")}
+    drawings = {f"{figure}.{kind}" for figure in (*FIGURES, "overview") for kind in ("svg", "png")}
     assert names == drawings | {"index.html", "data.json", "data.csv"}
     assert {path.name for path in made.page.parent.iterdir()} == names | {"sweep"}
     for path in made.files:
@@ -67,7 +66,7 @@ def test_files(made):
             assert path.read_bytes().startswith(b"\x89PNG")
         if path.suffix == ".svg":
             assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
-    assert made.page.stat().st_size < 1.6e6
+    assert made.page.stat().st_size < 1.9e6
 
 
 def test_the_page_asks_nobody_for_anything(made, elements):
@@ -89,16 +88,32 @@ def test_links_lead_to_the_files(made, elements):
     assert linked == {path.name for path in made.files} - {"index.html"}
 
 
-def test_the_definitions_hold_no_data_from_elsewhere(elements):
-    (told,) = (json.loads(text) for text in elements.scripts if text.startswith('{"points"'))
-    assert {figure["name"] for figure in told["figures"]} == FIGURES - {"overview"}
-    for figure in told["figures"]:
-        assert '"url"' not in json.dumps(figure)
+def test_figures_are_those_of_the_view_and_valid(made):
+    """In the order of the view, each with its sentence, and as the schema of Vega-Lite has it."""
+    figures = drawn(made.shown)
+    assert list(figures)[:3] == ["ser-by-language", "lengths", "ter-by-language"]
+    assert set(figures) == FIGURES
+    for one in figures.values():
+        alt.Chart.from_dict(one.definition)
+        assert '"url"' not in json.dumps(one.definition)
+        assert one.sentences
+
+
+def test_each_row_of_a_figure_is_a_point(made):
+    """Of SER: every measured and predicted value, at its N, in the drawing of its setting."""
+    results, figure = made.shown.results, drawn(made.shown)["ser-by-language"]
+    lines = [p for p in results.of("ser", "ser_predicted") if p["kind"] == "mdm" and p["steps"]]
+    expected = {(p["of"], p["steps"], p["value"], p["low"], p["high"]) for p in lines}
+    rows = [row for row in figure.rows if row["kind"] == "mdm"]
+    assert {(row["series"], row["x"], row["value"], row["low"], row["high"]) for row in rows} == expected
+    assert {(p["of"], p["value"]) for p in results.of("ser") if p["kind"] == "ar"} == {
+        (made.shown.languages[int(row["l"])], row["value"]) for row in figure.rows if row["kind"] == "ar"
+    }
 
 
 def test_json_and_csv_are_the_records(made):
     data = json.loads((made.page.parent / "data.json").read_text(), parse_constant=pytest.fail)
-    points = made.explorer.results.points
+    points = made.shown.results.points
     assert [record["value"] for record in data["records"]] == [point["value"] for point in points]
     assert data["origin"]["configuration"] == data["settings"]
     assert data["settings"]["recipe"].endswith("demo.yaml")
@@ -110,43 +125,43 @@ def test_json_and_csv_are_the_records(made):
 
 def test_the_page_has_three_messages_from_the_numbers(made, elements):
     text = " ".join("".join(elements.text).split())
-    fluent, correct, longer = made.explorer.cards
-    points = made.explorer.results.points
+    (fluent, _), (correct, _), (longer, _) = cards = made.shown.view.cards(made.shown.results, made.shown.state)
+    points = made.shown.results.points
     of_64 = [p for p in points if (p["steps"], p["kind"], p["length"], p["sampler"]) == (64, "mdm", 20, "ancestral")]
     known = [p for p in of_64 if "pruned" not in p["of"] and p["job"] != "curve"]
     most = max(p["value"] for p in known if p["measure"] in ("ter_ratio", "ter_upper_ratio"))
-    assert fluent.number == f"TER within {100 * (most - 1):.2g}% of the optimum"
+    assert fluent == f"TER within {100 * (most - 1):.2g}% of the optimum"
     wrong = [100 * p["value"] for p in known if p["measure"] == "ser"]
     assert len(wrong) == 5
     least, most = f"{min(wrong):.3g}%", f"{max(wrong):.3g}%"
-    assert correct.number == (f"SER {least} to {most}" if min(wrong) else f"SER up to {most}")
+    assert correct == (f"SER {least} to {most}" if min(wrong) else f"SER up to {most}")
     needed = {p["length"]: p["value"] for p in points if (p["measure"], p["of"]) == ("steps_for_ser", "interval-5")}
-    assert [float(x) for x in re.findall(r"[\d.]+", longer.number)] == pytest.approx([needed[10], needed[20]], rel=1e-2)
-    for card in made.explorer.cards:
-        assert card.number in text
-        assert card.text in text
+    assert [float(x) for x in re.findall(r"[\d.]+", longer)] == pytest.approx([needed[10], needed[20]], rel=1e-2)
+    for number, words in cards:
+        assert number in text
+        assert words in text
 
 
 def test_a_message_without_numbers_is_left_out(made):
-    results = made.explorer.results
-    few = Explorer(replace(results, points=[dict(p) for p in results.of("ser")]), of_recipe("demo").view)
-    assert [card.number.split()[0] for card in few.cards] == ["SER"]
+    results = made.shown.results
+    few = Shown(replace(results, points=results.of("ser")), made.shown.view)
+    assert [number.split()[0] for number, _ in few.view.cards(few.results, few.state)] == ["SER"]
 
 
-def test_each_number_is_in_one_table(made, elements):
-    """One table of the chosen metric, with a row per sampler and setting; the page has no second one."""
+def test_every_number_is_in_the_table_of_its_metric(made):
     text = made.page.read_text()
-    assert text.count("<caption>") == 1
-    title, head, rows = table(made.explorer)
-    assert head[:2] == ["sampler", "setting"]
-    settings = [(sampler, setting) for sampler, setting, *_ in rows]
-    assert len(set(settings)) == len(settings)
-    assert {("ancestral", "2 steps"), ("ancestral", "64 steps"), ("low-confidence", "20 steps")} < set(settings)
-    assert settings[-1] == ("AR", "")
-    shown = [text.count(f'data-at="{p["number"]}"') for p in made.explorer.results.of("ser")]
-    assert max(shown) == 1
-    assert sum(shown) == sum(cell != "-" for row in rows for cell in row[2:])
-    assert title in text
+    for metric in made.shown.metrics:
+        begin = text.index(f'<div data-metric="{metric.name}">')
+        cells = re.findall(r"<td[^>]*>(.*?)</td>", text[begin : text.index("</table></div></div>", begin)])
+        shown = {re.sub("<[^>]*>", " ", cell).strip() for cell in cells}
+        lengths = {p["length"] for p in made.shown.results.of(*metric.measures) if p["kind"] == "mdm"}
+        lines = [line for n in lengths for line in grid(made.shown.results, {"length": n}, metric)[1].values()]
+        words = {value_text(point, metric).replace("<", "&lt;") for line in lines for point in line.values()}
+        assert words <= shown, metric.name
+        assert len(words) > len(made.shown.languages)
+    title, head, rows = table(made.shown)
+    assert (title, head[:2]) == (METRICS["ser"].title, ["sampler", "setting"])
+    assert rows[-1][:2] == ["AR", ""]
 
 
 def test_what_was_not_seen_is_not_zero():
@@ -172,7 +187,7 @@ def test_the_first_figures_come_early(tmp_path, monkeypatch):
         return real(recipe, **options)
 
     monkeypatch.setattr(publishing, "sweep", slow)
-    publish(of_recipe("demo"), demo(tmp_path), tmp_path / "out")
+    publish(page_of("demo"), demo(tmp_path), tmp_path / "out")
     early, whole = (contents["index.html"].decode() for contents in (pages[0], pages[-1]))
     assert len(pages) == 2
     assert list(pages[0]) == ["index.html"]
@@ -208,11 +223,58 @@ def test_a_directory_that_was_there_stays(tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
-def test_the_page_opens_in_a_browser(made, open_page, serious):
-    shown = open_page(made.page)
-    shown.wait_for_function("document.documentElement.dataset.ready === 'yes'")
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
+def test_the_page_opens_in_a_browser(made, open_page, serious, width, dark):
+    shown = open_page(made.page, width=width, dark=dark)
+    shown.wait_for_selector("#schedule.vega-embed svg")
     assert shown.locator(".plot.vega-embed svg .mark-symbol path").count() > 40
     assert serious(shown) == []
+    assert shown.evaluate("document.documentElement.scrollWidth") == width
+
+
+def seen(page, selector):
+    return [one.inner_text() for one in page.locator(selector).all() if one.is_visible()]
+
+
+def test_a_choice_decides_words_rows_and_figures(made, open_page):
+    """For each setting and language: the verdict of Python, one table, and a sentence and points in each figure."""
+    page, shown = open_page(made.page), made.shown
+    page.wait_for_selector("#schedule.vega-embed svg")
+    assert seen(page, ".verdict") == []  # the messages are in its place
+    of = shown.languages.index("interval-5")
+    page.select_option("#language", str(of))
+    for at, values in enumerate(shown.settings):
+        page.select_option("#at", str(at))
+        for target in choices(shown)["target"]:
+            page.select_option("#target", target)
+            own = verdict(shown.results, shown.metric, values | {"of": "interval-5"}, float(target))
+            assert seen(page, ".verdict") == [own.sentence]
+        assert len(seen(page, "caption")) == 1
+        for name, figure in drawn(shown).items():
+            words = "".join(seen(page, f"#figure-{name} .says"))
+            assert words in [one.words for one in figure.sentences]
+            assert page.locator(f"#{name} .mark-symbol path").count() or name == "schedule"
+    page.select_option("#metric", "diversity")
+    assert all(caption.startswith("Diversity") for caption in seen(page, "caption"))
+
+
+def test_a_click_on_a_point_chooses_for_all_figures(made, open_page):
+    page, shown = open_page(made.page), made.shown
+    page.wait_for_selector("#schedule.vega-embed svg")
+    points = page.locator("#ser-by-language .mark-symbol path[aria-label*='interval-5']")
+    points.first.dispatch_event("click")
+    assert page.input_value("#language") == str(shown.languages.index("interval-5"))
+    faint = page.locator("#ter-by-language .mark-symbol path[aria-label*='paper-2gram']").first
+    page.wait_for_function("one => one.getAttribute('opacity') < 1", arg=faint.element_handle())
+    page.locator("#front .mark-symbol path[aria-label*='low-confidence']").first.dispatch_event("click")
+    assert shown.settings[int(page.input_value("#at"))]["sampler"] == "low-confidence"
+
+
+def test_without_a_script_the_drawings_stay(made, open_page):
+    page = open_page(made.page, java_script_enabled=False)
+    assert page.locator(".plot svg").count() == len(FIGURES)
+    page.select_option("#language", "0")
+    assert len(seen(page, ".verdict")) == 1
 
 
 def test_a_panic_of_the_drawing_library_is_one_line(monkeypatch):
@@ -224,6 +286,6 @@ def test_a_panic_of_the_drawing_library_is_one_line(monkeypatch):
     def panic(definition):
         raise PanicException("called `Result::unwrap()` on an `Err` value: Too many open files")
 
-    monkeypatch.setattr(frame.vl_convert, "vegalite_to_svg", panic)
+    monkeypatch.setattr(charts.vl_convert, "vegalite_to_svg", panic)
     with pytest.raises(UnmaskError, match=r"Too many open files; .* Raise their limit \(ulimit -n\)"):
-        frame.svg({})
+        charts.svg({})

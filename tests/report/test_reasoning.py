@@ -17,12 +17,12 @@ from unmask.experiments.jobs.sources import Amount
 from unmask.experiments.recipe import packaged
 from unmask.experiments.tables import status
 from unmask.models.trained import Network, load
-from unmask.report.explorer.fragment import Explorer
-from unmask.report.publishing import STORE, Context
+from unmask.report.page import drawn as figures_of
+from unmask.report.publishing import STORE, Context, Selection, page_of
 from unmask.report.results import read
-from unmask.report.whole import Selection, of_recipe
+from unmask.report.verdict import Shown
 
-PAGE = of_recipe("reasoning")
+PAGE = page_of("reasoning")
 ORDERS = ("ancestral", "low-confidence", "left-to-right")
 SET = ("steps=[1,4]", "rows=24", "training_steps=3", "batch=2")
 SMALL = {"questions": ("modular-sum(terms=3, modulus=3)", 8), "chains": ("modular-sum(modulus=2)", 0)}
@@ -84,19 +84,19 @@ def test_the_points_are_what_is_written(made, task):
     assert errors[0] + errors[1] == pytest.approx(errors[2])
 
 
-def test_the_page_is_a_view(made, asked):
+def test_the_page_is_a_view(made):
     """Answers, steps and both at once, by sampler; three messages; the networks."""
     out, results = made
-    explorer = Explorer(results, PAGE.view)
+    shown = Shown(results, PAGE.view)
     with undrawn():
-        contents = PAGE.contents(None, asked, Context({"command": ["unmask", "page"]}, 1.0, explorer, out))
+        contents = PAGE.contents(None, Context({"command": ["unmask", "page"]}, shown, out))
     text = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", text)
-    names = [figure.name for figure in explorer.figures]
+    names = [*figures_of(shown)]
     assert names[:3] == ["answer-error-by-sampler", "ser-by-sampler", "right-by-wrong-steps-by-sampler"]
     assert "training" in names
-    assert len(explorer.cards) == 3
-    assert explorer.state["metric"] == "answer_error"
+    assert len(shown.view.cards(results, shown.state)) == 3
+    assert shown.metric.name == "answer_error"
     assert sum(f'{training.place.name}/losses.csv">' in text for training in results.trainings) == 4
 
 

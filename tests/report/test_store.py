@@ -14,10 +14,10 @@ from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin
 from unmask.experiments.cell import SCHEMA, Cell, find
 from unmask.experiments.store import Done, Failed, Planned, Run, writing
-from unmask.report.explorer.fragment import Explorer, grid
-from unmask.report.explorer.metrics import METRICS
+from unmask.report.metrics import METRICS
+from unmask.report.page import trained
 from unmask.report.results import Results, Training, points, read
-from unmask.report.whole import trained
+from unmask.report.verdict import Shown, grid
 from unmask.tasks.sample import lines
 
 SAMPLES = find("samples").fields
@@ -123,7 +123,7 @@ def test_a_clock_stands_beside_the_same_network():
         "low": 1,
         "high": 9,
     }
-    clock = {"job": "clock", "kind": "mdm", "batch": 4, "measure": "milliseconds", "value": 8.0}
+    clock = {"job": "clock", "training_steps": None, "kind": "mdm", "batch": 4, "measure": "milliseconds", "value": 8.0}
     learned = {
         "job": "learned",
         "steps": 2,
@@ -133,6 +133,7 @@ def test_a_clock_stands_beside_the_same_network():
         "model_calls": 3.0,
     }
     ideal = learned | {"job": "samples"}
+    learned["training_steps"] = None
     found = {
         p["model"]: p["seconds"]
         for p in points([about | one for one in (clock, learned, ideal)])
@@ -160,8 +161,8 @@ def test_all_settings_of_an_evaluation_and_ar_are_in_one_view(tmp_path):
     for sampler in ("llada", "ancestral"):
         samples += many([True, False, True, True], sampler=sampler) + many([True] * 4, sampler=sampler, steps=4)
     (tmp_path / "records.jsonl").write_bytes(lines(samples))
-    explorer = Explorer(read([tmp_path]))
-    _, table = grid(explorer.results, explorer.state, METRICS["accuracy"])
+    shown = Shown(read([tmp_path]))
+    _, table = grid(shown.results, shown.state, METRICS["accuracy"])
     settings = {("AR", "")} | {(name, f"{n} steps") for name in ("llada", "ancestral") for n in (4, 8)}
     assert set(table) == settings
     assert all(len(cells) == 1 for cells in table.values())
@@ -171,9 +172,9 @@ def test_the_message_of_a_training_is_its_last_loss():
     entry = SimpleNamespace(validation=1.65, seconds=7.0)
     own = [Training("a", "mdm", [entry], 1.5, steps=9), Training("b", "", [entry], None), Training("c", "", [], None)]
     first, second = trained(Results([], trainings=own))
-    assert first.number == "a, MDM: 10% above the entropy"
-    assert "after 9 training steps (7 s)" in first.text
-    assert second.number == "b: 1.65 nats per token"
+    assert first[0] == "a, MDM: 10% above the entropy"
+    assert "after 9 training steps (7 s)" in first[1]
+    assert second[0] == "b: 1.65 nats per token"
 
 
 def test_a_training_is_its_journal(tmp_path):

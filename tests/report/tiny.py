@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unmask.report.whole import Selection
+from unmask.report.publishing import Selection
 
 TINY = """
 name: demo

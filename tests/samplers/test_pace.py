@@ -248,7 +248,9 @@ def test_a_wrong_rule_is_seen(what, monkeypatch):
     module, old, new, case, blocks = MUTANTS[what]
     name, options = CASES[case]
     maker = SAMPLERS.find(name)
-    made = changed(importlib.import_module(f"unmask.samplers.{module}"), old, new)
+    made = changed(
+        importlib.import_module(f"unmask.samplers.{'' if module == 'memory' else 'rules.'}{module}"), old, new
+    )
     if module == "memory":
         for function in ("divergence", "agreement"):
             monkeypatch.setattr(f"{maker.__module__}.{function}", made[function])

@@ -172,7 +172,9 @@ def test_likelihoods_of_a_sampler(models):
     assert found["left-to-right"]["model_calls"] == found[None]["model_calls"]
     assert found["ancestral"]["standard_error"] > 0 == found["left-to-right"]["standard_error"]
     with pytest.raises(UnmaskError, match="chooses positions by drawn tokens"):
-        UnmaskLM(models["masked"], likelihood="path")
+        UnmaskLM(models["masked"], likelihood="path", sampler="low-confidence").loglikelihood(
+            requests("loglikelihood", pair)
+        )
     with pytest.raises(UnmaskError, match="is an AR model"):
         UnmaskLM(models["ar"], likelihood="path", sampler="left-to-right")
 

@@ -94,13 +94,15 @@ def run(
         steps: Numbers of steps N of samplers that have a number of steps. (default: from L/32 to 8 L)
         out: Directory of the page, board.json, .csv, .svg, .png and the store; created if missing.
     """
+    from dataclasses import asdict
+
     from unmask.experiments.board.table import HOW_TO_READ, tables
-    from unmask.report.board import PAGE, left_out
+    from unmask.report.pages import BOARD, left_out
     from unmask.report.publishing import publish
     from unmask.report.results import STORE
 
     settings = ground.settings(samplers=samplers, against=against, steps=steps)
-    published = publish(PAGE, settings, out, **by.options(ground.place))
+    published = publish(BOARD, settings, out, **by.options(ground.place))
     board = published.measured
     files = [str(path) for path in published.files]
     text: list[Grid | str] = [

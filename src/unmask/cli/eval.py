@@ -74,7 +74,7 @@ def run(
     """Evaluate a model on a task: accuracy, cost and time.
 
     Examples:
-        unmask eval --model Qwen/Qwen2.5-7B --task sudoku --limit 20
+        unmask eval --model Qwen/Qwen2.5-0.5B --task sudoku --limit 20
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
@@ -349,7 +349,7 @@ def parallel_run(
         batch: Batch size of an open model.
         dry_run: Print the number of answers and the time of a model, and stop.
     """
-    from unmask.report.parallel import page
+    from unmask.report.pages import PARALLEL
     from unmask.report.publishing import publish
     from unmask.tasks.parallel.run import Settings, planned
 
@@ -359,7 +359,7 @@ def parallel_run(
         rows = planned(settings)
         head = ["model", "settings", "answers", "seconds, about"]
         return Answer({"models": rows}, [Grid("Plan", head, [[str(one) for one in row.values()] for row in rows])])
-    published = publish(page(out), settings, out, **by.options("cpu" if settings.exact else loading.device))
+    published = publish(PARALLEL, settings, out, **by.options("cpu" if settings.exact else loading.device))
     text: list[Grid | str] = []
     for suite in published.measured:
         text += [Grid(*suite.pbx())] if suite.swept else []

@@ -42,8 +42,10 @@ GROUPS = {
     },
     "Sweeps and reports": {
         "sweep": ("unmask.cli.sweep", "run a resumable parameter grid, locally or on a cluster"),
-        "figure": ("unmask.cli.figure", "measure a recipe and draw its page: Figures 1 and 2, growth, gap"),
-        "report": ("unmask.cli.report", "build an interactive HTML report from any results"),
+        "report": (
+            "unmask.cli.report",
+            "build an HTML report from any results, or measure the paper's figures",
+        ),
     },
     "Look up": {
         "show": ("unmask.cli.show", "list languages, samplers, schedules, models, tasks or jobs, or describe one"),

@@ -67,15 +67,16 @@ def spread(estimate: Estimate, form: str = ".3g") -> str:
 
 def answer_of(published: Published[Any]) -> Answer:
     """Return the numbers of a page, its messages and verdict, and the directories of its networks."""
-    from unmask.report import whole
-    from unmask.report.terminal import summary, table
+    from unmask.report.publishing import records
+    from unmask.report.verdict import summary, table
 
-    explorer = published.explorer
-    networks = {one.name: str(one.place) for one in explorer.results.trainings}
+    shown = published.shown
+    networks = {one.name: str(one.place) for one in shown.results.trainings}
     about: dict[str, Any] = {"page": str(published.page), "files": [str(path) for path in published.files]}
-    about |= {"networks": networks, "seconds": published.seconds, "records": whole.records(explorer.results)}
-    about |= {"sentences": [f"{card.number}: {card.text}" for card in explorer.cards]}
-    text: list[Grid | str] = [Grid(*table(explorer))] if explorer.metrics else []
-    text += [*summary(explorer), *(f"network {name}: {directory}" for name, directory in networks.items()), ""]
+    about |= {"networks": networks, "seconds": published.seconds, "records": records(shown.results)}
+    cards = shown.view.cards(shown.results, shown.state)
+    about |= {"sentences": [f"{number}: {words}" for number, words in cards]}
+    text: list[Grid | str] = [Grid(*table(shown))] if shown.metrics else []
+    text += [*summary(shown), *(f"network {name}: {directory}" for name, directory in networks.items()), ""]
     size = f"{published.page.stat().st_size / 1e6:.1f} MB, {published.seconds:.0f} s; open it in any browser."
     return Answer(about, [*text, str(published.page), size])

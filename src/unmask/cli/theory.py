@@ -102,13 +102,13 @@ def figure(*, case: Question, out: Path = Path("theory")) -> Answer:
     Args:
         out: Directory of figures and numbers (JSON, CSV); created if missing.
     """
-    from unmask.report import exact
+    from unmask.report import pages
     from unmask.report.publishing import check_directory
     from unmask.report.results import THEORY
 
     check_directory(out, THEORY)
     language, records, settings = case.answer()
-    files = [str(path) for path in exact.theory(out, language, case.length, records, settings)]
+    files = [str(path) for path in pages.theory(out, language, case.length, records, settings)]
     return Answer({"files": files}, files)
 
 

@@ -91,11 +91,11 @@ def command(
         torchrun --nproc-per-node=2 -m unmask train --language sparse-hmm \\
             --preset small --out shared
 
-    `unmask.networks.load` loads the directory OUT, as do the AutoModel classes of
-    transformers. training.json has the settings and results, losses.csv the losses
-    of each validation. --resume continues from state.safetensors after any
-    interruption; on the CPU with the same number of threads, the result is the same
-    to the bit.
+    `unmask.models.trained.load` loads the directory OUT, as do the AutoModel
+    classes of transformers. training.json has the settings and results, losses.csv
+    the losses of each validation. --resume continues from state.safetensors after
+    any interruption; on the CPU with the same number of threads, the result is the
+    same to the bit.
 
     The loss is in nats per token, next to the exact entropy of the language; its
     excess on held-out sequences is the learning error (docs/networks.md). A text is

@@ -26,7 +26,7 @@ from unmask.core import progress
 from unmask.core.errors import UnmaskError
 
 PACKAGE = Path(__file__).parents[1]
-CALLED = ("core/compiled.py", "core/chance.py", "kernels/*.py")  # have kernels that other files may call
+CALLED = ("core/compiled.py", "core/chance.py", "languages/kernels/*.py")  # have kernels that other files may call
 PATIENCE = 60.0  # seconds to wait for a lock: longer than any compilation, so a stopped process blocks no other
 
 if config.DISABLE_JIT:

@@ -6,11 +6,11 @@
 INDEX: dict[str, dict[str, str]] = {
     "kind of language": {
         "answers": "unmask.languages.answers",
-        "hmm": "unmask.languages.hmm",
-        "ngram": "unmask.languages.ngram",
-        "interval": "unmask.languages.interval",
         "brackets": "unmask.languages.brackets",
+        "hmm": "unmask.languages.hmm",
+        "interval": "unmask.languages.interval",
         "modular-sum": "unmask.languages.modular_sum",
+        "ngram": "unmask.languages.ngram",
         "twin": "unmask.tasks.twin",
     },
     "sampler": {

@@ -280,13 +280,16 @@ def lines(path: Path) -> Iterator[Line]:
             if len(line) > LONGEST:
                 raise UnmaskError(f"cannot read {cut(str(path))}: line {number} has more than {size(LONGEST)}")
             try:
-                json.loads(line)
+                value = json.loads(line, parse_constant=_refused)  # it reads names that are not Unicode, too
+                yield msgspec.convert(value, type=Line)
+            except msgspec.ValidationError as error:
+                raise UnmaskError(f"line {number} of {cut(str(path))} is not of a sweep: {error}") from error
             except (ValueError, RecursionError):
                 continue
-            try:
-                yield msgspec.json.decode(line, type=Line)
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise UnmaskError(f"line {number} of {cut(str(path))} is not of a sweep: {error}") from error
+
+
+def _refused(constant: str) -> None:
+    raise msgspec.ValidationError(f"{constant} is not a finite number")
 
 
 def directory_of(files: Path, stem: str) -> Path:

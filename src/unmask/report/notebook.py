@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from html import escape
 from typing import Any
 
 import altair as alt
@@ -12,16 +13,15 @@ import pandas as pd
 from unmask.core.errors import UnmaskError
 from unmask.experiments.board.run import Board
 from unmask.experiments.run import Sweep
-from unmask.report import board, frame
-from unmask.report.explorer.fragment import Explorer, verdict_html
-from unmask.report.frame import COLOURS
-from unmask.report.results import read
+from unmask.report import charts
+from unmask.report.figures import front
+from unmask.report.page import drawn
+from unmask.report.results import Results, points, read
+from unmask.report.verdict import Shown
 from unmask.samplers import Generation
 from unmask.theory.curves import InformationCurve
 
-WIDTH, ROW = 480, 26  # pixels
-MOST_ROWS = 40  # sequences drawn of a generation
-POINTS = 200  # of a curve
+WIDTH, MOST_ROWS, POINTS = 480, 40, 200  # pixels; sequences drawn of a generation; points of a curve
 
 
 @singledispatch
@@ -31,51 +31,47 @@ def plot(thing: Any) -> Any:
 
 
 def html(thing: Any) -> str:
-    """The text of an object above its drawing, with the verdict of a sweep."""
-    words = f"<pre>{frame.text(repr(thing))}</pre>"
-    if isinstance(thing, Sweep):
-        explorer = Explorer(read([thing.directory]))
-        words += verdict_html(explorer.verdict) if explorer.metrics else ""
-    return f'<div style="background:#fff;color:#1d232b">{words}{frame.svg(frame.themed(plot(thing)))}</div>'
+    """The text of an object above its drawing, which loads nothing."""
+    drawing = charts.svg(charts.fixed(charts.styled(plot(thing)).to_dict()))
+    return f"<div style='background:#fff;color:#1d232b'><pre>{escape(repr(thing))}</pre>{drawing}</div>"
 
 
 @plot.register
 def _(generation: Generation) -> Any:
     """Sequences down, positions across, coloured by the step that revealed each token; given tokens are empty."""
-    rows = min(len(generation.tokens), MOST_ROWS)
-    cells = []
-    for row, pairs in enumerate(zip(generation.order[:rows].tolist(), generation.tokens[:rows].tolist(), strict=True)):
-        about = enumerate(zip(*pairs, strict=True), 1)
-        cells += [{"row": row, "position": at, "step": step, "token": token} for at, (step, token) in about if step > 0]
-    data = pd.DataFrame(cells)
-    colour = alt.Color("step:Q", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(title="step"))
+    order, tokens = generation.order[:MOST_ROWS], generation.tokens[:MOST_ROWS]
+    row, position = (order > 0).nonzero(as_tuple=True)
+    cells = {"row": row, "position": position + 1, "step": order[order > 0], "token": tokens[order > 0]}
+    data = pd.DataFrame({name: values.tolist() for name, values in cells.items()})
     bare = alt.Axis(labels=False, ticks=False, grid=False)
-    tooltip = ["row", "position", "step", "token"]
-    drawn = alt.Chart(data).mark_rect()
-    drawn = drawn.encode(x=alt.X("position:O", axis=bare), y=alt.Y("row:O", axis=bare), color=colour, tooltip=tooltip)
-    return drawn.properties(width=WIDTH, height=max(4 * rows, ROW), title="Step that revealed each token")
+    drawing = alt.Chart(data).mark_rect()
+    drawing = drawing.encode(
+        alt.X("position:O", axis=bare), alt.Y("row:O", axis=bare), alt.Color("step:Q"), tooltip=[*cells]
+    )
+    return drawing.properties(width=WIDTH, height=max(4 * len(order), 26), title="Step that revealed each token")
 
 
 @plot.register
 def _(curve: InformationCurve) -> Any:
     """h(u): the entropy of a hidden token after a fraction u is revealed; the area below it is the entropy."""
     u = np.linspace(0.0, 1.0, POINTS + 1)
-    data = pd.DataFrame({"u": u, "h": curve.h(u)})
     x = alt.X("u:Q", title="u, the revealed fraction", axis=alt.Axis(format="%"))
-    line = alt.Chart(data).mark_line(color=COLOURS[0], strokeWidth=2)
+    line = alt.Chart(pd.DataFrame({"u": u, "h": curve.h(u)})).mark_line(color=charts.LIGHT[0], strokeWidth=2)
     return line.encode(x=x, y=alt.Y("h:Q", title="h(u), nats")).properties(width=WIDTH, height=260)
 
 
 @plot.register
-def _(measured: Board) -> Any:
+def _(board: Board) -> Any:
     """Errors against cost on its first language."""
-    return alt.Chart.from_dict(next(iter(board.fronts(measured.records).values())))
+    rows = [record | {"job": "", "key": ""} for record in board.records if record["budget"] is not None]
+    drawing = front(Shown(Results(points(rows))))
+    return None if drawing is None else alt.Chart.from_dict(charts.alone(drawing))
 
 
 @plot.register
 def _(sweep: Sweep) -> Any:
     """The first figure of its results."""
-    explorer = Explorer(read([sweep.directory]))
-    if not explorer.figures:
+    figures = drawn(Shown(read([sweep.directory])))
+    if not figures:
         raise UnmaskError(f"{sweep.directory} contains no data to draw; see `unmask sweep status` for its progress")
-    return alt.Chart.from_dict(next(iter(explorer.begun.values())))
+    return alt.Chart.from_dict(charts.alone(next(iter(figures.values()))))

@@ -1,20 +1,21 @@
-"""The results of all kinds of stores as one tidy table.
-
-A point is one measured number with its setting and cost. Cells that differ only in their random seeds are one point.
+"""The results of all kinds of stores as one tidy table: each number is a point, with its setting and cost.
 
     of         the language, task or text            model     "ideal", "trained", or a network's name
     kind       mdm, ar, or text (itself)             sampler, schedule, length, batch; setting: other varied options
     steps      N, or None                            knob      "threshold = 0.9", of a sampler without N
     measure    value, low, high, n, level, method    `model_calls` (model calls), flops, seconds per sequence
     flops      relative to AR                        causal    model calls of an AR model among `model_calls`
+
+Cells that differ only in their random seeds are one point. No job is known by name: the kind of a record follows from
+the fields of its cell.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -41,29 +42,16 @@ from unmask.tasks.evaluation.records import RECORDS
 Point = dict[str, Any]
 
 STORE = "sweep"  # next to a page: the store from which an interrupted command resumes
+THEORY = "theory.json"  # of `unmask theory figure`
 WHO = ("of", "model", "kind", "sampler", "schedule", "length", "steps", "knob", "batch", "setting")  # identify a point
-CONTROLS = {"of": "language or task", "model": "denoiser"} | {n: n for n in ("sampler", "length", "batch", "setting")}
 IDEAL, TRAINED = "ideal", "trained"
-RANDOM = ("seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
 OF = ("language", "task", "text")
-OWN = {*OF, *RANDOM, "job", "model", "causal_model", "kind", "sampler", "schedule", "length", "steps", "batch"}
-NETWORKS = {
-    "training",
-    "uniform_training",
-    "learned",
-    "learned_gap",
-    "clock",
-    "text_training",
-    "written",
-    "text_clock",
-}  # their jobs
-ORIGINAL = "original"  # the metric of a text itself
-CURVE = "curve"  # the metric of a board: each cell a sampler at all of its budgets
+RANDOM = ("seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
+OWN = {*OF, *RANDOM, "job", "noise", "model", "causal_model", "kind", "sampler", "schedule", "length", "steps", "batch"}
 AR = "autoregressive"
 ENDS = ("value", "low", "high")
-THEORY = "theory.json"
 RATIO = "generative_perplexity_ratio"
-EVALUATION = "evaluation"  # the metric of records of answers
+COLUMNS = (*WHO, "measure", *ENDS, "n", "method", "model_calls", "flops", "seconds", "causal", "job")  # of files
 USUAL = preset("paper", "mdm", 8)  # its compute is assumed for cells without a network
 
 
@@ -82,6 +70,12 @@ class Account(msgspec.Struct):
     journal: list[Entry] = []
     entropy: float | None = None
     step: int = 0
+    origin: dict[str, Any] = {}
+
+    @property
+    def noise(self) -> str:
+        shape = self.origin.get("configuration", {}).get("shape", {})
+        return str(shape.get("noise", "mask"))
 
 
 class Numbers(msgspec.Struct):
@@ -107,38 +101,32 @@ class Training:
         return f"{self.of}, {self.kind.upper()}" if self.kind else self.of
 
 
-@dataclass(frozen=True)
+@dataclass
 class Results:
     """The contents of some stores."""
 
-    points: list[Point]
+    points: list[Point] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # messages: cells to do, failed cells with the error
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
     digests: dict[str, set[str]] = field(default_factory=dict)  # of the measured languages, by name
     theory: list[Point] = field(default_factory=list)  # records of `unmask theory figure`
-    examples: list[tuple[str, str]] = field(default_factory=list)  # (model, text)
-    languages: dict[str, Language] = field(default_factory=dict)  # that need no loading
-
-    def __post_init__(self) -> None:
-        for number, point in enumerate(self.points):
-            point["number"] = number  # in the table; pages refer to it
+    examples: dict[str, str] = field(default_factory=dict)  # a text by its model
+    languages: dict[str, Language | None] = field(default_factory=dict)  # that are loaded
 
     def of(self, *measures: str) -> list[Point]:
         return [point for point in self.points if point["measure"] in measures]
 
     def language(self, of: str) -> Language | None:
         """The language of a name, if it is a preset with the measured digest."""
-        if of in self.languages:
-            return self.languages[of]
-        if of.partition("(")[0] not in PRESETS.makers:
-            return None
-        language = load(of)
-        return language if language.source()["digest"] in self.digests.get(of, ()) else None
+        if of not in self.languages:
+            known = load(of) if of.partition("(")[0] in PRESETS.makers and of in self.digests else None
+            self.languages[of] = known if known and known.source()["digest"] in self.digests[of] else None
+        return self.languages[of]
 
     def choices(self, name: str) -> list[Any]:
-        """The values of a control, in the order of the points."""
+        """The values of a field, in the order of the points."""
         return list(dict.fromkeys(point[name] for point in self.points if point[name] is not None))
 
 
@@ -146,42 +134,23 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     """Read the results of some stores; keys: only these cells of sweeps."""
     if not directories:
         raise UnmaskError("no directory is given; expected that of a sweep, an evaluation or a training")
-    rows: list[dict[str, Any]] = []
-    keys_read: set[str] = set()
-    evaluated: list[Point] = []
-    theory: list[Point] = []
-    examples: dict[str, str] = {}
-    digests: dict[str, set[str]] = {}
-    trainings, missing, work = [], [], 0.0
+    results = Results(sources=[str(path) for path in directories])
+    rows: dict[str, list[dict[str, Any]]] = {}  # by cell: a cell of two stores is one measurement
+    other: list[Point] = []
     for given in directories:
         directory = place(Path(given))
         if (directory / FILE).exists():
-            store = Store.open(directory)
-            own, left, seconds = of_sweep(store)
-            own = [row for row in own if keys is None or row["key"] in keys]
-            rows += [row for row in own if row["key"] not in keys_read]  # a cell of two stores is one measurement
-            keys_read |= {row["key"] for row in own}
-            missing += left
-            work += seconds
-            for key, row in {row["key"]: row for row in own}.items():
-                files = store.place(key)
-                if row["job"] in ("training", "uniform_training", "text_training"):
-                    kind = "uniform noise" if row["job"] == "uniform_training" else row["kind"]
-                    trainings += of_training(files, _of(row), kind)
-                if (files / EXAMPLE).exists():
-                    examples[_writer(row)] = read_text(files / EXAMPLE)
+            rows = of_sweep(Store.open(directory), keys, results) | rows
         if (directory / RECORDS).exists():
-            own, left = of_evaluation(directory)
-            evaluated += own
-            missing += left
-        theory += of_numbers(directory, digests)
-        trainings += of_training(directory, directory.name, "")
-    for row in rows:
+            other += of_evaluation(directory, results)
+        of_theory(directory, results)
+        of_training(directory, directory.name, "", results)
+    every = [row for own in rows.values() for row in own]
+    for row in every:
         if row.get("language_digest"):
-            digests.setdefault(_of(row), set()).add(row["language_digest"])
-    sources = [str(path) for path in directories]
-    texts = list(examples.items())
-    return Results(points(rows) + evaluated, trainings, missing, sources, work, digests, theory, texts)
+            results.digests.setdefault(_of(row), set()).add(row["language_digest"])
+    results.points = points(every) + other
+    return results
 
 
 def place(directory: Path) -> Path:
@@ -197,27 +166,64 @@ def place(directory: Path) -> Path:
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
 
-def of_sweep(store: Store) -> tuple[list[dict[str, Any]], list[str], float]:
-    """(rows of its table, messages on missing cells, seconds of work)."""
-    rows = list(store.rows())
-    seconds = {row["key"]: row["seconds"] for row in rows}
-    state = tables.status(store.directory)
-    left = sum(state[name] for name in ("todo", "running", "interrupted"))
-    missing = [f"{left} of {state['cells']} cells of {store.directory} are not measured yet"] if left else []
+def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a store by cell; files, missing cells and seconds of work go to `results`."""
+    cells: dict[str, list[dict[str, Any]]] = {}
+    for row in store.rows(keys):
+        cells.setdefault(row["key"], []).append(row)
+    for key, own in cells.items():
+        of_files(store.place(key), own, results)
+    directory, state = store.directory, tables.status(store.directory)
+    if left := sum(state[name] for name in ("todo", "running", "interrupted")):
+        results.missing.append(f"{left} of {state['cells']} cells of {directory} are not measured yet")
     for failure in state["failures"]:
         cell = failure["cell"]
         about = [str(cell[name]) for name in (*OF[:2], "model", "sampler", "steps") if cell.get(name)]
-        missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failure['error']}")
+        results.missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failure['error']}")
     if (more := state["failed"] - len(state["failures"])) > 0:
-        missing.append(f"{more} more cells of {store.directory} failed")
-    return rows, missing, sum(seconds.values())
+        results.missing.append(f"{more} more cells of {directory} failed")
+    results.work += sum(own[0]["seconds"] for own in cells.values())
+    return cells
 
 
-def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
-    """(a point per setting and number, messages on prompts that did not fit); compute relative to the AR model."""
+def of_files(directory: Path, rows: Sequence[dict[str, Any]], results: Results) -> None:
+    """The training and the example of a cell, if it has files; its rows get the noise of the network."""
+    row = rows[0]
+    if (directory / EXAMPLE).exists():
+        results.examples[_writer(row)] = read_text(directory / EXAMPLE)
+    if of_training(directory, _of(row), row.get("kind", ""), results) == "uniform":
+        for one in rows:
+            one["noise"] = "uniform"
+
+
+def of_training(directory: Path, of: str, kind: str, results: Results) -> str:
+    """Add the training of a directory, if it contains one, and return its noise."""
+    if not (directory / ACCOUNT).exists():
+        return ""
+    account = read_json(directory / ACCOUNT, Account)
+    kind = "uniform noise" if kind and account.noise == "uniform" else kind
+    results.trainings.append(Training(of, kind, account.journal, account.entropy, directory, account.step))
+    return account.noise
+
+
+def of_theory(directory: Path, results: Results) -> None:
+    """Add the records of theory.json, if it exists, each with its language and settings."""
+    if not (directory / THEORY).exists():
+        return
+    numbers = read_json(directory / THEORY, Numbers)
+    settings = numbers.origin.get("configuration", {})
+    of = str(settings.get("language", directory.name))
+    if isinstance(source := numbers.origin.get("language"), dict) and "digest" in source:
+        results.digests.setdefault(of, set()).add(source["digest"])
+    about = {"of": of, "length": settings.get("length"), "schedule": settings.get("schedule")}
+    results.theory += [record | about for record in numbers.records]
+
+
+def of_evaluation(directory: Path, results: Results) -> list[Point]:
+    """A point per setting and number; compute is relative to the AR model. Messages go to `results`."""
     groups = summary.groups(records.read(directory))
     ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
-    measured, missing = [], []
+    measured = []
     masked = [group.settings for group in groups if not group.causal]
     varied = [name for name in summary.varied([group for group in groups if not group.causal]) if _free(name, masked)]
     several = sum(group.causal for group in groups) > len(ar)  # AR settings of one task
@@ -233,7 +239,7 @@ def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
             about |= {"setting": ", ".join(own) or None} | _paced(settings)
         base = ar.get(settings["task"])
         calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
-        spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}
+        spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": "evaluation", "key": ""}
         spent |= {"causal": calls / max(len(group.written), 1)}
         spent |= {"flops": cost["flops"] / base if base and cost["flops"] else None}
         estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
@@ -242,8 +248,8 @@ def of_evaluation(directory: Path) -> tuple[list[Point], list[str]]:
             if estimate is not None:
                 measured.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
         if group.too_long:
-            missing.append(f"not measured: {label}: {group.too_long}")
-    return measured, missing
+            results.missing.append(f"not measured: {label}: {group.too_long}")
+    return measured
 
 
 def _free(name: str, settings: Sequence[Mapping[str, Any]]) -> bool:
@@ -262,36 +268,28 @@ def _paced(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
 
 
-def of_numbers(directory: Path, digests: dict[str, set[str]]) -> list[Point]:
-    """The records of theory.json, if it exists, each with its language and settings."""
-    if not (directory / THEORY).exists():
-        return []
-    numbers = read_json(directory / THEORY, Numbers)
-    settings = numbers.origin.get("configuration", {})
-    of = str(settings.get("language", directory.name))
-    if isinstance(source := numbers.origin.get("language"), dict) and "digest" in source:
-        digests.setdefault(of, set()).add(source["digest"])
-    about = {"of": of, "length": settings.get("length"), "schedule": settings.get("schedule")}
-    return [record | about for record in numbers.records]
-
-
-def of_training(directory: Path, of: str, kind: str) -> list[Training]:
-    """The training of a directory, if it contains one."""
-    if not os.path.exists(directory / ACCOUNT):
-        return []
-    account = read_json(directory / ACCOUNT, Account)
-    return [Training(of, kind, account.journal, account.entropy, directory, account.step)]
-
-
 def _writer(row: Mapping[str, Any]) -> str:
-    if row["job"] == ORIGINAL:
-        return "The text itself"
-    return "AR" if row.get("sampler") == AR else f"MDM, {row.get('steps')} steps"
+    kind = _kind(row)
+    return {"text": "The text itself", "ar": "AR"}.get(kind, f"MDM, {row.get('steps')} steps")
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    """The writer of the sequences: an MDM, an AR model, or the author of the text."""
+    given = [name for name in ("kind", "sampler", "schedule", "steps", "budget") if row.get(name) is not None]
+    if row.get("text") and not given:
+        return "text"
+    one_by_one = row.get("language") and not given and row.get("model_calls") == row.get("length")
+    return "ar" if one_by_one or row.get("sampler") == AR or row.get("kind") == "ar" else "mdm"
+
+
+def _trained(row: Mapping[str, Any]) -> bool:
+    """Whether its network was trained by a cell of the same store."""
+    return "training_steps" in row and _kind(row) != "text"
 
 
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
     """The rows of tables as points; rows that differ only in their random seed are pooled."""
-    rows = [row for row in rows if row["value"] is not None and row["job"] != EVALUATION]
+    rows = [row for row in rows if row["value"] is not None and "task" not in row]  # of_evaluation reads tasks
     varied = _varied(rows)
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     who: dict[tuple[Any, ...], Point] = {}
@@ -310,31 +308,33 @@ def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
 
 
 def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
-    ar = row["job"] == AR or row.get("sampler") == AR or row.get("kind") == "ar"
-    steps, knob = row.get("steps"), None
-    if row["job"] == CURVE and row.get("budget") is not None:
+    kind, steps, knob = _kind(row), row.get("steps"), None
+    if row.get("budget") is not None:
         own = row.get("knob", STEPS) != STEPS
         steps, knob = (None, f"{row['knob']} = {row['budget']:g}") if own else (row["budget"], None)
-    usual = "uniform-ancestral" if row["job"] == "uniform_training" else "ancestral"  # of a network of that noise
-    sampler = AR if ar else row.get("sampler") or (usual if row.get("language") else None)
+    usual = "uniform-ancestral" if row.get("noise") == "uniform" else "ancestral"  # of a network of that noise
+    sampler = AR if kind == "ar" else row.get("sampler") or (usual if row.get("language") else None)
     options = (f"{name}={row[name]}" for name in varied if row.get(name) not in (None, ""))
     return {
         "of": _of(row),
-        "model": TRAINED if row["job"] in NETWORKS else _named(row.get("model")) or IDEAL,
-        "kind": "ar" if ar else "text" if row["job"] == ORIGINAL else "mdm",
+        "model": TRAINED if _trained(row) else _named(row.get("model")) or IDEAL,
+        "kind": kind,
         "sampler": sampler,
-        "schedule": None if ar else row.get("schedule"),
+        "schedule": None if kind == "ar" else row.get("schedule"),
         "length": row.get("length"),
-        "steps": None if ar else steps,
+        "steps": None if kind == "ar" else steps,
         "knob": knob,
         "batch": row.get("batch"),
         "setting": ", ".join(options) or None,
     }
 
 
+_unseeded = cache(unseeded)
+
+
 def _of(row: Mapping[str, Any]) -> str:
     """The language, task or text of a row; without the random seed of a language, so that these are pooled."""
-    return unseeded(next((str(row[name]) for name in OF if row.get(name)), _named(row.get("model")) or ""))
+    return _unseeded(next((str(row[name]) for name in OF if row.get(name)), _named(row.get("model")) or ""))
 
 
 def _named(model: Any) -> str | None:
@@ -348,10 +348,9 @@ def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         of = _of(row)
         for name in row:
-            if name not in OWN and name not in tables.AFTER:
+            if name not in OWN and name not in tables.AFTER and "budget" not in row:
                 texts.setdefault((row["job"], of, name), set()).add(str(row[name]))
-    varied = (name for (job, _, name), values in texts.items() if len(values) > 1 and job != CURVE)
-    return list(dict.fromkeys(varied))
+    return list(dict.fromkeys(name for (_, _, name), values in texts.items() if len(values) > 1))
 
 
 def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -370,7 +369,7 @@ def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         pooled = of_variance(fmean(one.value for one in estimates), variance, n, first.level, "mean of seeds")
     costs = [row["model_calls"] for row in rows if row.get("model_calls") is not None]
     needed = fmean(costs) if costs else None
-    ar = rows[0]["job"] == AR or rows[0].get("sampler") == AR
+    ar = _kind(rows[0]) == "ar"
     flops = None if needed is None else 1.0 if ar else needed / break_even(USUAL, rows[0].get("length") or USUAL.length)
     about = {"model_calls": needed, "causal": 0.0, "flops": flops, "seconds": None}
     about |= {"job": rows[0]["job"], "key": rows[0]["key"]}

@@ -1,9 +1,9 @@
-"""A saved view of the explorer: its figures, its first state, and its text. Each is a file of views.
+"""The words of a page, and its figures and first choices: a file of views.
 
 The file begins with YAML, the fields of `View`. The text is HTML in three parts: the head, the cards, and the notes at
 the end. A card is one of the messages of the page, with numbers of the points; the page omits it if one is missing:
 
-    {ser steps=64}                  the range of a metric over all languages that match the first state of the page
+    {ser steps=64}                  the range of a measure over all languages that match the first state of the page
     {ser.steps kind=ar length=min}  the range of another field of these points
     {ter.excess steps=max}          the largest value, in percent above 1
     {steps setting=ser=0.1}         of one setting; the value of a condition may contain =
@@ -19,20 +19,19 @@ from importlib.resources import files
 from typing import Any
 
 from unmask.core.reading import from_yaml
-from unmask.report.explorer.chosen import State, rows
-from unmask.report.explorer.metrics import METRICS, Metric
-from unmask.report.frame import Sentence
+from unmask.report.metrics import METRICS, matching
 from unmask.report.results import Point, Results
 
 QUERY = re.compile(r"\{(\w+)(?:\.(\w+))?((?: \w+=[^ }]+)*)\}")
 CARD = re.compile(r"(?s)<li><strong>(.*?)</strong>\s*(.*?)</li>")
+Card = tuple[str, str]  # a number and its meaning
 
 
 @dataclass(frozen=True)
 class View:
     """The defaults are those of `unmask report`."""
 
-    figures: tuple[str, ...] = ()  # the first two are at the top (default: all with data)
+    figures: tuple[str, ...] = ()  # in their order; default: all with data
     state: Mapping[str, Any] = field(default_factory=dict)  # the first choices, where they have data
     early: int = 0  # parts of the recipe after which a first page is written
     name: str = "report"
@@ -50,10 +49,10 @@ class View:
         heading = re.search(r"<h1>([^<{$]+)</h1>", self.parts[0])
         return html.unescape(heading[1]) if heading else self.name
 
-    def cards(self, results: Results, state: State) -> list[Sentence]:
+    def cards(self, results: Results, state: Mapping[str, Any]) -> list[Card]:
         """The cards whose numbers exist."""
         written = [[_filled(part, results, state) for part in card] for card in CARD.findall(self.parts[1])]
-        return [Sentence(number, " ".join(words.split())) for number, words in written if number and words]
+        return [(number, " ".join(words.split())) for number, words in written if number and words]
 
 
 def saved(name: str) -> View:
@@ -69,7 +68,7 @@ def _read(name: str) -> tuple[str, str]:
     return settings, words
 
 
-def _filled(text: str, results: Results, state: State) -> str:
+def _filled(text: str, results: Results, state: Mapping[str, Any]) -> str:
     """The text with its numbers; empty if one is missing."""
     numbers = [(match, _range(match, results, state)) for match in QUERY.finditer(text)]
     if not all(number for _, number in numbers):
@@ -79,23 +78,23 @@ def _filled(text: str, results: Results, state: State) -> str:
     return html.unescape(text)
 
 
-def _range(match: re.Match[str], results: Results, state: State) -> str:
+def _range(match: re.Match[str], results: Results, state: Mapping[str, Any]) -> str:
     name, field, conditions = match[1], match[2] or "value", dict(pair.split("=", 1) for pair in match[3].split())
     metric = METRICS.get(name)
-    measures = metric.measures if metric else (name,)
-    points = [p for p in rows(results.points, state, measures, ("of", "model", *conditions)) if p["steps"] != 0]
+    points = matching(results.of(*(metric.measures if metric else (name,))), state, ("of", "model", *conditions))
+    points = [point for point in points if point["steps"] != 0]
     for key, value in ({"kind": "mdm"} | conditions).items():
         values = [point[key] for point in points if point[key] is not None]
         if value in ("min", "max") and values:
             value = str((min if value == "min" else max)(values))
         points = [point for point in points if str(point[key]) == value]
-    return _span(points, field, metric) if points else ""
+    return _span(points, field, metric is not None and metric.share) if points else ""
 
 
-def _span(points: Sequence[Point], field: str, metric: Metric | None) -> str:
+def _span(points: Sequence[Point], field: str, share: bool) -> str:
     if field == "excess":
         return f"{100 * (max(point['value'] for point in points) - 1):.2g}%"
-    if field == "value" and metric and metric.share:
+    if field == "value" and share:
         if not any(point["value"] for point in points) and (limit := max(point["high"] or 0.0 for point in points)):
             return f"< {100 * limit:.2g}%"
         values, form = [100 * point["value"] for point in points], "{:.3g}%"

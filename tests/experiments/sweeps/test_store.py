@@ -206,3 +206,11 @@ def test_a_store_that_is_deleted_while_it_is_used_is_gone(bench: Bench):
     assert f"the store {bench.store} is gone: it was deleted" in words.splitlines()[-1]
     assert gone(workers)
     assert not bench.store.exists()
+
+
+def test_a_command_with_names_that_are_not_unicode_is_read_again(tmp_path, monkeypatch):
+    """Names of files are bytes: the store keeps a command as Python has it."""
+    monkeypatch.setattr("sys.argv", ["unmask", "sweep", "run", "--store", os.fsdecode(b"s\xff")])
+    made = sweep(RECIPE, store=tmp_path / "s", engine="here")
+    assert r"s\udcff" in (tmp_path / "s" / FILE).read_text()
+    assert sum(1 for _ in records(tmp_path / "s")) == sum(1 for _ in made.rows())

@@ -3,7 +3,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.experiments.evaluation import models
+
+from tests.tasks.evaluation import models
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.report.parallel import page
+from unmask.report.pages import PARALLEL
 from unmask.report.publishing import publish
 from unmask.tasks import TASKS
 from unmask.tasks.parallel.run import EVERY, SAMPLERS, Settings, budgets, planned
@@ -41,7 +41,7 @@ def test_all_tasks_list_their_right_answers():
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "page"
-    return publish(page(out), FEW, out), out
+    return publish(PARALLEL, FEW, out), out
 
 
 def test_the_ceiling_of_a_copy_is_one_and_of_a_shuffle_falls(published):
@@ -69,12 +69,12 @@ def test_the_page_has_the_tables_and_the_figure(published):
 def test_the_same_run_measures_nothing_again_and_more_items_only_the_new(published):
     out = published[1]
     before = sorted((out / "sweep" / "files").glob("*/*"))
-    publish(page(out), FEW, out)
+    publish(PARALLEL, FEW, out)
     assert sorted((out / "sweep" / "files").glob("*/*")) == before
     more = Settings(FEW.model, FEW.tasks, FEW.samplers, items=15, quick=True)
     (plan,) = planned(more)
     assert plan["answers"] == 2 * 6 * 15  # the canvas has 64 positions: four numbers of steps
-    (suite,) = publish(page(out), more, out).measured
+    (suite,) = publish(PARALLEL, more, out).measured
     assert {len(own) for one in suite.settings for own in one.tasks.values()} == {15}
     assert set(before) < set((out / "sweep" / "files").glob("*/*"))
 

@@ -1,0 +1,344 @@
+"""The parts of figures, and their files.
+
+A control is a <select> of the page, to which every figure binds a parameter; a click on a point sets it, too. A figure
+has some drawings, each for some choices: its rows have the number `k` of their drawing, and `now` is the one on view.
+Colours are variables of the page's style, so that a drawing follows the light and dark scheme.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.estimates import Estimate
+from unmask.report.metrics import Fields
+from unmask.report.results import AR, IDEAL, Point
+from unmask.report.verdict import Shown, pace, usable
+
+Row = dict[str, Any]
+Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it
+LIGHT = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#997700", "#cc3311", "#33bbee", "#994455")
+DARK = ("#4db3f0", "#2cc7b4", "#ff70a0", "#ff9d5c", "#b99be0", "#cfae3c", "#ff7a5e", "#8adcff", "#dd8899")
+PAPER, SOFT, ACCENT = "var(--paper)", "var(--soft)", "var(--accent)"
+FIXED = {PAPER: "#ffffff", SOFT: "#59636f", ACCENT: "#0069a6"} | {f"var(--c{n})": hue for n, hue in enumerate(LIGHT)}
+INK = "currentColor"
+FONTS = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"  # system-ui alone leaves a PNG without text
+WIDTH, HEIGHT, LINE = 590, 300, 15  # pixels; the last: from one name beside a line to the next
+MARGIN = 0.05  # fraction of an axis, at each end
+SCALE = 2  # PNG pixels for each of the figure
+GAP, TITLED = 40, 44  # pixels between drawings side by side, and above them for a title
+COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
+ONE = alt.InlineData(values=[{}])  # of a layer without data
+DOTS, DASHES = [2, 3], [6, 4]
+
+
+class Sentence(NamedTuple):
+    """A sentence on a figure."""
+
+    words: str
+    choices: str | None = None  # that it is about; None: all
+    metric: str = ""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with its words."""
+
+    title: str
+    under: str
+    definition: Definition
+    rows: list[Row]
+    sentences: list[Sentence] = field(default_factory=list)
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Which of the drawings is on view: a number for each choice of language and setting."""
+
+    shown: Shown
+    values: Sequence[Fields]
+    numbers: Mapping[tuple[str, int], int]
+
+    @classmethod
+    def of(cls, shown: Shown, values: Sequence[Fields]) -> Keys:
+        return cls(shown, values, shown.nearest(values))
+
+    def now(self, at: str = "at") -> list[alt.Parameter]:
+        """The controls and the number of the drawing; at: the signal of the setting."""
+        language = [control("language", self.shown.language)] if self.by_language else []
+        setting = [control("at", str(self.shown.at))] if at == "at" else []
+        return [*language, *setting, alt.param(name="now", expr=self.table(at))]
+
+    @property
+    def by_language(self) -> bool:
+        return any("of" in one for one in self.values)
+
+    def table(self, at: str = "at") -> str:
+        every: dict[str, list[int]] = {language: [] for language, _ in self.numbers}
+        for (language, _), number in self.numbers.items():
+            every[language].append(number)
+        own = f"({json.dumps(every)})[language]" if self.by_language else f"({json.dumps(every['all'])})"
+        return f"{own}[+{at}]"
+
+    def choices(self, number: int) -> str:
+        """The choices that show a drawing, as tokens."""
+        return " ".join(f"{language}.{at}" for (language, at), n in self.numbers.items() if n == number)
+
+
+def control(name: str, value: str) -> alt.Parameter:
+    return alt.param(name=name, value=value, bind=alt.BindDirect(element=f"#{name}", event="input"))
+
+
+def picked(name: str, field: str, value: str) -> alt.Parameter:
+    """A control that a click on a point sets, for every figure of the page. Its value: the signal NAME_FIELD."""
+    bound = {field: alt.BindDirect(element=f"#{name}", event="input")}
+    more: dict[str, Any] = {"on": "symbol:click", "clear": False, "value": [{field: value}], "bind": bound}
+    return alt.selection_point(name=name, fields=[field], **more)
+
+
+def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) -> Row:
+    """A point of a line."""
+    ends = {name: point[name] for name in ("value", "low", "high")}
+    calls = point["model_calls"]
+    return ends | {
+        "k": k,
+        "l": language_id(shown, point["of"]),
+        "series": series,
+        "x": x,
+        "said": str(Estimate.of_record(point)),
+        "pace": "AR" if point["kind"] == "ar" else pace(point),
+        "cost": "" if calls is None else f"{calls:.4g}",
+        "n": f"{point['n']} sequences" if point["n"] else "theory",
+        "kind": point["kind"],
+        **more,
+    }
+
+
+def language_id(shown: Shown, of: str) -> str:
+    return str(shown.languages.index(of))
+
+
+def base(rows: Iterable[Row], keyed: bool = True, where: str = "") -> alt.Chart:
+    """A layer of rows: those of the drawing on view, for which a test holds. Numbers have six digits."""
+    short = [{n: float(f"{v:.6g}") if isinstance(v, float) else v for n, v in row.items()} for row in rows]
+    tests = (["datum.k == now"] if keyed else []) + ([where] if where else [])
+    chart = alt.Chart(pd.DataFrame(short))
+    return chart.transform_filter(" && ".join(tests)) if tests else chart
+
+
+def each(values: Sequence[Any]) -> alt.ExprRef:
+    """The value of the drawing on view."""
+    return alt.ExprRef(f"({json.dumps(values)})[now]")
+
+
+def framed(rows: Sequence[Row], count: int, least: float | None = None) -> tuple[list[float], list[float]]:
+    """(low, high): the ends of the y axis of each drawing, around its rows."""
+    lows, highs = [], []
+    for k in range(count):
+        own = [row[end] for row in rows if row["k"] == k for end in ("value", "low", "high") if row[end] is not None]
+        low, high = (min(own), max(own)) if own else (0.0, 1.0)
+        margin = MARGIN * (high - low) or 0.5
+        lows.append(low - margin if least is None else least)
+        highs.append(high + (margin if least is None else MARGIN * (high - least) or 0.5))
+    return lows, highs
+
+
+def between(lows: Sequence[float], highs: Sequence[float], **more: Any) -> alt.Scale:
+    return alt.Scale(domain=[each(lows), each(highs)], nice=False, **more)
+
+
+def spread(values: Sequence[float], gap: float, least: float = -math.inf) -> list[float]:
+    """The same values at least a gap apart: those that would touch are centred on their mean."""
+    blocks: list[list[int]] = []
+
+    def centre(block: list[int]) -> float:
+        return sum(values[i] for i in block) / len(block)
+
+    for one in sorted(range(len(values)), key=lambda i: values[i]):
+        blocks.append([one])
+        while len(blocks) > 1 and centre(blocks[-1]) - centre(blocks[-2]) < gap * len(blocks[-1] + blocks[-2]) / 2:
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    places = {i: centre(block) + gap * (n - (len(block) - 1) / 2) for block in blocks for n, i in enumerate(block)}
+    lift = max(0.0, least - min(places.values(), default=0.0))
+    return [places[i] + lift for i in range(len(values))]
+
+
+def ends(rows: Sequence[Row], lows: Sequence[float], highs: Sequence[float]) -> list[Row]:
+    """The last row of each line, with the height of its name beside it."""
+    named = []
+    for k in range(len(lows)):
+        last = {row["series"]: row for row in sorted(rows, key=lambda row: row["x"]) if row["k"] == k}
+        beside = spread([row["value"] for row in last.values()], (highs[k] - lows[k]) * LINE / HEIGHT, lows[k])
+        named += [row | {"beside": place} for row, place in zip(last.values(), beside, strict=True)]
+    return named
+
+
+def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> Any:
+    """A colour for each name, the same in all figures of a page: the ink for exact values, grey for references."""
+    names, samplers = list(dict.fromkeys(names)), shown.results.choices("sampler")
+    of = [*(of for of in COMMON if of in shown.languages), *(of for of in shown.languages if of not in COMMON)]
+    every = next((own for own in (of, samplers) if set(names) <= {*own}), names)
+    known = [name for name in every if usable(name) and name not in (IDEAL, AR)]
+    hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(known)} | {IDEAL: INK}
+    return alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=[hues.get(name, SOFT) for name in names])
+
+
+def below(columns: int = 4) -> alt.Legend:
+    """A legend below a figure."""
+    narrow = alt.ExprRef(f"width < 500 ? {min(2, columns)} : {columns}")
+    return alt.Legend(orient="bottom", direction="horizontal", columns=narrow)
+
+
+def bright(test: str, low: float, high: float = 1.0) -> Any:
+    return alt.when(test).then(alt.value(high)).otherwise(alt.value(low))
+
+
+def here(rows: Sequence[Row], low: float = 0.22) -> Any:
+    """Fainter if another language that has rows is chosen."""
+    others = f"indexof({json.dumps(sorted({row['l'] for row in rows}))}, language_l) < 0"
+    return bright(f"{others} || datum.l == language_l", low)
+
+
+def tips(series: str, **more: str) -> list[alt.Tooltip]:
+    names = {"series": series, "said": "value", "pace": "setting", "cost": "model calls", "n": "measured on"} | more
+    return [alt.Tooltip(f"{name}:N", title=title) for name, title in names.items() if title]
+
+
+def across(title: str, log: bool = True, scale: alt.Scale | None = None, **axis: Any) -> alt.X:
+    look: dict[str, Any] = {"grid": False, "labelOverlap": "greedy", "labelFlush": False, "labelSeparation": 6}
+    x = alt.X("x:Q", title=title, axis=alt.Axis(**look | {"format": "~g"} | axis))
+    return x.scale(scale or alt.Scale(type="log" if log else "linear", nice=False, padding=14))
+
+
+def up(title: str | None, share: bool = False, log: bool = False, scale: alt.Scale | None = None) -> alt.Y:
+    y = alt.Y("value:Q", title=title, axis=alt.Axis(format="~%" if share else "~g", tickCount=6))
+    usual = alt.Scale(type="log", nice=False, padding=10) if log else alt.Scale(zero=False, nice=False, padding=10)
+    return y.scale(scale or usual)
+
+
+def on(y: alt.Y, field: str) -> alt.Y:
+    """The same axis for another field."""
+    other = y.copy()
+    other.shorthand = f"{field}:Q"
+    return other
+
+
+def bars(chart: alt.Chart, x: alt.X, y: alt.Y, **more: Any) -> alt.Chart:
+    """Intervals."""
+    low = on(y, "low")
+    return (
+        chart.transform_filter("datum.high > datum.low")
+        .mark_rule(strokeWidth=1.5)
+        .encode(x=x, y=low, y2="high:Q", **more)
+    )
+
+
+def dots(chart: alt.Chart, size: int = 46, **more: Any) -> alt.Chart:
+    """Points that screen readers read and that can be clicked."""
+    return chart.mark_point(aria=True, filled=True, size=size, cursor="pointer", **more)
+
+
+def dotted(chart: alt.Chart) -> alt.Chart:
+    return chart.mark_rule(color=INK, strokeDash=DOTS, opacity=0.7)
+
+
+def word(chart: alt.Chart, **more: Any) -> Any:
+    """Text with a margin that covers lines."""
+    text: dict[str, Any] = {"fontSize": 12} | more
+    return alt.layer(chart.mark_text(stroke=PAPER, strokeWidth=5, **text), chart.mark_text(color=INK, **text))
+
+
+def finished(layers: Sequence[Any], words: str, *parameters: alt.Parameter, height: int = HEIGHT) -> Definition:
+    """The definition of a figure: as wide as the page allows, in our style. words: its name for screen readers."""
+    size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
+    embed = {"embedOptions": {"renderer": "svg", "actions": False}}
+    chart = alt.layer(*layers).add_params(*parameters).properties(**size, description=words, usermeta=embed)
+    with alt.data_transformers.disable_max_rows():
+        return dict(styled(chart).to_dict(validate=False))  # tests check the schema
+
+
+def styled(chart: alt.TopLevelMixin) -> Any:
+    """Quiet axes in the colour of the text."""
+    axis: dict[str, Any] = {f"{part}Color": INK for part in ("label", "title", "grid", "domain", "tick")}
+    axis |= {"gridOpacity": 0.12, "domainOpacity": 0.4, "tickOpacity": 0.4, "titleFontWeight": "normal"}
+    axis |= {"labelFontSize": 12, "titleFontSize": 12, "aria": False}
+    legend = {"aria": False, "labelColor": INK, "labelFontSize": 12, "labelLimit": 400, "title": None}
+    look: dict[str, Any] = {
+        "axis": axis,
+        "legend": legend | {"symbolOpacity": 1},
+        "view": {"stroke": None},
+        "mark": {"aria": False},
+    }
+    return chart.configure(font=FONTS, background="transparent", **look)
+
+
+def svg(definition: Definition) -> str:
+    try:
+        return str(vl_convert.vegalite_to_svg(definition))
+    except BaseException as error:  # a panic of Rust is not an Exception; later calls are cancelled
+        usual = isinstance(error, Exception) and "canceled" not in str(error)
+        if usual or isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        advice = "expected free file descriptors. Raise their limit (ulimit -n)"
+        raise UnmaskError(f"vl-convert panicked: {cut(str(error))}; {advice}") from error
+
+
+def fixed(definition: Definition) -> Definition:
+    """In the colours of a light page, for a drawing without one."""
+    text = json.dumps(definition)
+    for name, hue in FIXED.items():
+        text = text.replace(name, hue)
+    return dict(json.loads(text))
+
+
+def alone(drawn: Drawn, width: int = WIDTH) -> Definition:
+    """For a file without a page: with a title, on white."""
+    title = {"text": drawn.title, "subtitle": drawn.under, "anchor": "start", "fontSize": 16, "subtitleFontSize": 12}
+    return fixed(drawn.definition) | {"width": width, "background": "white", "title": title | {"offset": 12}}
+
+
+def chosen(drawn: Drawn, title: str, language: int) -> Drawn:
+    """The drawing of another language than the first one."""
+    params = [
+        one | {"value": str(language)} if one["name"] == "language" else one for one in drawn.definition["params"]
+    ]
+    return replace(drawn, title=title, under="", definition=drawn.definition | {"params": params})
+
+
+def drawings(figures: Mapping[str, Drawn]) -> dict[str, bytes]:
+    """NAME.svg of each, then NAME.png."""
+    drawn = {name: svg(alone(figure)) for name, figure in figures.items()}
+    return {f"{name}.svg": one.encode() for name, one in drawn.items()} | {
+        f"{name}.png": vl_convert.svg_to_png(one, scale=SCALE) for name, one in drawn.items()
+    }
+
+
+def beside(name: str, figures: Sequence[Drawn], title: str) -> dict[str, bytes]:
+    """NAME.svg and NAME.png: drawings side by side, on white, under one title."""
+    parts = [svg(alone(figure)) for figure in figures]
+    sizes = [tuple(float(x) for x in re.findall(r'(?:width|height)="([\d.]+)"', part)[:2]) for part in parts]
+    wide, high = sum(width for width, _ in sizes) + GAP * (len(parts) - 1), TITLED + max(height for _, height in sizes)
+    left, placed = 0.0, []
+    for part, (width, _) in zip(parts, sizes, strict=True):
+        placed.append(part.replace("<svg ", f'<svg x="{left:g}" y="{TITLED}" ', 1))
+        left += width + GAP
+    drawn = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}" viewBox="0 0 {wide:g} {high:g}">'
+        f'<rect width="100%" height="100%" fill="white"/><text x="5" y="26" font-size="18" font-weight="bold" '
+        f'font-family="{html.escape(FONTS)}">{html.escape(title)}</text>{"".join(placed)}</svg>'
+    )
+    return {f"{name}.svg": drawn.encode(), f"{name}.png": vl_convert.svg_to_png(drawn, scale=SCALE)}
+
+
+Maker = Callable[[Shown], Drawn | None]  # None: no data

@@ -1,0 +1,452 @@
+"""The figures of measurements: from the points of a store to a drawing, with a sentence on its result."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import altair as alt
+
+from unmask.core.estimates import Estimate
+from unmask.report.charts import (
+    DASHES,
+    DOTS,
+    HEIGHT,
+    INK,
+    LINE,
+    PAPER,
+    Drawn,
+    Keys,
+    Maker,
+    Row,
+    Sentence,
+    across,
+    bars,
+    base,
+    below,
+    between,
+    bright,
+    colour,
+    control,
+    dots,
+    dotted,
+    each,
+    ends,
+    finished,
+    framed,
+    here,
+    language_id,
+    on,
+    picked,
+    row,
+    spread,
+    tips,
+    up,
+    word,
+)
+from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
+from unmask.report.results import IDEAL, TRAINED, Point
+from unmask.report.verdict import Shown, distinct, usable
+
+BETWEEN = {"of": "language", "model": "network", "sampler": "sampler"}  # a line each
+GOALS = {"steps_for_ser": "SER", "steps_for_ter": "TER"}
+MASKS, UNIFORM = "ancestral", "uniform-ancestral"
+NOISES = {MASKS: "masks", UNIFORM: "uniform noise"}
+TARGETS = ("0.5", "0.1", "0.01")  # SER of the figures of growth
+MOST_NAMED = 4  # settings in a sentence
+
+
+def keys_of(points: Sequence[Point], names: Sequence[str]) -> list[dict[str, Any]]:
+    """The different values of these fields."""
+    different = dict.fromkeys(tuple(point[name] for name in names) for point in points)
+    return distinct([dict(zip(names, values, strict=True)) for values in different])
+
+
+def span(rows: Sequence[Row], metric: Metric) -> str:
+    values = [row["value"] for row in rows]
+    low, high = metric.shown(min(values)), metric.shown(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
+    """Against N: measured points and the curves of theory; a line joins points that theory does not predict."""
+    rows, keys = points_of_curves(shown, metric, by)
+    series = {(r["k"], r["series"]) for r in rows if r["kind"] == "mdm"}
+    if len({r["x"] for r in rows if r["dot"]}) < 2 or (by != "of" and len(series) <= len({k for k, _ in series})):
+        return None
+    own = [r for r in rows if r["kind"] == "mdm"]
+    lows, highs = framed(rows, len(keys.values), metric.least)
+    wide = [[r["x"] for r in rows if r["k"] == k] or [1, 2] for k in range(len(keys.values))]
+    share, names = metric.share, [r["series"] for r in own]
+    limits = between([min(w) for w in wide], [max(w) for w in wide], type="log", base=2)
+    ticks = sorted({r["x"] for r in rows if r["dot"]})
+    x = across("N, the number of steps", scale=limits, format="d", values=ticks)
+    y = up(None, share, scale=between(lows, highs, zero=False))
+    look = {"color": colour(shown, names), "opacity": here(rows) if by == "of" else alt.value(1)}
+    ar = [r for r in rows if r["kind"] == "ar"]
+    lines, measured = base(own, where="datum.line"), base(own, where="datum.dot")
+    level, first = base(ar).encode(x=x, y=y), base(ar, where="datum.first")
+    named = ends([r for r in own if r["line"]], lows, highs)
+    points = dots(measured).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
+    layers = [
+        dotted(first).encode(y=y),
+        bars(base(own), x, y, **look),
+        lines.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, **look),
+        points.add_params(picked("language", "l", shown.language)) if by == "of" else points,
+        word(first.encode(x=x, y=y, text=alt.value("AR")), dy=-14, fontWeight="bold"),
+        level.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER).encode(color=alt.value(INK)),
+        base(named).mark_text(align="left", dx=12, fontSize=12).encode(x=x, y=on(y, "beside"), text="series:N", **look),
+    ]
+    controls = keys.now()
+    if metric.targets and metric == shown.metric:
+        layers[-1:-1] = goals(own, metric, x, y)
+        controls.append(control("target", f"{metric.target:g}"))
+    words = metric.title + {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}[by]
+    definition = finished(layers, f"{words}: a line per {BETWEEN[by]}, against the number of steps", *controls)
+    return Drawn(words, metric.under, definition, rows, sentences_of_curves(keys, own, metric))
+
+
+def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], Keys]:
+    names = [name for name in ("of", *FIELDS) if name != by and not (by == "sampler" and name in RIVALS)]
+    measured = [p for p in shown.masked(metric) if p["steps"] is not None]
+    keys = Keys.of(shown, keys_of(measured, names))
+    every = [p for p in shown.results.of(*metric.measures) if p["steps"] or p["kind"] == "ar"]
+    theory = shown.results.of(metric.predicted)
+    rows: list[Row] = []
+    for k, values in enumerate(keys.values):
+        own = matching(every, values)
+        known = [p for p in matching(theory, values) if p[by] in {one[by] for one in own}]
+        predicted = {point[by] for point in known}
+        about = {"first": False, "dot": True}
+        for p in own:
+            if p["kind"] == "ar":
+                first = not any(r["k"] == k and r["first"] for r in rows)
+                place = p["model_calls"] or p["length"] or max(q["steps"] for q in own if q["steps"])
+                rows.append(row(shown, p, k, "AR", place, line=False, first=first, dot=False))
+            elif p["kind"] == "mdm":
+                rows.append(row(shown, p, k, p[by], p["steps"], line=p[by] not in predicted, **about))
+        rows += [row(shown, p, k, p[by], p["steps"], line=True, first=False, dot=False) for p in known]
+    return rows, keys
+
+
+def goals(own: Sequence[Row], metric: Metric, x: alt.X, y: alt.Y) -> list[Any]:
+    """The target, and a ring at the least N of each line that meets it."""
+    met = "datum.low >= +target" if metric.rises else "datum.high <= +target"
+    first = base(own, where=f"datum.dot && {met}").transform_window(
+        rank="row_number()", groupby=["series"], sort=[alt.SortField("x")]
+    )
+    level = alt.YDatum(alt.ExprRef("+target"), type="quantitative")
+    ring = first.transform_filter("datum.rank == 1").mark_point(size=190, strokeWidth=2)
+    return [
+        alt.Chart(alt.InlineData(values=[{}])).mark_rule(color="var(--accent)", strokeDash=DASHES).encode(y=level),
+        ring.encode(x=x, y=y, color=alt.Color("series:N")),
+    ]
+
+
+def sentences_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[Sentence]:
+    sentences = []
+    for k, values in enumerate(keys.values):
+        dots_ = [r for r in own if r["k"] == k and r["dot"]]
+        few, many = (end(r["x"] for r in dots_) for end in (min, max))
+        parts = [
+            f"{span([r for r in dots_ if r['x'] == n], metric)} with {n:g} steps" for n in dict.fromkeys((few, many))
+        ]
+        sentences.append(Sentence(f"{keys.shown.named(values)}: {', '.join(parts)}.", keys.choices(k)))
+    return sentences
+
+
+def lengths(shown: Shown) -> Drawn | None:
+    """The steps for a target against the length: a solid line for SER, a dashed one for TER."""
+    rows, pairs = [], {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
+    for p in sorted(shown.results.of(*GOALS), key=lambda p: (p["measure"], p["of"], p["length"])):
+        goal = GOALS[p["measure"]]
+        rows.append(row(shown, p, 0, f"{p['of']}, {goal}", p["length"], of=p["of"], goal=goal))
+    if len({r["x"] for r in rows}) < 2 or len(pairs) > 1:
+        return None
+    places = sorted({r["x"] for r in rows})
+    x = across("L, the number of tokens", values=places, format="d")
+    y = up("N, the number of steps needed", log=True)
+    y = y.axis(values=[m * 10**k for k in range(6) for m in (1, 2, 5)], format="d")
+    gap = math.log(max(r["value"] for r in rows) / min(r["value"] for r in rows)) * LINE / HEIGHT
+    last = [r for r in rows if r["x"] == places[-1]]
+    last.append({"series": "AR", "x": places[-1], "value": places[-1], "l": "", "of": "", "goal": "SER"})
+    names = spread([math.log(r["value"]) for r in last], gap)
+    named = [r | {"beside": math.exp(place)} for r, place in zip(last, names, strict=True)]
+    look = {"color": colour(shown, [r["of"] for r in rows], "of"), "opacity": here(rows)}
+    dash = alt.StrokeDash("goal:N", legend=None).scale(domain=list(GOALS.values()), range=[[1, 0], [5, 4]])
+    own, same = base(rows, keyed=False), base([{"x": n, "value": n} for n in places], keyed=False)
+    points = dots(own).encode(x=x, y=y, tooltip=tips("line", cost=""), **look)
+    text, ar = (base(part, keyed=False).mark_text(align="left", dx=9, fontSize=12) for part in (named[:-1], named[-1:]))
+    layers = [
+        same.mark_line(color=INK, strokeDash=DOTS, opacity=0.7).encode(x=x, y=y),
+        own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
+        bars(own, x, y, **look),
+        points.add_params(picked("language", "l", shown.language)),
+        text.encode(x=x, y=on(y, "beside"), text="series:N", **look),
+        ar.encode(x=x, y=on(y, "beside"), text="series:N", color=alt.value(INK)),
+    ]
+    sentences = [
+        f"{name}: {grown([r for r in rows if r['series'] == name])}"
+        for name in dict.fromkeys(r["series"] for r in rows)
+    ]
+    under = "solid: steps for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
+    caption = (
+        "Both axes are logarithmic. Flat: independent of the length; parallel to the dotted line: proportional to it."
+    )
+    definition = finished(layers, "Steps needed for a target against the length, a line per language and target")
+    return Drawn(
+        "Steps needed against sequence length", under, definition, rows, [Sentence("; ".join(sentences) + ".")], caption
+    )
+
+
+def grown(rows: Sequence[Row]) -> str:
+    first, last = rows[0], rows[-1]
+    return f"{first['value']:.4g} → {last['value']:.4g} from {first['x']} to {last['x']} tokens"
+
+
+def front(shown: Shown) -> Drawn | None:
+    """Quality against cost, a line per sampler at all of its settings; the Pareto front as a broad band."""
+    names = [name for name in ("of", *FIELDS) if name not in RIVALS]
+    rows: list[Row] = []
+    drawings: list[Fields] = []
+    tables, sentences = {}, []
+    for metric in shown.metrics:
+        priced = [p for p in shown.masked(metric) if p["model_calls"]]
+        groups = [(values, matching(shown.results.of(*metric.measures), values)) for values in keys_of(priced, names)]
+        groups = [(v, own) for v, own in groups if len({p["sampler"] for p in own if p["kind"] == "mdm"}) > 1]
+        if not groups:
+            continue
+        keys, begin = Keys.of(shown, [values for values, _ in groups]), len(drawings)
+        numbers = {choice: number + begin for choice, number in keys.numbers.items()}
+        tables[metric.name] = Keys(shown, keys.values, numbers).table("at_a")
+        for number, (values, own) in enumerate(groups):
+            best = on_front(shown, own, metric, begin + number)
+            rows += best
+            parts = [f"{r['series']}, {r['pace']}" for r in best if r["front"]]
+            more = len(parts) - MOST_NAMED
+            list_ = "; ".join(parts[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+            words = f"{shown.named(values)}: no measured setting is both better and cheaper than {list_}."
+            sentences.append(Sentence(words, keys.choices(number), metric.name))
+        drawings += keys.values
+    if not rows:
+        return None
+    lows, highs = framed(rows, len(drawings))
+    width = [[r["x"] for r in rows if r["k"] == k] for k in range(len(drawings))]
+    limits = between([min(w) * 0.9 for w in width], [max(w) * 1.15 for w in width], type="log")
+    x = across("model calls per sequence", scale=limits, tickCount=8)
+    shares = json.dumps([metric.name for metric in shown.metrics if metric.share])
+    y = up(None, scale=between(lows, highs, zero=False))
+    y = y.axis(tickCount=6, labelExpr=f"format(datum.value, indexof({shares}, metric) < 0 ? '.4~g' : '~%')")
+    own, ar = [r for r in rows if r["kind"] == "mdm"], [r for r in rows if r["kind"] == "ar"]
+    chosen = f"datum.series == ({json.dumps([one['sampler'] for one in shown.settings])})[+at_a]"
+    look = {"color": colour(shown, [r["series"] for r in own], legend=below()), "opacity": bright(chosen, 0.6)}
+    points = dots(base(own), 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
+    even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each([one["length"] for one in drawings]).expr)
+    layers = [
+        base(own, where="datum.front")
+        .mark_line(interpolate="step-after", strokeWidth=9, opacity=0.13, color=INK)
+        .encode(x=x, y=y),
+        dotted(even).encode(x=x),
+        word(even.encode(x=x, y=alt.value(0)), text="AR", dy=-10, fontWeight="bold"),
+        bars(base(own), x, y, color=look["color"], opacity=bright(chosen, 0.3)),
+        base(own).mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), **look),
+        points.add_params(picked("at", "a", str(shown.at))),
+        base(ar).mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER).encode(x=x, y=y),
+    ]
+    now = alt.param(name="now", expr=f"({{{', '.join(f'{json.dumps(n)}: {t}' for n, t in tables.items())}}})[metric]")
+    first = next(iter(tables)) if shown.metric.name not in tables else shown.metric.name
+    chosen_metric = control("metric", first)
+    title, under = (
+        "Quality against cost, by sampler",
+        "further left: cheaper; grey band: Pareto front; grey lines: references",
+    )
+    caption = (
+        "Each line is one sampler at all of its measured settings. Dotted: the cost of AR; diamond: AR where measured."
+    )
+    words = "Quality against cost in model calls, a line per sampler"
+    definition = finished(layers, words, control("language", shown.language), chosen_metric, now)
+    return Drawn(title, under, definition, rows, sentences, caption)
+
+
+def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> list[Row]:
+    """Rows from cheap to expensive; `front`: no other point is both better and cheaper, without references."""
+    sign = -1 if metric.rises else 1
+    best, rows = math.inf, []
+    for p in sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model_calls"], sign * p["value"])):
+        better = sign * p["value"] < best and usable(p["sampler"])
+        best = sign * p["value"] if better else best
+        at = min(range(len(shown.settings)), key=lambda n: distance(shown.settings[n], p))
+        rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=str(at)))
+    return rows
+
+
+def distance(values: Fields, point: Point) -> int:
+    return sum(point[name] is not None and values[name] != point[name] for name in FIELDS)
+
+
+def by_length(shown: Shown, target: str, measure: str = "steps_for_ser", field: str = "value") -> Drawn | None:
+    """The steps, the model calls or the distance at the steps that an SER takes, against the length, by sampler."""
+    points = [p for p in shown.results.of(measure) if p["setting"] == f"ser={target}" and p[field] is not None]
+    samplers = {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
+    if len(samplers) < 2 or not points:
+        return None
+    keys = Keys.of(shown, keys_of(points, ("of",)))
+    rows = []
+    for p in sorted(points, key=lambda p: (p["sampler"] not in NOISES, p["sampler"] == UNIFORM, p["length"])):
+        k = keys.values.index({"of": p["of"]})
+        about = {"low": None, "high": None} if field != "value" else {}
+        rows.append(row(shown, p, k, label(p), p["length"]) | {"value": p[field]} | about)
+    x = across("L, the number of tokens", format="d", values=sorted({r["x"] for r in rows}))
+    titles = {"value": "N, the number of steps needed", "model_calls": "model calls per sequence"}
+    far = measure != "steps_for_ser"
+    scale = alt.Scale(zero=True) if far else alt.Scale(type="log", nice=False, padding=12)
+    y = up("total variation of bigrams" if far else titles[field], scale=scale)
+    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(1))}
+    same = own.mark_line(color=INK, strokeDash=DOTS, opacity=0.5).encode(x=x, y=on(y, "x"))
+    layers = [
+        *([] if far else [same]),
+        own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", **look),
+        *([bars(own, x, y, **look)] if field == "value" else []),
+        dots(own, 60).encode(x=x, y=y, tooltip=tips("sampler"), **look),
+    ]
+    what = "Distance of bigrams at the steps" if far else {"value": "Steps", "model_calls": "Model calls"}[field]
+    title = f"{what} for an SER of {float(target):.0%} against sequence length"
+    slope = "parallel to the dotted line: proportional to the length; nearly flat: with its logarithm"
+    near = "to the language; correct sequences of few steps have other frequencies; lower is better"
+    sentences = []
+    for k, values in enumerate(keys.values):
+        lines = [
+            [r for r in rows if (r["k"], r["series"]) == (k, name)] for name in dict.fromkeys(r["series"] for r in rows)
+        ]
+        parts = "; ".join(f"{line[0]['series']}: {grown(line)}" for line in lines if line)
+        sentences.append(Sentence(f"{values['of']}: {parts}.", keys.choices(k)))
+    caption = "" if far else "Dotted: one per token, as AR. Missing points were out of reach."
+    return Drawn(title, near if far else slope, finished(layers, title, *keys.now()), rows, sentences, caption)
+
+
+def label(point: Point) -> str:
+    """The sampler, and its schedule if it is not the linear one of masks."""
+    name = NOISES.get(point["sampler"]) or str(point["sampler"])
+    return name if point["schedule"] == "linear" and point["sampler"] != UNIFORM else f"{name}, {point['schedule']}"
+
+
+def noises(shown: Shown) -> Drawn | None:
+    """SER of trained networks of both kinds of noise against model calls, next to the exact denoiser."""
+    points = [p for p in shown.results.of("ser") if p["sampler"] in NOISES and p["model"] in (IDEAL, TRAINED)]
+    points = sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model"], p["model_calls"]))
+    if len({(p["sampler"], p["model"]) for p in points}) < 2 * len(NOISES):
+        return None
+    keys = Keys.of(shown, keys_of(points, ("of",)))
+    about = [(p, keys.values.index({"of": p["of"]}), NOISES[p["sampler"]]) for p in points]
+    rows = [row(shown, p, k, f"{n}, {p['model']}", p["model_calls"], noise=n, model=p["model"]) for p, k, n in about]
+    x, y = across("model calls per sequence"), up("SER", True, scale=alt.Scale(domain=[0, 1]))
+    dash = alt.StrokeDash("model:N", legend=below(2)).scale(domain=[TRAINED, IDEAL], range=[[1, 0], [5, 4]])
+    own, look = base(rows), {"color": colour(shown, NOISES.values(), "noise", below(2))}
+    layers = [
+        own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
+        bars(own, x, y, **look),
+        dots(own, 60).encode(x=x, y=y, tooltip=tips("noise and denoiser"), **look),
+    ]
+    sentences = []
+    for k, values in enumerate(keys.values):
+        least = {r["series"]: r["value"] for r in rows if r["k"] == k}  # with the most steps
+        parts = ", ".join(f"{name} {value:.3g}" for name, value in least.items())
+        sentences.append(Sentence(f"{values['of']}, SER with the most steps: {parts}.", keys.choices(k)))
+    title = "SER of trained networks against model calls: masks and uniform noise"
+    under = "dashed: the exact denoiser; the distance above it is learning error"
+    caption = "Networks with the same layers, trained on the same number of tokens."
+    return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
+
+
+def learning(shown: Shown) -> Drawn | None:
+    """The SER of each network next to that of the exact denoiser, with the same sampler and number of steps."""
+    names = ("of", "sampler", "length", "steps")
+    measured = [p for p in shown.results.of("ser") if p["kind"] == "mdm" and p["steps"]]
+    ideal = {tuple(p[name] for name in names): p for p in measured if p["model"] == IDEAL}
+    pairs = [(p, ideal.get(tuple(p[name] for name in names))) for p in measured if p["model"] != IDEAL]
+    known = [(p, truth) for p, truth in pairs if truth is not None]
+    if len(known) < 2:
+        return None
+    keys, rows = Keys.of(shown, keys_of([p for p, _ in known], ("sampler",))), []
+    for p, truth in sorted(known, key=lambda pair: pair[0]["steps"]):
+        k = keys.values.index({"sampler": p["sampler"]})
+        words = f"{Estimate.of_record(p)}; exact {Estimate.of_record(truth)}"
+        rows.append(row(shown, p, k, p["of"], truth["value"]) | {"said": words, "steps": p["steps"]})
+    scale = alt.Scale(domain=[0, 1])
+    x = across("sampling error alone: SER of the exact denoiser", scale=scale, format="~%", tickCount=5)
+    y = up("with learning error: SER of the network", True, scale=scale)
+    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows]), "opacity": here(rows)}
+    same = base([{"x": 0, "value": 0}, {"x": 1, "value": 1}], keyed=False)
+    last = list({(r["k"], r["series"]): r for r in rows}.values())
+    points = dots(own, 60).encode(x=x, y=y, tooltip=tips("language"), **look)
+    layers = [
+        same.mark_line(color=INK, opacity=0.5, strokeDash=DOTS).encode(x=x, y=y),
+        own.mark_line(strokeWidth=1.5).encode(x=x, y=y, order="steps:Q", detail="series:N", **look),
+        bars(own, x, y, **look),
+        points.add_params(picked("language", "l", shown.language)),
+        base(last).mark_text(align="left", dx=9, dy=16, fontSize=12).encode(x=x, y=y, text="series:N", **look),
+    ]
+    sentences = []
+    for k, values in enumerate(keys.values):
+        own_ = [r["value"] - r["x"] for r in rows if r["k"] == k]
+        most = f"the network's SER is up to {100 * max(own_):.3g} percentage points above that of the exact denoiser"
+        sentences.append(Sentence(f"{values['sampler']}: {most}.", keys.choices(k)))
+    under = "dotted line: a network as good as the exact denoiser; above it: learning error"
+    caption = "Each point is one number of steps. More steps move a line to the left, more training moves it down."
+    words = "Sampling error and learning error"
+    return Drawn(words, under, finished(layers, words, *keys.now()), rows, sentences, caption)
+
+
+def training(shown: Shown) -> Drawn | None:
+    """Validation loss against training steps; above the entropy of the language, if that is known."""
+    trainings = [one for one in shown.results.trainings if one.journal]
+    relative = all(one.entropy for one in trainings)
+    rows: list[Row] = []
+    for one in trainings:
+        for entry in one.journal:
+            over = entry.validation / one.entropy - 1 if one.entropy else None
+            above = "" if over is None else f", {100 * over:.2f}% above the entropy"
+            about = {"series": one.name, "of": one.of, "x": entry.step, "value": over if relative else entry.validation}
+            about |= {"said": f"{entry.validation:.4f} nats per token{above}", "pace": f"step {entry.step}"}
+            rows.append(about | {"l": language_id(shown, one.of), "what": one.kind.upper() or "network", "k": 0})
+    if len(rows) < 2:
+        return None
+    title = "validation loss above the entropy" if relative else "validation loss, nats per token"
+    x = across("training steps", log=False, format="~s", tickCount=6)
+    scale = alt.Scale(type="symlog", constant=0.01) if relative else alt.Scale(zero=False)
+    y = up(title, relative, scale=scale)
+    several = len({r["what"] for r in rows}) > 1
+    dash = alt.StrokeDash("what:N", legend=alt.Legend(orient="top", symbolType="stroke") if several else None)
+    own, look = base(rows, keyed=False), {"color": colour(shown, [r["of"] for r in rows], "of"), "opacity": here(rows)}
+    last = list({r["series"]: r for r in rows}.values())
+    points = dots(own, 25).encode(x=x, y=y, tooltip=tips("network", said="loss", cost="", n=""), **look)
+    layers = [
+        own.mark_line(strokeWidth=2).encode(x=x, y=y, strokeDash=dash, detail="series:N", **look),
+        points.add_params(picked("language", "l", shown.language)),
+        base(last, keyed=False).mark_text(align="right", dy=-12, fontSize=12).encode(x=x, y=y, text="series:N", **look),
+    ]
+    sentences = "; ".join(f"{r['series']}: {r['said']}" for r in last)
+    under = "against training steps; no network gets below the entropy of the language"
+    caption = "Each point is a validation on sequences outside the training set."
+    words = "Training: validation loss"
+    return Drawn(words, under, finished(layers, words), rows, [Sentence(sentences + ".")], caption)
+
+
+CURVES: dict[str, Maker] = {
+    f"{metric.name.replace('_', '-')}-by-{BETWEEN[by]}": partial(curves, metric=metric, by=by)
+    for metric, by in product(METRICS.values(), BETWEEN)
+}
+SHOWN: dict[str, dict[str, Any]] = {
+    "": {},
+    "-calls": {"field": "model_calls"},
+    "-distance": {"measure": "bigram_distance"},
+}
+GROWTH: dict[str, Maker] = {
+    f"growth-{target.partition('.')[2]}{suffix}": partial(by_length, target=target, **what)
+    for suffix, what in SHOWN.items()
+    for target in TARGETS
+}

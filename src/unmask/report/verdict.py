@@ -1,0 +1,298 @@
+"""The choices of a page, and its verdict: the cheapest measured setting that meets a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from unmask.core.deciding import MEETS, MISSES, cheapest, standing
+from unmask.core.estimates import Estimate
+from unmask.report.metrics import FIELDS, LIST, RIVALS, SER, Fields, Metric, matching
+from unmask.report.results import Point, Results
+from unmask.report.view import View
+
+USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
+ORACLES = ("best-order",)  # uses the true language
+WORDS = {"schedule": "schedule ", "batch": "batch "}
+NEAR = 0.05  # distance from the best measured value: the target of a metric without a fixed one
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Results, and the choices of their page."""
+
+    results: Results
+    view: View = field(default_factory=View)
+
+    @cached_property
+    def metrics(self) -> list[Metric]:
+        own = {point["measure"] for point in self.results.points if point["kind"] == "mdm"}
+        return [one for one in LIST if own & set(one.measures)]
+
+    @cached_property
+    def metric(self) -> Metric:
+        """That of the verdict."""
+        return next((one for one in self.metrics if one.name == self.view.state.get("metric")), [*self.metrics, SER][0])
+
+    def masked(self, *metrics: Metric) -> list[Point]:
+        return [p for p in self.results.of(*(m for one in metrics for m in one.measures)) if p["kind"] == "mdm"]
+
+    @cached_property
+    def languages(self) -> list[str]:
+        """Languages, tasks and texts; those without points have a training or a table of theory."""
+        others = [one.of for one in self.results.trainings] + [record["of"] for record in self.results.theory]
+        own = [point["of"] for point in self.masked(*self.metrics)]
+        return list(dict.fromkeys([*own, *self.results.choices("of"), *others]))
+
+    @cached_property
+    def settings(self) -> list[dict[str, Any]]:
+        """All measured settings."""
+        own = list(dict.fromkeys(tuple(p[name] for name in FIELDS) for p in self.masked(*self.metrics)))
+        return distinct([dict(zip(FIELDS, one, strict=True)) for one in own] or [dict.fromkeys(FIELDS)])
+
+    @cached_property
+    def state(self) -> dict[str, Any]:
+        """The first language and setting: each value is that of most points of the metric, or that of the view."""
+        state, left = {}, self.masked(self.metric)
+        for name in ("of", *(name for name in FIELDS if name != "schedule")):
+            values = [point[name] for point in left if point[name] is not None]
+            state[name] = USUAL if USUAL in values else max(dict.fromkeys(values), key=values.count, default=None)
+            left = [point for point in left if point[name] in (state[name], None)]
+        choices = {name: {point[name] for point in self.masked(*self.metrics)} for name in state}
+        return state | {name: v for name, v in self.view.state.items() if v in choices.get(name, ())}
+
+    @cached_property
+    def at(self) -> int:
+        """The number of the first setting."""
+        return min(range(len(self.settings)), key=lambda n: differs(self.settings[n], self.state))
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        return verdict(self.results, self.metric, self.state)
+
+    @cached_property
+    def language(self) -> str:
+        """The first choice of a language: "all" on a page with messages, else its number."""
+        several = len(self.languages) > 1 and self.view.cards(self.results, self.state)
+        return (
+            "all" if several or not self.languages else str(self.languages.index(self.state["of"] or self.languages[0]))
+        )
+
+    def named(self, values: Fields) -> str:
+        """A setting in words: the sampler, the length, and other fields that differ between settings."""
+        parts = []
+        for name in ("of", *FIELDS):
+            varies = len({one.get(name) for one in self.settings} - {None}) > 1
+            if (value := values.get(name)) is not None and (varies or name in ("of", "sampler", "length")):
+                parts.append(f"{WORDS.get(name, '')}{value}{' tokens' if name == 'length' else ''}")
+        return ", ".join(parts)
+
+    def nearest(self, keys: Sequence[Fields]) -> dict[tuple[str, int], int]:
+        """For each choice of a language ("all", or its number) and of a setting the number of the nearest key."""
+        languages = {"all": self.state["of"]} | {str(n): of for n, of in enumerate(self.languages)}
+        return {
+            (language, at): min(range(len(keys)), key=lambda n: differs(keys[n], values | {"of": of}))
+            for language, of in languages.items()
+            for at, values in enumerate(self.settings)
+            if keys
+        }
+
+
+def differs(one: Fields, other: Fields) -> float:
+    """The number of values that differ; lengths differ less if they are near."""
+    names = [n for n in one if None not in (one[n], other.get(n)) and one[n] != other[n]]
+    return len(names) + (abs(math.log(one["length"] / other["length"])) / 100 if "length" in names else 0.0)
+
+
+def distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The values, except one that equals another with some values left open."""
+    return [
+        one
+        for one in values
+        if not any(one != other and all(v in (None, other[name]) for name, v in one.items()) for other in values)
+    ]
+
+
+def usable(sampler: str | None) -> bool:
+    """Whether a real model can use it: oracles use the true language."""
+    return (sampler or "").partition("(")[0] not in ORACLES
+
+
+@dataclass(frozen=True)
+class Need:
+    """The cheapest point that meets a target, or may; `best`: the best value, where none may."""
+
+    point: Point | None
+    standing: str
+    best: Point | None = None
+
+
+def need(points: Sequence[Point], metric: Metric, target: float) -> Need:
+    """Decide by the same rule as `unmask plan`; see core/deciding.py."""
+
+    def stands(point: Point) -> str:
+        low, high = (point["value"] if point[end] is None else point[end] for end in ("low", "high"))
+        return standing(low, high, target, metric.rises)
+
+    priced = [point for point in points if point["model_calls"] is not None]
+    priced.sort(key=lambda point: (point["model_calls"], point["steps"] or 0))
+    at = cheapest(priced, stands, lambda point: point["model_calls"])
+    if at is not None or not priced:
+        return Need(at, MISSES if at is None else stands(at))
+    return Need(None, MISSES, (max if metric.rises else min)(priced, key=lambda p: p["value"]))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One or two sentences, the sentence on each sampler that is not the best, and at most three numbers."""
+
+    words: str
+    others: dict[str, str]
+    numbers: list[tuple[str, str]]
+    chosen: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        return self.words + self.others.get(self.chosen or "", "")
+
+
+def verdict(results: Results, metric: Metric, state: Fields, target: float | None = None) -> Verdict:
+    """The cheapest measured setting that meets the target, the need of other samplers, and the comparison with AR."""
+    every = matching(results.of(*metric.measures), state, RIVALS)
+    ar = next((p for p in every if p["kind"] == "ar"), None)
+    masked = [p for p in every if p["kind"] == "mdm"]
+    whom = state["of"] + ("" if state["length"] is None else f" at {state['length']} tokens")
+    if not masked:
+        return Verdict(f"No data for {metric.words} of {whom}.", {}, [])
+    if target is None and (target := metric.target) is None:
+        here = [point["value"] for point in masked]
+        target = max(here) * (1 - NEAR) if metric.rises else min(here) * (1 + NEAR)
+    best = need([p for p in masked if usable(p["sampler"])], metric, target)
+    others = _others(masked, metric, target, best)
+    aim = f"{metric.words} of at {'least' if metric.rises else 'most'} {metric.shown(target)}"
+    if best.point is None:
+        if best.best is None:
+            return Verdict(f"{metric.words} of {whom} has no measured cost.", {}, [])
+        at = best.best
+        numbers = [(value_text(at, metric), f"best measured {metric.words}: {setting(at)}")]
+        numbers.append((f"{at['model_calls']:.4g}", "model calls per sequence there"))
+        if ar:
+            calls = "-" if ar["model_calls"] is None else f"{ar['model_calls']:.4g}"
+            numbers.append((f"AR: {value_text(ar, metric)}", f"with {calls} model calls per sequence"))
+        return Verdict(f"On {whom}, no measured setting reaches {aim}.", others, numbers, state["sampler"])
+    at = best.point
+    if best.standing == MEETS:
+        words, sure = (
+            f"the cheapest measured setting with {aim} is {setting(at)}.",
+            "the whole interval meets the target",
+        )
+    else:
+        sure = "the interval contains the target"
+        words = f"no measured setting reaches {aim} with 95% confidence; the cheapest that may is {setting(at)}."
+    about = f"the cheapest measured setting; {metric.words} {value_text(at, metric)}: {sure}"
+    more, numbers = _beside(at, ar)
+    numbers = [(setting(at), about), *numbers]
+    return Verdict(f"On {whom}, {words}{more}", others, numbers, state["sampler"])
+
+
+def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
+    """A setting compared with AR: a sentence, and numbers with their meanings."""
+    length = ar["model_calls"] if ar and ar["model_calls"] else at["length"]
+    calls = at["model_calls"] - at["causal"]  # of the masked model
+    if not length or calls <= 0:
+        return "", []
+    even = (length - at["causal"]) / calls  # AR tokens
+    compute = (
+        "" if at["flops"] is None else f"; {'at least ' if at['causal'] else ''}{at['flops']:.3g} times AR's compute"
+    )
+    beside = f" and {at['causal']:.4g} AR tokens" if at["causal"] else ""
+    numbers = [(f"{calls:.4g} model calls{beside}", f"per sequence; AR needs {length:.4g}{compute}")]
+    if at["seconds"] and ar and ar["seconds"]:
+        times = ar["seconds"] / at["seconds"]
+        meaning = f"{at['seconds']:.3g} s per sequence, AR {ar['seconds']:.3g} s"
+        numbers.append((f"{times:.2g} times AR's speed", meaning))
+        return f" It is {'faster' if times > 1 else 'slower'} than AR here.", numbers
+    numbers.append((f"{even:.3g} AR tokens", "break-even time of one model call: a faster call beats AR"))
+    if even > 1:
+        return f" It is faster than AR if one model call takes less time than {even:.3g} AR tokens.", numbers
+    return " AR needs no more model calls.", numbers
+
+
+def _others(masked: Sequence[Point], metric: Metric, target: float, best: Need) -> dict[str, str]:
+    """A sentence on each sampler that is not that of the verdict."""
+    sentences = {}
+    for name in dict.fromkeys(point["sampler"] for point in masked):
+        own = need([point for point in masked if point["sampler"] == name], metric, target)
+        if name is None or (best.point and best.point["sampler"] == name) or not (own.point or best.point):
+            continue
+        note = "" if usable(name) else " (a reference that uses the true language; no real model can use it)"
+        if own.point is None:
+            does = "does not reach it" if own.best else "was not measured here"
+        else:
+            does = f"{'needs' if own.standing == MEETS else 'may need'} {pace(own.point)}"
+        sentences[name] = f" The chosen sampler, {name}{note}, {does}."
+    return sentences
+
+
+def setting(point: Point) -> str:
+    """A sampler with its number of steps."""
+    return f"{point['sampler']}, {pace(point)}" if point["sampler"] else pace(point)
+
+
+def pace(point: Point) -> str:
+    if point["knob"]:
+        return str(point["knob"])
+    if point["steps"] is None:
+        return "-" if point["model_calls"] is None else f"{point['model_calls']:.4g} model calls"
+    return f"{point['steps']:g} step{'' if point['steps'] == 1 else 's'}"
+
+
+def value_text(point: Fields, metric: Metric) -> str:
+    """A value with its interval, in percent if it is a fraction."""
+    estimate = Estimate.of_record(point)
+    if not metric.share:
+        return str(estimate)
+    value, low, high = (f"{100 * one:.3g}%" for one in (estimate.value, estimate.low, estimate.high))
+    if estimate.none_seen:
+        return f"< {100 * estimate.high:.2g}%"
+    return value if estimate.exact or estimate.open else f"{value} [{low}, {high}]"
+
+
+def grid(results: Results, state: Fields, metric: Metric) -> tuple[list[str], dict[tuple[str, str], dict[str, Point]]]:
+    """(columns, points by row and column): languages and denoisers across; samplers and settings down, AR last."""
+    here = matching(results.of(*metric.measures), state, ("of", "model", *RIVALS))
+    several = len({point["model"] for point in here} - {None}) > 1
+    order = list(dict.fromkeys(point["sampler"] for point in here))
+    lines: dict[tuple[str, str], dict[str, Point]] = {}
+
+    def column(point: Point) -> str:
+        return f"{point['of']}, {point['model']}" if several and point["model"] else str(point["of"])
+
+    columns = list(dict.fromkeys(map(column, here)))
+    here.sort(key=lambda p: (p["kind"] != "mdm", order.index(p["sampler"]), p["steps"] or 0, p["model_calls"] or 0))
+    for point in here:
+        name = {"ar": "AR", "text": "the text itself"}.get(point["kind"], point["sampler"] or "-")
+        lines.setdefault((name, pace(point) if point["kind"] == "mdm" else ""), {})[column(point)] = point
+    return columns, lines
+
+
+def table(shown: Shown) -> tuple[str, list[str], list[list[str]]]:
+    """(title, head, rows) of the metric in the first state, for a terminal."""
+    columns, lines = grid(shown.results, shown.state, shown.metric)
+    rows = [
+        [*row, *(value_text(cells[c], shown.metric) if c in cells else "-" for c in columns)]
+        for row, cells in lines.items()
+    ]
+    return shown.metric.title, ["sampler", "setting", *columns], rows
+
+
+def summary(shown: Shown) -> list[str]:
+    """The messages of a page and its verdict with its numbers, for a terminal."""
+    lines = [f"{number}  {words}" for number, words in shown.view.cards(shown.results, shown.state)]
+    if shown.metrics:
+        lines.append(shown.verdict.sentence)
+        lines += [f"  {number}: {meaning}" for number, meaning in shown.verdict.numbers]
+    return lines or ["No data yet."]
