@@ -53,7 +53,6 @@ BASE = {
     "plan": "--language interval-5 --length 8 --target 0.1",
     "model time": "--preset quick --lengths 8 --batch 1 --steps 2 --repeats 1",
     "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
-    "figure": "growth --quick --set rows=5 length=8 most=2 steps=2 --out f",
     "model learning": "net --rows 5 --contexts 3 --steps 2",
     "sweep run": "tiny.yaml --store st --dry-run",
     "sweep status": "store",

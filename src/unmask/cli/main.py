@@ -1,6 +1,6 @@
 """Finds the command, passes its arguments, and prints errors as one line.
 
-A command is a function, or a dict of functions for its subcommands, at a place of COMMANDS. Its signature gives its
+A command is a function, or a dict of functions for its subcommands, of COMMANDS. Its signature gives its
 flags, its docstring its help (options.py). It returns an Answer, which is printed here as text or as JSON, and fails by
 raising UnmaskError. Even `--help` imports the module, so functions import slow modules themselves.
 """

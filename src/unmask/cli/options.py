@@ -221,10 +221,10 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     for name in (word.partition("=")[0] for word in plain if word.startswith("--")):
         if name not in parser.flags:
             raise unknown(f"option of {program}", name, parser.flags)
-    found, more = parser.parse_known_intermixed_args(plain)
+    read, more = parser.parse_known_intermixed_args(plain)
     if more:
         raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. Options begin with --")
-    there = {name: value for name, value in vars(found).items() if value is not None}
+    there = {name: value for name, value in vars(read).items() if value is not None}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in there.items()}
     missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
     if missing:
@@ -299,5 +299,5 @@ def about_of(command: Callable[..., Any]) -> str:
 
 def _example(command: Callable[..., Any]) -> str:
     """Return the first example of a docstring, in one line."""
-    found = re.search(r"\nExamples?:\n((?:.*\\\n)*.*)", about_of(command))
-    return " ".join(found[1].replace("\\\n", " ").split()) if found else ""
+    example = re.search(r"\nExamples?:\n((?:.*\\\n)*.*)", about_of(command))
+    return " ".join(example[1].replace("\\\n", " ").split()) if example else ""

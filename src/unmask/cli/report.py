@@ -26,7 +26,7 @@ def command(
     open: Switch = False,
     by: Measuring = Measuring(),
 ) -> Answer:
-    """Build an interactive HTML report from any results, or measure the paper's figures.
+    """Build an HTML report from any results, or measure the paper's figures.
 
     Examples:
         unmask report sweeps/smoke --open

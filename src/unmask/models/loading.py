@@ -60,7 +60,7 @@ def load_model(model: str, how: Loading, causal_model: str | None = None, batch:
 
 
 class Begun(NamedTuple):
-    """The source of sequences, the arguments of `generate` that say where they begin and end, and its tokenizer."""
+    """The source of sequences, the beginnings and ends as arguments of `generate`, and its tokenizer."""
 
     source: Any
     start: dict[str, Any]
