@@ -15,7 +15,7 @@ import torch
 from tests.diagnosis.audit.loops import causal, dream, llada, mdlm
 from tests.diagnosis.audit.remembering import remembered
 from unmask import UnmaskError, audit, generate, languages, oracle
-from unmask.diagnosis.audit import bench, verdict
+from unmask.diagnosis.audit import suspects, verdict
 from unmask.diagnosis.audit.verdict import account
 from unmask.languages import random_ngram
 
@@ -210,7 +210,7 @@ def test_a_tiny_language_is_held_against_its_exact_law():
 
 
 def test_the_same_samples_have_the_same_audit(monkeypatch):
-    monkeypatch.setattr(verdict, "Bench", bench.Bench)
+    monkeypatch.setattr(verdict, "Bench", suspects.Bench)
     samples = run("ancestral", 7, 300, bug="final argmax")
     assert audit(samples, LANGUAGE, steps=STEPS).to_dict() == audit(samples, LANGUAGE, steps=STEPS).to_dict()
 

@@ -5,8 +5,6 @@ Its tests of distributions have fixed seeds and a false-alarm rate of at most 1e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 import torch
@@ -16,7 +14,7 @@ from tests.diagnosis.conformance.bad import BAD, GOOD, ByPosition, ChoosesAfterD
 from unmask import UnmaskError, generate
 from unmask.denoisers import Ideal
 from unmask.diagnosis import conformance
-from unmask.diagnosis.conformance import distributions, watch
+from unmask.diagnosis.conformance import distributions, exam
 from unmask.diagnosis.conformance.checks import CHECKS
 from unmask.languages import random_ngram
 from unmask.metrics import output_distribution
@@ -42,23 +40,6 @@ def test_our_samplers_conform(name):
     assert report["contract"].outcome == "passed"
     if SAMPLERS.make(name).distribution is not None:
         assert report["distribution"].outcome == "passed"
-
-
-@dataclass(frozen=True)
-class Couples(ByPosition):
-    """Nothing reads `gap`."""
-
-    gap: int = 1
-
-
-def test_an_option_that_changes_nothing_is_a_warning():
-    report = conformance.examine(Couples(), skip=all_but("contract", "options"))
-    assert report.passed
-    assert report["options"].outcome == "warned"
-    assert report["options"].why == "gap has no effect on small languages: tried 2, 0"
-    for name in ("threshold", "low-confidence", "speculative", "blocks", "entropy-bounded"):
-        assert conformance.examine(name, skip=all_but("contract", "options"))["options"].outcome == "passed"
-    assert conformance.examine("strided", skip=all_but("contract", "options"))["options"].outcome == "no claim"
 
 
 def test_claims_are_made():
@@ -211,7 +192,7 @@ def test_the_report_is_a_table():
 
 def test_the_watch_sees_what_nobody_counts():
     denoiser = Ideal(random_ngram(2, 4))
-    seen = watch.Watched(denoiser)
+    seen = exam.Watched(denoiser)
     seen.posterior(torch.full((1, 3), 4))
     with seen.counting():
         seen.engine(torch.full((1, 3), 4))

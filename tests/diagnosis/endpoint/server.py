@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from unmask.diagnosis.endpoint.dialects import DIALECTS
+from unmask.diagnosis.client import DIALECTS
 
 WEIGHTS = (0.3, 0.25, 0.15, 0.12, 0.1, 0.08)
 BLOCK, LONGEST, USUAL = 32, 256, 64  # tokens of a block, at most, and without a given number

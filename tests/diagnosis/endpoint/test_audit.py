@@ -11,13 +11,13 @@ import pytest
 
 from tests.needs import required
 from unmask import UnmaskError
-from unmask.diagnosis.endpoint import exact
-from unmask.diagnosis.endpoint.dialects import DIALECTS
-from unmask.diagnosis.endpoint.exact import one_sample, two_samples
+from unmask.diagnosis import endpoint
+from unmask.diagnosis.client import DIALECTS
+from unmask.diagnosis.endpoint import one_sample, two_samples
 
 with required("endpoint"):
     from tests.diagnosis.endpoint.server import BEHAVIOR, WEIGHTS, FakeServer
-    from unmask.diagnosis.endpoint.suite import ALARM, DIE, FIELDS, LEVEL, TESTS, audit, requests
+    from unmask.diagnosis.endpoint import ALARM, DIE, FIELDS, LEVEL, TESTS, audit, requests
 
 ALSO = {  # other tests that the same fault breaks
     "repetition": {"temperature", "boundaries"},  # padding follows each answer but the first
@@ -143,7 +143,7 @@ def test_one_sample_against_enumeration():
 
 def test_the_level_is_that_of_all_tests_together(monkeypatch):
     """The p-values of a fair comparison are below each level at most that often, whatever the categories are."""
-    monkeypatch.setattr(exact, "DRAWS", 999)
+    monkeypatch.setattr(endpoint, "DRAWS", 999)
     rng = np.random.default_rng(5)
     p = [two_samples(*(Counter(rng.choice(list("abcdef"), 40, p=WEIGHTS).tolist()) for _ in "12")) for _ in range(300)]
     for level in (0.02, 0.1, 0.5):  # six standard deviations

@@ -14,9 +14,7 @@ from unmask.core.chance import Randomness
 from unmask.denoisers import Cost
 from unmask.diagnosis.conformance.cases import Case, Counting, Wide, cases, patterns, tiny
 from unmask.diagnosis.conformance.distributions import ALARM, p_value
-from unmask.diagnosis.conformance.exam import ROWS, Exam, Failure
-from unmask.diagnosis.conformance.options import options
-from unmask.diagnosis.conformance.watch import WatchedSession
+from unmask.diagnosis.conformance.exam import ROWS, Exam, Failure, WatchedSession
 from unmask.samplers import AtToken, Generation, join
 from unmask.samplers.schedules import deltas
 
@@ -242,7 +240,6 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
     "ragged": ragged,
     "stopping": stopping,
     "rng": rng,
-    "options": options,
     "distribution": distribution,
 }
 

@@ -1,8 +1,9 @@
-"""The audit of a server: fourteen tests of faults that users of such servers have reported.
+"""The audit of a served engine, as a black box: fourteen tests of faults that users of such servers have reported.
 
 A test is red (a fault), green, or unknown: the server does not show enough to decide. Tests that compare distributions
-are exact (exact.py), each at the level ALARM / 14; the others are red only if a rule is broken. So the probability of a
-red test for a server without a fault is at most ALARM.
+are exact, each at the level ALARM / 14; the others are red only if a rule is broken. So the probability of a red test
+for a server without a fault is at most ALARM. An exact p-value of counts is (1 + #{G* >= G}) / (1 + M) for M draws G*
+under the hypothesis (Besag & Clifford 1989), with the statistic G = 2 sum O log(O / E).
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, cut, unknown
-from unmask.diagnosis.endpoint import exact
-from unmask.diagnosis.endpoint.client import TOTAL, Answer, Client
-from unmask.diagnosis.endpoint.dialects import CHAT, DIALECTS, USUAL
+from unmask.diagnosis.client import CHAT, DIALECTS, TOTAL, USUAL, Answer, Client
 
 RED, GREEN, UNKNOWN = "red", "green", "unknown"
 OBEYED, IGNORED, REFUSED = "obeyed", "ignored", "refused"  # a field
@@ -42,6 +44,9 @@ PADS = re.compile(r"<\|?(?:pad|mask|unk|endoftext|im_end|eot_id)[^>]*>|\bnan\b|\
 SHORT, BLOCK = 16, 32  # tokens of an answer, and of a block unless it is given
 FEW, SEEDS, STREAMS = 10, 8, 3
 DISGUISED, LEAST = 0.95, 20  # fraction of steps to the right in a left-to-right order, and steps to judge it
+DRAWS = 9_999  # of an exact test
+Counts = Mapping[str, int]
+Array = NDArray[np.float64]
 
 
 class Verdict(NamedTuple):
@@ -218,7 +223,7 @@ class _Suite:
         """Compare words with those of `base`. tests: number of p-values, of which the caller takes the smallest."""
         if len(self.base) < 2 and len(counts) < 2 and self.base.keys() == counts.keys():
             return UNKNOWN, "all answers are equal, so no difference can be seen"
-        p = min(tests * exact.two_samples(self.base, counts), 1.0)
+        p = min(tests * two_samples(self.base, counts), 1.0)
         return (RED, f"other answers {what}", p) if p < LEVEL else (GREEN, f"no other answers {what}", p)
 
 
@@ -234,7 +239,7 @@ def _temperature(suite: _Suite) -> Found:
         why = f"temperature 0: {cold[0].outcome}"
         if "(refused)" in half:
             return UNKNOWN, f"{why}; 0.5 is refused, too"
-        p = exact.two_samples(base, half)
+        p = two_samples(base, half)
         return (GREEN, f"{why}; 0.5 and 1 differ", p) if p < LEVEL else (UNKNOWN, f"{why}; 0.5 and 1 look alike", p)
     texts = {one.text for one in cold}
     if len({*texts, *suite.warm}) == 1:
@@ -242,7 +247,7 @@ def _temperature(suite: _Suite) -> Found:
     if len(texts) > 1:
         return RED, f"temperature 0 is accepted, but {len(texts)} of {FEW} answers differ"
     half = suite.die(max_tokens=SHORT, **(suite.usual | {"temperature": 0.5}))
-    p = exact.two_samples(base, half)
+    p = two_samples(base, half)
     return GREEN, "temperature 0 gives equal answers, 1 does not; temperatures 0.5 and 1", p
 
 
@@ -264,18 +269,16 @@ def _seed(suite: _Suite) -> Found:
         return RED, f"{other} of {SEEDS} seeds give another answer the second time"
     if len(set(texts)) > 1:
         return GREEN, "equal seeds give equal answers, other seeds do not"
-    p = exact.two_samples(Counter(texts[::2]), Counter(suite.warm))
+    p = two_samples(Counter(texts[::2]), Counter(suite.warm))
     if p < LEVEL:
         return RED, "all seeds give the same answer, and answers without a seed differ", p
     return UNKNOWN, "all answers are equal, with and without a seed"
 
 
 def _load(suite: _Suite) -> Found:
-    runs = {
-        many: suite.same(suite.die(many, max_tokens=SHORT, **suite.usual), f"at concurrency {many}", 2)
-        for many in (8, 32)
-    }
-    return min(runs.values(), key=lambda one: one[2] if len(one) > 2 else 1.0)
+    crowds = {many: suite.die(many, max_tokens=SHORT, **suite.usual) for many in (8, 32)}
+    runs = [suite.same(counts, f"at concurrency {many}", 2) for many, counts in crowds.items()]
+    return min(runs, key=lambda one: one[2] if len(one) > 2 else 1.0)
 
 
 def _repetition(suite: _Suite) -> Found:
@@ -300,9 +303,8 @@ def _boundaries(suite: _Suite) -> Found:
     budgets = [length - 1, length, length + 1, 2 * length + 1]
     answers = [suite.one(LONG, max_tokens=many, **how) for many in budgets]
     for many, answer in zip(budgets, answers, strict=True):
-        if answer.tokens is not None and (
-            answer.tokens > many or (answer.outcome == "truncated" and answer.tokens != many)
-        ):
+        short = answer.outcome == "truncated" and answer.tokens != many
+        if answer.tokens is not None and (answer.tokens > many or short):
             return RED, f"{answer.tokens} tokens for max_tokens {many}"
     whole = answers[-1].text
     middle = len(whole) * length // (2 * length + 1)
@@ -314,9 +316,8 @@ def _boundaries(suite: _Suite) -> Found:
             return RED, f"the stop text {stop!r} across a block does not end the answer where it occurs"
     if any(answer.tokens is None for answer in answers):
         return UNKNOWN, "the server does not report its number of tokens"
-    return GREEN, f"max_tokens {', '.join(map(str, budgets))} are exact" + (
-        ", and so is a stop text" if suite.fixed else ""
-    )
+    also = ", and so is a stop text" if suite.fixed else ""
+    return GREEN, f"max_tokens {', '.join(map(str, budgets))} are exact{also}"
 
 
 def _empty(suite: _Suite) -> Found:
@@ -415,29 +416,61 @@ def _logits(suite: _Suite) -> Found:
     odds: Counter[str] = Counter()
     for token, probability in known.items():
         odds[token.strip().lower()] += probability  # type: ignore[assignment]
-    p = exact.one_sample(suite.base, odds)
+    p = one_sample(suite.base, odds)
     of = "the reference" if suite.reference else "the reported log-probabilities"
-    return (
-        (RED, f"{suite.draws} first words are not from {of}", p)
-        if p < LEVEL
-        else (GREEN, f"{suite.draws} first words agree with {of}", p)
-    )
+    verdict = (RED, "are not from") if p < LEVEL else (GREEN, "agree with")
+    return verdict[0], f"{suite.draws} first words {verdict[1]} {of}", p
 
 
-TESTS: dict[str, Callable[[_Suite], Found]] = {
-    "temperature": _temperature,
-    "swallow": _swallow,
-    "seed": _seed,
-    "load": _load,
-    "repetition": _repetition,
-    "padding": _padding,
-    "boundaries": _boundaries,
-    "empty": _empty,
-    "chunks": _chunks,
-    "forwards": _forwards,
-    "defaults": _defaults,
-    "stream-error": _stream_error,
-    "order": _order,
-    "logits": _logits,
-}
+ALL: tuple[Callable[[_Suite], Found], ...] = (
+    _temperature,
+    _swallow,
+    _seed,
+    _load,
+    _repetition,
+    _padding,
+    _boundaries,
+    _empty,
+    _chunks,
+    _forwards,
+    _defaults,
+    _stream_error,
+    _order,
+    _logits,
+)
+TESTS = {test.__name__[1:].replace("_", "-"): test for test in ALL}
 LEVEL = ALARM / len(TESTS)
+
+
+def two_samples(first: Counts, second: Counts) -> float:
+    """p-value of two samples under one distribution; given all counts, the first is multivariate hypergeometric."""
+    names = sorted({*first, *second})
+    a, b = (np.array([counts.get(name, 0) for name in names]) for counts in (first, second))
+    if len(names) < 2 or not a.sum() or not b.sum():
+        return 1.0
+    drawn = np.random.default_rng(0).multivariate_hypergeometric(a + b, int(a.sum()), size=DRAWS)
+    means = (a + b) * a.sum() / (a.sum() + b.sum()), (a + b) * b.sum() / (a.sum() + b.sum())
+    return _p(_g(drawn, means[0]) + _g(a + b - drawn, means[1]), float(_g(a, means[0]) + _g(b, means[1])))
+
+
+def one_sample(counts: Counts, probabilities: Mapping[str, float]) -> float:
+    """p-value of counts under a distribution; the rest of the probability is one more category."""
+    known = [counts.get(name, 0) for name in probabilities]
+    observed = np.array([*known, sum(counts.values()) - sum(known)])
+    odds = np.array([*probabilities.values(), max(1 - sum(probabilities.values()), 0.0)])
+    odds = odds / odds.sum()
+    if observed[odds == 0].any():
+        return 0.0
+    drawn = np.random.default_rng(0).multinomial(int(observed.sum()), odds, size=DRAWS)
+    means = observed.sum() * odds
+    return _p(_g(drawn, means), float(_g(observed, means)))
+
+
+def _g(counts: NDArray[np.int64], means: Array) -> Array:
+    """G of each row (.., K); an empty cell adds 0."""
+    ratio = np.where(counts > 0, counts / np.where(means > 0, means, 1.0), 1.0)
+    return np.asarray(2 * np.sum(counts * np.log(ratio), axis=-1), np.float64)
+
+
+def _p(drawn: Array, value: float) -> float:
+    return float((1 + (drawn >= value - 1e-9).sum()) / (1 + DRAWS))

@@ -1,4 +1,4 @@
-"""The client: sends requests by httpx, again where that is safe, and ends each with exactly one outcome.
+"""A client of a served engine: sends requests by httpx, again where that is safe; each has exactly one outcome.
 
     ok             a text that the server ended itself
     truncated      a text that ended with its budget of tokens
@@ -11,7 +11,11 @@
 
 A request is repeated before the first byte of its answer, or after a status that asks for it. The waiting time is
 uniform in [0, min(60, 0.5 * 2^n)] s (full jitter), or the server's Retry-After. The key comes from UNMASK_API_KEY. No
-string of a server is cut, kept or printed before the key, and each part of it of PART characters, is masked.
+string of a server is cut, kept or printed before the key is masked.
+
+The protocols of servers are data: how a request is built, and where an answer or a chunk of a stream has its text. A
+path as "choices.0.message.content" names a value within JSON. Names of fields are those of OpenAI; a dialect translates
+them. A field that is not given is not sent.
 """
 
 from __future__ import annotations
@@ -20,7 +24,6 @@ import asyncio
 import math
 import os
 import random
-import re
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -32,18 +35,111 @@ import msgspec
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.extras import needed
-from unmask.diagnosis.endpoint.dialects import Dialect, dig
 
 with needed("endpoint", "the audit of a server"):
     import httpx
 
 KEY = "UNMASK_API_KEY"
-PART, MASK = 8, "***"  # characters of a key that are masked
+MASK = "***"
 CONNECT, SILENCE, TOTAL = 5.0, 120.0, 600.0  # seconds to connect, without a byte, and of a whole answer
 MOST, MOST_TOKENS = 2**23, 2**31  # bytes and tokens of an answer
 AGAIN = (408, 409, 425, 429, 500, 502, 503, 504)
 ATTEMPTS, SLOWEST, FIRST = 5, 60.0, 0.5  # and seconds of the longest and of the first waiting time
 Result = TypeVar("Result")
+Paths = tuple[str, ...]  # the first that has a value counts
+USUAL = {"temperature": 1.0, "top_p": 1.0}  # documented defaults
+
+
+@dataclass(frozen=True)
+class Dialect:
+    name: str
+    path: str
+    prompt: str  # the field of the prompt; "messages" for a conversation
+    text: Paths
+    chunk: Paths  # the text in a chunk of a stream
+    finish: Paths
+    replaces: bool = False  # whether a chunk has the whole text, or only what is new
+    inside: str = ""  # the object of the sampling fields
+    beside: frozenset[str] = frozenset()  # fields that are not in it
+    names: Mapping[str, str] = field(default_factory=dict)
+    reasoning: Paths = ()
+    tokens: Paths = ("usage.completion_tokens",)
+    forwards: Paths = ("usage.forwards",)
+    drafts: Mapping[str, Any] = field(default_factory=dict)  # fields that ask a stream for the edits of each step
+    thinking: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for reasoning
+    counting: Mapping[str, Any] = field(default_factory=dict)  # fields that ask a stream for its usage
+    probabilities: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for those of the first token
+    models: bool = True  # whether a request names its model
+
+    def body(self, prompt: str, model: str | None, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON of a request."""
+        content: Any = [{"role": "user", "content": prompt}] if self.prompt == "messages" else prompt
+        body: dict[str, Any] = {self.prompt: content} | ({"model": model} if model and self.models else {})
+        for name, value in fields.items():
+            own = self.names.get(name, name)
+            inner = body if not self.inside or own in self.beside else body.setdefault(self.inside, {})
+            inner[own] = str(value) if own == "rid" else value
+        return body
+
+
+def dig(content: Any, paths: Paths) -> Any:
+    """The first value at one of the paths that is not null."""
+    for path in paths:
+        inner = content
+        for part in path.split("."):
+            if isinstance(inner, Mapping):
+                inner = inner.get(part)
+            elif isinstance(inner, list) and part.isdecimal() and int(part) < len(inner):
+                inner = inner[int(part)]
+            else:
+                inner = None
+        if inner is not None:
+            return inner
+    return None
+
+
+_OPENAI: dict[str, Any] = {
+    "finish": ("choices.0.finish_reason",),
+    "drafts": {"stream_mode": "edits"},
+    "counting": {"stream_options": {"include_usage": True}},
+}
+_THOUGHTS = ("message.reasoning_content", "message.reasoning", "delta.reasoning_content", "delta.reasoning")
+CHAT = Dialect(
+    "openai-chat",
+    path="/v1/chat/completions",
+    prompt="messages",
+    text=("choices.0.message.content",),
+    chunk=("choices.0.delta.content",),
+    reasoning=tuple(f"choices.0.{path}" for path in _THOUGHTS),
+    thinking={"chat_template_kwargs": {"enable_thinking": True}},
+    probabilities={"logprobs": True, "top_logprobs": 10},
+    **_OPENAI,
+)
+COMPLETIONS = Dialect(
+    "openai-completions",
+    path="/v1/completions",
+    prompt="prompt",
+    text=("choices.0.text",),
+    chunk=("choices.0.text",),
+    probabilities={"logprobs": 10},
+    **_OPENAI,
+)
+SGLANG = Dialect(
+    "sglang-generate",
+    path="/generate",
+    prompt="text",
+    text=("text",),
+    chunk=("text",),
+    finish=("meta_info.finish_reason.type", "meta_info.finish_reason"),
+    replaces=True,
+    inside="sampling_params",
+    beside=frozenset({"stream", "rid", "return_logprob"}),
+    names={"max_tokens": "max_new_tokens", "seed": "rid"},
+    tokens=("meta_info.completion_tokens",),
+    forwards=("meta_info.dllm_forward_counts",),
+    models=False,
+)
+DIALECTS = {one.name: one for one in (CHAT, COMPLETIONS, SGLANG)}
 
 
 @dataclass
@@ -122,28 +218,18 @@ class Client:
         return _run(work())
 
     def masked(self, value: Any) -> Any:
-        """A text or JSON without the key and its parts."""
+        """A text or JSON without the key."""
         if isinstance(value, Mapping):
             return {self.masked(name): self.masked(inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [self.masked(inner) for inner in value]
-        if not isinstance(value, str) or not self.key:
-            return value
-        size, small = min(PART, len(self.key)), value.lower()
-        parts = {self.key[at : at + size].lower() for at in range(len(self.key) - size + 1)}
-        if not any(part in small for part in parts):
-            return value
-        matches = re.compile(f"(?={'|'.join(map(re.escape, parts))})", re.IGNORECASE | re.ASCII).finditer(value)
-        hidden = {at for match in matches for at in range(match.start(), match.start() + size)}
-        signs = ["\0" if at in hidden else sign for at, sign in enumerate(value)]
-        return re.sub("\0+", MASK, "".join(signs))
+        return value.replace(self.key, MASK) if isinstance(value, str) and self.key else value
 
     def _http(self) -> httpx.AsyncClient:
         """Connections without compression, by the proxies and certificates of the environment."""
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        timeout = httpx.Timeout(SILENCE, connect=CONNECT)
-        pool = httpx.Limits(max_connections=None)
-        how = {"headers": headers, "timeout": timeout, "limits": pool, "transport": self.transport}
+        how = {"headers": headers, "timeout": httpx.Timeout(SILENCE, connect=CONNECT), "transport": self.transport}
+        how["limits"] = httpx.Limits(max_connections=None)
         try:
             return httpx.AsyncClient(base_url=self.base, **how)
         except (ValueError, OSError, ImportError, httpx.InvalidURL) as error:
@@ -170,11 +256,11 @@ class Client:
                 again, answer.status = False, response.status_code
                 if response.status_code == 200:
                     await self._read(answer, response)
-                    answer.outcome = "truncated" if answer.finish in ("length", "max_tokens") else "ok"
-                    answer.outcome = answer.outcome if answer.text.strip() else "empty"
+                    ended = "truncated" if answer.finish in ("length", "max_tokens") else "ok"
+                    answer.outcome = ended if answer.text.strip() else "empty"
                 else:
                     answer.outcome, answer.error, answer.param = await self._refusal(response)
-                    again, after = response.status_code in AGAIN, _after(response.headers.get("retry-after", ""))
+                    again, after = response.status_code in AGAIN, _seconds(response.headers.get("retry-after", ""))
         except Failed as failed:
             answer.outcome, answer.error = failed.outcome, str(failed)
         except TimeoutError:
@@ -227,11 +313,12 @@ class Client:
     def _account(self, answer: Answer, content: Mapping[str, Any]) -> None:
         """Tokens, forward passes, the finish reason and probabilities, as far as they are reported."""
         answer.finish = cut(str(dig(content, self.dialect.finish) or answer.finish))
-        tokens, forwards = dig(content, self.dialect.tokens), dig(content, self.dialect.forwards)
-        if isinstance(forwards, list):
-            forwards = sum(one for one in forwards if type(one) is int)
-        answer.tokens = tokens if type(tokens) is int and 0 <= tokens < MOST_TOKENS else answer.tokens
-        answer.forwards = forwards if type(forwards) is int and 0 <= forwards < MOST_TOKENS else answer.forwards
+        for name in ("tokens", "forwards"):
+            number = dig(content, getattr(self.dialect, name))
+            if isinstance(number, list):
+                number = sum(one for one in number if type(one) is int)
+            if type(number) is int and 0 <= number < MOST_TOKENS:
+                setattr(answer, name, number)
         details = dig(content, ("usage.forwards_details",))
         answer.details = details if isinstance(details, dict) else answer.details
         top = dig(content, ("choices.0.logprobs.content.0.top_logprobs", "choices.0.logprobs.top_logprobs.0"))
@@ -334,10 +421,6 @@ def _message(error: Any) -> str:
     return cut(str(dig(error, ("message", "msg", "0.msg", "error")) or error))
 
 
-def _after(value: str) -> float | None:
-    """Seconds of a Retry-After; None if it is not a finite number."""
-    try:
-        seconds = float(value)
-    except ValueError:
-        return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
+def _seconds(value: str) -> float | None:
+    """The whole seconds of a Retry-After; None for a date."""
+    return float(value) if value.isdecimal() and len(value) < 9 else None
