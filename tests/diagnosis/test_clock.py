@@ -9,14 +9,10 @@ from tests.needs import needs, unmet
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis import flops
 from unmask.diagnosis.clock import (
-    PLACES,
     TOGETHER,
     clock,
-    measure,
     most_steps,
     needed,
-    of_model_calls,
-    of_tokens,
     untrained,
 )
 from unmask.diagnosis.needs import peak
@@ -81,14 +77,6 @@ def test_a_timed_round_evaluates_all_rows_and_asks_for_a_typical_number_of_posit
     assert shapes[0] == [(batch * typical, SHAPE.hidden)] * (2 * TOGETHER["cpu"])
 
 
-def test_every_repeat_is_run_and_the_first_run_is_not_counted():
-    runs = []
-    times = measure(lambda: runs.append(len(runs)), torch.device("cpu"), 3)
-    assert len(times) == 3
-    assert runs == [0, 1, 2, 3]
-    assert PLACES >= 2  # the first tokens and the last differ
-
-
 @needs("linux")  # which knows the peak memory of a process
 def test_the_peak_is_that_of_the_work():
     device = torch.device("cpu")
@@ -118,26 +106,9 @@ def test_what_does_not_fit_leaves_the_others(monkeypatch):
     assert second == 4
 
 
-@pytest.mark.parametrize(
-    "given", [{"lengths": []}, {"lengths": [0]}, {"batches": [0]}, {"steps": 0}, {"repeats": 0}], ids=str
-)
-def test_bad_numbers_are_refused(given):
-    with pytest.raises(UnmaskError, match="at least"):
-        clock(SHAPE, **({"lengths": [4], "batches": [1], "device": "cpu"} | given))
-
-
 def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):
     monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats: [2.0] * repeats)
     (found,) = clock(SHAPE, [16], [1], steps=8, device="cpu", repeats=3)
     steps = tokens = TOGETHER["cpu"]
     assert (found.model_call_ms.value, found.token_ms.value) == (2000 / steps, 2000 / tokens)
     assert (found.ar_seconds, found.mdm_seconds) == (2 / tokens * 16, found.model_calls * 2 / steps)
-
-
-def test_the_parts_of_a_timing_can_be_had_alone(monkeypatch):
-    monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats: [2.0] * repeats)
-    network = untrained(SHAPE, 16, "cpu")
-    (whole,) = clock(SHAPE, [16], [3], steps=8, device="cpu")
-    assert of_model_calls(network, 16, 3, 8) == whole.model_call_ms
-    assert of_tokens(network, 16, 3) == whole.token_ms
-    assert needed(16, 8) == whole.model_calls

@@ -139,12 +139,6 @@ def test_a_random_open_model(model):
     assert "8 times faster than AR" in faster.text
 
 
-def test_the_models_own_answers(model):
-    found = forecast(model, [Query(prompt="the"), Query(prompt="a cat")], length=6, looks=3, seed=1)
-    assert found.own
-    assert found.model_calls == 2 * 6 + 2 * 3
-
-
 def test_it_predicts_the_loss_of_random_orders(each):
     """The measured loss of fixed-size with 2 steps against first-hitting, on the same texts: 5 standard errors."""
     model = each
@@ -174,21 +168,3 @@ def test_a_trained_network(tmp_path, seed):
         error = math.hypot(float(measured.std()) / 20, (predicted.high - predicted.low) / 4)
         assert abs(predicted.value - float(measured.mean())) < 5 * error
         assert steps > 1 or predicted.low > 0, "there is something to predict"
-
-
-def test_refusals(model, tmp_path):
-    with pytest.raises(UnmaskError, match=r"expected at least 2\. Reduce --length"):
-        forecast(model, None, ["a", "b"], length=16)
-    with pytest.raises(UnmaskError, match="3 prompts and 12 texts"):
-        forecast(model, [Query(prompt="a")] * 3, TEXTS, length=4)
-    with pytest.raises(UnmaskError, match="expected at most 64"):
-        forecast(model, [Query(prompt="a" * 200)] * 2, ["b" * 20] * 2, length=8)
-    with pytest.raises(UnmaskError, match="no prompts and no texts"):
-        forecast(model)
-    with pytest.raises(UnmaskError, match="did you mean linear"):
-        forecast(model, None, TEXTS, length=4, schedule="lineal")
-    place = tmp_path / "ar"
-    place.mkdir()
-    reader = load_model(spoken(place, "qwen2", block=1), card=str(place / "card.json"), device="cpu")
-    with pytest.raises(UnmaskError, match="is an AR model"):
-        forecast(reader, None, TEXTS, length=4)

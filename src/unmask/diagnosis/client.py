@@ -9,9 +9,9 @@
     server_error   the server failed (5xx, 408, 409, 425, 429), also within a stream
     malformed      the answer is not in the dialect: no JSON, no end, too large
 
-A request is repeated before the first byte of its answer, or after a status that asks for it. The waiting time is
-uniform in [0, min(60, 0.5 * 2^n)] s (full jitter), or the server's Retry-After. The key comes from UNMASK_API_KEY. No
-string of a server is cut, kept or printed before the key is masked.
+A request is repeated before the first byte of its answer, or after a status that asks for it, after a waiting time
+uniform in [0, 0.5 * 2^n] s (full jitter). The key comes from UNMASK_API_KEY. No string of a server is cut, kept or
+printed before the key is masked.
 
 The protocols of servers are data: how a request is built, and where an answer or a chunk of a stream has its text. A
 path as "choices.0.message.content" names a value within JSON. Names of fields are those of OpenAI; a dialect translates
@@ -44,7 +44,7 @@ MASK = "***"
 CONNECT, SILENCE, TOTAL = 5.0, 120.0, 600.0  # seconds to connect, without a byte, and of a whole answer
 MOST, MOST_TOKENS = 2**23, 2**31  # bytes and tokens of an answer
 AGAIN = (408, 409, 425, 429, 500, 502, 503, 504)
-ATTEMPTS, SLOWEST, FIRST = 5, 60.0, 0.5  # and seconds of the longest and of the first waiting time
+ATTEMPTS, FIRST = 5, 0.5  # and seconds: half of the longest first waiting time
 Result = TypeVar("Result")
 Paths = tuple[str, ...]  # the first that has a value counts
 USUAL = {"temperature": 1.0, "top_p": 1.0}  # documented defaults
@@ -155,7 +155,6 @@ class Answer:
     forwards: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)  # of the forward passes, as the server reports them
     probabilities: dict[str, float] = field(default_factory=dict)  # of the first token
-    attempts: int = 1
     chunks: list[int] = field(default_factory=list)  # characters of each chunk of a stream
     edits: list[list[int]] = field(default_factory=list)  # positions that each chunk of edits changes
 
@@ -238,42 +237,41 @@ class Client:
 
     async def _ask(self, http: httpx.AsyncClient, body: dict[str, Any]) -> Answer:
         """Send one request, again if that is safe, and return its answer."""
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await self.sleep(self.rng.uniform(0, FIRST * 2**attempt))
             self.sent += 1
-            answer, again, after = await self._attempt(http, body)
-            answer.attempts, answer.error = attempt, cut(answer.error)
-            if not again or attempt == ATTEMPTS:
+            answer, again = await self._attempt(http, body)
+            if not again:
                 break
-            wait = self.rng.uniform(0, min(SLOWEST, FIRST * 2**attempt)) if after is None else min(after, SLOWEST)
-            await self.sleep(wait)
+        answer.error = cut(answer.error)
         return answer
 
-    async def _attempt(self, http: httpx.AsyncClient, body: dict[str, Any]) -> tuple[Answer, bool, float | None]:
-        """(answer, whether it may be repeated, seconds that the server asks to wait)"""
-        answer, again, after = Answer(), True, None
+    async def _attempt(self, http: httpx.AsyncClient, body: dict[str, Any]) -> tuple[Answer, bool]:
+        """(answer, whether it may be repeated)"""
+        answer, again = Answer(), True
         try:
             async with asyncio.timeout(self.timeout), http.stream("POST", self.dialect.path, json=body) as response:
-                again, answer.status = False, response.status_code
+                again, answer.status = response.status_code in AGAIN, response.status_code
                 if response.status_code == 200:
                     await self._read(answer, response)
                     ended = "truncated" if answer.finish in ("length", "max_tokens") else "ok"
                     answer.outcome = ended if answer.text.strip() else "empty"
                 else:
                     answer.outcome, answer.error, answer.param = await self._refusal(response)
-                    again, after = response.status_code in AGAIN, _seconds(response.headers.get("retry-after", ""))
         except Failed as failed:
             answer.outcome, answer.error = failed.outcome, str(failed)
         except TimeoutError:
-            again, answer.outcome = False, "timeout"
-            answer.error = f"the whole answer took over {self.timeout:g} s"
+            answer.outcome, answer.error = "timeout", f"the whole answer took over {self.timeout:g} s"
+            again = False
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             answer.outcome = "timeout" if isinstance(error, httpx.TimeoutException) else "transport"
             secure = "SSL" in str(error) or "CERTIFICATE" in str(error)
-            again = again and not secure and not isinstance(error, httpx.ReadTimeout)
+            again = answer.status is None and not secure and not isinstance(error, httpx.ReadTimeout)
             where = f"no {'secure ' if secure else ''}connection to {self.host}"
             where = where if again or secure else "no whole answer"
             answer.error = self.masked(f"{where}: {str(error) or type(error).__name__}")
-        return answer, again, after
+        return answer, again
 
     async def _read(self, answer: Answer, response: httpx.Response) -> None:
         """Read an answer or a stream."""
@@ -419,8 +417,3 @@ def _text(value: Any) -> str:
 
 def _message(error: Any) -> str:
     return cut(str(dig(error, ("message", "msg", "0.msg", "error")) or error))
-
-
-def _seconds(value: str) -> float | None:
-    """The whole seconds of a Retry-After; None for a date."""
-    return float(value) if value.isdecimal() and len(value) < 9 else None

@@ -17,7 +17,7 @@ from unmask.diagnosis.endpoint import one_sample, two_samples
 
 with required("endpoint"):
     from tests.diagnosis.endpoint.server import BEHAVIOR, WEIGHTS, FakeServer
-    from unmask.diagnosis.endpoint import ALARM, DIE, FIELDS, LEVEL, TESTS, audit, requests
+    from unmask.diagnosis.endpoint import ALARM, FIELDS, LEVEL, TESTS, audit, requests
 
 ALSO = {  # other tests that the same fault breaks
     "repetition": {"temperature", "boundaries"},  # padding follows each answer but the first
@@ -53,15 +53,6 @@ def test_a_server_without_a_fault_is_green_in_every_dialect(dialect):
     assert unknown == ({"order", "logits"} if dialect == "sglang-generate" else set())
     assert (found.fields["temperature"], found.fields["seed"]) == ("obeyed", "obeyed")
     assert found.fields["min_p"] == "refused"
-
-
-@pytest.mark.parametrize(("fault", "field"), [("temperature", "temperature"), ("seed", "seed"), ("swallow", "min_p")])
-def test_the_capability_record_names_ignored_fields(fault, field):
-    assert audited(FakeServer(faults=[fault]), draws=20).fields[field] == "ignored"
-
-
-def test_a_stream_that_is_cut_is_named():
-    assert audited(FakeServer(faults=["truncated-stream"])).red == ["stream-error"]
 
 
 def alarms(seeds):
@@ -149,7 +140,3 @@ def test_the_level_is_that_of_all_tests_together(monkeypatch):
     for level in (0.02, 0.1, 0.5):  # six standard deviations
         assert np.mean(np.array(p) <= level) <= level + 6 * np.sqrt(level * (1 - level) / 300)
     assert LEVEL * len(TESTS) == ALARM
-
-
-def test_prompts_are_those_that_the_fake_server_knows():
-    assert "one digit" in DIE

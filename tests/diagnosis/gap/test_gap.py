@@ -46,14 +46,6 @@ def test_all_estimates_are_of_the_divergence(exact, calls):
     assert near(gap.drift, 0.0) or abs(gap.drift.value) < 1e-12
 
 
-def test_one_token_a_step_loses_nothing():
-    toy = Toy(4, 0.4)
-    gap = unmask.gap(toy, "left-to-right", steps=4, length=4, rows=30)
-    assert gap.sequence.value == 0
-    assert gap.model_calls == 0
-    assert "every step draws one token" in gap.verdict
-
-
 def test_the_claim_is_that_of_the_sampler():
     toy = Toy(4, 0.4)
     how = {"steps": 2, "length": 4, "rows": 30, "calls": "one"}
