@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tests.needs import needs, unmet
-from unmask.core.errors import UnmaskError
 from unmask.diagnosis import flops
 from unmask.diagnosis.clock import (
     TOGETHER,
@@ -92,18 +91,6 @@ def test_the_peak_is_that_of_the_work():
         unmet("linux", "this machine does not let a process reset its peak")
     assert during - before > 150 * 2**20
     assert during - after > 150 * 2**20
-
-
-def test_what_does_not_fit_leaves_the_others(monkeypatch):
-    def refuse(model, reader, length, *rest):
-        if length == 8:
-            raise UnmaskError("out of memory")
-        return length
-
-    monkeypatch.setattr("unmask.diagnosis.clock._timing", refuse)
-    first, second = clock(SHAPE, [8, 4], [1], device="cpu")
-    assert str(first) == "out of memory"
-    assert second == 4
 
 
 def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):

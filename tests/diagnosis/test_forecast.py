@@ -12,7 +12,6 @@ from tests import brute
 from tests.diagnosis.noisy import CHAIN3, Noisy, chain
 from tests.models.open.small import CONFIGS
 from tests.models.open.speaking import spoken
-from unmask import UnmaskError
 from unmask.denoisers import Ideal
 from unmask.diagnosis.forecast import forecast
 from unmask.diagnosis.likelihood import of_sampler
@@ -87,28 +86,6 @@ def test_an_inconsistent_denoiser_is_not_clipped():
         assert found == pytest.approx(truth, abs=1e-9)
     smooth = LossCurve(curve.revealed, curve.losses, 4, 0)
     assert abs(smooth.divergence([0.25, 0.75], fixed_size=True).value - truth) > 1e-6
-
-
-def test_given_tokens_are_context():
-    """Rows of several lengths, the given tokens at any position: the curve of the language given them."""
-    language = chain(CHAIN3)
-    rows = language.sample(600, 7, seed=3)
-    samples = [row[: 6 + number % 2] for number, row in enumerate(rows)]
-    given = [row.clone() for row in samples]
-    for row in given:
-        row[1:5] = 3
-    found = loss_curve(Ideal(language), samples, 4, 1, given=given)
-    assert found.length == 4
-    strings = torch.from_numpy(brute.sequences(3, 6))
-    q = language.log_prob(strings).exp()
-    joint = torch.zeros(3, 3, dtype=torch.float64).index_put_((strings[:, 0], strings[:, 5]), q, accumulate=True)
-    entropy = float(-(q * q.log()).sum() + (joint * joint.log()).sum())  # H(X2, .., X5 | X1, X6)
-    one = found.nelbo([0.25] * 4, fixed_size=True)
-    assert abs(one.value - entropy) < 5 * (one.high - one.low) / 2
-    with pytest.raises(UnmaskError, match="same number in all rows"):
-        loss_curve(Ideal(language), rows[:2], given=torch.stack([rows[0], torch.full((7,), 3)]))
-    with pytest.raises(UnmaskError, match="token 3; expected 0 to 2"):
-        loss_curve(Ideal(language), torch.full((2, 4), 3), given=torch.full((2, 4), 3))
 
 
 @pytest.fixture(scope="module", params=sorted(CONFIGS))

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api.test_languages import Equal
-from tests.metrics.small import ENDING
 from unmask import generate, score
 from unmask.core.errors import UnmaskError
 from unmask.core.search import Floor, least
@@ -105,26 +104,6 @@ def test_a_target_that_no_number_of_rounds_reaches():
     floor = Interval(5).closed_form.ser(100, deltas("geometric", 20000))
     with pytest.raises(UnmaskError, match=f"schedule 'geometric', SER stays at {floor:.4g}"):
         plan(Interval(5), 100, "ser", 0.1, "geometric")
-
-
-@pytest.mark.parametrize(
-    ("metric", "target", "options", "message"),
-    [
-        ("ser", 1.0, {}, "expected a number from 0 to below 1"),
-        ("ser", -0.1, {}, "expected a number from 0 to below 1"),
-        ("kl", math.nan, {}, "expected 0 or a positive number"),
-        ("kl", 1.0, {"batch": 0}, "batch is 0"),
-        ("kl", 1.0, {"times": (0.0, 1.0)}, "ar_token_ms is 0.0; expected"),
-    ],
-)
-def test_what_cannot_be_planned(metric, target, options, message):
-    with pytest.raises(UnmaskError, match=message):
-        plan(Interval(3), 12, metric, target, **options)
-
-
-def test_ter_of_varying_lengths_is_refused():
-    with pytest.raises(UnmaskError, match="varies in length"):
-        plan(ENDING, 5, "ter", 0.1)
 
 
 def test_the_verdict_goes_with_the_clock():

@@ -127,20 +127,6 @@ def test_refusals(noisy, sampler, message):
     assert "\n" not in str(caught.value)
 
 
-def test_refused_texts(noisy):
-    for texts, message in (
-        (torch.tensor([[0, 1, 3, 1]]), "token 3; expected 0 to 2"),
-        (torch.zeros((0, 4), dtype=torch.int64), "expected"),
-        (torch.zeros(4, dtype=torch.int64), "expected"),
-    ):
-        with pytest.raises(UnmaskError, match=message):
-            likelihood(noisy, "left-to-right", texts)
-    with pytest.raises(UnmaskError, match="continue them"):
-        likelihood(noisy, "left-to-right", EVERY[:1], given=torch.tensor([1, 3, 3, 3]))
-    with pytest.raises(UnmaskError, match="given as a whole"):
-        likelihood(noisy, "left-to-right", EVERY[:1], given=EVERY[0])
-
-
 SOME = {"best-order"}  # need a language
 
 

@@ -17,8 +17,7 @@ from unmask.diagnosis.conformance import distributions
 from unmask.diagnosis.conformance.checks import CHECKS
 from unmask.languages import random_ngram
 from unmask.metrics import output_distribution
-from unmask.samplers import SAMPLERS, Choice, Sampler, session
-from unmask.samplers.rules.ancestral import Ancestral
+from unmask.samplers import SAMPLERS, Sampler, session
 from unmask.samplers.rules.low_confidence import LowConfidence
 
 EXCEPTIONS = {  # its evaluations depend on the batch, and its race needs all symbols: that is what it is kept to show
@@ -125,39 +124,8 @@ class Picky(Sampler):
         raise UnmaskError("not today")
 
 
-class Both(Ancestral):
-    def choose(self, view):
-        return Choice(view.hidden)
-
-
 def test_a_sampler_that_refuses_everything_does_not_pass():
     assert "refuses blank sequences of a 2-gram, 9 tokens in" in conformance.examine(Picky())["contract"].why
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: conformance.check(Both()), "Both implements order and choose; expected exactly one"),
-        (lambda: conformance.check(Sampler()), "Sampler implements none of its methods"),
-        (lambda: conformance.check(7), "7? is of class int"),
-        (lambda: conformance.check("ancestrel"), "unknown sampler 'ancestrel'"),
-        (
-            lambda: conformance.check("ancestral", skip=["distributions"]),
-            "unknown check 'distributions'",
-        ),
-        (
-            lambda: conformance.check("low-confidence", distribution="odd", skip=all_but("distribution")),
-            "the claimed distribution is 'odd'; expected order, causal",
-        ),
-        (
-            lambda: conformance.check("ancestral", distribution=lambda *_: torch.ones(3), skip=all_but("distribution")),
-            "expected 81 probabilities",
-        ),
-    ],
-)
-def test_mistakes_in_the_call(call, message):
-    with pytest.raises(UnmaskError, match=message):
-        call()
 
 
 @pytest.mark.parametrize("distribution", [[0.5, 0.5], [0.98, 0.01, 0.01], [0.999, 0.0009, 0.0001], [0.7, 0.2, 0.1]])

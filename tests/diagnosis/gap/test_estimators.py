@@ -115,14 +115,3 @@ def test_estimators_are_unbiased(estimator):
     if estimator != "chain":
         assert abs(float(estimates.mean() * 5 / 4 - exact)) > SIGMAS * error * 5 / 4  # n in place of n - 1
     assert len(every.step) == 4000 * {"one": 1, "chain": 4}[estimator]
-
-
-def test_a_batch_is_only_a_matter_of_speed(monkeypatch):
-    toy = Toy(4, 0.4)
-    path, _ = walked(toy, surest(2))
-    every = subsets(path, torch.arange(len(path.row)), "one", torch.Generator().manual_seed(3))
-    whole = read(Reader(toy, path), every)
-    monkeypatch.setattr("unmask.diagnosis.gap.path.CONTEXTS", 64)
-    parts = read(Reader(toy, path), every)
-    for one, other in zip(whole, parts, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
