@@ -153,7 +153,6 @@ class Answer:
     param: str = ""  # the field that the server names in its refusal
     tokens: int | None = None
     forwards: int | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)  # of the forward passes, as the server reports them
     probabilities: dict[str, float] = field(default_factory=dict)  # of the first token
     chunks: list[int] = field(default_factory=list)  # characters of each chunk of a stream
     edits: list[list[int]] = field(default_factory=list)  # positions that each chunk of edits changes
@@ -317,8 +316,6 @@ class Client:
                 number = sum(one for one in number if type(one) is int)
             if type(number) is int and 0 <= number < MOST_TOKENS:
                 setattr(answer, name, number)
-        details = dig(content, ("usage.forwards_details",))
-        answer.details = details if isinstance(details, dict) else answer.details
         top = dig(content, ("choices.0.logprobs.content.0.top_logprobs", "choices.0.logprobs.top_logprobs.0"))
         if isinstance(top, list):
             top = {_text(dig(one, ("token",))): dig(one, ("logprob",)) for one in top}

@@ -20,9 +20,7 @@ from unmask.metrics import output_distribution
 from unmask.samplers import SAMPLERS, Sampler, session
 from unmask.samplers.rules.low_confidence import LowConfidence
 
-EXCEPTIONS = {  # its evaluations depend on the batch, and its race needs all symbols: that is what it is kept to show
-    "as-published-mdlm": ["vocabulary", "batches"],
-}
+EXCEPTIONS = {"as-published-mdlm": ["batches"]}  # its evaluations depend on the batch: that is what it is kept to show
 
 
 def all_but(*names):

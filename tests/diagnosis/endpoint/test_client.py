@@ -192,7 +192,7 @@ def test_events_are_joined_from_any_pieces():
 
 
 def test_numbers_of_a_server_are_checked():
-    usage = {"completion_tokens": -3, "forwards": 10**40, "forwards_details": {"prefill": "x", "per_block": ["a", {}]}}
+    usage = {"completion_tokens": -3, "forwards": 10**40}
     top = [{"token": "1", "logprob": -0.5}, {"token": "2", "logprob": 3.0}, {"token": "3", "logprob": "no"}]
     choice = {"message": {"content": "1"}, "logprobs": {"content": [{"top_logprobs": top}]}}
     answer = answering(json.dumps({"choices": [choice], "usage": usage}).encode()).ask("hi")
