@@ -169,7 +169,7 @@ def _by_delta(session: Session) -> None:
     session.delta = torch.cat([(delta * survived)[:-1], survived[-1:]])
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question to an engine with these tokens."""
 
     tokens: Tensor  # (B, L)
@@ -178,7 +178,7 @@ class Asked(NamedTuple):
     time: Tensor | None  # (B)
 
 
-Change = Callable[[Marginals, Asked | None], Marginals | Tensor]  # of an answer; None: the answer of a causal reader
+Change = Callable[[Marginals, Question | None], Marginals | Tensor]  # of an answer; None: the answer of a causal reader
 
 
 class Altered(Reshaped):
@@ -200,7 +200,7 @@ class AlteredEngine(ReshapedEngine):
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
         marginals = as_marginals(self.inner.at(rows, positions, time))
-        return self.denoiser.change(marginals, Asked(self.tokens, rows, positions, time))
+        return self.denoiser.change(marginals, Question(self.tokens, rows, positions, time))
 
 
 def _altered(change: Change, timed: bool = False) -> Callable[[Session], None]:
@@ -210,28 +210,28 @@ def _altered(change: Change, timed: bool = False) -> Callable[[Session], None]:
     return alter
 
 
-def bfloat16(marginals: Marginals, asked: Asked | None) -> Tensor:
+def bfloat16(marginals: Marginals, question: Question | None) -> Tensor:
     return torch.softmax(marginals.dense().log().bfloat16().double(), -1)
 
 
 def greedy_last(steps: int) -> Change:
     """The most likely token has probability 1 in the last of N steps: its time is 1 / N, of the previous one 2 / N."""
 
-    def change(marginals: Marginals, asked: Asked | None) -> Tensor:
-        assert asked is not None
-        assert asked.time is not None
-        last = (asked.time[asked.rows] < 1.5 / steps).unsqueeze(1)
+    def change(marginals: Marginals, question: Question | None) -> Tensor:
+        assert question is not None
+        assert question.time is not None
+        last = (question.time[question.rows] < 1.5 / steps).unsqueeze(1)
         return torch.where(last, marginals.sharpened(0).dense(), marginals.dense())
 
     return change
 
 
-def penalised(marginals: Marginals, asked: Asked | None) -> Tensor:
+def penalised(marginals: Marginals, question: Question | None) -> Tensor:
     """A lower probability to repeat the left neighbour."""
-    assert asked is not None
+    assert question is not None
     p = marginals.dense().double()
-    left = asked.tokens[asked.rows, (asked.positions - 1).clamp(min=0)]
-    same = (asked.positions > 0).unsqueeze(1) & (torch.arange(p.shape[1]) == left.unsqueeze(1))
+    left = question.tokens[question.rows, (question.positions - 1).clamp(min=0)]
+    same = (question.positions > 0).unsqueeze(1) & (torch.arange(p.shape[1]) == left.unsqueeze(1))
     p = torch.where(same, PENALTY * p, p)
     return p / p.sum(1, keepdim=True)
 
