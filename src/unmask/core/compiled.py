@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         name = f"{function.__module__}.{function.__qualname__}.lock"
         dispatcher.compile = _one_at_a_time(dispatcher.compile, cache_directory / name)
     return dispatcher
+
+
+inner = partial(kernel, _nrt=False, no_cpython_wrapper=True)  # of a function that only kernels call
 
 
 def _one_at_a_time(compiled: Callable[[Any], Any], lock: Path) -> Callable[[Any], Any]:

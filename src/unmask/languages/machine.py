@@ -16,7 +16,7 @@ from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.languages.base import MESSAGE_BYTES, Language
 from unmask.languages.facts import machine_facts
-from unmask.languages.kernels import first_order, pairs, paths
+from unmask.languages.kernels import first_order, paths
 from unmask.languages.kernels.machine import Machine
 from unmask.languages.kernels.messages import fill_rows
 from unmask.languages.kernels.passes import Passes
@@ -52,17 +52,6 @@ class MachineLanguage(Language):
     @property
     def endless(self) -> bool:
         return self.machine.open_ended
-
-    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
-        rows = hidden.any(1)
-        read = tokens[rows].numpy()
-        forward = np.empty((*read.shape, self.machine.states))
-        backward, chosen = np.empty_like(forward), np.zeros(read.shape, bool)
-        fill_rows(self.machine, read, forward, backward, np.empty(read.shape, bool))
-        pairs.apart_rows(self.machine, read, forward, backward, hidden[rows].numpy(), gamma, chosen)
-        apart = torch.zeros_like(hidden)
-        apart[rows] = torch.from_numpy(chosen)
-        return apart
 
     def best_order(self, hidden: Tensor, steps: int) -> Tensor:
         if (chain := first_order.first_order(self.machine)) is None:

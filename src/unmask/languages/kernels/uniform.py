@@ -14,14 +14,13 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
-from unmask.core.compiled import kernel
-from unmask.languages.kernels.interval import bit_of
+from unmask.core.compiled import inner, kernel
 from unmask.languages.kernels.lanes import LANES
+from unmask.languages.kernels.local import bit_of
 from unmask.languages.kernels.lockstep import Lockstep, fill_distributions, fill_forward, filter_eight, locate
-from unmask.languages.kernels.machine import Flags, Floats, Ints, aligned
+from unmask.languages.kernels.machine import Flags, Floats, Ints, aligned, pull, push
 from unmask.languages.kernels.messages import marginal, settle, total_of
 from unmask.languages.kernels.passes import Passes
-from unmask.languages.kernels.transitions import pull, push
 
 
 def machine_rows(
@@ -107,7 +106,7 @@ def _one_by_one(machine, tokens, levels, out, mass):  # type: ignore[no-untyped-
                 settle(there, backward, 0)
 
 
-@kernel(_nrt=False)
+@inner
 def _weigh(machine, message, token, level, here):  # type: ignore[no-untyped-def]
     """Set here = the message (S) times the evidence of a token at this level, or the evidence if that is zero."""
     vocabulary, total = machine.column_start.shape[0] - 1, 0.0
@@ -163,7 +162,7 @@ def _intervals(width, tokens, levels, out, mass):  # type: ignore[no-untyped-def
             mass[b] = log_mass
 
 
-@kernel(_nrt=False)
+@inner
 def _subsets(width, tokens, levels, others, powers, sizes, weight):  # type: ignore[no-untyped-def]
     """Set weight(A) = sum over C in A of w(C) 2^|C|, for sets A of the others; sizes: |A|, scratch."""
     vocabulary = 1 << (width - 1)
