@@ -177,13 +177,13 @@ def test_sums_are_as_exact_as_float64():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"kind": "interval", "wid', "is not JSON: Unterminated string starting at at line 1, column 22"),
-        (b'{"kind": "interval",\n "width": 3', "line 2, column 12 (the file ends there: is it truncated?)"),
-        (b"", "is not JSON: Expecting value at line 1, column 1 (the file ends there: is it truncated?)"),
-        (b"kind = 'interval'\nwidth = 3\n", "is not JSON: Expecting value at line 1, column 1"),
+        (b'{"kind": "interval", "wid', "is not JSON: Input data was truncated"),
+        (b'{"kind": "interval",\n "width": 3', "is not JSON: Input data was truncated"),
+        (b"", "is not JSON: Input data was truncated"),
+        (b"kind = 'interval'\nwidth = 3\n", "is not JSON: invalid character (byte 0)"),
         (b"\x89PNG\r\n\x1a\n", "byte 0 is not UTF-8 text"),
         (b"{}", "language.json: this is not a language; expected a JSON object with a key 'kind'"),
-        (b'{"kind": "hmm", "initial": [NaN]}', "language.json: NaN is not a finite number"),
+        (b'{"kind": "hmm", "initial": [NaN]}', "language.json is not JSON: invalid character"),
         (b'{"kind": "interval", "width": 77}', "language.json: width is 77"),
         (b'{"kind": "interval", "width": 1' + b"0" * 5000 + b"}", "language.json"),
         (b"[" * 100000, "language.json"),
