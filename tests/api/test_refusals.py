@@ -21,9 +21,8 @@ from unmask.models.trained.recipe import recipe
 from unmask.models.trained.trunk import Trunk
 from unmask.samplers import Choice, schedules
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.gibbs import Gibbs
-from unmask.samplers.rules.low_confidence import LowConfidence
-from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
+from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
@@ -492,9 +491,22 @@ def test_arrays_and_lists_of_tokens_are_tokens():
     assert torch.equal(L.sample(5, 8, given=[L.vocabulary] * 8), L.sample(5, 8))
 
 
-def test_arguments_that_are_not_there_are_pythons_own_error():
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        unmask.generate(L, step=4)
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("step", "steps"),
+        ("n_steps", "steps"),
+        ("num_steps", "steps"),
+        ("batch_size", "rows"),
+        ("gen_length", "length"),
+    ],
+)
+def test_an_argument_that_is_not_there_is_told_the_nearest(wrong, near):
+    with pytest.raises(UnmaskError, match=f"unknown argument of generate: '{wrong}'; did you mean {near}"):
+        unmask.generate(L, **{wrong: 4})
+
+
+def test_arguments_are_named():
     with pytest.raises(TypeError, match="positional argument"):
         unmask.generate(L, 4, 8)
     assert inspect.signature(unmask.generate).parameters["steps"]

@@ -9,9 +9,9 @@ from scipy.stats import gamma
 
 from unmask.core.errors import UnmaskError
 from unmask.languages import PRESETS, Language, load, random_hmm, random_ngram, sparse_hmm
-from unmask.languages.facts import primitive
-from unmask.languages.presets import is_random, unseeded, varied
+from unmask.languages.machine import primitive
 from unmask.languages.random import _gamma_quantile, random_rows
+from unmask.languages.reading import is_random, unseeded, varied
 
 RANDOM = [name for name in PRESETS.makers if is_random(name)]
 TABLES = {"n-gram": (8, 2.0, 0.008), "4-gram": (8, 2.0, 0.005), "hmm A": (32, 3.2, 0.003), "hmm B": (8, 3.2, 0.003)}

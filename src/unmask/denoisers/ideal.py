@@ -1,9 +1,16 @@
-"""The ideal denoiser of a language: its posterior, updated while a canvas is filled."""
+"""The ideal denoiser of a language: its posterior, updated while a canvas is filled.
+
+For a table of answers its state is the number of revealed tokens that contradict each answer:
+
+    q(x_j = v | x_R)  ~  sum over answers m of  w_m [m_j = v] [m contradicts no token of R other than that at j]
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,18 +19,63 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
-from unmask.denoisers.contracts import Causal, Cost, Engine
-from unmask.denoisers.denoiser import Denoiser
-from unmask.denoisers.listed import ListedEngine
-from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
-from unmask.languages import Language
-from unmask.languages.answers import Answers
+from unmask.denoisers.contracts import Causal, Cost, Engine, Noise
+from unmask.denoisers.denoiser import ByLength, Denoiser, PrefixCausal, StatelessEngine, checked, followed
+from unmask.languages import Language, LanguageLike, load
+from unmask.languages.answers import Answers, normalised
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.languages.kernels import local, messages, paths, windows
 from unmask.languages.kernels.local import Chain
 from unmask.languages.kernels.machine import Floats, Ints, aligned
 from unmask.languages.kernels.windows import Windows
 from unmask.languages.machine import MachineLanguage
+
+
+class ListedEngine(Engine):
+    """A change of one token costs one comparison per answer. The own token of a position is left out, so the engine is
+    hollow."""
+
+    hollow = True
+
+    def __init__(self, language: Answers, tokens: Tensor) -> None:
+        super().__init__(tokens)
+        self.language = language
+        self.vocabulary = language.vocabulary
+        self.seen = torch.full_like(tokens, self.vocabulary)  # the tokens that are counted
+        self.against = torch.zeros(len(tokens), len(language.answers), dtype=torch.int16)  # (B, M)
+        rows, positions = (tokens != self.vocabulary).nonzero(as_tuple=True)
+        self.renew(rows, positions)
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        for position in positions.unique().tolist():
+            own = rows[positions == position].unique()
+            new = self.tokens[own, position]
+            before, after = (self._contradicts(tokens, position) for tokens in (self.seen[own, position], new))
+            self.against[own] += after - before
+            self.seen[own, position] = new
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        self.spend_on(rows)
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        agreeing = torch.where(self.against == 0, self.language.weights, 0.0)  # (B, M), for hidden positions
+        for position in positions.unique().tolist():
+            entries = (positions == position).nonzero().squeeze(1)
+            which = rows[entries]
+            held, own = agreeing[which], self.tokens[which, position]
+            if bool((own != self.vocabulary).any()):
+                others = self.against[which] - self._contradicts(own, position)
+                held = torch.where(others == 0, self.language.weights, 0.0)
+            out[entries] = held @ self.language.one_hot(position)
+        return normalised(out, torch.full_like(rows, self.vocabulary))
+
+    def dead(self) -> Tensor:
+        return (self.against > 0).all(1)
+
+    def _contradicts(self, tokens: Tensor, position: int) -> Tensor:
+        """(K, M), 1 where a revealed token (K) contradicts an answer."""
+        shown = tokens.unsqueeze(1)
+        differs = (shown != self.vocabulary) & (shown != self.language.answers[:, position])
+        return differs.to(torch.int16)
 
 
 class Ideal(Denoiser):
@@ -349,3 +401,13 @@ class FilterCausal(Causal):
         self.need(left)
         self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
         return probability
+
+
+def as_denoiser(source: LanguageLike | Denoiser, noise: Noise = "mask") -> Denoiser:
+    """The denoiser itself, or the ideal denoiser of a language or its spec for this noise."""
+    if not isinstance(source, Language | str | Path):
+        return checked(source)
+    if noise == "mask":
+        return Ideal(load(source))
+    denoiser: Denoiser = import_module("unmask.denoisers.uniform").UniformIdeal(load(source))  # it is made of this file
+    return denoiser

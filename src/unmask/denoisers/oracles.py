@@ -18,11 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, needed
+from unmask.denoisers.contracts import Noise
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.marginals import as_marginals
-from unmask.denoisers.noise import Noise
 from unmask.denoisers.record import Record
 from unmask.denoisers.uniform import Level, UniformIdeal, kept_fraction
 from unmask.languages import Language, LanguageLike, load

@@ -18,11 +18,9 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
-from unmask.denoisers.contracts import Causal, Engine
-from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.contracts import Causal, Engine, Noise, emitted
+from unmask.denoisers.denoiser import ByLength, Denoiser
 from unmask.denoisers.ideal import Ideal
-from unmask.denoisers.noise import Noise, emitted
-from unmask.denoisers.stateless import ByLength
 from unmask.languages import Interval, Language
 from unmask.languages.kernels import uniform as kernels
 from unmask.languages.machine import ROWS, MachineLanguage

@@ -25,14 +25,14 @@ import torch
 from torch import Tensor
 
 from unmask.core import progress
+from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, ratio
-from unmask.core.memory import fits
 from unmask.denoisers import Denoiser, Ideal, UniformIdeal
+from unmask.denoisers.contracts import emitted
 from unmask.denoisers.denoiser import checked, removing
 from unmask.denoisers.marginals import as_marginals
-from unmask.denoisers.noise import emitted
 from unmask.diagnosis.loss_curve import hidden_places, revealed_counts
 from unmask.languages import Language, LanguageLike, load
 from unmask.samplers import generate

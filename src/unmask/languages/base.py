@@ -17,12 +17,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import MOST, whole
+from unmask.core.arguments import MOST, fits, whole
 from unmask.core.chance import Stream, categorical, check_seed, uniform
 from unmask.core.errors import Missing, UnmaskError, shown
 from unmask.core.estimates import Estimate, exactly, mean
 from unmask.core.files import origin, write_json
-from unmask.core.memory import fits
 from unmask.core.registry import Registry
 from unmask.languages.closed_form import ClosedForm
 from unmask.languages.kernels.local import Chain
@@ -322,7 +321,7 @@ class Language(ABC):
         return sorted({int(n) for n in (*lengths[lengths <= length][-1:], *lengths[lengths >= length][:1])})
 
     def check_length(self, length: int) -> None:
-        arguments.length(length)
+        whole("length", length, 1, arguments.MOST_LENGTH)
         if not self.possible_lengths(length)[length]:
             near = " and ".join(str(n) for n in self.nearest_lengths(length)) or "none"
             raise UnmaskError(f"{self.kind} has no sequence of length {length}; the nearest lengths: {near}")

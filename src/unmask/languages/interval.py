@@ -13,8 +13,8 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.languages.base import LANGUAGES, Language
+from unmask.languages.closed_form import IntervalForm
 from unmask.languages.hmm import HMM
-from unmask.languages.interval_form import IntervalForm
 from unmask.languages.kernels import local
 from unmask.languages.kernels.machine import Machine, explore
 from unmask.languages.ngram import NGram, check_size

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask.core import arguments
+from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError
-from unmask.core.memory import counted
 from unmask.languages.base import LANGUAGES, UNKNOWN
+from unmask.languages.hmm import table
 from unmask.languages.kernels.lanes import LANES
 from unmask.languages.kernels.local import Chain, chain
 from unmask.languages.kernels.machine import Floats, Ints, Machine, from_edges
 from unmask.languages.kernels.windows import Windows, windows
 from unmask.languages.machine import MachineLanguage
-from unmask.languages.tables import table
 
 MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
 MAX_SMOOTHING = 1e12  # far above any count of a text

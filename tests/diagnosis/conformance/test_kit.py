@@ -21,8 +21,8 @@ from unmask.diagnosis.conformance.checks import CHECKS
 from unmask.languages import random_ngram
 from unmask.metrics import output_distribution
 from unmask.samplers import SAMPLERS, Choice, Sampler, session
-from unmask.samplers.rules.ancestral import Ancestral
-from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.orders import Ancestral
 
 EXCEPTIONS = {  # its evaluations depend on the batch, and its race needs all symbols: that is what it is kept to show
     "as-published-mdlm": ["vocabulary", "batches"],

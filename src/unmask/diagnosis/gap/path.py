@@ -14,8 +14,8 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.samplers import Generation
+from unmask.samplers.making import PADDING
 from unmask.samplers.session import Taken
-from unmask.samplers.start import PADDING
 from unmask.samplers.trace import Trace
 
 NEVER = 2**62  # the step that hides a token that stays
