@@ -98,13 +98,8 @@ def test_what_does_not_fit_is_named_with_its_place(content, words):
     ("text", "words"),
     [
         ("", "is not JSON: Input data was truncated"),
-        ("[1] 2", "is not JSON: trailing characters (byte 5)"),
-        ("[NaN]", "is not JSON: invalid character"),
         ("[1e999]", "Number out of range"),
-        ("9" * 5000, "Integer value out of range"),
-        ("[" * 100_000, "nested too deep"),
         (r'["\ud800"]', "is not JSON"),
-        ('"\x00"', "is not JSON: invalid character"),
     ],
 )
 def test_json_that_is_refused(text, words):
@@ -115,25 +110,12 @@ def test_json_that_is_refused(text, words):
     ("text", "words"),
     [
         ("a: &a [x]\nb: *a", "an alias; write its content"),
-        ("x: {<<: *a}", "an alias"),
-        ("a: " + "[" * 2000, "nested too deep"),
         ("- " * 2000, "nested too deep"),
-        ("a: !!float abc", "'abc' is no float"),
-        ("a: !!int 0b", "'0b' is no int"),
         ("a: !!timestamp x", "could not determine a constructor"),
-        ("a: !!python/object/apply:os.system ['touch here']", "could not determine a constructor"),
-        ("a: !!map x", "f.yaml"),
         ("a: !!str [x]", "expected a scalar node"),
-        ("a: 1\na: 2", "'a' occurs twice"),
-        ("1: 2", "1 is not a name; write it in quotes"),
         ("? {a: 1}\n: 2", "is not a name"),
-        (f"a: {'7' * 5000}", "f.yaml"),
-        ("a: 1e999", "a number is too large"),
         (r'a: "\ud800"', "surrogates not allowed"),
-        (r'a: "\U00110000"', "f.yaml"),
-        ("a: b: c", "mapping values are not allowed here"),
         ("- 1\n---\n- 2", "another document"),
-        ("a: [1", "line 1"),
     ],
 )
 def test_yaml_that_is_refused(text, words):
@@ -190,17 +172,9 @@ def place(tmp_path, monkeypatch):
     ("name", "words"),
     [
         ("pipe", "it is a pipe; expected a file"),
-        ("to-pipe", "it is a pipe; expected a file"),
-        ("directory", "it is a directory; expected a file"),
         ("socket", "it is a socket; expected a file"),
-        ("/dev/zero", "it is a device; expected a file"),
-        ("sparse", "it has 1 TB; expected at most"),
         ("loop", "Too many levels of symbolic links"),
-        ("nowhere", "No such file or directory"),
-        ("latin/x", "Not a directory"),
         ("x" * 300, "its name is too long"),
-        ("a\0b", "no file can have that name"),
-        ("a\ud800", "no file can have that name"),
         ("latin", "byte 2 is not UTF-8 text"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.hostile.oracle import Case, Content, device, directory, pipe, sparse
+from tests.hostile.oracle import Case, Content, directory, pipe, sparse
 from tests.hostile.spoiling import (
     STORE,
     array,
@@ -16,13 +16,11 @@ from tests.hostile.spoiling import (
     described,
     edited,
     facts,
-    filled,
     in_place,
     keyed,
     line,
     npy,
     setting,
-    state,
     text_of,
 )
 
@@ -50,18 +48,13 @@ def _with(command: str, **options: Any) -> list[str]:
 
 
 def _samples() -> dict[str, Case]:
-    huge = describe_many = "(" * 4000 + ")" * 4000
+    describe_many = "(" * 4000 + ")" * 4000
     files: dict[str, Content] = {
         "hdr_deep": npy(describe_many),
-        "hdr_token": npy("{'descr': '<i8\n"),
         "hdr_str": npy(described(shape="ab")),
-        "hdr_dtype": npy(described(descr=[("a", "<i8")])),
         "hdr_void": npy(described(descr="|V0")),
-        "hdr_long": npy(huge, version=(2, 0)),
         "unsigned": array(np.full((2, 3), 2**64 - 1, np.uint64)),
-        "wide": array(np.zeros((3, 0), np.int64)),
         "nothing": b"",
-        "device": device,
         "directory": directory,
     }
     made = {
@@ -85,11 +78,8 @@ def _samples() -> dict[str, Case]:
     interval = {"value": 0.5, "low": 0.1, "high": 0.9}
     for name, change in {
         "impdict": setting("impossible_rows", to=interval),
-        "impstr": setting("impossible_rows", to="x"),
         "source": setting("source", to=[1]),
-        "origin": setting("origin", to=3),
         "code": setting("origin", "code", to="[/red]"),
-        "digest": setting("tokens_sha256", to=None),
         "list": lambda content: [content],
     }.items():
         made[f"acct_{name}"] = Case(
@@ -108,26 +98,18 @@ def _languages() -> dict[str, Case]:
     hmm = {"kind": "hmm", "initial": [1, 0], "transition": [[0.5, 0.5], [1, 0]], "emission": [[1, 0], [0.5, 0.5]]}
     forms: dict[str, Any] = {
         "brk1": brackets | {"depth": 10**9},
-        "brkstop": brackets | {"stop": 1e308},
         "brkstates": brackets | {"depth": 9},
-        "modmoves": {"kind": "modular-sum", "modulus": 3000, "chained": False},
         "width_float": {"kind": "interval", "width": 3.0},
-        "namesnul": {"kind": "interval", "width": 3, "names": ["a", "\0", "[/red]", "\x1b[31m"]},
         "namesnumbers": {"kind": "interval", "width": 3, "names": [1, 2, 3, 4]},
-        "hmm_nan": hmm | {"initial": [float("nan"), 1]},
         "hmm_empty": hmm | {"initial": []},
-        "ngram_order": {"kind": "ngram", "order": 10**9, "initial": [1.0], "transition": [[1.0]]},
         "kindnone": {"kind": None},
-        "list": [1, 2],
     }
     made = {}
     for name, form in forms.items():
         files = {"l.json": text_of(form)}
         for short, words in {
             "show": "show language l.json",
-            "gen": "generate --language l.json --out o.npy --rows 20 --length 16 --steps 4",
             "new": "language new l.json --out o.json",
-            "newnorm": "language new l.json --out o.json --normalise",
             "plan": "plan --language l.json --length 16 --target 0.1 --json",
         }.items():
             if short in ("show", "gen") or name in ("brk1", "hmm_nan", "modterms10"):
@@ -147,17 +129,10 @@ def _recipes() -> dict[str, Case]:
         "bomb_grid": f"a: {BOMB}\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
         "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e]\n"
         "g: &g [*f,*f,*f,*f,*f,*f,*f,*f]\ngrid: {steps: *g}\n" + head,
-        "bomb_merge": "a: &a {x: 1}\n"
-        + "".join(f"b{i}: &b{i} {{<<: [{', '.join(['*a' if i == 0 else f'*b{i - 1}'] * 9)}]}}\n" for i in range(12))
-        + head,
         "date": head + "grid: {steps: [2001-99-99]}\n",
-        "under": head + "grid: {steps: [0b_]}\n",
         "binary": head + "grid: {steps: !!binary abc}\n",
-        "twice": head + head,
         "nothing": b"",
-        "surrogate": head + 'fixed: {x: "\\ud800"}\n',
         "seed70": head + f"seeds: [{2**70}]\n",
-        "first_row": head.replace("length: 8", "length: 8, first_row: -1"),
         "markup": head.replace("name: r", 'name: "[/red]\\e[31m"'),
     }
     made = {
@@ -168,11 +143,8 @@ def _recipes() -> dict[str, Case]:
     }
     for name, value in {
         "date": "rows=2001-99-99",
-        "huge": f"rows={DIGITS}",
         "list": "steps=[1",
-        "none": "=",
         "deep": "steps=" + "[" * 5000,
-        "tag": "rows=!!python/name:os.system",
     }.items():
         made[f"sw_set{name}"] = Case(["sweep", "run", "tiny.yaml", "--set", value, "--dry-run"], {"tiny.yaml": None})
     return made
@@ -181,13 +153,9 @@ def _recipes() -> dict[str, Case]:
 def _networks() -> dict[str, Case]:
     nets: dict[str, Content] = {
         "weightsfifo": ("net", in_place("model.safetensors", pipe)),
-        "nan": filled(float("nan")),
         "cfg_hidhuge": config(hidden=4 * 10**9),
-        "cfg_layershundred": config(layers=100),
         "cfg_zero": config(hidden=0),
-        "cfg_kindlist": config(kind=["mdm"]),
         "tj_labelmark": ("net", edited("training.json", setting("origin", "configuration", "label", to="a[/red]"))),
-        "header": ("net", in_place("model.safetensors", lambda path: path.write_bytes(b"\xff" * 8 + b"{}"))),
     }
     made: dict[str, Case] = {}
     for name, net in nets.items():
@@ -199,11 +167,8 @@ def _networks() -> dict[str, Case]:
         )
     states: dict[str, Content] = {
         "meta_bad": facts(lambda said: "{bad"),
-        "meta_none": state(lambda header: header.pop("__metadata__") and None),
         "stephuge": facts(setting("step", to=2**62)),
-        "seedstr": facts(setting("recipe", "seed", to="x")),
         "journal": facts(setting("journal", to=[1])),
-        "missing": state(lambda header: {k: v for k, v in header.items() if "average/blocks.0.before" not in k}),
     }
     for name, net in states.items():
         made[f"net_state_{name}_resume"] = Case(["train", "--out", "net", "--resume"], {"net": net})
@@ -216,11 +181,8 @@ def _networks() -> dict[str, Case]:
 def _texts() -> dict[str, Case]:
     texts: dict[str, Content] = {
         "fifo": pipe,
-        "sparse": sparse,
         "same": "twice\n\ntwice",
-        "utf16": "a\n\nb".encode("utf-16"),
         "blank": " \n\n \n\n",
-        "of_none": directory,
     }
     made = {f"text_{name}": Case(READ.split(), {"t": content}) for name, content in texts.items()}
     good = {"t": "\n\n".join(f"{number} cats" * 9 for number in range(9))}
@@ -283,19 +245,12 @@ STORE_COMMANDS = {
 def _stores() -> dict[str, Case]:
     stores: dict[str, Content] = {f"bytes{number}": bytes_at(number / 7) for number in range(7)} | {
         "fifo": beside(STORE, pipe),
-        "text": beside(STORE, "no lines"),
         "version": line("run", lambda run: run | {"schema": 10**6}),
-        "run_recipe": line("run", lambda run: run | {"recipe": 3}),
         "kind": line("done", lambda done: done | {"type": "x[/red]"}),
-        "key": line("cell", lambda cell: cell | {"key": "x"}),
         "no_values": line("cell", lambda cell: keyed(cell | {"values": {}})),
-        "length_float": line("cell", lambda cell: keyed(cell | {"values": cell["values"] | {"length": 1e300}})),
         "records_int": line("done", lambda done: done | {"records": 3}),
-        "records_empty": line("done", lambda done: done | {"records": [{}]}),
         "tally": line("block", lambda block: block | {"tally": {"x": 1.5}}),
-        "rows_negative": line("block", lambda block: block | {"first": -5}),
         "lock_deep": beside("lock", "[" * 4096),
-        "lock_link": beside("lock", lambda path: path.symlink_to("elsewhere")),
     }
     made = {}
     for name, store in stores.items():
@@ -341,17 +296,11 @@ def _numbers() -> dict[str, Case]:
                 made[f"{command}_{option}_{number}"] = Case(words)
     others = {
         "th2_length": f"theory exact --language paper-2gram --length {DIGITS} --steps 4",
-        "tht_rows": f"theory table --language interval-5 --length 20 --rows {DIGITS} --steps 4",
         "thf_rounds": "theory figure --language paper-2gram --length 8 --rows 5 --steps 1000000 --out figure",
-        "plan_zero": "plan --language interval-5 --length 20 --target 0.1 --step-ms 0 --ar-token-ms 0",
         "show_len": f"show language paper-2gram --length {DIGITS}",
-        "show_seed": f"show language paper-2gram(seed={DIGITS})",
         "fit_vocabulary": "language fit text --out o.json --max-vocabulary 0",
-        "board_out": "board compare ancestral strided --rows 5 --languages interval-5 --lengths 8 --out text",
         "check_twice": "model check a/b--c",
-        "learning_length": "model learning net --length 0",
         "audit_order": "audit samples.npy --language interval-5 --steps 4 --order samples.npy",
-        "status_nowhere": "sweep status nowhere",
         "markup": "generate [/red] \x1b[31m",
     }
     files: dict[str, Content] = {"text": None, "net": None, "samples.npy": None}

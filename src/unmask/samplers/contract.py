@@ -26,7 +26,7 @@ CAUSAL: frozenset[Reads] = frozenset(["causal"])
 
 
 # types of options, each with its check: a function of the option's name and value
-Share = Annotated[float, partial(arguments.number, most=1.0)]  # from 0 to 1
+Fraction = Annotated[float, partial(arguments.number, most=1.0)]  # from 0 to 1
 Nats = Annotated[float, partial(arguments.number, what=" of nats")]
 Some = Annotated[int, partial(arguments.whole, most=arguments.MOST_LENGTH)]  # positions, at least one
 Places = Annotated[int, partial(arguments.whole, least=0, most=arguments.MOST_LENGTH)]
@@ -67,7 +67,7 @@ class Sampler:
     (samplers/rules/uniform.py); only for denoisers of uniform noise."""
 
     def __post_init__(self) -> None:
-        """Check the fields of a dataclass whose type has a check, such as Share."""
+        """Check the fields of a dataclass whose type has a check, such as Fraction."""
         kind: Any = type(self)  # hashable, which the type of a class with __eq__ does not say
         for name, checked in checks(kind):
             checked(name, getattr(self, name))

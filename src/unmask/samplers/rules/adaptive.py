@@ -33,7 +33,7 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.samplers.contract import SAMPLERS, Choice, Flag, Nats, Places, Share, Some
+from unmask.samplers.contract import SAMPLERS, Choice, Flag, Fraction, Nats, Places, Some
 from unmask.samplers.ranking import SCORES, ChoosesFirst, above, arranged, at_least, chosen, in_order
 from unmask.samplers.view import View, agreement, divergence
 
@@ -78,7 +78,7 @@ class Threshold(Adaptive):
     all later steps. Where the steps do not divide a block, their loops give the remainder to the first steps:
     counts=(2, 1, 1) with 3 steps per block of 4. The paper uses it inside blocks: blocks(block_length=32, inner=..)."""
 
-    threshold: Share = 0.9
+    threshold: Fraction = 0.9
     least: Some = 1
     counts: tuple[int, ...] = ()
 
@@ -126,7 +126,7 @@ class LocalLeap(Adaptive):
     Positions at most `radius` from one that reaches the threshold need only threshold - relief. The paper's thresholds
     are 0.9 and 0.75, and its radius 4; neighbours are counted on the canvas, and revealed within their block."""
 
-    threshold: Share = 0.9
+    threshold: Fraction = 0.9
     relief: float = 0.15
     radius: Places = 4
 
@@ -218,7 +218,7 @@ class Settled(Adaptive):
     stability window, momentum > 0 the exponential mean of confidences. Papers build these in different ways; this is
     the plain form of either, not that of one paper."""
 
-    threshold: Share = 0.9
+    threshold: Fraction = 0.9
     agree: Annotated[int, partial(arguments.whole, most=arguments.MOST_STEPS)] = 2
     momentum: Annotated[float, arguments.share] = 0.0
 
@@ -247,7 +247,7 @@ class Klass(Adaptive):
     By Pinsker's inequality |max p_t - max p_t-1| <= sqrt(KL / 2). So a position below threshold - (history - 1)
     sqrt(kl / 2) cannot be in a stable run that ends above the threshold, and no KL is computed there."""
 
-    threshold: Share = 0.9
+    threshold: Fraction = 0.9
     kl: Annotated[float, partial(arguments.number, above=True, what=" of nats")] = 0.01
     history: Annotated[int, partial(arguments.whole, least=0, most=arguments.MOST_STEPS)] = 2
     least: Some = 1
@@ -275,7 +275,7 @@ class Deferred(Adaptive):
     first position is revealed, it slides on, so uncertain positions at its end wait for context; a block would have to
     fill them. The paper also extends blocks at low confidence, for models that use blocks; this is left out."""
 
-    threshold: Share = 0.9
+    threshold: Fraction = 0.9
     window: Some = 16
     longest: Some = 64
 
@@ -303,7 +303,7 @@ class MultiBlock(Adaptive):
 
     threshold: Nats = 0.5
     block_length: Some = 32
-    join: Share = 0.1
+    join: Fraction = 0.1
     published: Flag = False
 
     def places(self, view: View) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,17 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Nucleus
-from unmask.samplers.contract import SAMPLERS, Choice, Distribution, Reads, Sampler, Share, Some, check_inner, inner_of
+from unmask.samplers.contract import (
+    SAMPLERS,
+    Choice,
+    Distribution,
+    Fraction,
+    Reads,
+    Sampler,
+    Some,
+    check_inner,
+    inner_of,
+)
 from unmask.samplers.loops import fill_blocks
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
@@ -33,7 +43,7 @@ class Blocks(Sampler):
     block_length: Some = 32
     inner: str | Sampler = "fixed-size"
     first: int | None = None
-    nucleus: Share = 1.0
+    nucleus: Fraction = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

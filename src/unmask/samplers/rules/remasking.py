@@ -64,7 +64,7 @@ from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Ideal
 from unmask.denoisers.canvas import Canvas, by_length
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler, Share
+from unmask.samplers.contract import SAMPLERS, Choice, Fraction, Sampler
 from unmask.samplers.ranking import Temperature, Ties, ranks
 from unmask.samplers.view import View
 
@@ -79,13 +79,13 @@ class ReMDM(Sampler):
 
     pace = "steps"
     strategy: Annotated[str, partial(arguments.word, known=STRATEGIES)] = "cap"
-    eta: Share = 0.04
-    t_switch: Share = 0.55
-    t_on: Share = 0.55
+    eta: Fraction = 0.04
+    t_switch: Fraction = 0.55
+    t_on: Fraction = 0.55
     t_off: float = 0.05
-    alpha_on: Share = 0.9
+    alpha_on: Fraction = 0.9
     published: bool = False
-    nucleus: Share = 1.0
+    nucleus: Fraction = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

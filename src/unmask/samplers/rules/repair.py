@@ -68,10 +68,10 @@ from unmask.samplers.contract import (
     SAMPLERS,
     Choice,
     Flag,
+    Fraction,
     Places,
     Reads,
     Sampler,
-    Share,
     Some,
     check_inner,
     inner_of,
@@ -89,8 +89,8 @@ class TokenEditing(Sampler):
 
     pace = "free"
     revises = True
-    threshold: Share = 0.95
-    editing: Share = 0.9
+    threshold: Fraction = 0.95
+    editing: Fraction = 0.9
     to: str = "token"
     trigger: str = "other"
     least: Some = 1
@@ -139,8 +139,8 @@ class Wino(Sampler):
 
     pace = "free"
     revises = True
-    threshold: Share = 0.6
-    back: Share = 0.9
+    threshold: Fraction = 0.6
+    back: Fraction = 0.9
     capped: Flag = True
     temperature: Temperature = 1.0
     ties: Ties = "chance"
