@@ -464,7 +464,7 @@ def test_arrays_and_lists_of_tokens_are_tokens():
     ],
 )
 def test_an_argument_that_is_not_there_is_told_the_nearest(wrong, near):
-    with pytest.raises(UnmaskError, match=f"unknown argument of generate: '{wrong}'; did you mean {near}"):
+    with pytest.raises(UnmaskError, match=f"unknown argument .*'{wrong}'.*; did you mean {near}"):
         unmask.generate(L, **{wrong: 4})
 
 

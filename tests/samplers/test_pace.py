@@ -248,9 +248,7 @@ def test_a_wrong_rule_is_seen(what, monkeypatch):
     module, old, new, case, blocks = MUTANTS[what]
     name, options = CASES[case]
     maker = SAMPLERS.find(name)
-    made = changed(
-        importlib.import_module(f"unmask.samplers.{'' if module == 'view' else 'rules.'}{module}"), old, new
-    )
+    made = changed(importlib.import_module(f"unmask.samplers.{'' if module == 'view' else 'rules.'}{module}"), old, new)
     if module == "view":
         for function in ("divergence", "agreement"):
             monkeypatch.setattr(f"{maker.__module__}.{function}", made[function])
