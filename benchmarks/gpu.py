@@ -38,9 +38,9 @@ from reproduction.items import ITEMS
 from reproduction.judge import Size, own, part
 from reproduction.records import Records, plain
 from unmask.core import progress
+from unmask.core.arguments import available, size
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, finite, origin, write_json
-from unmask.core.memory import available, size
 from unmask.core.threads import torch_threads
 from unmask.diagnosis import flops
 from unmask.diagnosis.clock import device_name

@@ -195,11 +195,6 @@ def test_it_can_be_given_a_beginning():
         generate(LANGUAGE, length=5, rows=2)
 
 
-def test_what_is_asked_of_machines_alone_says_what_is_missing():
-    with pytest.raises(UnmaskError, match="equal has no method `independent`"):
-        LANGUAGE.independent(LANGUAGE.blank(2, LENGTH), torch.ones((2, LENGTH), dtype=torch.bool), 0.1)
-
-
 @pytest.mark.parametrize("kind", [list, np.array, lambda x: np.array(x, np.uint8), torch.tensor])
 def test_tokens_come_in_whatever_holds_whole_numbers(kind):
     language = languages.load("interval-5")

@@ -10,10 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2920,
-    "languages": 4900,
-    "denoisers": 2800,
-    "samplers": 5000,
+    "core": 2760,
+    "languages": 4570,
+    "denoisers": 2640,
+    "samplers": 4730,
     "metrics": 620,
     "models": 6980,
     "theory": 3150,
@@ -65,5 +65,5 @@ def test_imports_go_down():
 
 def test_an_import_that_goes_up_is_seen(tmp_path):
     (tmp_path / "core").mkdir()
-    (tmp_path / "core" / "errors.py").write_text("def f():\n    from unmask.samplers.rules import gibbs\n")
+    (tmp_path / "core" / "errors.py").write_text("def f():\n    from unmask.samplers.rules import repair\n")
     assert upwards(tmp_path) == ["core/errors.py imports unmask.samplers.rules"]

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from benchmarks.open_models import config
-from unmask.core import memory, samples
+from unmask.core import arguments, samples
 from unmask.denoisers import Canvas
 from unmask.models.open import families
 from unmask.models.trained import Shape, Trunk, checkpoints
@@ -69,9 +69,9 @@ def large(directory: Path) -> None:
 
 @pytest.fixture
 def small_machine(monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: ROOM)
+    monkeypatch.setattr(arguments, "available", lambda: ROOM)
     for module in (samples, checkpoints):
-        monkeypatch.setattr(module, "available", memory.available)
+        monkeypatch.setattr(module, "available", arguments.available)
     monkeypatch.setattr(Canvas, "__init__", pytest.fail)
     monkeypatch.setattr(torch.optim.AdamW, "step", pytest.fail)
 

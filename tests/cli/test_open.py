@@ -17,7 +17,7 @@ from tests.models.text.test_published import byte_level
 from unmask import UnmaskError, generate
 from unmask.cli.generate import command as generate_command
 from unmask.cli.options import parser_of
-from unmask.core.memory import size
+from unmask.core.arguments import size
 from unmask.core.samples import read_tokens
 from unmask.models.open import CARDS, find, known, load_model
 from unmask.models.open.chat import TEMPLATES

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.needs import PROJECT, ROOT, distributions, plain
-from unmask.core.extras import NotInstalled, needed
+from unmask.core.errors import NotInstalled, needed
 
 SOURCE = ROOT / "src"
 INSTALLED = {package: set(map(plain, names)) for package, names in packages_distributions().items()}

@@ -178,30 +178,6 @@ def test_a_bar_needs_no_step_to_appear():
         wait_for("one long step", terminal.getvalue)
 
 
-def test_compilation_is_told_once_and_only_if_it_is_long(monkeypatch):
-    monkeypatch.setattr(progress, "_compiled", 0.0)
-    with redirect_stderr(io.StringIO()) as said, progress.command("unmask do"):
-        progress.compiling(0.6)
-        assert said.getvalue() == ""
-        progress.compiling(0.6)
-        progress.compiling(60)
-    assert said.getvalue() == f"{progress.COMPILING}\n"
-
-
-def test_a_kernel_that_is_compiled_is_timed(monkeypatch):
-    from unmask.core import compiled
-
-    seconds = []
-    monkeypatch.setattr(progress, "compiling", seconds.append)
-    function = compiled.njit(lambda x: x + 1)
-    assert function(1) == 2
-    assert len(seconds) >= 2
-    assert min(seconds) >= 0
-    told = len(seconds)
-    assert function(2) == 3
-    assert len(seconds) == told
-
-
 def test_a_note_is_plain_and_never_in_the_way(capsys):
     progress.note("a\x1b[31m")
     assert capsys.readouterr().err == "a\\x1b[31m\n"

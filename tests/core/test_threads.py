@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unmask import gap, generate
 from unmask.core import threads
-from unmask.core.cores import count
+from unmask.core.arguments import cores
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Ideal, Perturbed
@@ -120,16 +120,16 @@ def test_one_thread_or_one_block_needs_no_worker(monkeypatch, setting, rows):
 
 def test_count(monkeypatch):
     monkeypatch.delenv("UNMASK_THREADS", raising=False)
-    assert count() >= 1
+    assert cores() >= 1
     monkeypatch.setenv("UNMASK_THREADS", "7")
-    assert count() == 7
+    assert cores() == 7
 
 
 @pytest.mark.parametrize("wanted", ["0", "-1", "", " ", "two", "1.5", "1e3", "\N{SUPERSCRIPT TWO}"])
 def test_a_wrong_number_of_threads_is_refused(monkeypatch, wanted):
     monkeypatch.setenv("UNMASK_THREADS", wanted)
     with pytest.raises(UnmaskError, match=r"UNMASK_THREADS is .*; expected "):
-        count()
+        cores()
 
 
 CHAIN, HMM = load("paper-2gram"), load("sparse-hmm")

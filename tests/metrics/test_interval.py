@@ -17,7 +17,7 @@ from unmask import generate
 from unmask.core.chance import Randomness
 from unmask.denoisers import Ideal
 from unmask.languages import Interval
-from unmask.languages.interval_form import agreement
+from unmask.languages.closed_form import agreement
 from unmask.metrics import output_distribution, score, ter
 from unmask.samplers import orders
 from unmask.samplers.schedules import deltas

@@ -279,8 +279,7 @@ def lm_eval(*words: str) -> None:
     """
     import sys
 
-    from unmask.core.errors import UnmaskError
-    from unmask.core.extras import needed
+    from unmask.core.errors import UnmaskError, needed
 
     with needed("lm-eval", "lm-eval"):
         from lm_eval.__main__ import cli_evaluate

@@ -1,8 +1,15 @@
-"""Errors with a message of three parts: problem, expected value, advice."""
+"""Errors with a message of three parts: problem, expected value, advice.
+
+Packages of the optional extras of `unmask`: the error for a missing one shows how to install it.
+
+with needed("hub", "an architecture of transformers"):
+    import transformers
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 SHOWN = 200  # characters of a value in a message; the rest is omitted
@@ -64,3 +71,18 @@ def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
     near = [bare[one] for one in close]
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listed(names)}"
     return UnmaskError(f"unknown {noun} {shown(name)}; {hint}")
+
+
+class NotInstalled(UnmaskError):
+    """A package of an extra cannot be imported."""
+
+
+@contextmanager
+def needed(extra: str, what: str, otherwise: str = "") -> Iterator[None]:
+    """Guard the imports of an extra's packages; `otherwise` is an alternative for the user."""
+    try:
+        yield
+    except ImportError as error:
+        missing = f"the package {error.name} is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+        advice = f"pip install 'unmask[{extra}]'{otherwise and f', or {otherwise}'}"
+        raise NotInstalled(f"{what} needs the extra {extra}: {missing}; {advice}") from error

@@ -33,8 +33,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, cut, shown
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, cut, needed, shown
 
 with needed("endpoint", "the audit of a server"):
     import httpx

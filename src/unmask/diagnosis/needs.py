@@ -18,9 +18,8 @@ from typing import Any
 import torch
 
 from unmask.core import arguments
-from unmask.core.cores import count
+from unmask.core.arguments import cores, size
 from unmask.core.errors import UnmaskError
-from unmask.core.memory import size
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 from unmask.diagnosis.flops import flop_per_second
 from unmask.models.open import Card, OpenModel
@@ -77,7 +76,7 @@ def needs(
     about |= {"rows": rows, "length": length, "model_calls_at_most": model_calls}
     if model is not None:
         flops = float(model_calls * rows * model.body.flops(length, length))
-        speed = flop_per_second(place, DTYPES[kind] if place.type == "cuda" else torch.float32, count())
+        speed = flop_per_second(place, DTYPES[kind] if place.type == "cuda" else torch.float32, cores())
         about |= {"flops_at_most": flops, "seconds_about": flops / speed}
     return about
 

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from unmask.core import arguments
+from unmask.core.arguments import PLACE_BYTES, fits
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.files import atomic, make_directory
-from unmask.core.memory import PLACE_BYTES, fits
 from unmask.core.registry import Entry, Registry, parse, written
 from unmask.experiments.recipe import Recipe
 
@@ -333,7 +333,7 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
 def _with_options(axis: str, spec: Any, options: dict[str, Any]) -> str:
     """A spec with these options, except for options that it sets itself."""
     if axis == "language":
-        from unmask.languages.presets import varied  # here, since a worker imports torch only if a job needs it
+        from unmask.languages.reading import varied  # here, since a worker imports torch only if a job needs it
 
         return varied(str(spec), **options)
     name, own = parse(axis, spec)

@@ -25,8 +25,8 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import msgspec
 
 from unmask.core import progress
+from unmask.core.arguments import size
 from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
-from unmask.core.memory import size
 from unmask.core.reading import fit, from_json
 from unmask.core.registry import Allowed, imports, imports_allowed
 from unmask.experiments.cell import Place, Tally, call, find

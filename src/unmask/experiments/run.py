@@ -18,7 +18,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
-from unmask.core.shown import Shown
+from unmask.core.tables import Shown
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
 from unmask.experiments.pool import ENGINES, Answer, Block, EngineName, How
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
@@ -56,7 +56,7 @@ class Sweep(Shown):
     @property
     def languages(self) -> dict[str, list[str]]:
         """The digests of its languages, by spec without seed or by directory of the network."""
-        from unmask.languages.presets import unseeded
+        from unmask.languages.reading import unseeded
 
         digests: dict[str, dict[str, None]] = {}
         for row in self.rows():

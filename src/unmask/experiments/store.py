@@ -23,9 +23,9 @@ from typing import IO, Annotated, Any
 
 import msgspec
 
+from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import make_directory
-from unmask.core.memory import size
 from unmask.core.reading import check_file, fit
 from unmask.experiments.cell import SCHEMA, Record, Rows, Tally, key_of
 

@@ -17,15 +17,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import MOST, whole
+from unmask.core.arguments import MOST, fits, whole
 from unmask.core.chance import Stream, categorical, check_seed, uniform
 from unmask.core.errors import Missing, UnmaskError, shown
 from unmask.core.estimates import Estimate, exactly, mean
 from unmask.core.files import origin, write_json
-from unmask.core.memory import fits
 from unmask.core.registry import Registry
 from unmask.languages.closed_form import ClosedForm
-from unmask.languages.kernels.chain import Chain
+from unmask.languages.kernels.local import Chain
 from unmask.languages.kernels.machine import Machine
 
 UNKNOWN = "<unk>"  # the name of the token for all symbols outside the vocabulary
@@ -134,11 +133,8 @@ class Language(ABC):
         """Whether the distribution of a prefix is the same for every length."""
         return False
 
-    def local_form(self, length: int) -> tuple[Chain | None, int] | None:
-        """The tables for languages/kernels/neighbours.py if only the nearest tokens matter, else None.
-
-        They are (chain, 0) of a first-order chain, or (None, width) of intervals.
-        """
+    def local_form(self, length: int) -> tuple[Chain, None] | tuple[None, int] | None:
+        """(chain, None) or (None, width) for kernels/local.py if only the nearest tokens matter, else None."""
         return None
 
     @property
@@ -154,12 +150,6 @@ class Language(ABC):
     def steps(self, tokens: Tokens) -> Steps | None:
         """The reasoning steps in each row of tokens (B, L), and whether its answer is correct; None without steps."""
         return None
-
-    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
-        """Bool (B, L): from left to right, each hidden position, Bool (B, L), that is nearly independent of all chosen
-        before it: I(X_i; X_j | x_R) <= gamma nats under the language."""
-        problem = f"{self.kind} has no method `independent`, which samplers need that ask the language for dependence"
-        raise UnmaskError(f"{problem}; write it, or choose a language that is a machine")
 
     def best_order(self, hidden: Tensor, steps: int) -> Tensor:
         """(B, L) the steps 1..N of the hidden positions, Bool (B, L), with the least KL(q || p_order) of all orders of
@@ -331,7 +321,7 @@ class Language(ABC):
         return sorted({int(n) for n in (*lengths[lengths <= length][-1:], *lengths[lengths >= length][:1])})
 
     def check_length(self, length: int) -> None:
-        arguments.length(length)
+        whole("length", length, 1, arguments.MOST_LENGTH)
         if not self.possible_lengths(length)[length]:
             near = " and ".join(str(n) for n in self.nearest_lengths(length)) or "none"
             raise UnmaskError(f"{self.kind} has no sequence of length {length}; the nearest lengths: {near}")

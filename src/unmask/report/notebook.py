@@ -1,4 +1,4 @@
-"""Objects in a notebook: `.plot()` and `_repr_html_` of core/shown.py call `plot` and `html`."""
+"""Objects in a notebook: `.plot()` and `_repr_html_` of core/tables.py call `plot` and `html`."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
 from unmask.experiments.store import FILE, Store
 from unmask.languages import PRESETS, Language, load
-from unmask.languages.presets import unseeded
+from unmask.languages.reading import unseeded
 from unmask.models.trained.checkpoints import ACCOUNT
 from unmask.models.trained.shape import preset
 from unmask.tasks.evaluation import records, summary

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from unmask.core.deciding import MEETS, MISSES, cheapest, standing
 from unmask.core.estimates import Estimate
+from unmask.core.search import MEETS, MISSES, cheapest, standing
 from unmask.report.metrics import FIELDS, LIST, RIVALS, SER, Fields, Metric, matching
 from unmask.report.results import Point, Results
 from unmask.report.view import View
@@ -131,7 +131,7 @@ class Need:
 
 
 def need(points: Sequence[Point], metric: Metric, target: float) -> Need:
-    """Decide by the same rule as `unmask plan`; see core/deciding.py."""
+    """Decide by the same rule as `unmask plan`; see core/search.py."""
 
     def stands(point: Point) -> str:
         low, high = (point["value"] if point[end] is None else point[end] for end in ("low", "high"))

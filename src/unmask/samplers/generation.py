@@ -15,7 +15,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
-from unmask.core.shown import Shown
+from unmask.core.tables import Shown
 from unmask.denoisers import Cost
 from unmask.languages import Language
 from unmask.samplers import Session

@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.errors import UnmaskError, shown, unknown
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, needed, shown, unknown
 from unmask.core.files import check_writable, finite
 from unmask.core.reading import fit
 from unmask.diagnosis.judge import by_sampler, check_kind

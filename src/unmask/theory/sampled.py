@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
+from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream, categorical, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean
-from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import Language, LanguageLike, load

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.denoisers.noise import reverse
+from unmask.denoisers.contracts import reverse
 from unmask.languages import LanguageLike, load
 from unmask.metrics.enumeration import sequences
 

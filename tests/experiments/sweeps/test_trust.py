@@ -19,7 +19,7 @@ from unmask.experiments.tables import compare, status
 CODE = """
 import pathlib
 pathlib.Path("was-imported").touch()
-from unmask.samplers.rules.structured import Strided
+from unmask.samplers.rules.orders import Strided
 
 class Mine(Strided):
     pass

@@ -16,7 +16,7 @@ from tests.models.trained.small import V, trunk
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
 from unmask.denoisers import Ideal
-from unmask.denoisers.noise import reverse, without_own
+from unmask.denoisers.contracts import reverse, without_own
 from unmask.diagnosis.learning import of_language
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import NGram

@@ -81,7 +81,7 @@ def test_nothing_to_resume(tmp_path):
         ({"step": "x"}, "step is 'x'; expected a whole number"),
         ({"step": -1}, "step is -1"),
         ({"step": 5}, "step is 5; expected at most 4"),
-        ({"step": 2**70}, "more than 64 bits"),
+        ({"step": 2**70}, "step is 1180591620717411303424; expected at most 4"),
         ({"recipe": None}, "recipe is None; expected a mapping"),
         ({"recipe": {"steps": 4, "batch": 4, "rate": 0.1, "seed": "x"}}, "seed"),
         ({"recipe": {"steps": 4, "batch": 4}}, "rate"),

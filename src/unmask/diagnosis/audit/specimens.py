@@ -20,13 +20,13 @@ from torch import Tensor
 
 from unmask.core.chance import Drawable, Randomness, Stream, uniform
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
-from unmask.denoisers.noise import emitted, reverse
+from unmask.denoisers.contracts import emitted, reverse
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import inner_of
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.dream import Dreamed
-from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.published import Dreamed
 from unmask.samplers.rules.uniform import UniformAncestral
 from unmask.samplers.schedules import Schedule, sizes
 

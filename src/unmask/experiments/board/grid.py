@@ -13,7 +13,7 @@ from unmask.experiments.board.families import OTHER_NAMES, USUAL, code_of, famil
 from unmask.experiments.cell import cells_of, check
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.languages import load
-from unmask.languages.presets import varied
+from unmask.languages.reading import varied
 from unmask.samplers import SAMPLERS
 
 QUICK_LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from unmask.core.errors import UnmaskError
-from unmask.core.shown import Shown
+from unmask.core.tables import Shown
 from unmask.experiments.board.cells import FILE, from_file, joined
 from unmask.experiments.board.families import family
 from unmask.experiments.board.grid import Settings, recipe
@@ -21,7 +21,7 @@ from unmask.experiments.jobs.curve import FAILURE
 from unmask.experiments.pool import EngineName
 from unmask.experiments.run import Sweep, sweep
 from unmask.experiments.store import Store
-from unmask.languages.presets import unseeded
+from unmask.languages.reading import unseeded
 from unmask.models.trained.checkpoints import read_language
 
 

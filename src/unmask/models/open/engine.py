@@ -26,7 +26,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.denoisers import Causal, Engine, Marginals
 from unmask.denoisers.contracts import Cost
-from unmask.denoisers.stateless import followed
+from unmask.denoisers.denoiser import followed
 from unmask.models.open.body import Body
 from unmask.models.open.card import Card
 from unmask.models.trained.cache import Reach

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, needed
 from unmask.models.open import card as cards
 from unmask.models.open.card import Card
 

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, cut, shown
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, cut, needed, shown
 from unmask.core.reading import read_json
 from unmask.models.open.body import Body, Sizes
 from unmask.models.open.card import FAMILIES, Card, Family, Tokens

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from unmask.core import progress
+from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError, shown
-from unmask.core.memory import fits
 from unmask.core.reading import read_json
 from unmask.models.open.body import Body
 from unmask.models.open.card import Family, Source

@@ -20,9 +20,8 @@ from pathlib import Path
 import msgspec
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, cut
-from unmask.core.extras import needed
-from unmask.core.memory import fits, size
+from unmask.core.arguments import fits, size
+from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.reading import read_lines, read_text
 
 HELD_OUT = 0.05  # fraction of the documents

@@ -21,8 +21,7 @@ import msgspec
 import numpy as np
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
 from unmask.core.files import atomic, write_json
 from unmask.core.reading import MOST, check_file, read_json
 from unmask.models.text.tokenizer import FILE, MOST_SYMBOLS, Ints, Tokenizer

@@ -11,7 +11,7 @@ from torch import Tensor
 from unmask.core.chance import Randomness, Stream, categorical
 from unmask.denoisers import Causal, Marginals
 from unmask.denoisers.contracts import Cost
-from unmask.denoisers.stateless import followed
+from unmask.denoisers.denoiser import followed
 from unmask.models.trained.cache import Memory
 from unmask.models.trained.evaluation import Evaluator, fitted, probabilities
 

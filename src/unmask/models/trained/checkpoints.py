@@ -28,9 +28,9 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.arguments import available
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 from unmask.core.files import atomic, make_directory, write_json
-from unmask.core.memory import available
 from unmask.core.reading import MOST, check_file, read_json
 from unmask.languages import Language, from_dict
 from unmask.models.text import Tokenizer

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError
-from unmask.core.memory import fits
 from unmask.languages import Language
 from unmask.models.text import Text
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream, categorical
-from unmask.denoisers.stateless import layout
+from unmask.denoisers.denoiser import layout
 from unmask.models.trained.evaluation import Evaluator, probabilities
 from unmask.samplers import orders
 

@@ -17,8 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.core.errors import UnmaskError
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, needed
 from unmask.models.trained.checkpoints import GENERATING, MODEL_TYPE, OTHERS, configuration
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.trunk import Trunk

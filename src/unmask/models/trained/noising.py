@@ -1,4 +1,4 @@
-"""Uniform noise in training: from noisy tokens y at level a (denoisers/noise.py) a network predicts the clean ones.
+"""Uniform noise in training: from noisy tokens y at level a (denoisers/contracts.py) a network predicts the clean ones.
 
     loss(x) = L E_a E_y [ mean_i -log p_i(x_i | y, a) ],    log(1 - a) uniform between log LEAST_NOISE and 0
 
@@ -26,10 +26,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream
-from unmask.core.memory import fits
 from unmask.denoisers import UniformIdeal
-from unmask.denoisers.noise import without_own
+from unmask.denoisers.contracts import without_own
 from unmask.languages import Language
 from unmask.models.trained.objectives import FORCED, Network, surprise
 from unmask.models.trained.trunk import LEAST_NOISE

@@ -33,8 +33,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream
-from unmask.core.memory import fits
 from unmask.denoisers import Ideal
 from unmask.languages import Language
 from unmask.samplers.schedules import Schedule

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.core import arguments
-from unmask.core.deciding import MEETS, cheapest, standing
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
+from unmask.core.search import MEETS, cheapest, standing
 from unmask.tasks.evaluation.summary import Group, labels
 
 

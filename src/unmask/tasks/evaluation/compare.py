@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from unmask.core.deciding import sample_size
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
+from unmask.core.search import sample_size
 from unmask.tasks.sample import Sample
 
 LEVEL = 0.05

@@ -144,7 +144,7 @@ def evaluation(
     import torch
 
     from unmask.core import progress
-    from unmask.core.cores import count
+    from unmask.core.arguments import cores
     from unmask.core.threads import torch_threads
     from unmask.experiments.jobs.tallies import counts, sums
     from unmask.tasks import sample
@@ -153,7 +153,7 @@ def evaluation(
     unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
     files = [name for name in (model, loading.card, causal_model) if name is not None]
     items, numbers = items_of(task, data, digest), range(first_row, first_row + rows)
-    with torch_threads(count() if _ideal(model) is None else 1):  # calls of a large model are long
+    with torch_threads(cores() if _ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
             how, named = How(**vars(answering)), vars(loading) | {"model": model, "causal_model": causal_model}
             write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
-from unmask.core.memory import size
 from unmask.tasks.evaluation.compare import Comparison, compare
 from unmask.tasks.evaluation.summary import Group, labels
 
