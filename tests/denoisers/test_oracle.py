@@ -166,7 +166,7 @@ def test_transformers_generates_from_the_causal_twin():
     model = oracle(LANGUAGE, causal=True)
     start = torch.full((500, 1), model.config.bos_token_id)
     made = model.generate(start, max_new_tokens=16, do_sample=True, top_k=0)[:, 1:]
-    assert score(made, LANGUAGE).invalid_rows == 0
+    assert score(made, LANGUAGE).impossible_rows == 0
     assert model.calls == 16
     greedy = model.generate(start[:1], max_new_tokens=4, do_sample=False)
     padded, kept = torch.cat([torch.zeros(1, 2).long(), start[:1]], 1), torch.tensor([[0, 0, 1]])

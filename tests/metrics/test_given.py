@@ -211,8 +211,8 @@ def test_a_row_that_changes_what_was_given_is_wrong():
     given = torch.tensor([[BEST[0], V, V, V], other])
     ours = score(x, LANGUAGE, given)
     assert ours.ser.value == 0.5
-    assert ours.invalid_rows == 1
-    assert score(x, LANGUAGE).invalid_rows == 0
+    assert ours.impossible_rows == 1
+    assert score(x, LANGUAGE).impossible_rows == 0
 
 
 def test_prompts_are_what_is_independent():

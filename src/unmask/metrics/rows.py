@@ -35,7 +35,7 @@ from unmask.samplers import Generation
 
 @dataclass(frozen=True)
 class Rows:
-    """B rows of L tokens with their probabilities under a language; the last two only for a Generation."""
+    """B rows of L tokens with their probabilities under a language."""
 
     language: Language
     tokens: Tensor  # (B, L)
@@ -44,11 +44,10 @@ class Rows:
     valid: Tensor  # Bool (B): q(x | c) > 0
     bits: Tensor  # (B) -log2 q(x | c), infinite for rows that are not valid
     size: Tensor  # (B) |x|: number of tokens to write
-    model_calls: Tensor | None = None  # (B)
-    impossible: Tensor | None = None  # (B): the model call that first had a context of probability zero, or 0
+    model_calls: Tensor | None = None  # (B), of a Generation
 
     def __repr__(self) -> str:
-        return f"<Rows: {len(self)} of {self.tokens.shape[1]} tokens, {int((~self.valid).sum())} invalid>"
+        return f"<Rows: {len(self)} of {self.tokens.shape[1]} tokens, {int((~self.valid).sum())} impossible>"
 
     @property
     def informative(self) -> Tensor:
@@ -139,5 +138,4 @@ def rows(
         bits=bits,
         size=own_sizes(language, tokens, shown),
         model_calls=None if generation is None else generation.model_calls,
-        impossible=None if generation is None else generation.impossible,
     )
