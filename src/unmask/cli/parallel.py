@@ -98,10 +98,9 @@ def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks:
     Examples:
         unmask parallel read results.csv
         unmask parallel read eval --thresholds 90 80 --tasks
-        unmask parallel read site/data --json
 
-    PATH is a file of items (.csv or .jsonl), a directory of them, records of
-    `unmask eval`, or the directory `data` of ParallelBench's site. A line of items
+    PATH is a file of items (.csv or .jsonl), a directory of them, or records of
+    `unmask eval`. A line of items
     has item, right (0 to 1) and calls (model calls), and may have canvas, written,
     task, setting, sampler and model. Intervals are over resampled items, the same
     for all samplers. Messages name scores that chance or the list of settings
@@ -114,7 +113,7 @@ def read(paths: Paths, /, *, thresholds: Thresholds = (80.0, 75.0, 70.0), tasks:
     """
     from unmask.cli.output import say, show_grid
     from unmask.core import arguments
-    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel.table import suites
 
     for threshold in thresholds:
@@ -154,13 +153,13 @@ def compare(paths: Paths, /, *, first: str, second: str, model: Word = None, spe
     from unmask.cli.output import say
     from unmask.core import arguments
     from unmask.experiments.board.versus import Versus
+    from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel import settings
-    from unmask.tasks.parallel.published import read as published
     from unmask.tasks.parallel.versus import at_speed, versus
 
     if speed is not None:
         arguments.number("--speed", speed, above=True)
-    every = settings(published(paths).outcomes)
+    every = settings(published(paths))
     pair = [_of_sampler(every, name, model) for name in (first, second)]
     difference = versus(*pair)
     result: dict[str, Any] = {"first": first, "second": second} | difference.to_dict()
