@@ -222,7 +222,7 @@ def _plan(settings: Any, out: Path) -> Answer:
 
 
 def _answer(evaluation: Evaluation) -> Answer:
-    from unmask.tasks.evaluation.summary import labels
+    from unmask.tasks.evaluation.records import labels
     from unmask.tasks.evaluation.table import summary, table
 
     tasks: dict[str, list[Group]] = {}
@@ -421,8 +421,8 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
     """
     from unmask.core import arguments
     from unmask.experiments.board.versus import Versus
-    from unmask.tasks.parallel import settings
     from unmask.tasks.parallel import read as published
+    from unmask.tasks.parallel import settings
     from unmask.tasks.parallel.versus import at_speed, versus
 
     if speed is not None:
