@@ -423,7 +423,7 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
     from unmask.experiments.board.versus import Versus
     from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel import settings
-    from unmask.tasks.parallel.versus import at_speed, versus
+    from unmask.tasks.parallel.table import at_speed, versus
 
     if speed is not None:
         arguments.number("--speed", speed, above=True)

@@ -11,7 +11,6 @@ INDEX: dict[str, dict[str, str]] = {
         "interval": "unmask.languages.interval",
         "modular-sum": "unmask.languages.modular_sum",
         "ngram": "unmask.languages.ngram",
-        "twin": "unmask.tasks.twin",
     },
     "sampler": {
         "ancestral": "unmask.samplers.rules.ancestral",
@@ -75,7 +74,6 @@ INDEX: dict[str, dict[str, str]] = {
         "latin": "unmask.tasks.latin",
         "lists": "unmask.tasks.lists",
         "open-text": "unmask.tasks.open_text",
-        "paths": "unmask.tasks.paths",
         "sudoku": "unmask.tasks.sudoku",
         "sums": "unmask.tasks.sums",
     },

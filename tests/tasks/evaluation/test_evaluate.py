@@ -229,7 +229,7 @@ def test_texts_that_a_judge_has_read(here, monkeypatch):
 
 
 def test_a_text_longer_than_was_asked_for_is_read_in_part(here, capsys):
-    """Seven million characters held the grader of sums for minutes; what is beyond the length says so and counts not."""
+    """Seven million characters held the grader of sums for minutes, at each resume again."""
     made = Writer(load_model("m", card="m.json"), TASKS.make("sums"), How(length=8, steps=8))
     item = TASKS.make("sums").items(None)[0]
     (sample,) = made([item], [0], 0, 1)
@@ -238,7 +238,9 @@ def test_a_text_longer_than_was_asked_for_is_read_in_part(here, capsys):
     found = checked([long, late], "sums", [item])
     assert [one.right for one in found] == [False, False]
     assert [one.answer for one in found] == [(item.row.solution + "+0" * 4 * MOST)[: 8 * MOST].strip("+"), None]
-    assert "sums: 2 of 2 answers are longer than was asked for; only the first 128 characters" in capsys.readouterr().err
+    assert (
+        "sums: 2 of 2 answers are longer than was asked for; only the first 128 characters" in capsys.readouterr().err
+    )
     assert TASKS.make("sums").values(item, long.text, long.text)["every_step"] == 0
 
 

@@ -16,8 +16,7 @@ from unmask.cli.main import main
 from unmask.core.errors import UnmaskError
 from unmask.experiments.board.difference import difference
 from unmask.tasks.parallel.points import settings
-from unmask.tasks.parallel.table import suites
-from unmask.tasks.parallel.versus import Items, at_speed, versus
+from unmask.tasks.parallel.table import Items, at_speed, suites, versus
 
 
 def made(sampler, curve, seed=0):

@@ -1,4 +1,11 @@
-"""Results of one model as tables and plain values: PBx, settings, tasks, and the messages that belong to them."""
+"""Results of one model as tables and plain values, and two samplers on the same items.
+
+Samplers are compared by their whole curves, with the board's rule (board/difference.py), and at equal speed. A row is
+an item, and each item counts the same. The cost of a setting is its model calls for a canvas of L positions,
+L * mean(model calls / canvas), where L is the largest canvas: then tasks with other canvases have equal costs. At equal
+speed, a sampler between two settings scores the mean of both, weighted as on the line of PBx. This has no allowance for
+the unknown course between two settings; the curves have.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +17,19 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, share
+from unmask.experiments.board.difference import Difference, difference
+from unmask.tasks.evaluation.compare import Comparison, compare_shares
 from unmask.tasks.evaluation.table import without_empty
 from unmask.tasks.parallel.pbx import DRAWS, THRESHOLDS, Lead, Swept, leads, sweeps
 from unmask.tasks.parallel.points import Outcome, Setting, options, settings
 
 Ceilings = Mapping[tuple[str, str, str], float]  # the best possible accuracy, by task, sampler and setting
 Grid = tuple[str, list[str], list[list[str]]]
+Item = tuple[str, str]  # (task, key)
 PADDED = 0.75  # a part of real tokens among all: below it, padding is worth a message
 
 
@@ -203,3 +215,70 @@ def _of(ceiling: float | None) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
+
+
+@dataclass(frozen=True)
+class Items:
+    """The curve of a sampler over items, by model calls."""
+
+    length: int
+    model_calls: Sequence[float]
+    right: Sequence[Tensor]  # (items) for each setting
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(self.right[0])]
+
+    def at(self, calls: float) -> Tensor:
+        """(items) the score at this cost, linear in speed L / calls between two settings."""
+        above = next(number for number, cost in enumerate(self.model_calls) if cost >= calls)
+        if above == 0:
+            return self.right[0]
+        slow, speed, fast = (1 / cost for cost in (self.model_calls[above], calls, self.model_calls[above - 1]))
+        part = (speed - slow) / (fast - slow)
+        return part * self.right[above - 1] + (1 - part) * self.right[above]
+
+
+def versus(one: Sequence[Setting], other: Sequence[Setting]) -> Difference:
+    """The difference of two samplers, the settings of each, on the items that all settings have."""
+    return difference(*_curves(one, other))
+
+
+def at_speed(one: Sequence[Setting], other: Sequence[Setting], speed: float) -> Comparison:
+    """The paired comparison at equal tokens per model call."""
+    curves = _curves(one, other)
+    calls = curves[0].length / speed
+    least, most = (side(end(curve.model_calls) for curve in curves) for side, end in ((max, min), (min, max)))
+    if not least <= calls <= most:
+        length = curves[0].length
+        span = f"{length / most:.4g} to {length / least:.4g}" if least <= most else "none"
+        raise UnmaskError(f"--speed is {speed:g} tokens per model call; both samplers were measured at {span}")
+    return compare_shares(list(zip(*(curve.at(calls).tolist() for curve in curves), strict=True)))
+
+
+def _curves(one: Sequence[Setting], other: Sequence[Setting]) -> tuple[Items, Items]:
+    every = [
+        {(task, single.item): single for task, own in setting.tasks.items() for single in own}
+        for setting in (*one, *other)
+    ]
+    common = sorted(set.intersection(*map(set, every)))
+    if not common:
+        raise UnmaskError("the samplers have no items in common. Compare results on the same items of one model")
+    length = max(own[item].canvas or 0 for own in every for item in common)
+    return _curve(every[: len(one)], common, length), _curve(every[len(one) :], common, length)
+
+
+def _curve(settings: Sequence[dict[Item, Outcome]], items: Sequence[Item], length: int) -> Items:
+    points = []
+    for own in settings:
+        costs = [_cost(own[item]) for item in items]
+        scores = torch.tensor([own[item].score for item in items], dtype=torch.float64)
+        points.append((length * fmean(costs), scores))
+    points.sort(key=lambda point: point[0])
+    return Items(length, [calls for calls, _ in points], [scores for _, scores in points])
+
+
+def _cost(one: Outcome) -> float:
+    if one.forwards is None or not one.canvas:
+        raise UnmaskError(f"{one.sampler}, {one.setting}: {one.task} has no model calls. Compare records with them")
+    return one.forwards / one.canvas
