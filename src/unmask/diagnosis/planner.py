@@ -37,7 +37,7 @@ from unmask.diagnosis.learning import Learning
 from unmask.languages import Language, LanguageLike, load
 from unmask.models.trained.shape import Shape, preset
 from unmask.samplers.schedules import Fit, deltas
-from unmask.theory import crossover, optimal
+from unmask.theory import correctness, optimal
 from unmask.theory.chains import first_order
 from unmask.theory.exponential import exponential_ser
 from unmask.theory.gaps import ser_by_orders
@@ -259,10 +259,10 @@ def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> di
     if goal.metric != "ser" or not target:
         return None
     constant = max(optimal.error_curve(goal.language, goal.length).constant.value / goal.length, 0.0)
-    ser = None if times is None else crossover.ser_at(constant, times[0] / times[1])
+    ser = None if times is None else correctness.ser_at(constant, times[0] / times[1])
     return {
         "constant": constant,
-        "model_calls_per_token": crossover.model_calls_per_token(constant, target),
+        "model_calls_per_token": correctness.model_calls_per_token(constant, target),
         "ser": ser,
     }
 
