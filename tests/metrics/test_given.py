@@ -17,7 +17,7 @@ from unmask import UnmaskError, generate, metrics, prompts, score
 from unmask.core.estimates import mean, proportion, share
 from unmask.denoisers import Ideal, Perturbed
 from unmask.languages import Interval, load, random_ngram
-from unmask.metrics.given import own_sizes, prompt_numbers
+from unmask.metrics.rows import own_sizes, prompt_numbers
 from unmask.samplers.schedules import deltas
 from unmask.theory.curves import weights
 from unmask.theory.sampled import information_curve

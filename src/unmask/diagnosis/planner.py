@@ -252,7 +252,7 @@ def plan(
 
 
 def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> dict[str, float | None] | None:
-    """Return theory.crossover for a target SER at any length; ser: the SER at which both take the same time.
+    """Return the crossover for a target SER at any length; ser: the SER at which both take the same time.
 
     It is for the ideal denoiser, by c(q) at this length; None for a target of 0, which needs one token per step.
     """

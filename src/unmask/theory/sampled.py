@@ -18,7 +18,8 @@ from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import Language, LanguageLike, load
-from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
+from unmask.metrics.exact import hidden_counts
+from unmask.metrics.rows import own_sizes, patterns, prompt_numbers
 from unmask.samplers import orders
 from unmask.samplers.schedules import deltas
 from unmask.samplers.teaching import teach

@@ -39,7 +39,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.denoisers.noise import reverse
 from unmask.languages import Language, LanguageLike, load
-from unmask.metrics.enumeration import sequences
+from unmask.metrics.exact import sequences
 from unmask.theory.statements import Statement, checked
 
 
