@@ -91,7 +91,7 @@ def mean_over_orders(case: Case) -> Statement:
 
 
 def lemma_b8(case: Case, seed: int = 0) -> Statement:
-    """Of one order, drawn from the schedule."""
+    """The bound of one order, drawn from the schedule."""
     hidden = torch.ones((1, case.length), dtype=torch.bool)
     order = orders.independent(case.delta, hidden, Randomness(seed, torch.arange(1)))[0]
     return separators.lemma_b8(case.order, case.language.vocabulary, order, case.learning)
@@ -195,12 +195,12 @@ TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the f
 
 def _register(name: str, of: Callable[..., object], maker: Callable[..., Said]) -> None:
     @wraps(maker)
-    def made(*args: Any, **options: Any) -> list[Statement]:
-        said = maker(*args, **options)
-        return [said] if isinstance(said, Statement) else list(said)
+    def statements(*args: Any, **options: Any) -> list[Statement]:
+        one = maker(*args, **options)
+        return [one] if isinstance(one, Statement) else list(one)
 
-    made.__doc__ = of.__doc__
-    STATEMENTS.register(name)(made)
+    statements.__doc__ = of.__doc__
+    STATEMENTS.register(name)(statements)
 
 
 for name, (of, maker) in TABLE.items():

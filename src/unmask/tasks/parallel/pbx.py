@@ -1,7 +1,7 @@
 """PBx and AUP: how many tokens per step a sampler decodes before its score falls.
 
-PBx of ParallelBench (Kang et al., arXiv 2510.04767): for each setting s of a sampler, S(s) is the mean over tasks of
-the score in percent, and R(s) of the tokens per step as published (points.py). Then
+PBx is of ParallelBench (Kang et al., arXiv 2510.04767). For each setting s of a sampler, S(s) is the mean over tasks of
+the score in percent. R(s) is that of the tokens per step as published (points.py). Then
 
     PBx = max { R(s) : S(s) >= x }
 
