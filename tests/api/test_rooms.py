@@ -10,18 +10,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2760,
+    "core": 2750,
     "languages": 4570,
     "denoisers": 2640,
     "samplers": 4730,
-    "metrics": 620,
+    "metrics": 590,
     "models": 6980,
-    "theory": 3150,
-    "diagnosis": 6776,
-    "experiments": 4850,
-    "tasks": 4400,
-    "report": 3300,
-    "cli": 3600,
+    "theory": 2900,
+    "diagnosis": 6780,
+    "experiments": 4820,
+    "tasks": 3780,
+    "report": 3290,
+    "cli": 3540,
 }
 ROOMS = list(CAPS)
 

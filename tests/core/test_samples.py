@@ -285,8 +285,6 @@ def test_no_pipe_is_waited_for_and_no_hole_is_read(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"impossible_rows": {"value": 1}}, "impossible_rows is {'value': 1}"),
-        ({"impossible_rows": "many"}, "impossible_rows is 'many'"),
         ({"source": [1]}, "source is [1]"),
         ({"origin": 3}, "origin is 3"),
         ({"origin": {"code": "\x1b[31m"}}, "origin.code is '\\x1b[31m'"),

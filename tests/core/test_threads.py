@@ -20,7 +20,6 @@ from unmask.denoisers import Ideal, Perturbed
 from unmask.diagnosis.audit import audit
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import load
-from unmask.samplers.schedules import deltas
 from unmask.theory import gaps, sampled
 from unmask.theory.chains import first_order
 
@@ -149,7 +148,6 @@ SHARED_OUT = {  # everything that is shared out over threads
     "a curve of information": lambda: sampled.information_curve(HMM, 12, rows=600).terms,
     "a curve of errors": lambda: sampled.error_curve(CHAIN, 12, rows=40).terms,
     "orders": lambda: gaps.valid_given_order(first_order(CHAIN), 1 + torch.arange(24000).view(-1, 24) % 7 % 3),
-    "likelihoods by gaps": lambda: gaps.log_prob(first_order(CHAIN), CHAIN.sample(20, 12, seed=2), deltas("linear", 3)),
     "a curve of losses": lambda: loss_curve(Ideal(HMM), drawn()).losses,
     "a gap": lambda: gap(LEAKY, generate(LEAKY, steps=4, length=24, rows=3000)).nats,
     "an audit": lambda: list(audit(CHAIN.sample(200, 12, seed=3), CHAIN, steps=4).p_values.values()),

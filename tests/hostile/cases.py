@@ -75,9 +75,7 @@ def _samples() -> dict[str, Case]:
         f"given_{name}": Case([*GENERATE.split(), "--given", "s.jsonl"], {"s.jsonl": content})
         for name, content in lines.items()
     }
-    interval = {"value": 0.5, "low": 0.1, "high": 0.9}
     for name, change in {
-        "impdict": setting("impossible_rows", to=interval),
         "source": setting("source", to=[1]),
         "code": setting("origin", "code", to="[/red]"),
         "list": lambda content: [content],

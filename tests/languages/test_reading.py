@@ -25,7 +25,6 @@ GOOD = {
     "interval": {"kind": "interval", "width": 3},
     "modular-sum": {"kind": "modular-sum", "modulus": 3, "chained": False},
     "answers": {"kind": "answers", "answers": [[0, 1], [1, 0]], "weights": [1, 2.5], "vocabulary": 3, "end": 2},
-    "twin": {"kind": "twin", "task": "shuffle", "size": 3, "separators": [1, 1, 1]},
     "brackets": {"kind": "brackets", "kinds": 2, "depth": 3, "stop": 0.5},
 }
 

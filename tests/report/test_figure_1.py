@@ -84,7 +84,7 @@ def test_the_records_are_what_the_networks_do(made):
             measured, expected = found["ser", model, steps], score(drawn, language)
             assert measured["value"] == expected.ser.value
             assert measured["model_calls"] == drawn.model_calls.double().mean()
-            if expected.invalid_rows <= 60 - LEAST:
+            if expected.impossible_rows <= 60 - LEAST:
                 ratio = found["generative_perplexity_ratio", model, steps]
                 assert ratio["value"] == pytest.approx(expected.generative_perplexity.value / own)
     assert found["ser", "ideal", None]["value"] == 0

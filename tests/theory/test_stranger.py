@@ -18,7 +18,7 @@ from unmask.diagnosis.table import table
 from unmask.experiments.jobs import steps as predictions
 from unmask.languages import ClosedForm, Language
 from unmask.samplers.schedules import Fit, deltas
-from unmask.theory import chains, exponential, fluency, known, listed, sampled
+from unmask.theory import chains, exponential, fluency, known, listed
 from unmask.theory.partitions import partitions
 
 EQUAL, TINY, LONG = Equal(), 6, 16
@@ -96,7 +96,6 @@ def test_what_only_enumeration_says_names_what_there_is_instead():
         (lambda: metrics.ser(EQUAL, LONG, "linear", 4), "no exact SER for equal at length 16. Measure it with score"),
         (lambda: metrics.ter(EQUAL, LONG, "linear", 4), "no exact TER for equal at length 16. Use ter_upper"),
         (lambda: exponential.exponential_ser(EQUAL, DELTA), "SER of equal is not known to be exponential"),
-        (lambda: sampled.divergence(EQUAL, LONG, DELTA), r"p\(x\) of equal is not known"),
         (lambda: partitions(EQUAL, LONG), "2 symbols at length 16 give 65,536 sequences"),
     ]:
         with pytest.raises(UnmaskError, match=reason):

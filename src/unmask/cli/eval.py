@@ -222,7 +222,7 @@ def _plan(settings: Any, out: Path) -> Answer:
 
 
 def _answer(evaluation: Evaluation) -> Answer:
-    from unmask.tasks.evaluation.summary import labels
+    from unmask.tasks.evaluation.records import labels
     from unmask.tasks.evaluation.table import summary, table
 
     tasks: dict[str, list[Group]] = {}
@@ -375,9 +375,9 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
         unmask eval parallel read results.csv
         unmask eval parallel read eval --thresholds 90 80 --tasks
 
-    PATH is a file of items (.csv or .jsonl), a directory of them, records of
-    `unmask eval`, or the directory `data` of ParallelBench's site. A line of items
-    has item, right (0 to 1) and calls (model calls); docs/parallel.md has the rest.
+    PATH is a file of items (.csv or .jsonl), a directory of them, or records of
+    `unmask eval`. A line of items has item, right (0 to 1) and calls (model calls);
+    docs/parallel.md has the rest.
 
     Args:
         paths: Files or directories with results.
@@ -385,7 +385,7 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
         tasks: Also print the accuracy of each setting on each task.
     """
     from unmask.core import arguments
-    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel.table import suites
 
     for threshold in thresholds:
@@ -420,13 +420,13 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
     """
     from unmask.core import arguments
     from unmask.experiments.board.versus import Versus
+    from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel import settings
-    from unmask.tasks.parallel.published import read as published
-    from unmask.tasks.parallel.versus import at_speed, versus
+    from unmask.tasks.parallel.table import at_speed, versus
 
     if speed is not None:
         arguments.number("--speed", speed, above=True)
-    every = settings(published(paths).outcomes)
+    every = settings(published(paths))
     pair = [_of_sampler(every, name, model) for name in (first, second)]
     difference = versus(*pair)
     result: dict[str, Any] = {"first": first, "second": second} | difference.to_dict()

@@ -127,7 +127,7 @@ def command(
 
 def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None) -> Answer:
     from unmask.tasks.evaluation import groups, read
-    from unmask.tasks.evaluation.advise import advise
+    from unmask.tasks.evaluation.compare import advise
 
     settings = groups([sample for path in results for sample in read(path)])
     if task is not None:

@@ -72,9 +72,8 @@ def command(
         names = (*how, "temperature", "top_p", "top_k", "guidance")
         how = {name: how.get(name) or recorded.get(name) for name in names}
     scored = score(tokens, known, pattern, likelihood=likelihood, **how)
-    result = scored.to_dict() | {"impossible_rows": account.get("impossible_rows")}
-    result |= {"language": known.source(), "source": account.get("source"), "made_by_code": origin.get("code")}
-    result |= {"scored_by_code": code()}
+    result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
+    result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
     lines = _brief(scored, known, conditional=pattern is not None)
     if (likely := scored.likelihood) is not None:
         result["likelihood"] = likely | {"nats": likely["nats"].to_dict()}

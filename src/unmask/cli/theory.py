@@ -119,14 +119,12 @@ def listed() -> Answer:
         unmask theory list
         unmask theory list --json
 
-    Each line has the kind (upper bound, lower bound or exact), the origin (the
-    paper, reconstructed from it, or ours), the statement and its assumptions.
+    `unmask theory show` evaluates them, with their assumptions and their origin.
     """
-    from unmask.theory.listed import catalogue
+    from unmask.theory.listed import STATEMENTS
 
-    form = "{kind}; {origin}: {about} [{assumption}]"
-    statements = catalogue()
-    return Answer(statements, [(name, form.format(**statement)) for name, statement in statements.items()])
+    about = STATEMENTS.about()
+    return Answer(about, list(about.items()))
 
 
 def show(

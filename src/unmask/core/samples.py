@@ -64,7 +64,6 @@ class Account(msgspec.Struct):
 
     tokens_sha256: str
     given_sha256: str | None = None
-    impossible_rows: Annotated[int, msgspec.Meta(ge=0)] | None = None
     source: dict[str, Any] | None = None
     origin: Origin = Origin()
 

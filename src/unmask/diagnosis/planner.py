@@ -37,7 +37,7 @@ from unmask.diagnosis.learning import Learning
 from unmask.languages import Language, LanguageLike, load
 from unmask.models.trained.shape import Shape, preset
 from unmask.samplers.schedules import Fit, deltas
-from unmask.theory import crossover, optimal
+from unmask.theory import correctness, optimal
 from unmask.theory.chains import first_order
 from unmask.theory.curves import InformationCurve
 from unmask.theory.exponential import exponential_ser
@@ -259,17 +259,17 @@ def plan(
 
 
 def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> dict[str, float | None] | None:
-    """Return theory.crossover for a target SER at any length; ser: the SER at which both take the same time.
+    """Return the crossover for a target SER at any length; ser: the SER at which both take the same time.
 
     It is for the ideal denoiser, by c(q) at this length; None for a target of 0, which needs one token per step.
     """
     if goal.metric != "ser" or not target:
         return None
     constant = max(optimal.error_curve(goal.language, goal.length).constant.value / goal.length, 0.0)
-    ser = None if times is None else crossover.ser_at(constant, times[0] / times[1])
+    ser = None if times is None else correctness.ser_at(constant, times[0] / times[1])
     return {
         "constant": constant,
-        "model_calls_per_token": crossover.model_calls_per_token(constant, target),
+        "model_calls_per_token": correctness.model_calls_per_token(constant, target),
         "ser": ser,
     }
 

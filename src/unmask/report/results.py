@@ -36,7 +36,7 @@ from unmask.languages import PRESETS, Language, load
 from unmask.languages.reading import unseeded
 from unmask.models.trained.checkpoints import ACCOUNT
 from unmask.models.trained.shape import preset
-from unmask.tasks.evaluation import records, summary
+from unmask.tasks.evaluation import records
 from unmask.tasks.evaluation.records import RECORDS
 
 Point = dict[str, Any]
@@ -221,13 +221,13 @@ def of_theory(directory: Path, results: Results) -> None:
 
 def of_evaluation(directory: Path, results: Results) -> list[Point]:
     """A point per setting and number; compute is relative to the AR model. Messages go to `results`."""
-    groups = summary.groups(records.read(directory))
+    groups = records.groups(records.read(directory))
     ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
     measured = []
     masked = [group.settings for group in groups if not group.causal]
-    varied = [name for name in summary.varied([group for group in groups if not group.causal]) if _free(name, masked)]
+    varied = [name for name in records.varied([group for group in groups if not group.causal]) if _free(name, masked)]
     several = sum(group.causal for group in groups) > len(ar)  # AR settings of one task
-    for label, group in zip(summary.labels(groups), groups, strict=True):
+    for label, group in zip(records.labels(groups), groups, strict=True):
         settings, cost = group.settings, group.cost()
         about = dict.fromkeys(WHO) | {name: settings.get(name) for name in ("sampler", "length")}
         about |= {"of": settings["task"], "kind": "ar" if group.causal else "mdm"}

@@ -43,7 +43,7 @@ from unmask.samplers.schedules import Fit, Schedule, deltas
 from unmask.tasks.exact import is_ideal
 from unmask.theory.best_orders import headroom, of_orders
 from unmask.theory.chains import first_order, order_divergence
-from unmask.theory.crossover import model_calls_per_token, ser_at
+from unmask.theory.correctness import model_calls_per_token, ser_at
 from unmask.theory.known import curve, exact_error_curve
 
 ERRORS = {"ser": "SER", "answer_error": "incorrect answers"}

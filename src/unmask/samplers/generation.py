@@ -98,7 +98,7 @@ class Generation(Shown):
             "forwards": self.spent.forwards,
             "rows_computed": self.spent.rows,
             "tokens_computed": self.spent.tokens,
-            "impossible_rows": int((self.impossible > 0).sum()),
+            "impossible_rows": None if self.ideal is None else int((~self.ideal.supports(self.tokens)).sum()),
             "seconds": self.seconds,
             "tokens_per_second": written / max(self.seconds, 1e-9),  # of all rows together
         }

@@ -2,7 +2,7 @@
 
 delta_k is the probability that step k reveals a position, in sampling order. Before step k, a position is revealed with
 probability p_k = sum_{j<k} delta_j. A named schedule is a function of the number of steps; a fitted schedule also
-depends on the language and the length (theory/schedules.py).
+depends on the language and the length (theory/optimal.py).
 """
 
 from __future__ import annotations

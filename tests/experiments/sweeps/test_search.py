@@ -74,7 +74,7 @@ def test_measured_steps_hold_the_exact_ones(start):
 
     def count_wrong(steps, rows):
         how = {"steps": steps, "length": 40, "rows": rows, "first_row": next(drawn) * 2000, "seed": start}
-        return score(generate(language, **how), language).invalid_rows
+        return score(generate(language, **how), language).impossible_rows
 
     found = steps_at_ser(count_wrong, 0.5, start, 2000)
     exact = least(lambda n: metrics.ser(language, 40, "linear", n).value, 0.5)

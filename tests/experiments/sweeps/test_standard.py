@@ -232,7 +232,7 @@ def test_autoregression_has_neither_error():
     assert found["ter_ratio"]["value"] == 1.0
     assert {record["model_calls"] for record in found.values()} == {20.0}
     made = generate(languages.load("paper-2gram"), sampler="autoregressive", length=20, rows=200)
-    assert score(made, languages.load("paper-2gram")).invalid_rows == 0
+    assert score(made, languages.load("paper-2gram")).impossible_rows == 0
     assert set(made.model_calls.tolist()) == {20}
 
 

@@ -30,7 +30,7 @@ from unmask.diagnosis.audit.specimens import (
 from unmask.diagnosis.audit.statistics import EXPECTED, Noise, Rows, Statistics
 from unmask.languages import Language
 from unmask.metrics import output_distribution, sequences
-from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES
+from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
 from unmask.metrics.windows import codes
 from unmask.samplers import Generation, Sampler, generate
 from unmask.samplers.rules.uniform import ENUMERABLE

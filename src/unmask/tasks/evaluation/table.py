@@ -9,7 +9,7 @@ from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.tasks.evaluation.compare import Comparison, compare
-from unmask.tasks.evaluation.summary import Group, labels
+from unmask.tasks.evaluation.records import Group, labels
 
 PASSED = (1, 2, 4, 8, 16, 32, 64)  # k of pass@k
 Grid = tuple[str, list[str], list[list[str]]]

@@ -2,26 +2,84 @@
 
 SER(p) = P_p(q(x) = 0)
 TER(p) = 2^{E_{x~q}[-log2 p(x) / |x|]};  at a fixed length  log2 TER(p) = (H(q) + KL(q || p)) / L in bits.
+
+Given tokens c, SER = E_c[1 - p(L_q(c) | c)] with L_q(c) = {x: q(x|c) > 0}, and TER has E_c E_{x~q(.|c)}[-log2 p(x|c)].
+
+The output distribution of tiny languages, by enumeration: before step k the mass of a sequence is spread over the sets
+R of revealed positions. With rho_k = delta_k / (1-p_k),
+    A_{k+1}(R', x) = sum_{R in R'} A_k(R, x) rho_k^|R' - R| (1 - rho_k)^(L - |R'|) prod_{j in R' - R} p(x_j | x_R),
+and p(x) is the mass at the full set.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, exactly, mean
-from unmask.denoisers import Ideal
+from unmask.denoisers import Denoiser, Ideal
+from unmask.denoisers.denoiser import checked
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import Tokens, as_tokens
-from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, output_distribution, sequences
-from unmask.metrics.given import hidden_counts, patterns
-from unmask.samplers.schedules import Fit, ScheduleLike, deltas
+from unmask.metrics.rows import patterns
+from unmask.samplers.schedules import Fit, Schedule, ScheduleLike, as_delta, deltas
 
+MAX_SEQUENCES = 20_000
+MAX_LENGTH = 6
+AT_ONCE = 2**15  # numbers that are moved together: at most the size of a cache
 Nats = Callable[[Tensor, int, int], Estimate]  # E_{x~q(.|c)}[-log p(x | c)] of a prompt, its number, their count
+
+
+def sequences(vocabulary: int, length: int) -> Tensor:
+    """All V^L sequences, in lexicographic order."""
+    arguments.whole("vocabulary", vocabulary)
+    arguments.length(length)
+    if length > MAX_LENGTH or vocabulary**length > MAX_SEQUENCES:
+        size = f"{vocabulary**length:,} sequences of length {length}"
+        limit = f"{MAX_SEQUENCES:,}, and a length up to {MAX_LENGTH}"
+        raise UnmaskError(f"there are {size}; expected at most {limit}. Use ter_upper and a sampled SER.")
+    return torch.tensor(list(itertools.product(range(vocabulary), repeat=length)))
+
+
+def output_distribution(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | None = None) -> Tensor:
+    """p(x) of ancestral sampling for every x of `sequences`, float64 (V^L); p(x | c) where tokens (L) are given."""
+    every, delta = sequences(checked(denoiser).vocabulary, length), as_delta(delta)
+    sets = [torch.tensor(bits, dtype=torch.bool) for bits in itertools.product([False, True], repeat=length)]
+    fits = {}  # probability of each token of x given the revealed set: (V^L, L)
+    for number, revealed in enumerate(sets[:-1]):
+        context = torch.where(revealed, every, denoiser.vocabulary)
+        distinct, which = context.unique(dim=0, return_inverse=True)
+        marginals = denoiser.probabilities(distinct)
+        fits[number] = marginals[which.unsqueeze(1), torch.arange(length), every]
+    moves = [  # (from, to, number revealed, number that stays hidden)
+        (start, end, int((larger & ~revealed).sum()), length - int(larger.sum()))
+        for start, revealed in enumerate(sets[:-1])
+        for end, larger in enumerate(sets)
+        if bool((larger | ~revealed).all())
+    ]
+    factors = torch.stack([fits[start][:, sets[end] & ~sets[start]].prod(1) for start, end, *_ in moves])
+    at_once = max(AT_ONCE // len(every), 1)
+    some = list(zip(torch.tensor(moves).split(at_once), factors.split(at_once), strict=True))
+    mass = torch.zeros((len(sets), len(every)), dtype=torch.float64)
+    shown = torch.zeros(length, dtype=torch.bool) if given is None else given != denoiser.vocabulary
+    agrees = torch.ones(len(every), dtype=torch.bool) if given is None else (~shown | (every == given)).all(1)
+    mass[next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))] += agrees
+    for rho in Schedule(delta).rho.tolist():
+        goes, waits = (torch.tensor([p**n for n in range(length + 1)], dtype=torch.float64) for p in (rho, 1 - rho))
+        new = torch.zeros_like(mass)
+        new[-1] = mass[-1]
+        for part, factor in some:
+            starts, ends, counts, stays = part.unbind(1)
+            moved = mass[starts] * goes[counts].unsqueeze(1) * waits[stays].unsqueeze(1) * factor
+            new.index_add_(0, ends, moved)
+        mass = new
+    return mass[-1]
 
 
 def ter_autoregressive(language: LanguageLike, length: int, given: Tokens | None = None) -> Estimate:
@@ -130,3 +188,12 @@ def _fixed(language: Language) -> None:
     if language.end is not None:
         problem = f"{language.kind} varies in length, so E[-log p / |x|] has no closed form"
         raise UnmaskError(f"{problem}; expected a fixed length. Use ter_upper.")
+
+
+def hidden_counts(language: Language, given: Tensor) -> Tensor:
+    """(rows): number of hidden positions, at least one."""
+    counts = (given == language.vocabulary).sum(1)
+    if bool((counts == 0).any()):
+        row = int((counts == 0).int().argmax())
+        raise UnmaskError(f"given row {row} has no hidden position; expected at least one token to predict")
+    return counts
