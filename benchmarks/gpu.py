@@ -49,7 +49,7 @@ from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
 from unmask.models.open.model import OpenModel
 from unmask.models.trained import Shape, preset
-from unmask.models.trained.conditions import USUAL
+from unmask.models.trained.loop import USUAL
 from unmask.models.trained.recipe import recipe
 
 MINUTES = 9.0

@@ -24,7 +24,7 @@ from unmask.core import cores
 from unmask.core.threads import torch_threads
 from unmask.models import trained
 from unmask.models.trained import Shape, preset
-from unmask.models.trained.conditions import Conditions
+from unmask.models.trained.loop import Conditions
 from unmask.models.trained.distributed import World
 from unmask.models.trained.loop import Training
 from unmask.models.trained.recipe import Recipe

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from unmask import UnmaskError, languages
 from unmask.models import trained
 from unmask.models.trained import conditions, loop, preset
-from unmask.models.trained.conditions import Conditions
+from unmask.models.trained.loop import Conditions
 from unmask.models.trained.recipe import recipe
 
 TINY = ("--length", 8, "--hidden", 16, "--layers", 1, "--heads", 2)

@@ -30,8 +30,8 @@ def check(directory: Directory, /, *, card: Word = None, device: str = "cpu") ->
         device: Device of the loaded model: auto, cpu or cuda.
     """
     from unmask.core.errors import cut
-    from unmask.models.open.checking import PARTS
-    from unmask.models.open.checking import check as look
+    from unmask.models.open.loading import PARTS
+    from unmask.models.open.loading import check as look
 
     result = look(directory, card, device)
     name = "not known" if result.card is None else result.card.name

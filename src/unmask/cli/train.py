@@ -38,7 +38,7 @@ class Change:
 
     Args:
         steps: Number of training batches.
-        batch: Sequences per batch, over all processes.
+        batch: Sequences per batch.
         rate: Highest learning rate.
         weight_decay: Weight decay of matrices (AdamW).
         average: Decay of the weight average (EMA); 0 is off.
@@ -100,11 +100,8 @@ def command(
         unmask train --text letters.txt --tokenizer bpe:4096 --model ar --out ar
         unmask train --language paper-4gram --preset paper --layers 10 \\
             --device cuda --out paper-4gram-mdm
-        torchrun --nproc-per-node=2 -m unmask train --language sparse-hmm \\
-            --preset small --out shared
 
-    `unmask.models.trained.load` loads the directory OUT, as do the AutoModel
-    classes of transformers. training.json has the settings and results, losses.csv
+    `unmask.models.trained.load` loads the directory OUT. training.json has the settings and results, losses.csv
     the losses of each validation. --resume continues from state.safetensors after
     any interruption; on the CPU with the same number of threads, the result is the
     same to the bit.
@@ -163,10 +160,8 @@ def command(
     from unmask.core.errors import UnmaskError
     from unmask.diagnosis import flops
     from unmask.models.trained import shape as shapes
-    from unmask.models.trained.conditions import Conditions
-    from unmask.models.trained.distributed import is_first
+    from unmask.models.trained.loop import Conditions, train
     from unmask.models.trained.loop import resume as continued
-    from unmask.models.trained.loop import train
     from unmask.models.trained.recipe import recipe
 
     conditions = Conditions(device, precision, accumulate, threads, progress.note)
@@ -189,7 +184,7 @@ def command(
         shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=free, noise=noise, **asdict(size))
         how = recipe(chosen, shape.kind, shape.noise, **asdict(change))
         trained = train(source_of, shape, how, out, label=label, conditions=conditions)
-    return Answer(trained.to_dict() | {"percent_of_matmul_peak": flops.percent(trained)}) if is_first() else None
+    return Answer(trained.to_dict() | {"percent_of_matmul_peak": flops.percent(trained)})
 
 
 def _learned(language: str | None, text: str | None, tokenizer: str | None) -> tuple[Language | Text, str]:

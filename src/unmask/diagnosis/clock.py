@@ -29,7 +29,7 @@ from unmask.denoisers.contracts import Follower
 from unmask.diagnosis import flops
 from unmask.diagnosis.memory import peak
 from unmask.models.trained import Network, Shape, Trunk
-from unmask.models.trained.causal import NetworkCausal
+from unmask.models.trained.running import NetworkCausal
 from unmask.samplers.schedules import deltas
 
 PLACES = 4  # distances from the start at which AR tokens are timed

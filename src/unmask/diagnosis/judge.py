@@ -19,10 +19,9 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis import sampler_likelihood
 from unmask.diagnosis.likelihood import AT_ONCE, Likelihood, bound, chain, drawn, read
-from unmask.models.open.answering import usual as usual_options
-from unmask.models.open.fetch import locate
-from unmask.models.open.loading import load_model
+from unmask.models.open.loading import load_model, locate
 from unmask.models.open.model import OpenModel
+from unmask.models.open.prompted import usual as usual_options
 
 USUAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 DRAWS = 64  # sets of positions per row

@@ -22,6 +22,7 @@ from unmask.core.errors import UnmaskError
 from unmask.models.text import Lexicon, NGramJudge, Text
 from unmask.models.trained import Trunk
 from unmask.models.trained.checkpoints import check_fits
+from unmask.models.trained.objectives import Objective
 from unmask.models.trained.validation import HeldOut
 
 
@@ -66,7 +67,7 @@ class Judges:
         check_fits(self.twin.shape, "the network that judges", length=tokens.shape[1])
         return Written(
             entropy=token_entropy(tokens),
-            twin=HeldOut(tokens, 0, causal=True).nats(self.twin) / tokens.shape[1],
+            twin=HeldOut(tokens, 0, Objective(self.twin.shape)).nats(self.twin) / tokens.shape[1],
             ngram=self.by_ngram(tokens),
             unknown=_rates([self.lexicon.unknown(row) for row in self._documents(tokens)]),
         )

@@ -11,7 +11,7 @@ from tests.models.open.agreement import agree
 from tests.models.open.plain import angles, as_llama, canonical, decoder, sight, swiglu
 from tests.models.open.small import V, card, load, write
 from unmask import UnmaskError
-from unmask.models.open.moe import Experts, MoE
+from unmask.models.open.decoder import Experts, MoE
 
 HIDDEN, WIDTH, LENGTH, EXPERTS, CHOSEN, INNER = 32, 8, 10, 8, 3, 12
 SHAPE = {

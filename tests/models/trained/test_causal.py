@@ -11,7 +11,7 @@ from unmask import generate
 from unmask.core.chance import Randomness
 from unmask.denoisers import Causal, Sharpened
 from unmask.models.trained import Network
-from unmask.models.trained.causal import NetworkCausal
+from unmask.models.trained.running import NetworkCausal
 from unmask.samplers import Session, fill
 from unmask.samplers.rules.autoregressive import Autoregressive
 

@@ -23,7 +23,7 @@ from unmask.languages import NGram
 from unmask.models import trained
 from unmask.models.trained import Network, Shape
 from unmask.models.trained.loop import train
-from unmask.models.trained.noising import Noisy, alone, clean_distributions, draw_noise, nelbo, noisy_nats
+from unmask.models.trained.objectives import Noisy, alone, clean_distributions, draw_noise, nelbo, noisy_nats
 from unmask.models.trained.recipe import Recipe, recipe
 from unmask.models.trained.trunk import LEAST_NOISE
 from unmask.samplers import SAMPLERS

@@ -19,6 +19,7 @@ from unmask.core.chance import Randomness
 from unmask.languages.random import random_ngram
 from unmask.models.trained.objectives import (
     Masks,
+    Objective,
     causal_nats,
     draw_masks,
     hidden_distributions,
@@ -332,7 +333,7 @@ def test_a_prompt_is_never_hidden(delta):
 def test_validation_behind_a_prompt(kind):
     """H(X_1) + E[-log p(x_2.. | x_1)], a token, by enumeration, so that an ideal network has H(q); |z| < 5.1."""
     made = trunk(kind, spread=0.2)
-    judge = Judge(LANGUAGE, LANGUAGE.sample(3000, L, seed=9), 3, kind == "ar", prompt=1)
+    judge = Judge(LANGUAGE, LANGUAGE.sample(3000, L, seed=9), 3, Objective(made.shape, 1))
     if kind == "mdm":  # each number hidden, then each place of these, weighs the same
         subsets = [m for m in SUBSETS if 0 not in m]
         nats = sum(sum(losses(made, m).values()) / len(m) / comb(L - 1, len(m)) for m in subsets)

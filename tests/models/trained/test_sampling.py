@@ -22,9 +22,9 @@ from unmask.denoisers import Canvas, Ideal
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import NGram
 from unmask.metrics import output_distribution
-from unmask.models.trained import Network, Trunk, causal, denoiser, evaluation, filling
-from unmask.models.trained.causal import NetworkCausal
+from unmask.models.trained import Network, Trunk, denoiser, running
 from unmask.models.trained.denoiser import FollowingEngine
+from unmask.models.trained.running import NetworkCausal
 from unmask.samplers import SAMPLERS, Session
 from unmask.samplers.loops import fill_blocks
 from unmask.samplers.schedules import deltas
@@ -117,8 +117,7 @@ class Waits(TorchDispatchMode):
 @pytest.mark.parametrize("reader", ["order", "causal"])
 def test_the_host_waits_for_nothing_on_the_way(monkeypatch, pair, reader):
     """However many steps or tokens there are."""
-    for room in (filling, causal):  # as on a device
-        monkeypatch.setattr(room, "categorical", lambda weights, u: chance._first_above(weights, u, True)[0])
+    monkeypatch.setattr(running, "categorical", lambda weights, u: chance._first_above(weights, u, True)[0])  # a device
     mdm, ar = trunk(length=LONG), trunk("ar", length=LONG)
     met = []
     for length in (4, LONG):
@@ -131,10 +130,10 @@ def test_the_host_waits_for_nothing_on_the_way(monkeypatch, pair, reader):
         else:
             order = torch.stack([torch.randperm(length) for _ in range(5)]) + 1
             engine = network.engine(tokens)
-            steps = filling.Steps.of(order, rng, torch.zeros_like(tokens), torch.device("cpu"))
+            steps = running.Steps.of(order, rng, torch.zeros_like(tokens), torch.device("cpu"))
             below = engine.below(steps.rows)
             with Waits() as waits:
-                filling.fill(network.mdm, steps, tokens, below)
+                running.fill(network.mdm, steps, tokens, below)
         met.append(waits.met)
     assert met[0] == met[1] < 5
     with Waits() as waits:
@@ -180,7 +179,7 @@ def in_place_of_order(evaluator, steps, tokens, below):
     return fill(evaluator, steps._replace(each=each), tokens, below)
 
 
-fill = filling.fill
+fill = running.fill
 
 
 @EITHER
@@ -257,7 +256,7 @@ def test_compiled_networks_write_the_same(monkeypatch, sampler):
     def compile_for(device, part):
         return torch.compile(part, backend=backend, dynamic=False)
 
-    monkeypatch.setattr(evaluation, "compile_for", compile_for)
+    monkeypatch.setattr(running, "compile_for", compile_for)
     torch._dynamo.reset()
     mdm, ar = (trunk(kind, length=LONG, made=Trunk) for kind in ("mdm", "ar"))  # a count would be compiled too
     options = dict(sampler=sampler, rows=13, length=LONG, steps=12, seed=4)

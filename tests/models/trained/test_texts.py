@@ -13,9 +13,11 @@ import torch
 from tests.models.trained.test_training import OFTEN, assert_same, everything, stop_at
 from unmask import UnmaskError, languages
 from unmask.models import trained
-from unmask.models.text import Text, tokenizers
+from unmask.models.text import Text, tokenizer
+from unmask.models.text import load as load_tokenizer
 from unmask.models.trained import Shape, checkpoints, loop, read_network
 from unmask.models.trained.loop import resume, train
+from unmask.models.trained.objectives import Objective
 from unmask.models.trained.recipe import Recipe
 from unmask.models.trained.validation import HeldOut
 
@@ -120,7 +122,7 @@ def test_the_loss_is_that_of_the_held_out_text(pair, text):
     with torch.no_grad():
         read = torch.cat([torch.full((len(tokens), 1), text.vocabulary), tokens[:, :-1]], 1)
         paid = -trunk(read).log_softmax(-1).gather(2, tokens.unsqueeze(2)).sum((1, 2))
-    torch.testing.assert_close(HeldOut(tokens, 0, causal=True).nats(trunk), paid)
+    torch.testing.assert_close(HeldOut(tokens, 0, Objective(trunk.shape)).nats(trunk), paid)
 
 
 def test_what_is_kept_says_what_there_is_and_nothing_else(pair, text, path):
@@ -135,7 +137,7 @@ def test_what_is_kept_says_what_there_is_and_nothing_else(pair, text, path):
         assert "language" not in said
         assert said["text"] == text.facts()
         assert said["text"]["source"] == str(path)
-        assert tokenizers.load(place).digest == text.tokenizer.digest
+        assert load_tokenizer(place).digest == text.tokenizer.digest
         assert everything(place)[1]["text"].digest == text.corpus.digest
 
 
@@ -149,7 +151,7 @@ def test_a_text_that_has_changed_is_refused(pair, path):
 
 
 def test_another_tokenizer_is_refused(pair, text, tmp_path):
-    other = tokenizers.Chars.of(["abc"])
+    other = tokenizer.Chars.of(["abc"])
     other.save(pair[0])
     with pytest.raises(UnmaskError, match=r"does not hold the tokenizer .* Restore tokenizer\.json"):
         resume(pair[0])
@@ -162,7 +164,7 @@ def test_another_tokenizer_is_refused(pair, text, tmp_path):
 
 def test_a_pair_of_two_tokenizers_is_refused(pair, tmp_path, text):
     same_size = "".join(sorted(chr(ord(c) + 1) for c in text.tokenizer.symbols))
-    tokenizers.Chars(same_size).save(pair[1])
+    tokenizer.Chars(same_size).save(pair[1])
     with pytest.raises(UnmaskError, match="have different tokenizers"):
         read_network(*pair)
     text.tokenizer.save(pair[1])

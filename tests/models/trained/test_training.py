@@ -23,11 +23,10 @@ from unmask import UnmaskError, languages
 from unmask.core.errors import UnmaskError as Error
 from unmask.languages import random_ngram
 from unmask.models import trained
-from unmask.models.trained import Shape, checkpoints, loop, stored
-from unmask.models.trained.conditions import Conditions
-from unmask.models.trained.learner import Learner
-from unmask.models.trained.loop import resume, train
-from unmask.models.trained.recipe import Recipe, recipe
+from unmask.models.trained import Shape, checkpoints, loop
+from unmask.models.trained.loop import Conditions, resume, train
+from unmask.models.trained.objectives import Objective
+from unmask.models.trained.recipe import Learner, Recipe, recipe
 from unmask.models.trained.validation import Judge
 
 LANGUAGE = random_ngram(2, 4, temperature=2.0, seed=1)
@@ -42,12 +41,11 @@ def shape(kind="mdm", length=8, **changes):
 
 def everything(directory):
     """All that training has made, but for the clock."""
-    found, facts = stored.read(directory), msgspec.structs.asdict(stored.facts(directory))
-    facts.pop("seconds")
-    facts["journal"] = [{**entry, "seconds": 0.0} for entry in found.journal]
-    return found.tensors | {
-        f"used/{name}": tensor for name, tensor in load_file(directory / "model.safetensors").items()
-    }, facts
+    facts, tensors = checkpoints.read_state(directory)[1:]
+    journal = [msgspec.structs.replace(entry, seconds=0.0) for entry in facts.journal]
+    facts = msgspec.structs.asdict(msgspec.structs.replace(facts, seconds=0.0, journal=journal))
+    used = load_file(directory / checkpoints.WEIGHTS)
+    return tensors | {f"used/{name}": tensor for name, tensor in used.items()}, facts
 
 
 def assert_same(one, other):
@@ -125,7 +123,7 @@ def test_killed_at_any_moment(tmp_path):
 import torch; torch.set_num_threads(1)
 from unmask.models.trained import Shape
 from unmask.models.trained.recipe import Recipe
-from unmask.models.trained.conditions import Conditions
+from unmask.models.trained.loop import Conditions
 from unmask.models.trained.loop import train
 from unmask.languages import random_ngram
 train(random_ngram(2, 4, temperature=2.0, seed=1), {shape()!r}, {made!r}, {str(tmp_path / "out")!r},
@@ -133,13 +131,13 @@ train(random_ngram(2, 4, temperature=2.0, seed=1), {shape()!r}, {made!r}, {str(t
 """
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL)
     state, until = tmp_path / "out" / checkpoints.STATE, time.monotonic() + 300
-    while not (state.exists() and stored.facts(state.parent).step >= 5):
+    while not (state.exists() and checkpoints.facts(state.parent).step >= 5):
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert 5 <= stored.facts(state.parent).step < 300
+    assert 5 <= checkpoints.facts(state.parent).step < 300
     resume(tmp_path / "out")
     assert_same(tmp_path / "undisturbed", tmp_path / "out")
 
@@ -161,7 +159,7 @@ def test_resuming_what_was_killed_after_its_last_state_writes_the_network(tmp_pa
 
 
 def nonsense(at, what):
-    """masked_nats, spoilt from a call on."""
+    """`Training._nats`, spoilt from a call on."""
     calls = []
 
     def nats(*arguments):
@@ -169,13 +167,13 @@ def nonsense(at, what):
         found = masked(*arguments)
         return found * what if len(calls) > at else found
 
-    masked = loop.masked_nats
+    masked = loop.Training._nats
     return nats
 
 
 @pytest.mark.parametrize("what", [math.nan, math.inf, 1e3])
 def test_divergence_keeps_the_last_good_checkpoint(tmp_path, monkeypatch, what):
-    monkeypatch.setattr(loop, "masked_nats", nonsense(7, what))
+    monkeypatch.setattr(loop.Training, "_nats", nonsense(7, what))
     with pytest.raises(UnmaskError, match=r"diverged: at step 8 .* checkpoint of step 7\. .* rate below 0.003"):
         train(LANGUAGE, shape(), BRIEF, tmp_path / "out", conditions=OFTEN)
     monkeypatch.undo()
@@ -318,7 +316,7 @@ def test_the_average_is_one():
 def test_validation_is_the_exact_nelbo():
     """Of a network that has learned nothing, by enumeration over x and all orders; |z| < 5.1."""
     language, made = random_ngram(2, 3, temperature=2.0, seed=2), trunk(spread=0.2)
-    judge = Judge(language, language.sample(4000, 4, seed=9), 3, causal=False)
+    judge = Judge(language, language.sample(4000, 4, seed=9), 3, Objective(made.shape))
     every = torch.cartesian_prod(*[torch.arange(3)] * 4)
     q = language.log_prob(every).exp()
     exact = float(q @ torch.from_numpy(nelbo_of_orders(made))) / 4
@@ -332,7 +330,7 @@ def test_validation_of_a_variable_length():
     """Nats of the whole canvas over the tokens up to and including the first end."""
     language = languages.from_dict({"kind": "brackets", "stop": 0.2})
     tokens = language.sample(3000, 12, seed=9)
-    judge = Judge(language, tokens, 3, causal=True)
+    judge = Judge(language, tokens, 3, Objective(Shape("ar", language.vocabulary, 12)))
     size = float(language.sizes(tokens).double().mean())
     assert judge.padding == pytest.approx(12 / size)
     assert judge.entropy == pytest.approx(language.entropy(12).value / size)

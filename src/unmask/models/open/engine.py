@@ -13,10 +13,9 @@ B rows, L positions; R rows, W columns and A answers of one forward.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -27,10 +26,10 @@ from unmask.core.registry import parse
 from unmask.denoisers import Causal, Engine, Marginals
 from unmask.denoisers.contracts import Cost
 from unmask.denoisers.stateless import followed
-from unmask.models.open.body import Body
-from unmask.models.open.card import Card
-from unmask.models.trained.cache import Reach
-from unmask.models.trained.evaluation import fitted
+from unmask.models.trained.running import Reach, fitted
+
+if TYPE_CHECKING:
+    from unmask.models.open.model import OpenModel
 
 CACHES = ("prefix", "dual")
 
@@ -58,48 +57,24 @@ def cache_of(specification: str | None) -> Cache | None:
     return Cache(kind, arguments.whole("block of the cache", options.get("block", 32), 1, arguments.MOST_LENGTH))
 
 
-class Computed(Protocol):
-    """The part of an open model that its engine uses."""
-
-    card: Card
-    body: Body
-    vocabulary: int
-    shift: int
-    batch: int | None
-    cache: Cache | None
-    before: Callable[[], None] | None
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def mask(self) -> int: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def begins(self) -> bool: ...
-    def marginals(self, states: Tensor) -> Marginals: ...
-
-
 class Computer:
     """States of rows, from tokens (B, L) of its owner; V is hidden."""
 
-    def __init__(self, model: Computed, rows: int, length: int, ends: Tensor, block: int | None, keep: bool) -> None:
+    def __init__(self, model: OpenModel, rows: int, length: int, ends: Tensor, block: int | None, keep: bool) -> None:
         self.model, self.body, self.block, self.ends, self.length = model, model.body, block, ends, length
-        body = self.body
-        self.states = torch.zeros((rows, length + 1, body.hidden), device=body.device, dtype=body.dtype)
+        self.apart = model.card.causal and not model.begins  # column 0 is a substitute, which others do not attend to
+        body, device, dtype = self.body, self.body.device, self.body.dtype
+        self.states = torch.zeros((rows, length + 1, body.hidden), device=device, dtype=dtype)
         self.memory: Tensor | None = None
         if keep:
             if body.sizes is None:
                 raise UnmaskError(f"{model.name} has no KV cache. Leave --cache out")
             layers, heads, width = body.sizes
-            size = (layers, 2, rows, heads, length + 1, width)  # the last column is for padding
-            device, dtype = body.device, body.dtype
-            self.memory = fitted(
-                lambda count: torch.zeros((*size[:2], count, *size[3:]), device=device, dtype=dtype),
-                rows,
-                f"of {length} tokens in the cache",
-                device,
-            )
+
+            def memory(count: int) -> Tensor:  # the last column is for padding
+                return torch.zeros((layers, 2, count, heads, length + 1, width), device=device, dtype=dtype)
+
+            self.memory = fitted(memory, rows, f"of {length} tokens in the cache", device)
 
     @torch.no_grad()
     def compute(self, tokens: Tensor, rows: Tensor, first: Tensor, last: Tensor) -> Cost:
@@ -132,13 +107,10 @@ class Computer:
         if self.memory is not None:
             whole = len(rows) == self.memory.shape[2]
             reach = Reach(self.memory, None if whole else numbers, 0, places, self.length, None, False)
-        states = self.body.states(read, None if plain else self._positions(places), seen, reach)
+        positions = (places - 1).clamp(min=0) if self.apart else places
+        states = self.body.states(read, None if plain else positions, seen, reach)
         self.states[numbers.unsqueeze(1), places] = states
         return True
-
-    def _positions(self, columns: Tensor) -> Tensor:
-        """The positions of columns for the body."""
-        return columns
 
     def _seen(self, columns: Tensor, rows: Tensor) -> Tensor | None:
         """The keys that each column attends to, (R, 1, 1 or W, T); None: all."""
@@ -148,14 +120,16 @@ class Computer:
         if self.block is None:
             return None if bool(inside.all()) else inside.to(self.body.device)
         before = self.block * (columns // self.block + 1)
-        seen = (key < before.unsqueeze(-1)).unsqueeze(1)
-        return (seen & (inside | (columns == self.length)[:, None, :, None])).to(self.body.device)
+        seen = (key < before.unsqueeze(-1)).unsqueeze(1) & (inside | (columns == self.length)[:, None, :, None])
+        if self.apart:
+            seen[..., 0] = (columns == 0).unsqueeze(1)
+        return seen.to(self.body.device)
 
 
 class OpenEngine(Engine):
     """An engine that computes changed rows when their marginals are requested."""
 
-    def __init__(self, model: Computed, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
+    def __init__(self, model: OpenModel, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
         super().__init__(tokens)
         self.model, self.vocabulary = model, model.vocabulary
         rows, length = tokens.shape
@@ -222,12 +196,12 @@ class OpenReader(Causal):
     it, so a text is read as without it.
     """
 
-    def __init__(self, model: Computed, rows: int, length: int, valid: Tensor | None) -> None:
+    def __init__(self, model: OpenModel, rows: int, length: int, valid: Tensor | None) -> None:
         super().__init__(rows)
         self.model = model
         ends = torch.full((rows,), length + 1) if valid is None else valid.sum(1) + 1
         self.tokens = torch.full((rows, length + 1), model.start)
-        self.computer = ReaderComputer(model, rows, length + 1, ends, 1, True)
+        self.computer = Computer(model, rows, length + 1, ends, 1, True)
         self.lengths = torch.zeros(rows, dtype=torch.int64)  # tokens read, with the start token
         self.places = length
         self._positions = torch.zeros(rows, dtype=torch.int64)
@@ -256,16 +230,3 @@ class OpenReader(Causal):
 
     def rewind(self, lengths: Tensor) -> None:
         self.lengths = torch.minimum(self.lengths, lengths + 1)
-
-
-class ReaderComputer(Computer):
-    """Columns attend to themselves and earlier ones; to the start token only if the model has one."""
-
-    def _positions(self, columns: Tensor) -> Tensor:
-        return columns if self.model.begins else (columns - 1).clamp(min=0)
-
-    def _seen(self, columns: Tensor, rows: Tensor) -> Tensor | None:
-        seen = super()._seen(columns, rows)
-        if seen is not None and not self.model.begins:
-            seen[..., 0] = (columns == 0).unsqueeze(1).to(seen.device)
-        return seen

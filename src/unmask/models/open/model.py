@@ -20,11 +20,11 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
 from unmask.denoisers.scan import FLOAT32
-from unmask.models.open.body import Body
 from unmask.models.open.card import Card
+from unmask.models.open.decoder import Body
 from unmask.models.open.engine import OpenEngine, OpenReader, cache_of
 from unmask.models.text import Tokenizer
-from unmask.models.trained.evaluation import FEW, probabilities
+from unmask.models.trained.running import FEW, probabilities
 
 
 class OpenModel(Denoiser):

@@ -1,25 +1,43 @@
-"""Turn prompts, conversations and texts with gaps into sequences for an open model, and define where they end."""
+"""Prompts, conversations and texts with gaps as sequences for an open model; where they end; and its answers.
+
+Each family has a chat template, which is plain data; no Jinja template is run. Templates contain special tokens by
+name. Messages are always text, so a message with <|im_end|> does not end a turn. Adjacent texts are encoded together,
+as in training.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, shown
+from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.reading import read_lines
-from unmask.models.open.chat import Message, Template, filled_in, template
+from unmask.core.registry import parse
 from unmask.models.text.published import Published
+from unmask.samplers import SAMPLERS
+from unmask.samplers.making import generate
 from unmask.samplers.stopping import AtToken, Either, StopRule, Until
 
 if TYPE_CHECKING:
     from unmask.models.open import OpenModel
 
+GAP = re.compile(r"___(?:\{(\d{1,5})\})?")  # a gap to fill; {N}: its number of tokens
+BLOCK = 32  # LLaDA's block length, for cards without one
 Text = Annotated[str, msgspec.Meta(max_length=2**24)]
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
 Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 
 
@@ -37,6 +55,11 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.begun and self.messages is None:
             raise ValueError("begun, the beginning of an answer, needs messages. Pass both, or leave begun out")
 
+    @property
+    def label(self) -> str:
+        text = self.prompt or self.template or (self.messages[-1].content if self.messages else "")
+        return shown(text if len(text) < 40 else f"{text[:40]}..")
+
 
 class TooLong(UnmaskError):
     """The prompt and its answer have more tokens than the model allows."""
@@ -44,16 +67,133 @@ class TooLong(UnmaskError):
 
 def read_prompts(path: str | Path) -> list[Query]:
     """Read one query per line: a text, messages, or {"prompt": text}, {"messages": [..]}, {"template": text}."""
-    queries = [_query(line) for _, line in read_lines(path, Query | Text | Messages)]
+    queries = []
+    for _, line in read_lines(path, Query | Text | Messages):
+        line = Query(prompt=line) if isinstance(line, str) else line
+        queries.append(Query(messages=line) if isinstance(line, list) else line)
     if not queries:
         raise UnmaskError(f"{path} contains no prompts; expected one per line, as a text in quotes")
     return queries
 
 
-def _query(line: Query | str | list[Message]) -> Query:
-    if isinstance(line, str):
-        return Query(prompt=line)
-    return Query(messages=line) if isinstance(line, list) else line
+@dataclass(frozen=True)
+class Template:
+    """The text of each turn, with {} for its message. controls: special tokens; marks: special tokens that are plain
+    text in tokenizers without them."""
+
+    user: str
+    assistant: str
+    system: str
+    opening: str  # the beginning of the turn to write
+    end: str  # the end of that turn
+    controls: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    begin: str = ""
+    spoken: str | None = None  # the default message of the system
+    trimmed: bool = False  # whether spaces around messages are removed
+
+    def tokens(self, tokenizer: Published, messages: Sequence[Message], begun: str = "") -> list[int]:
+        """Tokens of a conversation up to the beginning of its next turn, followed by `begun`."""
+        if not messages or messages[-1].role == "assistant":
+            raise UnmaskError("the last message is not of the user; expected one, which the model answers")
+        if any(message.role == "system" for message in messages[1:]):
+            raise UnmaskError("a message of the system follows others; expected it first")
+        if messages[0].role != "system" and self.spoken is not None:
+            messages = [Message("system", self.spoken), *messages]
+        parts: list[int | str] = [*self._parts(tokenizer, self.begin)]
+        for message in messages:
+            before, _, after = getattr(self, message.role).partition("{}")
+            text = message.content.strip() if self.trimmed else message.content
+            parts += [*self._parts(tokenizer, before), text, *self._parts(tokenizer, after)]
+        return joined(tokenizer, [*parts, *self._parts(tokenizer, self.opening), begun])
+
+    def ends(self, tokenizer: Published) -> int | str:
+        """The end of a turn: a token, or a text if the tokenizer has no such token."""
+        return next(self._parts(tokenizer, self.end))
+
+    def _parts(self, tokenizer: Published, text: str) -> Iterator[int | str]:
+        """Split a text into special tokens, as numbers, and the text between them."""
+        known = (*self.controls, *(mark for mark in self.marks if mark in tokenizer.controls))
+        pattern = "|".join(map(re.escape, known))
+        for part in re.split(f"({pattern})", text) if known else [text]:
+            if part:
+                yield tokenizer.control(part) if part in known else part
+
+
+def _turns(turn: str, end: str, names: Sequence[str] = ("user", "assistant", "system"), **more: Any) -> Template:
+    """A template whose turns differ only in the name of the speaker, {}; the message follows the name."""
+    user, assistant, system = (turn.format(name) for name in names)
+    opening = assistant + more.pop("opening", "")
+    return Template(f"{user}{{}}{end}", f"{assistant}{{}}{end}", f"{system}{{}}{end}", opening, end.strip(), **more)
+
+
+def _chatml(**more: Any) -> Template:
+    controls, marks = ("<|im_start|>", "<|im_end|>"), ("<think>", "</think>")
+    return _turns("<|im_start|>{}\n", "<|im_end|>\n", controls=controls, marks=marks, **more)
+
+
+TEMPLATES: Mapping[str, Template] = {
+    "llada": _turns(
+        "<|start_header_id|>{}<|end_header_id|>\n\n",
+        "<|eot_id|>",
+        controls=("<|startoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
+        begin="<|startoftext|>",
+        trimmed=True,
+    ),
+    "chatml": _chatml(),
+    "qwen2": _chatml(spoken="You are a helpful assistant."),
+    "qwen3": _chatml(opening="<think>\n\n</think>\n\n"),  # with an empty thought
+    "ling": _turns(
+        "<role>{}</role>",
+        "<|role_end|>",
+        ("HUMAN", "ASSISTANT", "SYSTEM"),
+        controls=("<|role_end|>",),
+        marks=("<role>", "</role>"),
+        spoken="detailed thinking off",
+    ),
+    "question": Template(
+        user="[Question]\n{}\n[/Question]\n\n",
+        assistant="[Answer]\n{}\n[/Answer]\n\n",
+        system="[SYS]\n{}\n[/SYS]\n\n",
+        opening="[Answer]\n",
+        end="[/Answer]",
+        marks=("[SYS]", "[/SYS]", "[Question]", "[/Question]", "[Answer]", "[/Answer]"),
+        trimmed=True,
+    ),
+}
+
+
+def template(name: str) -> Template:
+    """The template of this name."""
+    if name not in TEMPLATES:
+        raise unknown("chat template", name, TEMPLATES)
+    return TEMPLATES[name]
+
+
+def joined(tokenizer: Published, parts: Sequence[int | str]) -> list[int]:
+    """Tokens of texts and numbers; adjacent texts are encoded together."""
+    tokens: list[int] = []
+    text = ""
+    for part in (*parts, -1):
+        if isinstance(part, str):
+            text += part
+            continue
+        if text:
+            tokens += (tokenizer.encode_inside(text) if tokens else tokenizer.encode(text)).tolist()
+            text = ""
+        tokens.append(part)
+    return tokens[:-1]
+
+
+def filled_in(tokenizer: Published, text: str, length: int, hidden: int) -> list[int]:
+    """Tokens of a text with gaps, which become `hidden`: `length` tokens for ___, and N for ___{N}."""
+    before, *rest = GAP.split(text)  # each gap gives its N, or None, and the text after it
+    if not rest:
+        raise UnmaskError(f"the template {shown(text)} has no gap. Write ___ where text is to be generated")
+    parts: list[int | str] = [before]
+    for number, after in zip(rest[::2], rest[1::2], strict=True):
+        parts += [*[hidden] * (length if number is None else int(number)), after]
+    return joined(tokenizer, parts)
 
 
 def speaker(model: OpenModel) -> Published:
@@ -91,32 +231,21 @@ def rows_of(
                 row = tokenizer.encode(one.prompt or "").tolist()
             row = row + [model.vocabulary] * length
         if len(row) > model.length:
-            problem = f"prompt {number} ({_label(one)}) and its answer have {len(row)} tokens"
+            problem = f"prompt {number} ({one.label}) and its answer have {len(row)} tokens"
             raise TooLong(f"{problem}; expected at most {model.length} for {model.name}. Reduce --length")
         if max(row, default=0) > model.vocabulary:
-            problem = f"prompt {number} ({_label(one)}) contains token {max(row)}"
+            problem = f"prompt {number} ({one.label}) contains token {max(row)}"
             raise UnmaskError(f"{problem}; expected 0 to {model.vocabulary - 1}, the vocabulary of {model.name}")
         rows.append(torch.tensor(row))
     return rows
 
 
-def _label(one: Query) -> str:
-    text = one.prompt or one.template or (one.messages[-1].content if one.messages else "")
-    return shown(text if len(text) < 40 else f"{text[:40]}..")
-
-
 def ends(model: OpenModel, chat: bool = False) -> tuple[set[int], list[str]]:
     """(tokens, strings) that end a sequence: the model's own end, and that of a turn."""
     card = model.card.tokens
-    tokens = {token for token in (card.eos, card.end_of_turn) if token is not None}
-    strings = []
-    if chat:
-        end = chats(model).ends(speaker(model))
-        if isinstance(end, str):
-            strings.append(end)
-        else:
-            tokens.add(end)
-    return {token for token in tokens if token < model.vocabulary}, strings
+    own = [card.eos, card.end_of_turn, *([chats(model).ends(speaker(model))] if chat else [])]
+    tokens = {token for token in own if isinstance(token, int) and token < model.vocabulary}
+    return tokens, [text for text in own if isinstance(text, str)]
 
 
 def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
@@ -130,3 +259,79 @@ def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own:
     if strings:
         rules.append(Until(tuple(strings), speaker(model).written, fill))
     return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
+
+
+class Answer(NamedTuple):
+    text: str  # without the string that ended it
+    tokens: list[int]  # the written tokens, with the end
+    given: int  # tokens of the prompt
+    reason: str  # "stopped", or "length" if no end was written
+    model_calls: int
+
+
+def answers(
+    model: OpenModel, queries: Sequence[Query], length: int, *, until: Sequence[str] = (), **options: Any
+) -> list[Answer]:
+    """Generate an answer of up to `length` tokens to each query, in one batch.
+
+    until: strings that end an answer, besides the model's own end, or that of a turn. options: of `generate`; a
+    sequence depends only on the seed and its number, counted from first_row.
+    """
+    rows = rows_of(model, queries, length)
+    talks = any(query.messages is not None for query in queries)
+    given = torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows
+    result = generate(model, given=given, stop=ending(model, until, talks), **options)
+    replies, strings = [], [*until, *ends(model, talks)[1]]
+    for row, (text, asked) in enumerate(zip(result.texts(speaker(model)), rows, strict=True)):
+        end = int(result.lengths[row])
+        tokens = result.tokens[row, :end][result.order[row, :end] > 0].tolist()
+        answer = before_any(text, strings)
+        stopped = result.reasons[row] != "filled" or answer != text
+        known, needed = int((asked != model.vocabulary).sum()), int(result.model_calls[row])
+        replies.append(Answer(answer, tokens, known, "stopped" if stopped else "length", needed))
+    return replies
+
+
+def before_any(text: str, strings: Sequence[str]) -> str:
+    """The part of a text before the first of these strings."""
+    return text[: min((at for string in strings if (at := text.find(string)) >= 0), default=len(text))]
+
+
+def usual(
+    model: OpenModel,
+    length: int,
+    *,
+    sampler: str | None = None,
+    block_length: int | None = None,
+    steps: int | None = None,
+    temperature: float | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Options of `generate`. By default AR models take the most likely token; masked models fill blocks from left to
+    right like LLaDA, one token per step."""
+    if model.card.causal:
+        sampler, temperature = sampler or "autoregressive", 0.0 if temperature is None else temperature
+    else:
+        steps = length if steps is None else steps
+        if sampler is None:
+            sampler, block_length = "llada", block_length or min(model.card.block or BLOCK, length)
+    return tempered(sampler, temperature, block_length=block_length, steps=steps, **options)
+
+
+def tempered(
+    sampler: str, temperature: float | None, block_length: int | None = None, **options: Any
+) -> dict[str, Any]:
+    """Options of `generate` without None. A temperature is the sampler's own if it has such an option, since these
+    samplers score at temperature 1, as is a block length; another temperature applies to the marginals."""
+    name, written = parse("sampler", sampler)
+    given = {"block_length": block_length, "temperature": temperature}
+    own = {key: value for key, value in given.items() if value is not None and key in SAMPLERS.entry(name).options}
+    if block_length is not None and "block_length" not in own:
+        raise UnmaskError(f"sampler {name!r} has no option block_length. Leave it out, or use 'llada' or 'blocks'")
+    if own:
+        sampler = f"{name}({', '.join(f'{key}={value!r}' for key, value in (own | written).items())})"
+    SAMPLERS.make(sampler)  # raises an error for an unknown sampler
+    if temperature is not None and "temperature" not in own:
+        options["temperature"] = temperature
+    options |= {"sampler": sampler}
+    return {key: value for key, value in options.items() if value is not None}

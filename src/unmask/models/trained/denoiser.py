@@ -24,10 +24,8 @@ from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Marginals
 from unmask.denoisers.stateless import layout
-from unmask.models.trained.causal import NetworkCausal
 from unmask.models.trained.checkpoints import choose_device, digest, load, read_tokenizer
-from unmask.models.trained.evaluation import FEW, TOKENS, Evaluator, probabilities
-from unmask.models.trained.filling import Steps, fill
+from unmask.models.trained.running import FEW, TOKENS, Evaluator, NetworkCausal, Steps, fill, probabilities
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.trunk import Trunk
 

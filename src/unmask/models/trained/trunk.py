@@ -15,14 +15,16 @@ on symbols only, so its queries, keys and values can be looked up by symbol.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.models.trained.cache import Memory, Reach
 from unmask.models.trained.shape import Shape
+
+if TYPE_CHECKING:
+    from unmask.models.trained.running import Memory, Reach
 
 SYMBOL = 0.3  # initial standard deviation of embeddings: small, so that learned context soon outweighs it
 SHARED = 0.5  # squared fraction of a normalised embedding along the direction that all symbols share

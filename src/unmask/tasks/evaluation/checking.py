@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unmask.models.open.answering import before_any
+from unmask.models.open.prompted import before_any
 from unmask.tasks import TASKS, Item, Task
 from unmask.tasks.sample import Sample
 
