@@ -27,8 +27,7 @@ from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Denoiser
 from unmask.models.open.model import OpenModel
 from unmask.models.trained import Network, Shape, Trunk
-from unmask.models.trained.loop import Conditions
-from unmask.models.trained.loop import train
+from unmask.models.trained.loop import Conditions, train
 from unmask.models.trained.recipe import Recipe
 
 OPEN = 200  # symbols of the open models

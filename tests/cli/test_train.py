@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from unmask import UnmaskError, languages
 from unmask.models import trained
-from unmask.models.trained import conditions, loop, preset
+from unmask.models.trained import loop, preset
 from unmask.models.trained.loop import Conditions
 from unmask.models.trained.recipe import recipe
 
@@ -161,7 +161,7 @@ def test_an_interrupted_training_is_resumed(run, monkeypatch):
         report(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(conditions, "Conditions", often)
+        patch.setattr(loop, "Conditions", often)
         patch.setattr(loop.Training, "_report", interrupt)
         ran = run("train", *SMALL, "--out", "out")
     assert ran.code == 130

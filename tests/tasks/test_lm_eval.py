@@ -16,7 +16,7 @@ from unmask import UnmaskError
 from unmask.cli.main import main
 from unmask.core.reading import read_lines
 from unmask.models.open import load_model
-from unmask.models.open.prompted import Message
+from unmask.models.open.chat import Message
 from unmask.models.open.prompted import Query, ending, rows_of
 from unmask.samplers import generate
 

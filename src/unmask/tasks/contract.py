@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry, parse
-from unmask.models.open.prompted import Message
+from unmask.models.open.chat import Message
 
 
 class Item(NamedTuple):

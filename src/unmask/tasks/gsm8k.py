@@ -15,7 +15,7 @@ import msgspec
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.reading import read_lines
-from unmask.models.open.prompted import Message
+from unmask.models.open.chat import Message
 from unmask.tasks.contract import TASKS, Item, Task, find
 
 TEST, TRAIN = "gsm8k_test.jsonl", "gsm8k_train.jsonl"

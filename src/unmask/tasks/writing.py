@@ -16,7 +16,8 @@ from unmask.core.samples import digest
 from unmask.denoisers.marginals import check_sharpening
 from unmask.diagnosis.memory import peak
 from unmask.models.open import OpenModel
-from unmask.models.open.prompted import Message, Query, TooLong, before_any, ending, ends, rows_of, speaker, usual
+from unmask.models.open.chat import Message
+from unmask.models.open.prompted import Query, TooLong, before_any, ending, ends, rows_of, speaker, usual
 from unmask.samplers import SAMPLERS, Generation, generate
 from unmask.samplers.schedules import deltas
 from unmask.samplers.stopping import Budget

@@ -15,7 +15,7 @@ from tests.models.open.small import card, load, write
 from unmask import UnmaskError, generate
 from unmask.models import open as hub
 from unmask.models.open.card import FAMILIES, Tokens, known, recognised
-from unmask.models.open.prompted import TEMPLATES
+from unmask.models.open.chat import TEMPLATES
 from unmask.samplers.contract import SAMPLERS
 
 CARDS = known()

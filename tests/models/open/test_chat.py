@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.models.text.test_published import byte_level, sentence_piece
 from unmask import UnmaskError
-from unmask.models.open.prompted import TEMPLATES, Message, filled_in, joined, template
+from unmask.models.open.chat import TEMPLATES, Message, filled_in, joined, template
 from unmask.models.text.published import read
 
 SPECIALS = ("<|startoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>")

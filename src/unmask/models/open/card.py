@@ -60,7 +60,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     prediction: Prediction = "same"  # shifted: position i predicts the token at i + 1
     block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: full attention; otherwise block-causal attention
     banned: tuple[Id, ...] = ()  # tokens that are never written, besides the mask
-    template: str | None = None  # a name in TEMPLATES (prompted.py); None for base models
+    template: str | None = None  # a name in chat.TEMPLATES; None for base models
     context: int = 4096
     billions: float | None = None  # of parameters, with all experts, as published
     recipes: tuple[Recipe, ...] = ()
@@ -119,7 +119,7 @@ def known() -> dict[str, Card]:
 
 def find(name: str) -> Card:
     """The card of this name or repository, or from this JSON file."""
-    arguments.of_kind("card", name, str, "a name of `unmask list models`, or a JSON file")
+    arguments.of_kind("card", name, str, "a name of `unmask show model`, or a JSON file")
     if name.endswith(".json") and os.path.isfile(name):
         card: Card = read_json(name, Card, 2**20)
         if card.family not in FAMILIES:
@@ -132,7 +132,7 @@ def find(name: str) -> Card:
             return card
     near = get_close_matches(name.lower(), cards, 1, 0.5)
     hint = f". Did you mean {near[0]}?" if near else ""
-    raise UnmaskError(f"{shown(name)} does not exist; expected a directory, or a name of `unmask list models`{hint}")
+    raise UnmaskError(f"{shown(name)} does not exist; expected a directory, or a name of `unmask show model`{hint}")
 
 
 def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
@@ -165,5 +165,5 @@ def _stranger(directory: Path, kind: Any) -> str:
     if kind == MODEL_TYPE:
         remedy = f"Use `unmask generate --model {directory}` or `unmask model learning`"
         return f"is a network of `unmask train`; expected an open model. {remedy}"
-    remedy = "See `unmask list models`, or pass your own card: --card FILE.json"
+    remedy = "See `unmask show model`, or pass your own card: --card FILE.json"
     return f"contains a model of type {shown(kind)}, which fits no card. {remedy}"

@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.core.errors import UnmaskError
-from unmask.models.trained.running import Reach
-from unmask.models.trained.trunk import embedding
+from unmask.models.trained.trunk import Reach, embedding
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
 Depth = Annotated[int, msgspec.Meta(ge=1, le=2**12)]  # number of layers or experts

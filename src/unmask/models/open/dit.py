@@ -22,7 +22,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.models.open.card import FAMILIES, Family, Source
 from unmask.models.open.decoder import Body, Count, Depth, Rotary, Sizes
-from unmask.models.trained.running import Reach
+from unmask.models.trained.trunk import Reach
 
 Shape = tuple[int, ...]
 Make = Callable[[Sequence[Tensor]], Tensor]

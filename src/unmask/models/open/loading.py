@@ -17,10 +17,10 @@ from unmask.core.extras import needed
 from unmask.models.open import card as cards
 from unmask.models.open import native, weights
 from unmask.models.open.card import FAMILIES, Card
+from unmask.models.open.chat import Message, template
 from unmask.models.open.decoder import Body
 from unmask.models.open.model import OpenModel
 from unmask.models.open.probing import probe
-from unmask.models.open.prompted import Message, template
 from unmask.models.text import published
 from unmask.models.text.published import Published
 from unmask.models.trained.checkpoints import choose_device

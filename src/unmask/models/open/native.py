@@ -19,7 +19,7 @@ from unmask.core.extras import needed
 from unmask.core.reading import read_json
 from unmask.models.open.card import FAMILIES, Card, Family, Tokens
 from unmask.models.open.decoder import Body, Sizes
-from unmask.models.trained.running import Reach
+from unmask.models.trained.trunk import Reach
 
 TOLERANCE = 1e-3  # relative, between logits with the cache and without; in half precision 50 times
 CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a repository in the hub's cache

@@ -1,25 +1,22 @@
-"""Prompts, conversations and texts with gaps as sequences for an open model; where they end; and its answers.
-
-Each family has a chat template, which is plain data; no Jinja template is run. Templates contain special tokens by
-name. Messages are always text, so a message with <|im_end|> does not end a turn. Adjacent texts are encoded together,
-as in training.
-"""
+"""Prompts, conversations and texts with gaps as sequences for an open model; where they end; and its answers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_lines
 from unmask.core.registry import parse
+from unmask.core.run import Amount, Prompting
+from unmask.core.samples import read_tokens
+from unmask.models.open.chat import Message, Template, Text, filled_in, template
 from unmask.models.text.published import Published
 from unmask.samplers import SAMPLERS
 from unmask.samplers.making import generate
@@ -28,14 +25,8 @@ from unmask.samplers.stopping import AtToken, Either, StopRule, Until
 if TYPE_CHECKING:
     from unmask.models.open import OpenModel
 
-GAP = re.compile(r"___(?:\{(\d{1,5})\})?")  # a gap to fill; {N}: its number of tokens
 BLOCK = 32  # LLaDA's block length, for cards without one
-Text = Annotated[str, msgspec.Meta(max_length=2**24)]
-
-
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    role: Literal["system", "user", "assistant"]
-    content: Text
+NEW = 128  # default number of new tokens
 
 
 Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
@@ -74,126 +65,6 @@ def read_prompts(path: str | Path) -> list[Query]:
     if not queries:
         raise UnmaskError(f"{path} contains no prompts; expected one per line, as a text in quotes")
     return queries
-
-
-@dataclass(frozen=True)
-class Template:
-    """The text of each turn, with {} for its message. controls: special tokens; marks: special tokens that are plain
-    text in tokenizers without them."""
-
-    user: str
-    assistant: str
-    system: str
-    opening: str  # the beginning of the turn to write
-    end: str  # the end of that turn
-    controls: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
-    begin: str = ""
-    spoken: str | None = None  # the default message of the system
-    trimmed: bool = False  # whether spaces around messages are removed
-
-    def tokens(self, tokenizer: Published, messages: Sequence[Message], begun: str = "") -> list[int]:
-        """Tokens of a conversation up to the beginning of its next turn, followed by `begun`."""
-        if not messages or messages[-1].role == "assistant":
-            raise UnmaskError("the last message is not of the user; expected one, which the model answers")
-        if any(message.role == "system" for message in messages[1:]):
-            raise UnmaskError("a message of the system follows others; expected it first")
-        if messages[0].role != "system" and self.spoken is not None:
-            messages = [Message("system", self.spoken), *messages]
-        parts: list[int | str] = [*self._parts(tokenizer, self.begin)]
-        for message in messages:
-            before, _, after = getattr(self, message.role).partition("{}")
-            text = message.content.strip() if self.trimmed else message.content
-            parts += [*self._parts(tokenizer, before), text, *self._parts(tokenizer, after)]
-        return joined(tokenizer, [*parts, *self._parts(tokenizer, self.opening), begun])
-
-    def ends(self, tokenizer: Published) -> int | str:
-        """The end of a turn: a token, or a text if the tokenizer has no such token."""
-        return next(self._parts(tokenizer, self.end))
-
-    def _parts(self, tokenizer: Published, text: str) -> Iterator[int | str]:
-        """Split a text into special tokens, as numbers, and the text between them."""
-        known = (*self.controls, *(mark for mark in self.marks if mark in tokenizer.controls))
-        pattern = "|".join(map(re.escape, known))
-        for part in re.split(f"({pattern})", text) if known else [text]:
-            if part:
-                yield tokenizer.control(part) if part in known else part
-
-
-def _turns(turn: str, end: str, names: Sequence[str] = ("user", "assistant", "system"), **more: Any) -> Template:
-    """A template whose turns differ only in the name of the speaker, {}; the message follows the name."""
-    user, assistant, system = (turn.format(name) for name in names)
-    opening = assistant + more.pop("opening", "")
-    return Template(f"{user}{{}}{end}", f"{assistant}{{}}{end}", f"{system}{{}}{end}", opening, end.strip(), **more)
-
-
-def _chatml(**more: Any) -> Template:
-    controls, marks = ("<|im_start|>", "<|im_end|>"), ("<think>", "</think>")
-    return _turns("<|im_start|>{}\n", "<|im_end|>\n", controls=controls, marks=marks, **more)
-
-
-TEMPLATES: Mapping[str, Template] = {
-    "llada": _turns(
-        "<|start_header_id|>{}<|end_header_id|>\n\n",
-        "<|eot_id|>",
-        controls=("<|startoftext|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
-        begin="<|startoftext|>",
-        trimmed=True,
-    ),
-    "chatml": _chatml(),
-    "qwen2": _chatml(spoken="You are a helpful assistant."),
-    "qwen3": _chatml(opening="<think>\n\n</think>\n\n"),  # with an empty thought
-    "ling": _turns(
-        "<role>{}</role>",
-        "<|role_end|>",
-        ("HUMAN", "ASSISTANT", "SYSTEM"),
-        controls=("<|role_end|>",),
-        marks=("<role>", "</role>"),
-        spoken="detailed thinking off",
-    ),
-    "question": Template(
-        user="[Question]\n{}\n[/Question]\n\n",
-        assistant="[Answer]\n{}\n[/Answer]\n\n",
-        system="[SYS]\n{}\n[/SYS]\n\n",
-        opening="[Answer]\n",
-        end="[/Answer]",
-        marks=("[SYS]", "[/SYS]", "[Question]", "[/Question]", "[Answer]", "[/Answer]"),
-        trimmed=True,
-    ),
-}
-
-
-def template(name: str) -> Template:
-    """The template of this name."""
-    if name not in TEMPLATES:
-        raise unknown("chat template", name, TEMPLATES)
-    return TEMPLATES[name]
-
-
-def joined(tokenizer: Published, parts: Sequence[int | str]) -> list[int]:
-    """Tokens of texts and numbers; adjacent texts are encoded together."""
-    tokens: list[int] = []
-    text = ""
-    for part in (*parts, -1):
-        if isinstance(part, str):
-            text += part
-            continue
-        if text:
-            tokens += (tokenizer.encode_inside(text) if tokens else tokenizer.encode(text)).tolist()
-            text = ""
-        tokens.append(part)
-    return tokens[:-1]
-
-
-def filled_in(tokenizer: Published, text: str, length: int, hidden: int) -> list[int]:
-    """Tokens of a text with gaps, which become `hidden`: `length` tokens for ___, and N for ___{N}."""
-    before, *rest = GAP.split(text)  # each gap gives its N, or None, and the text after it
-    if not rest:
-        raise UnmaskError(f"the template {shown(text)} has no gap. Write ___ where text is to be generated")
-    parts: list[int | str] = [before]
-    for number, after in zip(rest[::2], rest[1::2], strict=True):
-        parts += [*[hidden] * (length if number is None else int(number)), after]
-    return joined(tokenizer, parts)
 
 
 def speaker(model: OpenModel) -> Published:
@@ -259,6 +130,52 @@ def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own:
     if strings:
         rules.append(Until(tuple(strings), speaker(model).written, fill))
     return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
+
+
+def queries_of(how: Prompting) -> list[Query]:
+    """The queries of a command, checked before a model is loaded."""
+    arguments.at_most_one({f"--{name}": getattr(how, name) for name in ("given", "prompt", "prompts", "template")})
+    queries = [] if how.prompts is None else read_prompts(how.prompts)
+    if how.prompt is not None or how.template is not None:
+        queries = [Query(prompt=how.prompt, template=how.template)]
+    if how.chat and not any(one.prompt is not None for one in queries):
+        raise UnmaskError("--chat needs a user message. Add --prompt or --prompts")
+    if how.system is not None and not how.chat:
+        raise UnmaskError("--system needs --chat. In a file of --prompts, write a system message instead")
+    return queries
+
+
+def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Amount) -> dict[str, Any]:
+    """given, rows, length and stop of `generate` for the queries of a command."""
+    each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
+    rows, length = amount.rows, amount.length
+    conversations = how.chat or any(one.messages is not None for one in queries)
+    if conversations:
+        chats(model)
+    ends = any(one.template is None for one in queries)  # a text with gaps, or without a prompt, has no end
+    start = {"stop": ending(model, how.until, conversations, own=ends and how.stop)}
+    if how.given is not None:
+        tokens = read_tokens(how.given, hidden=model.vocabulary).repeat_interleave(each, 0)
+        return start | {"given": tokens, "rows": len(tokens) if rows is None else rows, "length": length}
+    if not queries:
+        if each > 1:
+            raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt, or --prompts with a file")
+        size = model.length if length is None else length
+        return start | {"given": None, "rows": 1 if rows is None else rows, "length": size}
+    many = len(queries)
+    if rows is not None and many == 1 == each:
+        each = arguments.whole("--rows", rows)
+    elif rows is not None and rows != many * each:
+        expected = f"{many} prompts with {each} rows each make {many * each}"
+        raise UnmaskError(f"--rows is {rows}; {expected}. Leave --rows out, and set --rows-per-prompt")
+    if length is None:
+        longest = max(map(len, rows_of(model, queries, 0, how.chat, how.system)))
+        length = max(min(NEW, model.length - longest), 1)
+    given = rows_of(model, queries, arguments.whole("--length", length), how.chat, how.system)
+    given = [row for row in given for _ in range(each)]
+    if len({len(row) for row in given}) > 1:
+        return start | {"given": given, "rows": None, "length": None}
+    return start | {"given": torch.stack(given), "rows": len(given), "length": None}
 
 
 class Answer(NamedTuple):
