@@ -42,8 +42,6 @@ class Change:
         prompt_length: Tokens at the beginning that are always visible and not learned.
         targets: Training targets: tokens, as in the paper, or posterior, the exact distribution of each token.
         optimiser: Optimizer: adamw, or muon for matrices with AdamW for the rest.
-        sampling_steps: Train on the NELBO of a sampler with N steps, not in continuous time.
-        schedule: Schedule of --sampling-steps; see `unmask show schedule`. (default: linear)
         seed: Random seed of weights, sequences and masks. (default: 0)
     """
 
@@ -58,8 +56,6 @@ class Change:
     prompt_length: Count = None
     targets: Word = None
     optimiser: Word = None
-    sampling_steps: Count = None
-    schedule: Word = None
     seed: Count = None
 
 
@@ -147,8 +143,6 @@ def command(
         refuse(given, "does not apply to --resume, which uses the options of the first run. Leave it out")
         trained = continued(out, conditions=conditions)
     else:
-        if change.sampling_steps is None:
-            refuse({"schedule": change.schedule}, "needs --sampling-steps N. Add it, or leave --schedule out")
         if language is None and text is None:
             missing = "Add --language NAME, --text FILE, or --resume to continue a training"
             raise UnmaskError(f"--language is missing. {missing}")

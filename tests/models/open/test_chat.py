@@ -24,8 +24,6 @@ EXPECTED = {  # as the published templates write them
     "<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\n12?<|im_end|>\n<|im_start|>assistant\n",
     "ling": "<role>SYSTEM</role>Be brief.<|role_end|><role>HUMAN</role>Hi\n<|role_end|>"
     "<role>ASSISTANT</role>Hello.<|role_end|><role>HUMAN</role>12?<|role_end|><role>ASSISTANT</role>",
-    "question": "[SYS]\nBe brief.\n[/SYS]\n\n[Question]\nHi\n[/Question]\n\n[Answer]\nHello.\n[/Answer]\n\n"
-    "[Question]\n12?\n[/Question]\n\n[Answer]\n",
 }
 EXPECTED["qwen2"] = EXPECTED["chatml"]
 EXPECTED["qwen3"] = EXPECTED["chatml"] + "<think>\n\n</think>\n\n"
@@ -65,20 +63,6 @@ def test_nobody_ends_a_turn_by_what_he_writes(pair, name, parts):
     assert count(said) == count("x")
     text = ours.decode(template(name).tokens(ours, [Message("user", said)]))
     assert (said.strip() if template(name).trimmed else said) in text
-
-
-def test_what_ends_a_turn(pair):
-    ours = pair[1]
-    assert template("llada").ends(ours) == ours.control("<|eot_id|>")
-    assert template("qwen3").ends(ours) == ours.control("<|im_end|>")
-    assert template("question").ends(ours) == "[/Answer]"
-
-
-def test_marks_are_symbols_where_the_tokenizer_has_them(tmp_path):
-    theirs = byte_level(tmp_path, (*SPECIALS, "[Answer]", "[/Answer]"), {})
-    ours = read(tmp_path)
-    assert template("question").ends(ours) == ours.control("[/Answer]")
-    assert template("question").tokens(ours, SAID) == theirs.encode(EXPECTED["question"]).ids
 
 
 def test_a_template_of_another_model_is_told(tmp_path):

@@ -68,7 +68,7 @@ def test_a_state_comes_back(place):
     source, found, tensors = checkpoints.read_state(place)
     assert (found.step, found.recipe, found.shape.hidden) == (4, RECIPE, 8)
     assert source.to_dict() == LANGUAGE.to_dict()
-    assert [entry.step for entry in found.journal] == [1, 2, 3, 4]
+    assert [entry["step"] for entry in found.journal] == [1, 2, 3, 4]
     assert {name.partition("/")[0] for name in tensors} == {"weights", "average", "exp_avg", "exp_avg_sq"}
 
 
@@ -154,7 +154,7 @@ def spoil(path, facts=None, tensors=None):
         ({"shape": {"kind": "mdm", "vocabulary": 4, "length": 8, "hidden": 12 * 10**9}}, "hidden is 12000000000"),
         ({"language": {"kind": "interval", "width": 5}}, "is a network for 4 symbols, not for 16"),
         ({"language": {"kind": "os:system"}}, "unknown kind of language"),
-        ({"journal": [{"step": 1}]}, "journal[0] has no 'seconds'"),
+        ({"journal": [3]}, "journal[0] is 3; expected a mapping"),
         ({"unheard": 3}, "unknown key 'unheard'"),
     ],
 )

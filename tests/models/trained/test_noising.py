@@ -266,7 +266,6 @@ def test_prompts_stay_clean_and_are_not_learned(tmp_path):
     ("shape", "change", "said"),
     [
         ({}, {"spread": 0.5}, "spread is set, which needs masks; the noise is uniform. Leave it out"),
-        ({}, {"sampling_steps": 4}, "sampling_steps is set, which needs masks"),
         ({"kind": "ar"}, {}, "an AR model removes no noise"),
         ({"noise": "gauss"}, {}, "unknown noise 'gauss'; known: mask, uniform"),
     ],

@@ -29,12 +29,10 @@ from unmask.models.trained.objectives import (
 )
 from unmask.models.trained.recipe import Recipe
 from unmask.models.trained.validation import Judge
-from unmask.samplers.schedules import Schedule, deltas
 
 ALARM = 1e-6  # false alarms of each statistical test
 EVERY = torch.from_numpy(sequences(V, L))
 SUBSETS = [m for n in range(1, L + 1) for m in itertools.combinations(range(L), n)]
-SCHEDULES = {"linear": deltas("linear", 3), "geometric": deltas("geometric(ratio=3)", 3), "one": torch.ones(1).double()}
 
 
 def masks_of(hidden, time):
@@ -61,17 +59,6 @@ def losses(made, hidden, time=0.0):
     return {j: found[:, j] for j in hidden}
 
 
-def nelbo_of_steps(made, delta):
-    """E_tau[-log p_tau(x)] over every assignment of steps, x by x: the definition."""
-    total = np.zeros(len(EVERY))
-    for tau in itertools.product(range(len(delta)), repeat=L):
-        chance = float(np.prod([delta[k] for k in tau]))
-        for k in sorted(set(tau)):
-            now = losses(made, [j for j in range(L) if tau[j] >= k], 1 - k / len(delta))
-            total += chance * sum(now[j] for j in range(L) if tau[j] == k)
-    return total
-
-
 def nelbo_of_orders(made):
     """The mean over all orders of one position at a time: the definition at infinitely many steps."""
     total = np.zeros(len(EVERY))
@@ -86,20 +73,6 @@ def test_continuous_time_by_enumeration():
     made = trunk()
     mean = sum(estimate(made, hidden) / (L * comb(L, len(hidden))) for hidden in SUBSETS)
     np.testing.assert_allclose(mean, nelbo_of_orders(made), atol=1e-9)
-
-
-@pytest.mark.rotates(4)
-@pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_rounds_by_enumeration(name, timed):
-    made, delta = trunk(time_free=not timed, seed=1), SCHEDULES[name]
-    mean = np.zeros(len(EVERY))
-    for k, (share, shown) in enumerate(zip(delta.tolist(), Schedule(delta).p.tolist(), strict=True)):
-        for hidden in SUBSETS:
-            n = len(hidden)
-            chance = n / L * (1 - shown) ** (n - 1) * shown ** (L - n)  # one forced, the others by chance
-            mean += share * chance * estimate(made, hidden, 1 - k / len(delta))
-    np.testing.assert_allclose(mean, nelbo_of_steps(made, delta), atol=1e-9)
 
 
 @pytest.mark.parametrize("t", [0.03, 0.4, 0.9])
@@ -174,42 +147,21 @@ def test_the_next_law_is_the_posterior_after_a_prefix(name):
         torch.testing.assert_close(distributions[:, place], distribution, atol=1e-6, rtol=0)
 
 
-def drawn(rows, batch=1, delta=None, seed=5):
-    return draw_masks(Randomness(seed, torch.arange(rows)), batch, L, delta)
+def drawn(rows, batch=1, seed=5):
+    return draw_masks(Randomness(seed, torch.arange(rows)), batch, L)
 
 
-def strings(masks, delta=None):
-    """Rows of what is hidden, as 0 and 1, after the step where there is one: what p_value counts."""
-    ranks = masks.order.argsort(1)
-    hidden = (ranks < masks.counts.unsqueeze(1)).long()
-    if delta is None:
-        return hidden
-    k = ((1 - masks.time) * len(delta)).round().long()
-    return torch.cat([k.unsqueeze(1), hidden], 1)
+def hidden_of(masks):
+    """Rows of what is hidden, as 0 and 1: what p_value counts."""
+    return (masks.order.argsort(1) < masks.counts.unsqueeze(1)).long().numpy()
 
 
 def test_masks_have_their_law():
     cells = np.array([[int(j in hidden) for j in range(L)] for hidden in SUBSETS])
     q = np.array([1 / (L * comb(L, len(hidden))) for hidden in SUBSETS])
-    assert p_value(strings(drawn(40_000)).numpy(), cells, q) > ALARM
+    assert p_value(hidden_of(drawn(40_000)), cells, q) > ALARM
     uniform = np.full(len(SUBSETS), 1 / len(SUBSETS))
-    assert p_value(strings(drawn(40_000)).numpy(), cells, uniform) < ALARM  # another law is noticed
-
-
-@pytest.mark.parametrize("name", ["linear", "geometric"])
-def test_masks_of_rounds_have_their_law(name):
-    delta = SCHEDULES[name]
-    cells, forced, plain = [], [], []
-    for k, (share, shown) in enumerate(zip(delta.tolist(), Schedule(delta).p.tolist(), strict=True)):
-        for hidden in SUBSETS:
-            n = len(hidden)
-            cells.append([k, *(int(j in hidden) for j in range(L))])
-            forced.append(share * n / L * (1 - shown) ** (n - 1) * shown ** (L - n))
-            plain.append(share * (1 - shown) ** n * shown ** (L - n))
-    found = strings(drawn(40_000, delta=delta), delta).numpy()
-    assert sum(forced) == pytest.approx(1)
-    assert p_value(found, np.array(cells), np.array(forced)) > ALARM
-    assert p_value(found, np.array(cells), np.array(plain) / sum(plain)) < ALARM  # no position forced
+    assert p_value(hidden_of(drawn(40_000)), cells, uniform) < ALARM  # another law is noticed
 
 
 def test_times_have_their_law():
@@ -221,12 +173,10 @@ def test_times_have_their_law():
 
 
 def test_every_batch_sees_every_part():
-    """Of 3 L rows, three have each number hidden; of 6 rows in 3 equal steps, two are in each."""
+    """Of 3 L rows, three have each number hidden."""
     for seed in range(5):
         counts = drawn(3 * L, 3 * L, seed=seed).counts
         assert counts.sort().values.tolist() == sorted([*range(1, L + 1)] * 3)
-        steps = ((1 - drawn(6, 6, SCHEDULES["linear"], seed).time) * 3).round()
-        assert steps.tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_rows_do_not_know_their_company():
@@ -304,14 +254,13 @@ def test_spread_masks_go():
     assert replace(made, spread=0.0).spread_at(0) == 0
 
 
-@pytest.mark.parametrize("delta", [None, SCHEDULES["geometric"]], ids=["orders", "steps"])
-def test_a_prompt_is_never_hidden(delta):
+def test_a_prompt_is_never_hidden():
     """What stands behind it is hidden as all of a shorter sequence would be."""
-    masks = draw_masks(Randomness(5, torch.arange(6000)), 6000, L, delta, prompt=1)
+    masks = draw_masks(Randomness(5, torch.arange(6000)), 6000, L, prompt=1)
     assert (masks.order[:, -1] == 0).all()
     assert int(masks.counts.min()) == 1
     assert int(masks.counts.max()) == L - 1
-    alone = draw_masks(Randomness(6, torch.arange(6000)), 6000, L - 1, delta)
+    alone = draw_masks(Randomness(6, torch.arange(6000)), 6000, L - 1)
     behind = Masks(masks.order[:, :-1] - 1, masks.counts, masks.time)
     seen = [
         collections.Counter(map(tuple, m.hide(torch.zeros(6000, L - 1).long(), 1).tolist())) for m in (behind, alone)

@@ -182,7 +182,6 @@ def test_a_text_is_no_language(pair):
         ({"length": 10**4}, {}, "chars tokens to"),
         ({}, {"samples": 10}, "a text has a fixed size"),
         ({}, {"targets": "posterior"}, "a text does not have"),
-        ({}, {"sampling_steps": 4, "schedule": "optimal"}, "fitted to a language"),
         ({"vocabulary": 9}, {}, "for 9 symbols"),
     ],
 )

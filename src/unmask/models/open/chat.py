@@ -34,7 +34,7 @@ class Template:
     assistant: str
     system: str
     opening: str  # the beginning of the turn to write
-    end: str  # the end of that turn
+    end: str  # the special token that ends that turn
     controls: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     begin: str = ""
@@ -55,10 +55,6 @@ class Template:
             text = message.content.strip() if self.trimmed else message.content
             parts += [*self._parts(tokenizer, before), text, *self._parts(tokenizer, after)]
         return joined(tokenizer, [*parts, *self._parts(tokenizer, self.opening), begun])
-
-    def ends(self, tokenizer: Published) -> int | str:
-        """The end of a turn: a token, or a text if the tokenizer has no such token."""
-        return next(self._parts(tokenizer, self.end))
 
     def _parts(self, tokenizer: Published, text: str) -> Iterator[int | str]:
         """Split a text into special tokens, as numbers, and the text between them."""
@@ -99,15 +95,6 @@ TEMPLATES: Mapping[str, Template] = {
         controls=("<|role_end|>",),
         marks=("<role>", "</role>"),
         spoken="detailed thinking off",
-    ),
-    "question": Template(
-        user="[Question]\n{}\n[/Question]\n\n",
-        assistant="[Answer]\n{}\n[/Answer]\n\n",
-        system="[SYS]\n{}\n[/SYS]\n\n",
-        opening="[Answer]\n",
-        end="[/Answer]",
-        marks=("[SYS]", "[/SYS]", "[Question]", "[/Question]", "[Answer]", "[/Answer]"),
-        trimmed=True,
     ),
 }
 

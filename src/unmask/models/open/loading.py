@@ -185,8 +185,7 @@ def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published |
         try:
             chat = template(card.template)
             chat.tokens(tokenizer, [Message("user", "x")])
-            end = chat.ends(tokenizer)
-            values += [(f"{where}: {chat.end}", end, {tokens.end_of_turn})] if isinstance(end, int) else []
+            values.append((f"{where}: {chat.end}", tokenizer.control(chat.end), {tokens.end_of_turn}))
         except UnmaskError as error:
             yield f"its chat template is {card.template!r}: {error}"
     for name, value, expected in values:

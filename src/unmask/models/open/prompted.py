@@ -111,24 +111,21 @@ def rows_of(
     return rows
 
 
-def ends(model: OpenModel, chat: bool = False) -> tuple[set[int], list[str]]:
-    """(tokens, strings) that end a sequence: the model's own end, and that of a turn."""
+def ends(model: OpenModel, chat: bool = False) -> set[int]:
+    """The tokens that end a sequence: the model's own end, and that of a turn."""
     card = model.card.tokens
-    own = [card.eos, card.end_of_turn, *([chats(model).ends(speaker(model))] if chat else [])]
-    tokens = {token for token in own if isinstance(token, int) and token < model.vocabulary}
-    return tokens, [text for text in own if isinstance(text, str)]
+    turn = speaker(model).control(chats(model).end) if chat else None
+    return {token for token in (card.eos, card.end_of_turn, turn) if token is not None and token < model.vocabulary}
 
 
 def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
     """The rule that ends a sequence at one of these strings; own: also at the model's end, or that of a turn."""
-    tokens, strings = ends(model, chat) if own else (set(), [])
-    strings = [*until, *strings]
-    card = model.card.tokens
-    fills = [token for token in (card.pad, card.eos, *sorted(tokens)) if token is not None and token != card.mask]
+    tokens, card = sorted(ends(model, chat)) if own else [], model.card.tokens
+    fills = [token for token in (card.pad, card.eos, *tokens) if token is not None and token != card.mask]
     fill = next((token for token in fills if token < model.vocabulary), 0)
-    rules: list[StopRule] = [AtToken(tuple(sorted(tokens)), fill)] if tokens else []
-    if strings:
-        rules.append(Until(tuple(strings), speaker(model).written, fill))
+    rules: list[StopRule] = [AtToken(tuple(tokens), fill)] if tokens else []
+    if until:
+        rules.append(Until(tuple(until), speaker(model).written, fill))
     return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
 
 
@@ -198,11 +195,11 @@ def answers(
     talks = any(query.messages is not None for query in queries)
     given = torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows
     result = generate(model, given=given, stop=ending(model, until, talks), **options)
-    replies, strings = [], [*until, *ends(model, talks)[1]]
+    replies = []
     for row, (text, asked) in enumerate(zip(result.texts(speaker(model)), rows, strict=True)):
         end = int(result.lengths[row])
         tokens = result.tokens[row, :end][result.order[row, :end] > 0].tolist()
-        answer = before_any(text, strings)
+        answer = before_any(text, until)
         stopped = result.reasons[row] != "filled" or answer != text
         known, needed = int((asked != model.vocabulary).sum()), int(result.model_calls[row])
         replies.append(Answer(answer, tokens, known, "stopped" if stopped else "length", needed))

@@ -56,19 +56,6 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """The losses at one validation."""
-
-    step: Step
-    seconds: Seconds
-    rate: float
-    loss: float
-    validation: float
-    excess_percent: float | msgspec.UnsetType = msgspec.UNSET  # for a language
-    bits_per_character: float | msgspec.UnsetType = msgspec.UNSET  # for a text
-    bits_per_byte: float | msgspec.UnsetType = msgspec.UNSET
-
-
 class Read(msgspec.Struct, forbid_unknown_fields=True):
     """Path and digests of the text: `Text.facts`."""
 
@@ -87,7 +74,7 @@ class Facts(msgspec.Struct, forbid_unknown_fields=True):
     step: Step
     seconds: Seconds
     loss: float
-    journal: list[Entry]
+    journal: list[dict[str, int | float]]  # step, seconds, rate and losses of each validation
     language: dict[str, Any] | None = None
     text: Read | None = None
 
@@ -250,7 +237,7 @@ def save_state(directory: Path, tensors: Mapping[str, Tensor], facts: Mapping[st
 
 
 def write_losses(directory: Path, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Write one row per validation; entries are those of `Entry`."""
+    """Write one row per validation; entries are those of the journal."""
     text = io.StringIO(newline="")
     if entries:
         rows = csv.DictWriter(text, list(entries[0]))

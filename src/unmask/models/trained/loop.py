@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import torch
 from torch import Tensor
 
@@ -32,7 +31,6 @@ from unmask.models.trained.objectives import Masks, Noisy, Objective, spread_out
 from unmask.models.trained.recipe import Learner, Recipe
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.validation import Examples, HeldOut, Judge, Validation, ahead
-from unmask.samplers.schedules import Fit, deltas
 
 PART_TOKENS = {"cpu": 2**11, "cuda": 2**17}  # computed at once: fits a cache, or a GPU's memory
 ACTIVATIONS = {False: 87, True: 48}  # bytes for a backward pass, by token, layer and hidden unit; True: in bfloat16
@@ -166,15 +164,10 @@ class Batches:
         arguments.whole("prompt_length", recipe.prompt_length, 0, shape.length - 1, left)
         if isinstance(source, Text) and recipe.prompt_length:
             raise UnmaskError("prompt_length is set; only languages have prompts. Leave it out for a text")
-        if shape.noise == "uniform" and (recipe.spread or recipe.sampling_steps is not None):
-            problem = "spread is set" if recipe.spread else "sampling_steps is set"
-            raise UnmaskError(f"{problem}, which needs masks; the noise is uniform. Leave it out, or use noise mask")
+        if shape.noise == "uniform" and recipe.spread:
+            raise UnmaskError("spread is set, which needs masks; the noise is uniform. Leave it out, or use noise mask")
         self.source, self.recipe, self.parts = source, recipe, parts
         self.objective = Objective(shape, recipe.prompt_length)
-        self.delta = None
-        if recipe.sampling_steps is not None:
-            fit = Fit(source, shape.length) if isinstance(source, Language) else None
-            self.delta = deltas(recipe.schedule, recipe.sampling_steps, fit)
         self.examples = Examples(source, shape.length, recipe.seed, recipe.samples)
 
     def __call__(self, step: int) -> list[Part]:
@@ -183,7 +176,7 @@ class Batches:
         tokens = self.examples.rows(first, rows)
         sizes = self.source.sizes(tokens)
         rng = Randomness(recipe.seed, torch.arange(first, first + rows))
-        hidden = self.objective.draw(rng, rows, tokens, self.delta)
+        hidden = self.objective.draw(rng, rows, tokens)
         if isinstance(hidden, Masks) and (spread := recipe.spread_at(step)):
             hidden = spread_out(hidden, rng, spread, recipe.run, recipe.prompt_length)
         parts = []
@@ -221,7 +214,7 @@ class Training:
         else:
             self.judge = Judge(source, held_out, recipe.seed, objective)
         self.learner = Learner(shape, recipe, self.device)
-        self.journal: list[dict[str, Any]] = []  # the entries of checkpoints.Entry, by step
+        self.journal: list[dict[str, Any]] = []  # of checkpoints.Facts
         self.step = self.saved = 0
         self.loss = self.worst = math.log(shape.vocabulary) * self.judge.padding
         self.unseen: list[Tensor] = []  # (2) each: loss and gradient norm of the steps since the last check
@@ -233,7 +226,7 @@ class Training:
         self.learner.restore(tensors, facts.step)
         self.step = self.saved = facts.step
         self.earlier, self.loss = facts.seconds, facts.loss
-        self.journal = [msgspec.to_builtins(entry) for entry in facts.journal]
+        self.journal = list(facts.journal)
 
     def go(self) -> Trained:
         """Train to the end."""

@@ -1,14 +1,12 @@
 """Training objectives: an unbiased estimate of the NELBO of each row, in nats per sequence (theory.md 1).
 
-MDM, one position at a time in random order (N -> infinity), or in N steps of a schedule:
+MDM, one position at a time in random order:
 
-    NELBO_inf(x) = L E_n E_{|M|=n} [ mean_{j in M} -log p(x_j | x_R) ],   n uniform in 1..L, M uniform, R the rest
-    NELBO_N(x)   = L E_k E_M       [ mean_{j in M} -log p(x_j | x_R) ],   k ~ delta, M: one position, chosen uniformly,
-                                                                          and each other with probability 1 - p_k
+    NELBO(x) = L E_n E_{|M|=n} [ mean_{j in M} -log p(x_j | x_R) ],   n uniform in 1..L, M uniform, R the rest
 
-These equal int (1/t) E_M[sum] dt and sum_k delta_k/(1-p_k) E_M[sum]. Here the number of hidden positions is drawn in
-proportion to its weight times itself, so every estimate is L times a mean. 1/t times a sum would have infinite variance
-near t = 0. Given n, the time is Beta(n, L-n+1): the n-th smallest of L uniforms; M holds the n smallest.
+This equals int (1/t) E_M[sum] dt. Here the number of hidden positions is drawn in proportion to its weight times
+itself, so every estimate is L times a mean. 1/t times a sum would have infinite variance near t = 0. Given n, the time
+is Beta(n, L-n+1): the n-th smallest of L uniforms; M holds the n smallest.
 
 AR model: -log p(x) = sum_j -log p(x_j | x_<j), exactly.
 
@@ -61,9 +59,8 @@ from unmask.denoisers.noise import without_own
 from unmask.languages import Language
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.trunk import LEAST_NOISE
-from unmask.samplers.schedules import Schedule
 
-FORCED, SPREAD = 1, 2  # visits of the uniforms for the position that is always hidden, and for spread masks
+OWN = 2  # visit of the uniforms that a row has besides those of its positions
 KEPT, FRESH = 3, 4  # visits for whether a token is kept, and for the symbol that replaces it
 PERIOD = 6  # largest period of spread masks with runs of length 1
 Network = Callable[..., Tensor]  # a trunk, or what stands for one
@@ -97,26 +94,19 @@ class Masks(NamedTuple):
         return torch.arange(self.order.shape[1], device=self.order.device)
 
 
-def draw_masks(rng: Randomness, batch: int, length: int, delta: Tensor | None = None, prompt: int = 0) -> Masks:
-    """Draw masks for the NELBO at infinitely many steps, or for a schedule delta (N), after a prompt.
+def draw_masks(rng: Randomness, batch: int, length: int, prompt: int = 0) -> Masks:
+    """Draw masks for the NELBO, after a prompt.
 
-    Low discrepancy: row r draws its number of hidden positions, or its step, from the (r mod batch)-th of `batch` equal
-    parts of their distribution. Every batch thus covers the distribution, in increasing order of rows.
+    Low discrepancy: row r draws its number of hidden positions from the (r mod batch)-th of `batch` equal parts of its
+    distribution. Every batch thus covers the distribution, in increasing order of rows.
     """
     labels, left = rng.grid(Stream.ORDER, length), length - prompt
     labels[:, :prompt] = torch.inf
-    own = rng.grid(Stream.ORDER, 1, FORCED + 1).squeeze(1)
+    own = rng.grid(Stream.ORDER, 1, OWN).squeeze(1)
     quantile = (rng.row_ids % batch + own) / batch
-    if delta is None:
-        counts = 1 + (quantile * left).long().clamp(max=left - 1)
-        ordered = labels.sort(1)
-        return Masks(ordered.indices, counts, ordered.values.gather(1, counts.unsqueeze(1) - 1).squeeze(1))
-    steps = len(delta)
-    k = torch.searchsorted(delta.cumsum(0), quantile, right=True).clamp(max=steps - 1)
-    forced = prompt + (rng.grid(Stream.ORDER, 1, FORCED) * left).long()
-    labels.scatter_(1, forced, -1.0)
-    counts = (labels < (1 - Schedule(delta).p)[k].unsqueeze(1)).sum(1).clamp(min=1)
-    return Masks(labels.argsort(1), counts, 1 - k / steps)
+    counts = 1 + (quantile * left).long().clamp(max=left - 1)
+    ordered = labels.sort(1)
+    return Masks(ordered.indices, counts, ordered.values.gather(1, counts.unsqueeze(1) - 1).squeeze(1))
 
 
 def spread_out(masks: Masks, rng: Randomness, share: float, run: int = 1, prompt: int = 0) -> Masks:
@@ -128,7 +118,7 @@ def spread_out(masks: Masks, rng: Randomness, share: float, run: int = 1, prompt
     known. If a symbol occurs twice, as the result of a sum and the next operand, only a run forces the network to
     compute it. Use this at the start of a training only: the loss is not the NELBO.
     """
-    own = rng.grid(Stream.ORDER, 4, SPREAD)
+    own = rng.grid(Stream.ORDER, 4, OWN)
     period = 2 + (own[:, :1] * (max(PERIOD, 2 * run) - 1)).long()
     first = (own[:, 1:2] * period).long()
     wide = 1 + (own[:, 3:] * (period // 2).clamp(max=run)).long()
@@ -225,7 +215,7 @@ class Noisy(NamedTuple):
 
 def draw_noise(rng: Randomness, batch: int, tokens: Tensor, vocabulary: int, prompt: int = 0) -> Noisy:
     """Draw the noise of tokens (B, L). Levels have low discrepancy, like the numbers of masks (`draw_masks`)."""
-    own = rng.grid(Stream.ORDER, 1, FORCED + 1).squeeze(1)
+    own = rng.grid(Stream.ORDER, 1, OWN).squeeze(1)
     level = 1 - LEAST_NOISE ** ((rng.row_ids % batch + own) / batch)
     keep, fresh = (rng.grid(Stream.ORDER, tokens.shape[1], visit) for visit in (KEPT, FRESH))
     keep[:, :prompt] = -1.0
@@ -272,11 +262,11 @@ class Objective(NamedTuple):
     shape: Shape
     prompt: int = 0
 
-    def draw(self, rng: Randomness, batch: int, tokens: Tensor, delta: Tensor | None = None) -> Masks | Noisy | None:
+    def draw(self, rng: Randomness, batch: int, tokens: Tensor) -> Masks | Noisy | None:
         """Draw what hides tokens (B, L); None for an AR model. batch: rows that cover the distribution."""
         if self.shape.noise == "uniform":
             return draw_noise(rng, batch, tokens, self.shape.vocabulary, self.prompt)
-        return None if self.shape.causal else draw_masks(rng, batch, tokens.shape[1], delta, self.prompt)
+        return None if self.shape.causal else draw_masks(rng, batch, tokens.shape[1], self.prompt)
 
     def distributions(self, language: Language, tokens: Tensor, hidden: Masks | Noisy | None) -> Tensor:
         """The exact distribution of each target, (B, .., V)."""

@@ -35,13 +35,7 @@ BETAS = (0.9, 0.999)
 WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
 TRAINING_SHARE = 0.99  # fraction of a fixed set for training (the paper's)
 LARGEST = 1e6  # of rates, so that no product overflows in single precision
-MOST = {
-    "steps": 10**9,
-    "batch": 2**24,
-    "samples": 2**40,
-    "sampling_steps": arguments.MOST_STEPS,
-    "run": arguments.MOST_LENGTH,
-}
+MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "run": arguments.MOST_LENGTH}
 MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "muon": ("momentum_buffer",)}
 ADAMW: dict[str, Any] = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": 1e-8, "amsgrad": False, "maximize": False}
 MUON: dict[str, Any] = {
@@ -70,8 +64,6 @@ class Recipe:
     average: float = 0.999  # decay of the weight average per step, in the long run; 0: no average
     clip: float = 1.0  # largest norm of a gradient
     samples: int | None = None  # size of a fixed set; None: every example is new
-    sampling_steps: int | None = None  # the loss is the NELBO of this number of steps; None: in continuous time
-    schedule: str = "linear"  # of these steps
     spread: float = 0.0  # fraction of the steps with some evenly spread masks (MDM), fewer and fewer of them
     run: int = 1  # longest run of positions that these masks hide
     prompt_length: int = 0  # tokens that are always shown, and not learned
@@ -84,9 +76,8 @@ class Recipe:
         arguments.word("targets", self.targets, TARGETS)
         arguments.word("optimiser", self.optimiser, OPTIMISERS)
         for name, most in MOST.items():
-            count = getattr(self, name)
-            if not (count is None and name in ("samples", "sampling_steps")):
-                arguments.whole(name, count, 1, most)
+            if name != "samples" or self.samples is not None:
+                arguments.whole(name, getattr(self, name), 1, most)
         for name in ("rate", "clip"):
             arguments.number(name, getattr(self, name), most=LARGEST, above=True)
         arguments.number("weight_decay", self.weight_decay, most=LARGEST)

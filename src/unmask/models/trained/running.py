@@ -111,26 +111,14 @@ def probabilities(logits: Tensor) -> Tensor:
 
 
 def fitted(compute: Callable[[int], Result], rows: int, what: str, device: torch.device) -> Result:
-    """compute(rows); if memory is too small, raise an error with the number of rows that fit."""
-    if (result := _attempt(compute, rows)) is not None:
-        return result
-    fits = rows // 2
-    while fits and _attempt(compute, fits) is None:
-        fits //= 2
-    message = f"out of memory on {device}: {rows} rows {what} at once do not fit"
-    if not fits:
-        raise UnmaskError(f"{message}; one row does not fit either. Use a smaller network or a shorter length")
-    raise UnmaskError(f"{message}; {fits} do. Pass batch={fits}")
-
-
-def _attempt(compute: Callable[[int], Result], rows: int) -> Result | None:
-    """compute(rows), or None if memory is too small."""
+    """compute(rows); an error of one line if memory is too small."""
     try:
         return compute(rows)
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
             raise
-    return None
+        remedy = f"Pass batch={rows // 2}" if rows > 1 else "Use a smaller network or a shorter length"
+        raise UnmaskError(f"out of memory on {device}: {rows} rows {what} at once do not fit. {remedy}") from error
 
 
 class Step(NamedTuple):
