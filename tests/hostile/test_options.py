@@ -66,7 +66,7 @@ BASE = {
 EMPTY = ("theory list",)
 BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
 BASE |= {"show task": "sudoku"}
-LEFT = ("compiled", "open")  # which start others: compiler, browser
+LEFT = ("open",)  # which starts a browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {
     "loop": link_to_itself,

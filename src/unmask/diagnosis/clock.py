@@ -104,11 +104,10 @@ def clock(
     device: str = "auto",
     dtype: torch.dtype | None = None,
     repeats: int = REPEATS,
-    compiled: bool = False,
 ) -> list[Timing | UnmaskError]:
     """Return a Timing for each length and batch, in order, or the error of a size that does not fit."""
     check_sizes(lengths, batches, steps, repeats)
-    network = untrained(shape, max(lengths), device, dtype, compiled)
+    network = untrained(shape, max(lengths), device, dtype)
     timings: list[Timing | UnmaskError] = []
     with progress.track("timing", len(lengths) * len(batches) * (1 + PLACES) * (1 + repeats)) as advance:
         for length in lengths:
@@ -128,15 +127,13 @@ def check_sizes(lengths: Sequence[int], batches: Sequence[int], steps: int, repe
             arguments.whole(name, number, 1, arguments.MOST_LENGTH)
 
 
-def untrained(
-    shape: Shape, length: int, device: str = "auto", dtype: torch.dtype | None = None, compiled: bool = False
-) -> Network:
+def untrained(shape: Shape, length: int, device: str = "auto", dtype: torch.dtype | None = None) -> Network:
     """Return an untrained MDM and AR model of one shape, for sequences of this length."""
     sizes = shape.to_dict() | {"length": length}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         mdm, ar = (Trunk(Shape.from_dict(sizes | {"kind": kind})).eval() for kind in ("mdm", "ar"))
-        return Network(mdm, ar, device=device, dtype=dtype, compiled=compiled)
+        return Network(mdm, ar, device=device, dtype=dtype)
 
 
 def _timing(

@@ -22,7 +22,7 @@ from unmask.denoisers import Canvas, Ideal
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import NGram
 from unmask.metrics import output_distribution
-from unmask.models.trained import Network, Trunk, denoiser, running
+from unmask.models.trained import Network, denoiser, running
 from unmask.models.trained.denoiser import FollowingEngine
 from unmask.models.trained.running import NetworkCausal
 from unmask.samplers import SAMPLERS, Session
@@ -240,33 +240,6 @@ def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch
     else:  # a mutant: the step before is forgotten
         monkeypatch.setattr(trunk("ar").__class__, "step", lambda self, symbols, *rest: self(symbols[:, None])[:, 0])
     assert p() < ALARM
-
-
-@pytest.mark.rotates(4)
-@pytest.mark.filterwarnings("ignore")  # of torch's own
-@pytest.mark.parametrize("sampler", ["ancestral", "low-confidence", "autoregressive", "speculative"])
-def test_compiled_networks_write_the_same(monkeypatch, sampler):
-    """Padded shapes change no token, and are few: whatever the number of steps and rows in them."""
-    seen = []
-
-    def backend(graph, inputs):
-        seen.append([tuple(x.shape) for x in inputs if isinstance(x, torch.Tensor)])
-        return graph.forward
-
-    def compile_for(device, part):
-        return torch.compile(part, backend=backend, dynamic=False)
-
-    monkeypatch.setattr(running, "compile_for", compile_for)
-    torch._dynamo.reset()
-    mdm, ar = (trunk(kind, length=LONG, made=Trunk) for kind in ("mdm", "ar"))  # a count would be compiled too
-    options = dict(sampler=sampler, rows=13, length=LONG, steps=12, seed=4)
-    made = generate(Network(mdm, ar, compiled=True), **options)
-    plain = generate(Network(mdm, ar), **options)
-    for name in ("tokens", "order", "model_calls"):
-        assert torch.equal(getattr(made, name), getattr(plain, name)), name
-    torch.testing.assert_close(made.probability, plain.probability, atol=1e-12, rtol=0)
-    most = {"autoregressive": 1, "ancestral": 5 + 5 * 3, "low-confidence": 1 + 5, "speculative": 5 + 5 * 2}
-    assert 0 < len(seen) <= most[sampler]
 
 
 def copying():

@@ -103,10 +103,9 @@ def test_rows_that_have_read_unequally_much(reader, read, some):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("place_of", [int, lambda place: torch.tensor([place])])
-def test_one_place_at_a_time(reader, read, place_of):
+def test_one_place_at_a_time(reader, read):
     kept = memory(reader).cache
-    answers = [reader.step(read[:, place], place_of(place), kept) for place in range(LONG)]
+    answers = [reader.step(read[:, place], place, kept) for place in range(LONG)]
     torch.testing.assert_close(torch.stack(answers, 1), reader(read[:, :LONG]), **CLOSE)
 
 

@@ -93,35 +93,18 @@ def smdm(config: Config, where: str) -> Body:
     return Decoder(msgspec.structs.replace(shape, symbols=shape.vocabulary + 1), rounded=True)  # the mask is an input
 
 
-class SdarConfig(msgspec.Struct):
+class Sparse(msgspec.Struct):
+    """The entries of config.json about experts."""
+
     num_experts: Depth
     num_experts_per_tok: Count
     moe_intermediate_size: Count
     norm_topk_prob: bool = True
     decoder_sparse_step: int = 1
     mlp_only_layers: list[int] = field(default_factory=list)
-
-
-def sdar_moe(config: Config, where: str) -> Body:
-    settings: SdarConfig = fit(config, SdarConfig, where)
-    if settings.decoder_sparse_step != 1 or settings.mlp_only_layers:
-        raise UnmaskError(f"{where}: some layers have no experts; expected experts in all layers")
-    experts = Experts(
-        count=settings.num_experts,
-        chosen=settings.num_experts_per_tok,
-        inner=settings.moe_intermediate_size,
-        normalised=settings.norm_topk_prob,
-    )
-    return Decoder(shape_of(config, where, normed=True), experts)
-
-
-class Llada2Config(msgspec.Struct):
-    num_experts: Depth
-    num_experts_per_tok: Count
-    moe_intermediate_size: Count
-    n_group: Count
-    topk_group: Count
-    first_k_dense_replace: int
+    n_group: Count = 1
+    topk_group: Count = 1
+    first_k_dense_replace: int = 0
     num_shared_experts: int | None = None
     routed_scaling_factor: float = 1.0
     partial_rotary_factor: float = 1.0
@@ -129,30 +112,38 @@ class Llada2Config(msgspec.Struct):
     use_qkv_bias: bool = False
     use_bias: bool = False
     score_function: str = "sigmoid"
-    norm_topk_prob: bool = True
+
+    def experts(self, **more: Any) -> Experts:
+        chosen = {"count": self.num_experts, "chosen": self.num_experts_per_tok, "inner": self.moe_intermediate_size}
+        return Experts(**(chosen | more))
+
+
+def sdar_moe(config: Config, where: str) -> Body:
+    settings: Sparse = fit(config, Sparse, where)
+    if settings.decoder_sparse_step != 1 or settings.mlp_only_layers:
+        raise UnmaskError(f"{where}: some layers have no experts; expected experts in all layers")
+    experts = settings.experts(normalised=settings.norm_topk_prob)
+    return Decoder(shape_of(config, where, normed=True), experts)
 
 
 def llada2(config: Config, where: str) -> Body:
-    settings: Llada2Config = fit(config, Llada2Config, where)
+    own: Sparse = fit(config, Sparse, where)
     for name, expected in (("score_function", "sigmoid"), ("norm_topk_prob", True), ("use_bias", False)):
-        if (value := getattr(settings, name)) != expected:
+        if (value := getattr(own, name)) != expected:
             raise UnmaskError(f"{where}: {name} is {shown(value)}; expected {expected!r} for LLaDA2")
-    if settings.num_experts // settings.n_group < 2:
-        problem = f"{settings.num_experts} experts in {settings.n_group} groups"
+    if own.num_experts // own.n_group < 2:
+        problem = f"{own.num_experts} experts in {own.n_group} groups"
         raise UnmaskError(f"{where}: {problem}; expected at least two per group")
-    fixed = {"bias": settings.use_qkv_bias, "normed": settings.use_qk_norm, "rotary": settings.partial_rotary_factor}
-    experts = Experts(
-        count=settings.num_experts,
-        chosen=settings.num_experts_per_tok,
-        inner=settings.moe_intermediate_size,
+    experts = own.experts(
         sigmoid=True,
-        normalised=settings.num_experts_per_tok > 1,
-        groups=settings.n_group,
-        best=settings.topk_group,
-        factor=settings.routed_scaling_factor,
-        shared=settings.moe_intermediate_size * (settings.num_shared_experts or 0),
-        dense=settings.first_k_dense_replace,
+        normalised=own.num_experts_per_tok > 1,
+        groups=own.n_group,
+        best=own.topk_group,
+        factor=own.routed_scaling_factor,
+        shared=own.moe_intermediate_size * (own.num_shared_experts or 0),
+        dense=own.first_k_dense_replace,
     )
+    fixed = {"bias": own.use_qkv_bias, "normed": own.use_qk_norm, "rotary": own.partial_rotary_factor}
     return Decoder(shape_of(config, where, **fixed), experts)
 
 

@@ -20,9 +20,8 @@ B rows, L positions; R rows, W columns and A answers of one forward.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -41,11 +40,8 @@ from unmask.models.text import Tokenizer
 from unmask.models.trained.running import FEW, fitted, probabilities
 from unmask.models.trained.trunk import Reach
 
-CACHES = ("prefix", "dual")
 
-
-@dataclass(frozen=True)
-class Cache:
+class Cache(NamedTuple):
     """An approximate cache, prefix or dual, with a block length; results name it."""
 
     kind: str
@@ -54,17 +50,16 @@ class Cache:
     def __str__(self) -> str:
         return f"{self.kind}(block={self.block})"
 
-
-def cache_of(specification: str | None) -> Cache | None:
-    """Read a specification such as "prefix" or "dual(block=16)"; "none" and None give None."""
-    if specification is None or specification == "none":
-        return None
-    kind, options = parse("cache", specification)
-    arguments.word("cache", kind, CACHES)
-    for option in options:
-        if option != "block":
+    @classmethod
+    def of(cls, specification: str | None) -> Cache | None:
+        """Read a specification such as "prefix" or "dual(block=16)"; "none" and None give None."""
+        if specification in (None, "none"):
+            return None
+        kind, options = parse("cache", str(specification))
+        arguments.word("cache", kind, ("prefix", "dual"))
+        for option in options.keys() - {"block"}:
             raise UnmaskError(f"cache {kind!r} has no option {option!r}. Write {kind}(block=32)")
-    return Cache(kind, arguments.whole("block of the cache", options.get("block", 32), 1, arguments.MOST_LENGTH))
+        return cls(kind, arguments.whole("block of the cache", options.get("block", 32), 1, arguments.MOST_LENGTH))
 
 
 class OpenModel(Denoiser):
@@ -88,7 +83,7 @@ class OpenModel(Denoiser):
         if batch is not None:
             arguments.whole("batch", batch)
         self.card, self.body, self.tokenizer, self.batch, self.reader = card, body, tokenizer, batch, causal
-        self.cache = cache_of(cache)
+        self.cache = Cache.of(cache)
         if self.cache is not None and card.block is not None:
             kind = "an AR model" if card.causal else f"block-causal ({card.block})"
             raise UnmaskError(f"{card.name} is {kind}, whose cache is exact and always on. Leave --cache out")

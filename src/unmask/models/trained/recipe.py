@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -25,8 +25,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.core.errors import unknown
-from unmask.core.reading import fit
-from unmask.models.trained.shape import Shape
+from unmask.models.trained.shape import Shape, strict
 from unmask.models.trained.trunk import Trunk
 
 TARGETS = ("tokens", "posterior")
@@ -107,12 +106,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Recipe:
-        known = [field.name for field in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise unknown("entry of a recipe", name, known)
-        recipe: Recipe = fit(given, cls, "the recipe of a training")
-        return recipe
+        return strict(given, cls, "entry of a recipe", "the recipe of a training")
 
 
 # Without the noise of sampled targets, small batches are as good as large ones, and a rate that stays high is better.

@@ -11,11 +11,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from unmask.core.chance import BLOCK, Randomness, Stream, categorical
 from unmask.core.errors import UnmaskError
@@ -28,32 +27,28 @@ from unmask.samplers import orders
 
 FEW = 4 * BLOCK  # symbols up to which probabilities are float64; of more, such a tensor (.., V) would be too large
 TOKENS = 1024  # evaluated at once on the CPU: activations between two layers then stay in its caches
-SHAPES = 256  # compiled at most
 Result = TypeVar("Result")
 
 
 class Evaluator:
     """`below` evaluates rows up to the last block; `states` applies the last block at some columns.
 
-    batch: rows computed at once (default: all; on the CPU few). compiled: use torch.compile, with CUDA graphs on CUDA.
-    Rows and columns are then padded to powers of two, so that few shapes occur. The distribution is the same.
+    batch: rows computed at once (default: all; on the CPU few).
     """
 
-    def __init__(self, trunk: Trunk, batch: int | None = None, compiled: bool = False) -> None:
-        self.trunk, self.batch, self.compiled = trunk, batch, compiled
+    def __init__(self, trunk: Trunk, batch: int | None = None) -> None:
+        self.trunk, self.batch = trunk, batch
         self.device, self.vocabulary = trunk.device, trunk.shape.vocabulary
-        parts: list[Any] = [trunk.below, trunk.top, trunk.step]
-        self._below, self._top, self.step = [compile_for(self.device, part) for part in parts] if compiled else parts
 
     @torch.no_grad()
     def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
         """(R, L, hidden) from contexts (R, L)."""
-        return self._in_batches(self._below, tokens.to(self.device, non_blocking=True), time)
+        return self._in_batches(self.trunk.below, tokens.to(self.device, non_blocking=True), time)
 
     @torch.no_grad()
     def states(self, below: Tensor, columns: Tensor | None, time: Tensor | None = None) -> Tensor:
         """Input of the head, (R, A, hidden) at columns (R, A), or everywhere."""
-        return self._in_batches(self._top, below, columns, time)
+        return self._in_batches(self.trunk.top, below, columns, time)
 
     @torch.no_grad()
     def head(self, states: Tensor) -> Tensor:
@@ -73,7 +68,7 @@ class Evaluator:
 
         def from_row(first: int, count: int) -> Tensor:
             part = slice(first, first + count)
-            return self._padded(compute, x[part], *(None if t is None else t[part] for t in sent))
+            return compute(x[part], *(None if t is None else t[part] for t in sent))
 
         batch = self.batch or (max(TOKENS // length, 1) if self.device.type == "cpu" else rows)
         parts = [
@@ -81,28 +76,6 @@ class Evaluator:
             for first in range(0, rows, batch)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def _padded(self, compute: Callable[..., Tensor], x: Tensor, *rest: Tensor | None) -> Tensor:
-        if not self.compiled:
-            return compute(x, *rest)
-        rows, columns = len(x), rest[0] if compute is self._top else None
-        padded = [None if t is None else widened(t, 0) for t in rest]
-        if columns is not None:
-            padded[0] = widened(widened(columns, 0), 1)
-        with torch._dynamo.config.patch(recompile_limit=SHAPES):
-            out = compute(widened(x, 0), *padded)[:rows]
-        return (out if columns is None else out[:, : columns.shape[1]]).clone()  # the next CUDA graph overwrites it
-
-
-def compile_for(device: torch.device, function: Any) -> Any:
-    return torch.compile(function, dynamic=False, mode="reduce-overhead" if device.type == "cuda" else None)
-
-
-def widened(x: Tensor, dim: int) -> Tensor:
-    """x, padded with zeros to the next power of two."""
-    size = x.shape[dim]
-    missing = (1 << (size - 1).bit_length()) - size
-    return functional.pad(x, (0, 0) * (x.dim() - 1 - dim) + (0, missing))
 
 
 def probabilities(logits: Tensor) -> Tensor:
@@ -217,17 +190,9 @@ class NetworkCausal(Causal):
         current = last[rows].to(self.trunk.device)
         filled = current.new_zeros(uniforms.shape)
         chances = torch.zeros_like(uniforms)
-        compiled = even and self.evaluator.compiled  # otherwise the shapes change
-        places = positions.to(self.trunk.device)
-        if compiled:
-            torch._dynamo.mark_static_address(cache)
         for index, place in enumerate(positions.tolist()):
             begun = bisect_right(begins, place)
-            if compiled:
-                logits = self.evaluator.step(current, places[index : index + 1], cache)
-            else:
-                logits = self.trunk.step(current[:begun], place, cache[:, :, :begun])
-            marginals = probabilities(logits)
+            marginals = probabilities(self.trunk.step(current[:begun], place, cache[:, :, :begun]))
             new = categorical(marginals, uniforms[index, :begun])
             filled[index, :begun] = current[:begun] = new
             chances[index, :begun] = marginals.gather(1, new.unsqueeze(1)).squeeze(1)

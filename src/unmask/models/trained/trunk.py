@@ -15,7 +15,7 @@ on symbols only, so its queries, keys and values can be looked up by symbol.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -188,20 +188,9 @@ class Trunk(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.embed.weight.dtype
 
-    def forward(
-        self,
-        tokens: Tensor,
-        columns: Tensor | None = None,
-        time: Tensor | None = None,
-        memory: Memory | None = None,
-        rows: Tensor | None = None,
-    ) -> Tensor:
-        """Logits (B, K, V) of tokens (B, K), or (B, A, V) at columns (B, A); time (B) for an MDM that has it.
-
-        With a memory the tokens continue its rows (B) (default: all), and their keys and values are cached. The caller
-        updates `memory.lengths`.
-        """
-        return self.head(self.states(tokens, columns, time, memory, rows))
+    def forward(self, *given: Any, **options: Any) -> Tensor:
+        """Logits (B, K, V) or (B, A, V) of the arguments of `states`."""
+        return self.head(self.states(*given, **options))
 
     def states(
         self,
@@ -211,7 +200,12 @@ class Trunk(nn.Module):
         memory: Memory | None = None,
         rows: Tensor | None = None,
     ) -> Tensor:
-        """Input of the head, (B, K, hidden) or (B, A, hidden)."""
+        """Input of the head, (B, K, hidden) of tokens (B, K), or (B, A, hidden) at columns (B, A); time (B) for an MDM
+        that has it.
+
+        With a memory the tokens continue its rows (B) (default: all), and their keys and values are cached. The caller
+        updates `memory.lengths`.
+        """
         frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
         return self._last(self._below(tokens, frame), columns, frame)
 
@@ -223,17 +217,15 @@ class Trunk(nn.Module):
         """Input of the head, computed from `below`: (B, A, hidden) at columns (B, A), or everywhere."""
         return self._last(x, columns, self._frame(x.shape[1], time))
 
-    def step(self, symbols: Tensor, place: int | Tensor, cache: Tensor) -> Tensor:
+    def step(self, symbols: Tensor, place: int, cache: Tensor) -> Tensor:
         """Logits (B, V) after one more symbol (B), at the same position in all rows: `forward`, but faster.
 
         cache (layers, 2, B, heads, T, D) holds keys and values of earlier positions; those of `place` are added.
-        If `place` is a tensor (1) on the device, all shapes stay the same from one position to the next.
         """
         x = self.embed(symbols)
         turn = self.cos[place], self.sin[place]
-        seen = None if isinstance(place, int) else torch.arange(cache.shape[4], device=place.device)[None] <= place
         for layer, block in enumerate(self._layers):
-            x = block.step(x, turn, cache[layer], place, seen)
+            x = block.step(x, turn, cache[layer], place)
         return self.head(self.norm(x))
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
@@ -297,18 +289,13 @@ class Block(nn.Module):
         gate, value = self.up(_changed(self.between(x), change)).chunk(2, -1)
         return _gated(x, self.down(functional.silu(gate) * value), change)
 
-    def step(self, x: Tensor, turn: Turn, cache: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
+    def step(self, x: Tensor, turn: Turn, cache: Tensor, place: int) -> Tensor:
         """(B, hidden) in and out, at one position of the cache (2, B, heads, T, D)."""
         qkv = self.qkv(self.before(x)).view(len(x), 3 * self.heads, -1)
         query, key = rotated(qkv[:, : 2 * self.heads], turn).chunk(2, 1)
-        new = key, qkv[:, 2 * self.heads :]
-        if isinstance(place, int):
-            cache[0, :, :, place], cache[1, :, :, place] = new
-            cache = cache[:, :, :, : place + 1]
-        else:
-            for mine, part in zip(cache, new, strict=True):
-                mine.index_copy_(2, place, part.unsqueeze(2))
-        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), cache[0], cache[1], seen)
+        cache[0, :, :, place], cache[1, :, :, place] = key, qkv[:, 2 * self.heads :]
+        cache = cache[:, :, :, : place + 1]
+        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), cache[0], cache[1])
         return self.reflect(torch.addmm(x, mixed.reshape(len(x), -1), self.out.weight.t()))
 
     def _attend(self, x: Tensor, layer: int, frame: Frame, columns: Tensor | None) -> Tensor:
