@@ -73,19 +73,6 @@ def test_a_template_of_another_model_is_told(tmp_path):
         template("lama")
 
 
-@pytest.mark.parametrize(
-    ("messages", "words"),
-    [
-        ([], "the last message is not of the user"),
-        (SAID[:3], "the last message is not of the user"),
-        ([SAID[1], SAID[0], SAID[1]], "expected it first"),
-    ],
-)
-def test_conversations_that_are_none(pair, messages, words):
-    with pytest.raises(UnmaskError, match=words):
-        template("chatml").tokens(pair[1], messages)
-
-
 @pytest.mark.parametrize("kind", [byte_level, sentence_piece])
 def test_gaps(tmp_path, kind):
     theirs: tokenizers.Tokenizer = kind(tmp_path)

@@ -61,15 +61,6 @@ class Plain(Denoiser):
         return said if positions is None else said.gather(1, positions.unsqueeze(-1).expand(*positions.shape, V))
 
 
-def test_the_plain_denoiser_reads_each_row_by_itself(model):
-    """So that it is what it would be row by row, for which it is too slow."""
-    rows = tokens(20, 12, seed=4)
-    rows[torch.rand(rows.shape, generator=torch.Generator().manual_seed(5)) < 0.5] = V
-    plain = Plain(model)
-    alone = torch.cat([plain.posterior(row[None]) for row in rows])
-    torch.testing.assert_close(plain.posterior(rows), alone, rtol=0, atol=1e-13)
-
-
 @pytest.mark.rotates(4)
 @pytest.mark.parametrize(("model", "name"), PAIRS, indirect=["model"])
 def test_every_sampler_writes_what_it_writes_on_a_plain_denoiser(model, name):
@@ -81,13 +72,6 @@ def test_every_sampler_writes_what_it_writes_on_a_plain_denoiser(model, name):
         assert torch.equal(ours.order, plain.order)
         assert torch.equal(ours.model_calls, plain.model_calls)
         torch.testing.assert_close(ours.probability, plain.probability, rtol=0, atol=1e-9)
-
-
-def test_rows_of_a_batch_do_not_know_of_each_other(model):
-    together = generate(model, sampler="low-confidence", given=RAGGED, steps=5, temperature=0.0)
-    for number, row in enumerate(RAGGED):
-        alone = generate(model, sampler="low-confidence", given=[row], steps=5, temperature=0.0, first_row=number)
-        assert torch.equal(together.tokens[number, : len(row)], alone.tokens[0])
 
 
 def test_padding_behind_a_row_is_read_by_nobody(model):

@@ -230,13 +230,6 @@ def test_only_chosen_experts_are_counted(tmp_path):
     assert body.parameters_used() == whole - 3 * (EXPERTS - CHOSEN) * one
 
 
-def test_a_missing_expert_is_as_llama(tmp_path):
-    missing = "model.layers.2.mlp.experts.5.up_proj.weight"
-    sdar(tmp_path, **{missing: None})
-    with pytest.raises(UnmaskError, match=f"no '{missing}'"):
-        load(tmp_path, card("sdar-moe"))
-
-
 def test_experts_of_another_shape_are_refused(tmp_path):
     name = "model.layers.1.mlp.experts.2.down_proj.weight"
     sdar(tmp_path, **{name: torch.zeros(HIDDEN, INNER + 1, dtype=torch.float64)})

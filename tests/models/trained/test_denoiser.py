@@ -11,7 +11,7 @@ import torch
 from tests.models.trained.small import L, V, every_context, trunk
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Canvas, Denoiser, Logits, Sharpened
+from unmask.denoisers import Canvas, Denoiser, Logits
 from unmask.denoisers.contracts import Follower
 from unmask.models.trained import Network
 from unmask.samplers import SAMPLERS
@@ -113,20 +113,6 @@ def test_every_sampler_runs_and_what_is_counted_is_evaluated(sampler):
         assert made.spent.rows < int(made.model_calls.sum())
     else:
         assert made.spent.rows == int(made.model_calls.sum())
-
-
-@pytest.mark.parametrize("given", [torch.tensor([V, 0, V, V, 1, V, 2, 2, V, V, V, V]), None])
-def test_sharpened_networks_fill_too(given):
-    """Greedy and one position a step: what is most likely at each, given the rest."""
-    made = trunk(length=LONG)
-    drawn = generate(
-        Network(made), sampler="left-to-right", steps=LONG, length=LONG, rows=1, temperature=0.0, given=given
-    ).tokens
-    for j in range(LONG):
-        context = torch.where(torch.arange(LONG) < j, drawn, V if given is None else given)
-        if context[0, j] == V:
-            assert int(said(made, context)[0, j].argmax()) == int(drawn[0, j])
-    assert isinstance(Sharpened(Network(made), 0.5), Denoiser)
 
 
 def test_blocks_of_rows():

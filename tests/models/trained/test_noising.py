@@ -15,16 +15,15 @@ from tests.brute import sequences
 from tests.models.trained.small import V, trunk
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Ideal, Perturbed, UniformIdeal
 from unmask.denoisers.noise import reverse, without_own
-from unmask.diagnosis.learning import NOISES, by_noise, of_language
+from unmask.diagnosis.learning import by_noise, of_language
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import NGram
 from unmask.models import trained
 from unmask.models.trained import Network, Shape
 from unmask.models.trained.loop import train
 from unmask.models.trained.objectives import Noisy, alone, clean_distributions, draw_noise, nelbo, noisy_nats
-from unmask.models.trained.recipe import Recipe, recipe
+from unmask.models.trained.recipe import Recipe
 from unmask.models.trained.trunk import LEAST_NOISE
 from unmask.samplers import SAMPLERS
 from unmask.samplers.schedules import deltas
@@ -218,19 +217,6 @@ def test_the_other_noise_is_refused_by_name():
         uniform.probabilities(torch.full((1, L), V), time=torch.ones(1).double() / 2)
 
 
-def test_the_learning_error_by_noise():
-    ideal = UniformIdeal(LANGUAGE)
-    for denoiser in (ideal, ideal.full()):
-        exact = by_noise(denoiser, LANGUAGE, L, rows=20)
-        assert [one.noise for one in exact] == list(NOISES)
-        assert max(one.largest for one in exact) < 1e-9
-        first = exact[0]
-        assert first.keeping.value == pytest.approx(first.keeping_exact, abs=1e-9)
-    mixed = by_noise(Perturbed(ideal, "mix", 0.05), LANGUAGE, L, rows=20)
-    assert all(one.nats.value > 0 for one in mixed)
-    assert mixed[0].keeping.value > 0
-
-
 TINY = {"hidden": 16, "layers": 2, "heads": 2}
 
 
@@ -255,13 +241,6 @@ def test_it_learns_the_language_and_names_its_noise(tmp_path):
     assert right > 0.8 > 0.5 > wrong  # false alarms: 300 rows, three standard errors below 0.87, fixed seed
 
 
-def test_prompts_stay_clean_and_are_not_learned(tmp_path):
-    shape = Shape("mdm", V, 6, time_free=False, noise="uniform", **TINY)
-    how = Recipe(steps=3, batch=4, rate=1e-2, prompt_length=2)
-    found = train(LANGUAGE, shape, how, tmp_path / "out")
-    assert found.validation.excess_percent.value > 0
-
-
 @pytest.mark.parametrize(
     ("shape", "change", "said"),
     [
@@ -279,12 +258,3 @@ def test_mistakes(tmp_path, shape, change, said):
 
 
 BRIEF = Recipe(steps=2, batch=4, rate=1e-2)
-
-
-def test_masks_are_as_before():
-    """No file of a masked network names its noise, so stores and digests stay valid."""
-    assert "noise" not in Shape("mdm", V, L).to_dict()
-    assert Shape.from_dict(Shape("mdm", V, L, noise="uniform").to_dict()).noise == "uniform"
-    assert recipe("quick").spread == 0.5
-    assert recipe("quick", noise="uniform").spread == 0.0
-    assert Network(trunk()).removes == Ideal(LANGUAGE).removes == "mask"

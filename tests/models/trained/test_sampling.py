@@ -5,31 +5,21 @@ Chi-square tests have fixed seeds and a false-alarm rate of 1e-6 each; wrong eng
 
 from __future__ import annotations
 
-import itertools
-import math
-
-import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.brute import p_value, sequences
-from tests.models.trained.small import L, V, causal_distribution, chances, copier, labels, order_distribution, trunk
+from tests.models.trained.small import L, V, causal_distribution, labels, order_distribution, trunk
 from unmask import generate
 from unmask.core import chance
-from unmask.core.chance import Randomness, Stream, categorical
-from unmask.denoisers import Canvas, Ideal
-from unmask.diagnosis.loss_curve import loss_curve
-from unmask.languages import NGram
-from unmask.metrics import output_distribution
+from unmask.core.chance import Randomness
+from unmask.denoisers import Canvas
 from unmask.models.trained import Network, denoiser, running
-from unmask.models.trained.denoiser import FollowingEngine
 from unmask.models.trained.running import NetworkCausal
 from unmask.samplers import SAMPLERS, Session
 from unmask.samplers.loops import fill_blocks
 from unmask.samplers.schedules import deltas
-from unmask.theory.partitions import partitions
-from unmask.theory.sampled import information_curve
 
 ALARM = 1e-6
 FEW, ROWS = 5000, 20_000
@@ -141,31 +131,6 @@ def test_the_host_waits_for_nothing_on_the_way(monkeypatch, pair, reader):
     assert waits.met == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_plain_loop_that_recomputes_everything_writes_the_same(seed):
-    """Every position of every row in every step, in float32: a draw may differ 1e-5 from a boundary; none does."""
-    made = trunk(length=LONG, dtype=torch.float32, layers=3, seed=seed)
-    ours = generate(Network(made), rows=100, length=LONG, steps=10, seed=seed)
-    rng, tokens, near = Randomness(seed, torch.arange(100)), torch.full((100, LONG), V), 0
-    for turn in range(1, 11):
-        marginals = torch.softmax(made(tokens).detach().double(), -1)
-        u = rng.grid(Stream.TOKEN, LONG)
-        drawn = categorical(marginals, u)
-        near += int(((marginals.cumsum(-1) - u.unsqueeze(-1)).abs() < 1e-5).any(-1)[ours.order == turn].sum())
-        tokens = torch.where(ours.order == turn, drawn, tokens)
-    different = (tokens != ours.tokens).any(1)
-    assert int(different.sum()) <= near < 5
-    assert not bool(different.any())
-
-
-class Stale(FollowingEngine):
-    """A mutant: looks once."""
-
-    def below(self, which, time=None):
-        self.stale[which] = self._kept is None
-        return super().below(which, time)
-
-
 def keep_first(evaluator, steps, tokens, below):
     """A mutant: every step looks at what the first one saw."""
     seen, evaluator = below, type(evaluator)(evaluator.trunk)
@@ -200,20 +165,6 @@ def test_ancestral_sampling_has_its_law(monkeypatch, pair, rows):
             assert p() < ALARM
 
 
-@EITHER
-def test_sampling_round_by_round_has_it_too(monkeypatch, pair, rows):
-    distribution, every = order_distribution(pair[0], [(1.0, (0, 1, 0, 1))]), sequences(V, L)
-    monkeypatch.setattr(Canvas, "follow", lambda canvas, order: None)
-
-    def p():
-        made = generate(Network(pair[0]), sampler="strided", rows=rows, length=L, steps=2, seed=5)
-        return p_value(made.tokens.numpy(), every, distribution)
-
-    assert p() > ALARM
-    monkeypatch.setattr(denoiser, "FollowingEngine", Stale)
-    assert p() < ALARM
-
-
 def rewind_together(self, lengths):
     self.memory.lengths = torch.full_like(lengths, int(lengths.min()) + 1)
 
@@ -240,58 +191,3 @@ def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch
     else:  # a mutant: the step before is forgotten
         monkeypatch.setattr(trunk("ar").__class__, "step", lambda self, symbols, *rest: self(symbols[:, None])[:, 0])
     assert p() < ALARM
-
-
-def copying():
-    """x_1 = x_2 = .. : uniform over three sequences."""
-    return NGram(2, np.full(V, 1 / V), np.eye(V))
-
-
-@pytest.mark.parametrize(("block", "layers"), [(0, 1), (0, 2), (1, 2), (1, 3)])
-def test_weights_set_by_hand_give_the_exact_law(block, layers):
-    """Its marginals are the posterior in every possible context, and so is all that is computed from them."""
-    language = copying()
-    made = Network(copier(block, layers))
-    every = torch.from_numpy(sequences(V + 1, L))
-    possible = torch.isfinite(language.log_evidence(every))
-    torch.testing.assert_close(
-        made.posterior(every[possible]), Ideal(language).posterior(every[possible]), atol=1e-12, rtol=0
-    )
-    found = partitions(language, L)
-    where = torch.from_numpy(found.strings @ V ** np.arange(L)[::-1])
-    for steps in (1, 2, 5):
-        distribution = output_distribution(made, L, deltas("linear", steps))[where]
-        np.testing.assert_allclose(distribution, found.distribution(deltas("linear", steps)), atol=1e-9)
-    drawn = generate(made, rows=300, length=L, steps=10**6).tokens
-    assert bool((drawn == drawn[:, :1]).all())
-    assert set(drawn[:, 0].tolist()) == set(range(V))
-
-
-def test_the_elbo_of_weights_set_by_hand():
-    """What is revealed first costs log V nats a token, the rest nothing: as for the ideal denoiser by enumeration."""
-    language, network = copying(), Network(copier())
-    found = information_curve(language, L, rows=50, denoiser=network)
-    expected = torch.zeros(50, L, dtype=torch.float64)
-    expected[:, 0] = math.log(V)
-    torch.testing.assert_close(found.rows.terms, expected, atol=1e-9, rtol=0)
-    for steps in (1, 2, 7):
-        delta = deltas("linear", steps)
-        exact = partitions(language, L).information_curve().nelbo(delta).value
-        assert found.nelbo(delta).value == pytest.approx(exact, abs=1e-9)
-    samples = language.sample(40, L)
-    curves = [loss_curve(source, samples) for source in (network, Ideal(language))]
-    torch.testing.assert_close(curves[0].losses, curves[1].losses, atol=1e-9, rtol=0)
-
-
-def test_the_elbo_of_random_weights(pair):
-    """f(k) = the mean over j and |R| = k of E[-log p(x_j | x_R)], each context by itself; within 6 standard errors."""
-    uniform = NGram(2, np.full(V, 1 / V), np.full((V, V), 1 / V))
-    found = information_curve(uniform, L, rows=2000, denoiser=Network(pair[0]))
-    said, every = chances(pair[0]).numpy(), sequences(V, L)
-    costs = [[] for _ in range(L)]
-    for shown in itertools.product([False, True], repeat=L):
-        for j in (j for j in range(L) if not shown[j]):
-            seen = np.where(shown, every, V)
-            costs[sum(shown)].append(-np.log(said[tuple(seen.T)][np.arange(len(every)), j, every[:, j]]).mean())
-    error = found.terms.std(0, ddof=1) / math.sqrt(2000)
-    assert bool((np.abs(found.f - [np.mean(cost) for cost in costs]) < 6 * error).all())

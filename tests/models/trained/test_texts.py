@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.models.trained.test_training import OFTEN, assert_same, everything, stop_at
-from unmask import UnmaskError, languages
+from unmask import UnmaskError
 from unmask.models import trained
 from unmask.models.text import Text, tokenizer
 from unmask.models.text import load as load_tokenizer
@@ -191,9 +191,3 @@ def test_mistakes_are_told(tmp_path, text, size, changes, words):
         train(text, Shape(**sizes), replace(BRIEF, **changes), tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_language_has_no_tokenizer(tmp_path):
-    language = languages.random_ngram(2, 4, temperature=2.0, seed=1)
-    train(language, Shape("mdm", 4, 8, **TINY), BRIEF, tmp_path / "out")
-    assert checkpoints.read_tokenizer(tmp_path / "out") is None

@@ -106,13 +106,6 @@ def test_interrupted_and_resumed_is_undisturbed(tmp_path, capsys, case):
     assert_same(tmp_path / "undisturbed", tmp_path / "out")
 
 
-def test_another_batch_order_or_seed_would_be_noticed(tmp_path):
-    train(LANGUAGE, shape(), BRIEF, tmp_path / "one")
-    train(LANGUAGE, shape(), replace(BRIEF, seed=5), tmp_path / "other")
-    one, other = everything(tmp_path / "one")[0], everything(tmp_path / "other")[0]
-    assert not one["weights/head.weight"].equal(other["weights/head.weight"])
-
-
 @pytest.mark.rotates(3)
 def test_killed_at_any_moment(tmp_path):
     """kill -9 while checkpoints are written one after another."""
