@@ -133,17 +133,6 @@ def test_conditions_matter(tmp_path):
     assert (plain(weights, row, None) - plain(without, row, None)).abs().max() > 0.1
 
 
-def test_weights_of_float32_stay_float32(tmp_path):
-    write(tmp_path, CONFIG, {name: value.float() for name, value in tensors().items()})
-    model = load(tmp_path, card("mdlm", tokens=Tokens(mask=MASK, eos=1)))
-    assert {weight.dtype for weight in model.body.parameters()} == {torch.float32}
-    assert (
-        model.body.parameters_used()
-        == sum(value.numel() for name, value in tensors().items() if ".blocks." in name and "adaLN" not in name)
-        + BLOCKS * 2 * HIDDEN
-    )  # norms are shifted
-
-
 def test_rows_of_their_own_length_and_blocks_that_are_remembered(tmp_path):
     write(tmp_path, CONFIG, tensors())
     agree(load(tmp_path, card("mdlm", tokens=Tokens(mask=MASK, eos=1))))

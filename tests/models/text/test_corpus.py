@@ -48,8 +48,6 @@ def test_few_documents_are_divided_too(documents):
 
 
 def test_no_window_of_a_held_out_document_is_trained_on():
-    """Every token of the training line, and so every window, comes from a training document: symbols that only
-    held-out documents have do not stand in it, and the windows of a training lie in the line."""
     marked = [f"{document}{chr(0x4E00 + number)}" for number, document in enumerate(DOCUMENTS)]
     whole = made(marked)
     text = Text(whole, make("chars", marked))

@@ -86,16 +86,13 @@ def test_nothing_there(tmp_path, place):
 
 CONFIGS = [
     ({"model_type": "llama"}, "the type of the model is 'llama'; expected 'unmask'"),
-    ({"model_type": ["unmask"]}, "the type of the model is ['unmask']"),
     ({"layerz": 3}, "unknown field of a network's shape 'layerz'; did you mean layers?"),
     ({"hidden": 15}, "hidden is 15"),
     ({"hidden": "8"}, "hidden is '8'; expected a whole number"),
-    ({"hidden": 8.0}, "hidden is 8.0"),
     ({"hidden": 12 * 10**9}, "hidden is 12000000000"),
     ({"vocabulary": 5}, "'embed.weight' in"),
     ({"vocabulary": 2**24, "hidden": 2**17}, "fit into the"),
     ({"layers": 4000}, "has no 'blocks.1."),
-    ({"layers": 10**18}, "layers is 1000000000000000000"),
     ({"kind": ["mdm"]}, "kind is ['mdm']; expected a text"),
     ({"kind": "ar"}, "'place', which the network of config.json does not have"),
 ]
@@ -105,12 +102,6 @@ CONFIGS = [
 def test_configs_that_are_wrong(place, change, words):
     path = place / CONFIG
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    refused(lambda: networks.load(place, "cpu"), words)
-
-
-@pytest.mark.parametrize(("text", "words"), [('{"model', "config.json is not JSON"), ("[1]", "it is [1]; expected a")])
-def test_a_config_that_is_cut(place, text, words):
-    (place / CONFIG).write_text(text)
     refused(lambda: networks.load(place, "cpu"), words)
 
 
@@ -146,11 +137,8 @@ def spoil(path, facts=None, tensors=None):
     [
         ("nope", "is not JSON"),
         ("{}", "has no 'shape'"),
-        ({"step": -1}, "step is -1"),
         ({"step": 5}, "step is 5; expected at most 4"),
-        ({"step": 2**70}, "more than 64 bits"),
         ({"recipe": {"steps": 4, "batch": 4, "rate": 0.1, "seed": "x"}}, "seed"),
-        ({"recipe": {"steps": 4, "batch": 4}}, "rate"),
         ({"shape": {"kind": "mdm", "vocabulary": 4, "length": 8, "hidden": 12 * 10**9}}, "hidden is 12000000000"),
         ({"language": {"kind": "interval", "width": 5}}, "is a network for 4 symbols, not for 16"),
         ({"language": {"kind": "os:system"}}, "unknown kind of language"),
@@ -190,7 +178,6 @@ def test_pipes_are_not_waited_for(place, name):
 @pytest.mark.parametrize(
     ("account", "words"),
     [
-        ([], "it is []; expected a mapping"),
         ({"origin": {"configuration": {"label": "x"}}}, "origin.configuration has no 'language'"),
         ({"origin": {"configuration": {"label": 3, "language": {}}}}, "origin.configuration.label is 3"),
         ({"origin": {"configuration": {"label": "x", "language": {"kind": "interval"}}}}, "has no 'width'"),

@@ -11,8 +11,7 @@ import torch
 from tests.models.trained.small import L, V, every_context, trunk
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Canvas, Denoiser, Logits
-from unmask.denoisers.contracts import Follower
+from unmask.denoisers import Canvas, Logits
 from unmask.models.trained import Network
 from unmask.samplers import SAMPLERS
 
@@ -32,15 +31,6 @@ def said(made, tokens, time=None):
 
 def canvas(made, tokens, **options):
     return Canvas(Network(made, **options), tokens, Randomness(0, torch.arange(len(tokens))))
-
-
-def test_it_keeps_the_contracts():
-    network = Network(trunk(), trunk("ar"))
-    assert isinstance(network, Denoiser)
-    assert isinstance(network.engine(torch.full((1, L), V)), Follower)
-    told = Network(trunk(time_free=False))
-    assert not told.time_free
-    assert not isinstance(told.engine(torch.full((1, L), V)), Follower)
 
 
 @pytest.mark.parametrize("batch", [None, 100])
@@ -115,17 +105,6 @@ def test_every_sampler_runs_and_what_is_counted_is_evaluated(sampler):
         assert made.spent.rows == int(made.model_calls.sum())
 
 
-def test_blocks_of_rows():
-    """No more rows than `batch` are held at once, and on the CPU no more than an evaluation takes."""
-    for network, rows in (
-        (Network(trunk(length=64)), 16),
-        (Network(trunk(length=64), batch=9), 9),
-        (Network(ar=trunk("ar", length=64), batch=1000), 1000),
-        (Network(ar=trunk("ar", length=64)), 2**25 // (8 * 2 * 16 * 64)),
-    ):
-        assert network.rows_at_once(64) == rows
-
-
 def test_many_symbols_are_never_float64():
     network = Network(trunk(vocabulary=1500, dtype=torch.float32), trunk("ar", vocabulary=1500, dtype=torch.float32))
     assert network.posterior(torch.full((2, L), 1500)).dtype == torch.float32
@@ -175,12 +154,6 @@ def test_out_of_memory_says_what_to_do(monkeypatch, error, rows, remedy):
     monkeypatch.setattr(type(trunk()), "below", scarce)
     with pytest.raises(UnmaskError, match=f"{rows} rows of 4 tokens at once do not fit. {remedy}"):
         generate(Network(trunk()), rows=rows, length=L, steps=2)
-
-
-def test_other_errors_are_not_taken_for_it(monkeypatch):
-    monkeypatch.setattr(type(trunk()), "below", lambda self, *given: torch.ones(2) @ torch.ones(3))
-    with pytest.raises(RuntimeError, match="inconsistent"):
-        generate(Network(trunk()), rows=4, length=L)
 
 
 @pytest.mark.parametrize("sampler", ["ancestral", "low-confidence"])

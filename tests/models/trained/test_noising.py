@@ -16,8 +16,6 @@ from tests.models.trained.small import V, trunk
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
 from unmask.denoisers.noise import reverse, without_own
-from unmask.diagnosis.learning import by_noise, of_language
-from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import NGram
 from unmask.models import trained
 from unmask.models.trained import Network, Shape
@@ -121,13 +119,6 @@ def test_the_full_posterior_in_place_of_the_other_is_wrong():
     assert (wrong - exact).abs().max() > 0.05
 
 
-def test_soft_targets_have_the_same_expectation():
-    table, level = Table(posteriors(0.3, without=True)), 0.7
-    _, noisy, probability = every_pair(level)
-    soft = noisy_nats(table, noisy.tokens, noisy, True, clean_distributions(LANGUAGE, noisy))
-    assert (probability * soft).sum().item() == pytest.approx(mean_loss(table, level).item(), rel=1e-6)
-
-
 def test_the_nelbo_of_the_exact_denoiser_is_the_entropy():
     """An integral over levels, of sums over all rows; the omitted levels add L d (1 + log(V/d)) at most."""
     points, total, worse = 100, 0.0, 0.0
@@ -194,27 +185,6 @@ def test_the_level_reaches_the_network_and_stands_still_near_clean():
     said = [made(EVERY, None, torch.full((len(EVERY),), level, dtype=torch.float64)) for level in (0.5, 0.999, 0.9999)]
     assert not torch.allclose(said[0], said[1], atol=1e-3)
     torch.testing.assert_close(said[1], said[2], rtol=0, atol=1e-5)
-
-
-def test_the_other_noise_is_refused_by_name():
-    uniform, masked = Network(network()), Network(trunk(length=L, dtype=torch.float32))
-    for source, sampler, said in (
-        (uniform, "ancestral", "ancestral removes mask noise, and Network removes uniform noise"),
-        (masked, "uniform-ancestral", "uniform-ancestral removes uniform noise, and Network removes mask noise"),
-        (masked, "renoise", "renoise removes uniform noise"),
-    ):
-        with pytest.raises(UnmaskError, match=said):
-            generate(source, sampler=sampler, steps=2, rows=2, length=L)
-    with pytest.raises(
-        UnmaskError, match="the loss curve needs a denoiser that removes mask noise; Network removes uni"
-    ):
-        loss_curve(uniform, EVERY)
-    with pytest.raises(UnmaskError, match="learning error by hidden positions needs"):
-        of_language(uniform, LANGUAGE, L)
-    with pytest.raises(UnmaskError, match="learning error by noise needs a denoiser that removes uniform noise"):
-        by_noise(masked, LANGUAGE, L)
-    with pytest.raises(UnmaskError, match="some tokens are masks; expected tokens 0 to 2"):
-        uniform.probabilities(torch.full((1, L), V), time=torch.ones(1).double() / 2)
 
 
 TINY = {"hidden": 16, "layers": 2, "heads": 2}

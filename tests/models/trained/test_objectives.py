@@ -13,7 +13,6 @@ from scipy.stats import beta, chi2_contingency, kstest
 
 from tests.brute import p_value, sequences
 from tests.models.trained.small import L, V, causal_distribution, trunk
-from unmask import languages
 from unmask.core.chance import Randomness
 from unmask.languages.random import random_ngram
 from unmask.models.trained.objectives import (
@@ -132,19 +131,6 @@ def test_soft_targets_of_the_next_token_have_the_expected_gradient():
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["paper-2gram", "interval-5", "modular-sum"])
-def test_the_next_law_is_the_posterior_after_a_prefix(name):
-    language = languages.load(name)
-    length = language.nearest_lengths(10)[0]
-    tokens = language.sample(5, length, seed=1)
-    distributions = next_distributions(language, tokens)
-    for place in range(length):
-        prefix = torch.full_like(tokens, language.vocabulary)
-        prefix[:, :place] = tokens[:, :place]
-        distribution = language.posterior(prefix, torch.full((5, 1), place)).squeeze(1).float()
-        torch.testing.assert_close(distributions[:, place], distribution, atol=1e-6, rtol=0)
-
-
 def drawn(rows, batch=1, seed=5):
     return draw_masks(Randomness(seed, torch.arange(rows)), batch, L)
 
@@ -182,29 +168,6 @@ def test_rows_do_not_know_their_company():
     whole = drawn(12, 12)
     part = draw_masks(Randomness(5, torch.arange(4, 9)), 12, L)
     assert all(torch.equal(a[4:9], b) for a, b in zip(whole, part, strict=True))
-
-
-def test_spread_masks_hide_every_so_manieth():
-    rng = Randomness(3, torch.arange(600))
-    plain = draw_masks(rng, 600, 24)
-    made = spread_out(plain, rng, 0.7)
-    kinds = set()
-    for row in range(600):
-        hidden = made.order[row, : made.counts[row]].sort().values
-        assert sorted(made.order[row].tolist()) == list(range(24))
-        if made.order[row].equal(plain.order[row]) and made.counts[row] == plain.counts[row]:
-            kinds.add("plain")
-            continue
-        (stride,) = hidden.diff().unique().tolist()
-        first = int(hidden[0])
-        assert hidden.tolist() == list(range(first, 24, stride))
-        assert first < stride
-        assert made.time[row] == len(hidden) / 24
-        kinds.add((stride, first))
-    assert kinds == {"plain", *((stride, first) for stride in range(2, 7) for first in range(stride))}
-    changed = sum(not made.order[row].equal(plain.order[row]) for row in range(600))
-    assert abs(changed - 420) < 5 * (600 * 0.7 * 0.3) ** 0.5  # false alarms: 6e-7
-    assert spread_out(plain, rng, 0.0).order.equal(plain.order)
 
 
 def test_spread_masks_hide_runs():

@@ -17,9 +17,6 @@ from unmask.core.chance import Randomness
 from unmask.denoisers import Canvas
 from unmask.models.trained import Network, denoiser, running
 from unmask.models.trained.running import NetworkCausal
-from unmask.samplers import SAMPLERS, Session
-from unmask.samplers.loops import fill_blocks
-from unmask.samplers.schedules import deltas
 
 ALARM = 1e-6
 FEW, ROWS = 5000, 20_000
@@ -66,28 +63,6 @@ def test_an_order_in_one_call_is_the_same_round_by_round(monkeypatch, sampler, d
             given=start,
         )
         assert made.planned
-
-
-def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
-    """An earlier look is not evaluated again, and randomness goes on."""
-    made, ends = trunk(length=LONG), []
-    for patched in (False, True):
-        with monkeypatch.context() as patch:
-            if patched:
-                patch.setattr(Canvas, "follow", lambda canvas, order: None)
-            rng = Randomness(1, torch.arange(30))
-            session = Session(Network(made), torch.full((30, LONG), V), rng, deltas("linear", 6))
-            canvas, rows, places, before = session.canvas, torch.arange(30), torch.full((30,), 3), made.evaluated
-            for _ in range(2):  # what is drawn first is thrown away
-                tokens = canvas.draw(canvas.at(rows, places), rows, places)
-            session.put(rows[:20], places[:20], tokens[:20], torch.ones(20), 1)
-            canvas.at(*(canvas.hidden & (rows < 10).unsqueeze(1)).nonzero(as_tuple=True))
-            fill_blocks(SAMPLERS.make("ancestral"), session, torch.where(canvas.hidden, 0, -1))
-            assert made.evaluated - before == canvas.spent.rows
-            counts = torch.tensor([canvas.spent.forwards, canvas.spent.rows])
-            ends.append((session.tokens, session.order, canvas.model_calls, canvas.visits, canvas.hidden, counts))
-    for once, by_steps in zip(*ends, strict=True):
-        assert torch.equal(once, by_steps)
 
 
 class Waits(TorchDispatchMode):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -10,11 +9,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.models.trained.test_training import OFTEN, assert_same, everything, stop_at
+from tests.models.trained.test_training import OFTEN, assert_same, stop_at
 from unmask import UnmaskError
 from unmask.models import trained
 from unmask.models.text import Text, tokenizer
-from unmask.models.text import load as load_tokenizer
 from unmask.models.trained import Shape, checkpoints, loop, read_network
 from unmask.models.trained.loop import resume, train
 from unmask.models.trained.objectives import Objective
@@ -125,40 +123,12 @@ def test_the_loss_is_that_of_the_held_out_text(pair, text):
     torch.testing.assert_close(HeldOut(tokens, 0, Objective(trunk.shape)).nats(trunk), paid)
 
 
-def test_what_is_kept_says_what_there_is_and_nothing_else(pair, text, path):
-    for place in pair:
-        account = json.loads((place / "training.json").read_text())
-        assert "entropy" not in account
-        for entry in account["journal"]:
-            assert entry.keys() == {
-                "step", "seconds", "rate", "loss", "validation", "bits_per_character", "bits_per_byte"
-            }  # fmt: skip
-        said = account["origin"]["configuration"]
-        assert "language" not in said
-        assert said["text"] == text.facts()
-        assert said["text"]["source"] == str(path)
-        assert load_tokenizer(place).digest == text.tokenizer.digest
-        assert everything(place)[1]["text"].digest == text.corpus.digest
-
-
 def test_a_text_that_has_changed_is_refused(pair, path):
     path.write_text(path.read_text() + "\n\nmore of it")
     with pytest.raises(UnmaskError, match=r"words\.txt has changed since the start of this training"):
         resume(pair[0])
     path.unlink()
     with pytest.raises(UnmaskError, match="No such file"):
-        resume(pair[0])
-
-
-def test_another_tokenizer_is_refused(pair, text, tmp_path):
-    other = tokenizer.Chars.of(["abc"])
-    other.save(pair[0])
-    with pytest.raises(UnmaskError, match=r"does not hold the tokenizer .* Restore tokenizer\.json"):
-        resume(pair[0])
-    with pytest.raises(UnmaskError, match="has 20 symbols, the network"):
-        checkpoints.read_tokenizer(pair[0])
-    (pair[0] / "tokenizer.json").unlink()
-    with pytest.raises(UnmaskError, match="does not hold the tokenizer"):
         resume(pair[0])
 
 

@@ -240,14 +240,6 @@ def test_what_is_kept_says_where_it_came_from(tmp_path):
     assert [{name: float(value) for name, value in row.items()} for row in rows] == account["journal"]
 
 
-def test_a_directory_in_use_is_left_alone(tmp_path):
-    train(LANGUAGE, shape(), BRIEF, tmp_path)
-    before = everything(tmp_path)
-    with pytest.raises(Error, match=r"already holds a network .* --resume"):
-        train(LANGUAGE, shape(), BRIEF, tmp_path)
-    assert everything(tmp_path)[1] == before[1]
-
-
 def test_mistakes_are_told(tmp_path):
     with pytest.raises(Error, match="for 5 symbols, not for 4"):
         train(LANGUAGE, Shape("mdm", 5, 8, **TINY), BRIEF, tmp_path)
@@ -257,15 +249,6 @@ def test_mistakes_are_told(tmp_path):
         train(LANGUAGE, shape(), BRIEF, tmp_path, conditions=Conditions(precision="float16"))
     with pytest.raises(Error, match="nothing to resume"):
         resume(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("entry", "value"),
-    [("steps", 0), ("batch", 2.5), ("rate", math.nan), ("average", 1.0), ("warm_up", -0.1), ("weight_decay", -1.0)],
-)
-def test_a_recipe_says_what_is_wrong(entry, value):
-    with pytest.raises(Error, match=f"{entry} is {value}; expected"):
-        replace(BRIEF, **{entry: value})
 
 
 def test_recipes_of_presets():

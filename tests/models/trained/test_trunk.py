@@ -109,19 +109,6 @@ def test_one_place_at_a_time(reader, read):
     torch.testing.assert_close(torch.stack(answers, 1), reader(read[:, :LONG]), **CLOSE)
 
 
-def test_a_trunk_that_is_told_the_time():
-    """The rows of a batch have times of their own; without one there is no clock to ask."""
-    made, tokens = trunk(time_free=False), every_context()
-    early, late = torch.full((len(tokens),), 0.2), torch.full((len(tokens),), 0.9)
-    said = made(tokens, time=early)
-    assert bool(((made(tokens, time=late) - said).abs() > 1e-4).any(-1).all())
-    mixed = torch.where(torch.arange(len(tokens)) % 2 == 0, early, late)
-    torch.testing.assert_close(made(tokens, time=mixed)[::2], said[::2], **CLOSE)
-    asked = torch.tensor([[2, 0]]).expand(len(tokens), -1)
-    torch.testing.assert_close(made(tokens, asked, early), said[:, [2, 0]], **CLOSE)
-    assert trunk().time is None
-
-
 def test_an_mdm_tells_places_apart_where_everything_is_hidden():
     """Rotary positions alone do not; a network of one block must, too."""
     for layers in (1, 2):

@@ -58,22 +58,6 @@ class Conditions:
     say: Callable[[str], None] | None = None  # called with one line per validation
     save_seconds: float = SAVE_SECONDS  # between checkpoints; 0: one at every check of the loss
 
-    def parts(self, rows: int, length: int, device: torch.device) -> int:
-        """Number of parts in which the rows of a batch are computed."""
-        if self.accumulate is None:
-            return min(rows, math.ceil(rows * length / PART_TOKENS[device.type]))
-        return arguments.whole("accumulate", self.accumulate, 1, rows, ", the sequences of a batch")
-
-    def threads_of(self, shape: Shape, device: torch.device) -> int:
-        if self.threads is None:
-            return 1 if device.type == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
-        return arguments.whole("threads", self.threads, 1, arguments.MOST_THREADS)
-
-    def half_of(self, device: torch.device) -> bool:
-        """Whether it computes in bfloat16."""
-        arguments.word("precision", self.precision, PRECISIONS)
-        return self.precision == "bfloat16" or (self.precision == "auto" and device.type == "cuda")
-
 
 USUAL = Conditions()
 
@@ -199,8 +183,14 @@ class Training:
         self.source, self.label, self.shape, self.recipe = source, label, shape, recipe
         self.directory, self.conditions = directory, conditions
         self.device = checkpoints.choose_device(conditions.device)
-        self.threads, self.half = conditions.threads_of(shape, self.device), conditions.half_of(self.device)
-        self.parts = conditions.parts(recipe.batch, shape.length, self.device)
+        kind, precision = self.device.type, arguments.word("precision", conditions.precision, PRECISIONS)
+        self.half = precision == "bfloat16" or (precision == "auto" and kind == "cuda")
+        self.threads = 1 if kind == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
+        if conditions.threads is not None:
+            self.threads = arguments.whole("threads", conditions.threads, 1, arguments.MOST_THREADS)
+        usual = min(recipe.batch, math.ceil(recipe.batch * shape.length / PART_TOKENS[kind]))
+        given = usual if conditions.accumulate is None else conditions.accumulate
+        self.parts = arguments.whole("accumulate", given, 1, recipe.batch, ", the sequences of a batch")
         at_once = math.ceil(recipe.batch / self.parts)
         each = shape.length * ACTIVATIONS[self.half] * shape.layers * shape.hidden
         needed = STATE * shape.parameters + at_once * each
