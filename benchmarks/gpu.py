@@ -49,7 +49,7 @@ from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
 from unmask.models.open.model import OpenModel
 from unmask.models.trained import Shape, preset
-from unmask.models.trained.loop import USUAL
+from unmask.models.trained.loop import PART_TOKENS, needed
 from unmask.models.trained.recipe import recipe
 
 MINUTES = 9.0
@@ -212,8 +212,8 @@ def pieces() -> dict[str, Piece]:
 
 
 def _trained_bytes(shape: Shape) -> int:
-    batch, device = recipe("paper", shape.kind).batch, torch.device("cuda")
-    return USUAL.needed(shape, batch // USUAL.parts(batch, shape.length, device), device)
+    rows = min(recipe("paper", shape.kind).batch, PART_TOKENS["cuda"] // shape.length)
+    return needed(shape, rows, True)
 
 
 def state(name: str, piece: Piece, here: Here, room: float) -> str:

@@ -15,7 +15,7 @@ CAPS = {  # lines of each room, from the one under all to the one on top; an imp
     "denoisers": 2800,
     "samplers": 5000,
     "metrics": 620,
-    "models": 6980,
+    "models": 5871,
     "theory": 3150,
     "diagnosis": 7570,
     "experiments": 4850,

@@ -159,7 +159,7 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
 
 
 def _stranger(directory: Path, kind: Any) -> str:
-    """What a directory contains whose model fits no card."""
+    """The problem of a directory whose model fits no card."""
     if kind == UNIFORM:
         return f"contains a model with uniform noise ({shown(kind)}); expected a model with a mask token"
     if kind == MODEL_TYPE:

@@ -31,7 +31,7 @@ def by_entropy(count: int, temperature: float, source: str) -> Fields:
 
 
 def by_threshold(editing: tuple[float, ...] = ()) -> Fields:
-    """Of LLaDA2; editing: from 2.1 on, the probabilities at which another token replaces a written one."""
+    """Recipes of LLaDA2; editing: from 2.1 on, the probabilities at which another token replaces a written one."""
     source, recipes = "github.com/inclusionAI/LLaDA2.X: generate() of its model, and the table of diffusers", []
     for number, (name, threshold) in enumerate((("published", 0.95), ("quality", 0.7), ("speed", 0.5))):
         rule = f"threshold(threshold={threshold}, temperature=0)"

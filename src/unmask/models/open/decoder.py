@@ -319,7 +319,7 @@ class Decoder(Body):
         return rotate
 
     def parameters_used(self) -> int:
-        """Of the experts only the chosen ones count."""
+        """Number of weights that multiply one token; chosen experts alone count."""
         outside = ("model.embed", "lm_head")
         used = sum(weight.numel() for name, weight in self.named_parameters() if not name.startswith(outside))
         for layer in self.modules():

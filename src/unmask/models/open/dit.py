@@ -119,8 +119,8 @@ def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
         of_layer = {f"{at}{ADA}.weight": (parts * hidden, body.conditions), f"{at}{ADA}.bias": (parts * hidden,)}
         tensors = {at + name: shape} | of_layer | level
 
-        def make(found: Sequence[Tensor]) -> Tensor:
-            return change(found[0].double(), modulation(found[1:], parts)).to(found[0].dtype)
+        def make(stored: Sequence[Tensor]) -> Tensor:
+            return change(stored[0].double(), modulation(stored[1:], parts)).to(stored[0].dtype)
 
         return Source(tuple(tensors), make, tuple(tensors.values()))
 

@@ -208,11 +208,11 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
 
     If all of these are ok, load the model and check its behaviour.
     """
-    found: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
 
     @contextmanager
     def part(name: str) -> Iterator[list[str]]:
-        problems = found.setdefault(name, [])
+        problems = parts.setdefault(name, [])
         try:
             yield problems
         except UnmaskError as error:
@@ -226,7 +226,7 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
         with part("card"):
             named, _ = card_of(directory, named)
     with part("weights") as problems, weights.opened(directory) as files:
-        if config is not None and named is not None and not found.get("card"):
+        if config is not None and named is not None and not parts.get("card"):
             body = shape_of(directory, named, config)
             problems += [] if body is None else weights.problems(body, FAMILIES[named.family], files)
     with part("tokenizer"):
@@ -235,7 +235,7 @@ def check(source: str | Path, card: str | None = None, device: str = "cpu") -> C
     if config is not None and named is not None:
         with part("tokens") as problems:
             problems += token_problems(named, config, tokenizer)
-    if not any(found.values()):
+    if not any(parts.values()):
         with part("behaviour"):
             probe(load_model(directory, card=card, device=device, checked=False))
-    return Checked(named, found)
+    return Checked(named, parts)

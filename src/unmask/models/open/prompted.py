@@ -196,12 +196,12 @@ def answers(
     given = torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows
     result = generate(model, given=given, stop=ending(model, until, talks), **options)
     replies = []
-    for row, (text, asked) in enumerate(zip(result.texts(speaker(model)), rows, strict=True)):
+    for row, (text, given_row) in enumerate(zip(result.texts(speaker(model)), rows, strict=True)):
         end = int(result.lengths[row])
         tokens = result.tokens[row, :end][result.order[row, :end] > 0].tolist()
         answer = before_any(text, until)
         stopped = result.reasons[row] != "filled" or answer != text
-        known, needed = int((asked != model.vocabulary).sum()), int(result.model_calls[row])
+        known, needed = int((given_row != model.vocabulary).sum()), int(result.model_calls[row])
         replies.append(Answer(answer, tokens, known, "stopped" if stopped else "length", needed))
     return replies
 

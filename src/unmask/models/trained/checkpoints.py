@@ -257,39 +257,39 @@ def facts(directory: str | Path) -> Facts:
     if MODEL_TYPE not in metadata:
         raise UnmaskError(f"{path} has no metadata of a training; expected a state written by `unmask train`")
     with _named(path):
-        found: Facts = from_json(metadata[MODEL_TYPE], Facts, str(path))
-    check_fits(found.shape, path)
-    if found.step > found.recipe.steps:
-        raise UnmaskError(f"{path}: step is {found.step}; expected at most {found.recipe.steps}")
-    return found
+        state: Facts = from_json(metadata[MODEL_TYPE], Facts, str(path))
+    check_fits(state.shape, path)
+    if state.step > state.recipe.steps:
+        raise UnmaskError(f"{path}: step is {state.step}; expected at most {state.recipe.steps}")
+    return state
 
 
 def read_state(directory: Path) -> tuple[Language | Text, Facts, dict[str, Tensor]]:
     """The state of an interrupted training: (language or text, facts, tensors of its Learner)."""
-    found, path = facts(directory), directory / STATE
+    state, path = facts(directory), directory / STATE
     with _named(path):
-        source = _source(found, directory)
-    check_fits(found.shape, path, source.vocabulary)
+        source = _source(state, directory)
+    check_fits(state.shape, path, source.vocabulary)
     with torch.device("meta"):
-        sizes = {name: weight.shape for name, weight in Trunk(found.shape).named_parameters()}
-    parts = {name: parts_of(found.recipe, found.step, name, len(size)) for name, size in sizes.items()}
+        sizes = {name: weight.shape for name, weight in Trunk(state.shape).named_parameters()}
+    parts = {name: parts_of(state.recipe, state.step, name, len(size)) for name, size in sizes.items()}
     expected = {f"{part}/{name}": sizes[name] for name in sizes for part in parts[name]}
-    return source, found, read_tensors(path, expected, "this training")
+    return source, state, read_tensors(path, expected, "this training")
 
 
-def _source(found: Facts, directory: Path) -> Language | Text:
+def _source(state: Facts, directory: Path) -> Language | Text:
     """The language, or the text if neither it nor its tokenizer has changed."""
-    if found.language is not None:
-        return from_dict(found.language)
-    if found.text is None:
+    if state.language is not None:
+        return from_dict(state.language)
+    if state.text is None:
         raise UnmaskError("the state has neither a language nor a text")
     tokenizer = load_tokenizer(directory)
-    if tokenizer is None or tokenizer.digest != found.text.tokenizer_digest:
+    if tokenizer is None or tokenizer.digest != state.text.tokenizer_digest:
         raise UnmaskError(f"{directory} does not hold the tokenizer of this training. Restore {TOKENIZER}")
-    corpus = read_text(found.text.source)
-    if corpus.digest != found.text.digest:
+    corpus = read_text(state.text.source)
+    if corpus.digest != state.text.digest:
         remedy = "Restore the text, or start another training"
-        raise UnmaskError(f"the text {found.text.source} has changed since the start of this training. {remedy}")
+        raise UnmaskError(f"the text {state.text.source} has changed since the start of this training. {remedy}")
     return Text(corpus, tokenizer)
 
 

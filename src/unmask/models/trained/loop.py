@@ -129,6 +129,11 @@ def resume(directory: str | Path, *, conditions: Conditions = USUAL) -> Trained:
         return training.go()
 
 
+def needed(shape: Shape, rows: int, half: bool) -> int:
+    """Bytes of a training that computes this number of rows at once: of its parameters, and of activations."""
+    return STATE * shape.parameters + rows * shape.length * ACTIVATIONS[half] * shape.layers * shape.hidden
+
+
 class Part(NamedTuple):
     """Rows computed at once."""
 
@@ -192,11 +197,15 @@ class Training:
         given = usual if conditions.accumulate is None else conditions.accumulate
         self.parts = arguments.whole("accumulate", given, 1, recipe.batch, ", the sequences of a batch")
         at_once = math.ceil(recipe.batch / self.parts)
-        each = shape.length * ACTIVATIONS[self.half] * shape.layers * shape.hidden
-        needed = STATE * shape.parameters + at_once * each
         way = "the batch size, or pass a larger --accumulate" if at_once > 1 else "the number of layers or the length"
         room = checkpoints.free_on(self.device)
-        fits(at_once, f"sequences of {shape.length} tokens and this network", needed // at_once, way, room)
+        fits(
+            at_once,
+            f"sequences of {shape.length} tokens and this network",
+            needed(shape, at_once, self.half) // at_once,
+            way,
+            room,
+        )
         self.batches = Batches(source, shape, recipe, self.parts)
         held_out, objective = self.batches.examples.held_out(HELD_OUT), self.batches.objective
         if isinstance(source, Text):

@@ -263,7 +263,7 @@ class Objective(NamedTuple):
     prompt: int = 0
 
     def draw(self, rng: Randomness, batch: int, tokens: Tensor) -> Masks | Noisy | None:
-        """Draw what hides tokens (B, L); None for an AR model. batch: rows that cover the distribution."""
+        """Draw masks or noise for tokens (B, L); None for an AR model. batch: rows that cover the distribution."""
         if self.shape.noise == "uniform":
             return draw_noise(rng, batch, tokens, self.shape.vocabulary, self.prompt)
         return None if self.shape.causal else draw_masks(rng, batch, tokens.shape[1], self.prompt)

@@ -88,8 +88,8 @@ def strict(given: dict[str, Any], kind: type[Kind], noun: str, where: str) -> Ki
     for name in given:
         if name not in known:
             raise unknown(noun, name, known)
-    made: Kind = fit(given, kind, where)
-    return made
+    value: Kind = fit(given, kind, where)
+    return value
 
 
 PRESETS: dict[str, dict[str, int]] = {

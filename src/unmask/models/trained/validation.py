@@ -179,12 +179,12 @@ class Judge(HeldOut):
             shown = torch.where(torch.arange(tokens.shape[1]) < prompt, tokens, unknown)
             return -self.language.log_prob(tokens, shown)
         if isinstance(masks, Noisy):
-            ideal, found = UniformIdeal(self.language), []
+            ideal, nats = UniformIdeal(self.language), []
             for rows in torch.arange(len(tokens)).split(BLOCK):
                 noisy = masks.select(rows)
                 r = ideal.posterior(noisy.tokens, time=noisy.level, known=noisy.known)
-                found.append(nelbo(r, tokens[rows], noisy))
-            return torch.cat(found)
+                nats.append(nelbo(r, tokens[rows], noisy))
+            return torch.cat(nats)
         contexts, chances = masks.hide(tokens, unknown), []
         for rows in torch.arange(len(tokens)).split(max(1, POSTERIOR_BYTES // (8 * tokens.shape[1] * unknown))):
             places = masks.order[rows]
