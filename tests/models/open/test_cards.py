@@ -129,7 +129,6 @@ WRITTEN = ("mdlm", "bd3lm", "smdm", "sdar-moe", "llada2", *test_dense.FAMILIES)
 
 @pytest.mark.parametrize("family", WRITTEN)
 def test_each_family_is_loaded_probed_and_writes(tmp_path, family):
-    """By the front door, with a card of one's own."""
     fields = written(tmp_path, family)
     about = tmp_path / "mine.json"
     about.write_bytes(msgspec.json.encode(card(family, **fields)))

@@ -43,12 +43,6 @@ def test_a_conversation_is_what_the_whole_string_reads_as(pair, name):
     assert ours.decode(tokens) == EXPECTED[name]
 
 
-@pytest.mark.parametrize(("name", "spoken"), [("qwen2", "You are a helpful assistant."), ("ling", "detailed thinking")])
-def test_what_the_system_says_by_itself(pair, name, spoken):
-    assert spoken in pair[1].decode(template(name).tokens(pair[1], SAID[1:2]))
-    assert spoken not in pair[1].decode(template(name).tokens(pair[1], SAID))
-
-
 @pytest.mark.parametrize("name", TEMPLATES)
 @settings(max_examples=50, deadline=None)
 @given(parts=st.lists(st.one_of(st.text(max_size=5), st.sampled_from(SPECIALS))))

@@ -33,7 +33,6 @@ PAIRS = [
     for place, kind in enumerate(KINDS)
     for number, name in enumerate(SAMPLERS)
 ]
-"""Every kind with every sampler; `make test` takes a quarter, in which each sampler occurs."""
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -113,15 +113,6 @@ def test_many_symbols_are_never_float64():
         assert int(generate(network, sampler=sampler, rows=3, length=L, steps=2).tokens.max()) < 1500
 
 
-def test_the_trunk_that_is_given_stays_as_it_is():
-    made = trunk(dtype=torch.float32)
-    network = Network(made, dtype=torch.bfloat16)
-    assert made.dtype == torch.float32
-    close = network.posterior(every_context()) - said(made, every_context())
-    assert 0 < float(close.abs().max()) < 0.1
-    assert Network(made, device="cpu", dtype=torch.float32).mdm.trunk is made
-
-
 REFUSED = {
     "batch is 0; expected at least 1": lambda: Network(trunk(), batch=0),
     "has no model; expected": lambda: Network(),
