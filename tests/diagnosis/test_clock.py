@@ -63,8 +63,8 @@ class Counted(torch.nn.Module):
 def test_a_timed_round_evaluates_all_rows_and_asks_for_a_typical_number_of_positions(monkeypatch):
     shapes = []
 
-    def counted(shape, length, device, dtype, compiled):
-        network = untrained(shape, length, device, dtype, compiled)
+    def counted(shape, length, device, dtype):
+        network = untrained(shape, length, device, dtype)
         network.mdm.trunk.head = Counted(network.mdm.trunk.head)
         shapes.append(network.mdm.trunk.head.seen)
         return network

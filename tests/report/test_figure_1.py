@@ -19,7 +19,7 @@ from unmask.core.reading import read_json
 from unmask.experiments import read_recipe, run
 from unmask.experiments.cell import cells_of
 from unmask.experiments.tables import status
-from unmask.models.trained import Network, conditions, load, loop
+from unmask.models.trained import Network, load, loop
 from unmask.models.trained.checkpoints import ACCOUNT, WEIGHTS
 from unmask.report.page import drawn as figures_of
 from unmask.report.publishing import STORE, Context, Selection, page_of, publish
@@ -105,7 +105,7 @@ def test_what_is_kept_is_not_made_again(made, monkeypatch):
 
 def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learned):
     _, results = made
-    monkeypatch.setattr(conditions, "Conditions", partial(conditions.Conditions, save_seconds=0.0))
+    monkeypatch.setattr(loop, "Conditions", partial(loop.Conditions, save_seconds=0.0))
     look = loop.Training._look
 
     def interrupted(self):

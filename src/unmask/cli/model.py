@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Count, Counts, Grid, Model, Named, Switch, Word
+from unmask.cli.options import Answer, Count, Counts, Grid, Model, Named, Word
 
 if TYPE_CHECKING:
     from unmask.diagnosis.learning import Blame
@@ -35,8 +35,8 @@ def check(directory: Annotated[str, "DIR"], /, *, card: Word = None, device: str
         device: Device of the loaded model: auto, cpu or cuda.
     """
     from unmask.core.errors import cut
-    from unmask.models.open.checking import PARTS
-    from unmask.models.open.checking import check as look
+    from unmask.models.open.loading import PARTS
+    from unmask.models.open.loading import check as look
 
     result = look(directory, card, device)
     name = "not known" if result.card is None else result.card.name
@@ -68,7 +68,6 @@ def time(
     dtype: Literal["float32", "bfloat16"] | None = None,
     threads: Count = None,
     repeats: int = 5,
-    compiled: Switch = False,
 ) -> Answer:
     """Measure the time of MDM model calls and of AR tokens with a KV cache.
 
@@ -100,7 +99,6 @@ def time(
         dtype: Data type of weights and activations. (default: float32, or an open model's own)
         threads: CPU threads of torch. (default: all cores)
         repeats: Repeats of each measurement.
-        compiled: Use torch.compile, with CUDA graphs on CUDA.
     """
     import torch
 
@@ -119,7 +117,7 @@ def time(
             shape = shaped(preset, "mdm", vocabulary, layers=layers, hidden=hidden)
             sizes, dtype = lengths or (PRESETS[preset]["length"],), dtype or "float32"
             settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
-            results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
+            results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats)
         else:
             from unmask.diagnosis.clock import open_clock
             from unmask.models.open.loading import load_model

@@ -33,7 +33,7 @@ from unmask.denoisers.contracts import Follower
 from unmask.denoisers.marginals import as_marginals
 from unmask.diagnosis import flops
 from unmask.models.trained import Network, Shape, Trunk
-from unmask.models.trained.causal import NetworkCausal
+from unmask.models.trained.running import NetworkCausal
 from unmask.samplers.schedules import deltas
 
 if TYPE_CHECKING:
@@ -112,11 +112,10 @@ def clock(
     device: str = "auto",
     dtype: torch.dtype | None = None,
     repeats: int = REPEATS,
-    compiled: bool = False,
 ) -> list[Timing | UnmaskError]:
     """Return a Timing of untrained networks for each length and batch, or the error of a size that does not fit."""
     check_sizes(lengths, batches, steps, repeats)
-    network = untrained(shape, max(lengths), device, dtype, compiled)
+    network = untrained(shape, max(lengths), device, dtype)
     return _timings(network, network, lengths, batches, steps, repeats)
 
 
@@ -136,15 +135,13 @@ def check_sizes(lengths: Sequence[int], batches: Sequence[int], steps: int, repe
             arguments.whole(name, number, 1, arguments.MOST_LENGTH)
 
 
-def untrained(
-    shape: Shape, length: int, device: str = "auto", dtype: torch.dtype | None = None, compiled: bool = False
-) -> Network:
+def untrained(shape: Shape, length: int, device: str = "auto", dtype: torch.dtype | None = None) -> Network:
     """Return an untrained MDM and AR model of one shape, for sequences of this length."""
     sizes = shape.to_dict() | {"length": length}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         mdm, ar = (Trunk(Shape.from_dict(sizes | {"kind": kind})).eval() for kind in ("mdm", "ar"))
-        return Network(mdm, ar, device=device, dtype=dtype, compiled=compiled)
+        return Network(mdm, ar, device=device, dtype=dtype)
 
 
 def as_reader(model: OpenModel) -> OpenModel:

@@ -25,7 +25,7 @@ from unmask.core.threads import torch_threads
 from unmask.models.trained.shape import Shape
 
 if TYPE_CHECKING:
-    from unmask.models.trained.conditions import Trained
+    from unmask.models.trained.loop import Trained
 
 
 def evaluation(shape: Shape, length: int) -> float:
@@ -65,11 +65,11 @@ SECONDS = 0.2  # of products; the fastest counts
 
 
 def percent(trained: Trained) -> float:
-    """Return the arithmetic rate of a training in percent of the peak with the same threads or devices."""
+    """Return the arithmetic rate of a training in percent of the peak with the same threads."""
     shape = trained.shape
     done = training(shape, shape.length) / shape.length * trained.tokens_per_second
     each = flop_per_second(torch.device(trained.device), getattr(torch, trained.precision), trained.threads)
-    return 100 * done / (each * trained.processes)
+    return 100 * done / each
 
 
 @cache

@@ -34,13 +34,13 @@ from unmask.diagnosis.likelihood import (
     of_sampler,
     read,
 )
-from unmask.models.open.answering import usual as usual_options
-from unmask.models.open.fetch import locate
-from unmask.models.open.loading import load_model
+from unmask.models.open.loading import load_model, locate
 from unmask.models.open.model import OpenModel
+from unmask.models.open.prompted import usual as usual_options
 from unmask.models.text import Lexicon, NGramJudge, Text
 from unmask.models.trained import Trunk
 from unmask.models.trained.checkpoints import check_fits
+from unmask.models.trained.objectives import Objective
 from unmask.models.trained.validation import HeldOut
 
 USUAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -182,7 +182,7 @@ class Judges:
         check_fits(self.twin.shape, "the network that judges", length=tokens.shape[1])
         return Written(
             entropy=token_entropy(tokens),
-            twin=HeldOut(tokens, 0, causal=True).nats(self.twin) / tokens.shape[1],
+            twin=HeldOut(tokens, 0, Objective(self.twin.shape)).nats(self.twin) / tokens.shape[1],
             ngram=self.by_ngram(tokens),
             unknown=_rates([self.lexicon.unknown(self.text.tokenizer.documents(row)) for row in tokens.tolist()]),
         )

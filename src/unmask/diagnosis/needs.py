@@ -23,8 +23,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 from unmask.diagnosis.flops import flop_per_second
 from unmask.models.open import Card, OpenModel
-from unmask.models.open.fetch import here
-from unmask.models.open.loading import DTYPES, outline
+from unmask.models.open.loading import DTYPES, here, outline
 from unmask.models.open.prompted import NEW, Query, begun, queries_of
 from unmask.models.trained.checkpoints import choose_device, free_on
 

@@ -29,8 +29,7 @@ from unmask.core.reading import fit
 from unmask.diagnosis.judge import by_sampler, check_kind
 from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
 from unmask.models.open import OpenModel, load_model
-from unmask.models.open.answering import answers, usual
-from unmask.models.open.prompted import Query, chats, speaker
+from unmask.models.open.prompted import Query, answers, chats, speaker, usual
 from unmask.samplers import generate
 
 with needed("lm-eval", "the model `unmask` of lm-eval"):

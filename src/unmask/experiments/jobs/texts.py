@@ -95,10 +95,10 @@ class Reader:
 def _check(reader: Reader, kind: str = "mdm", smollm2: bool = False) -> None:
     """Names, sizes and packages, before hours of work."""
     from unmask.diagnosis import judge
-    from unmask.models.text import tokenizers
+    from unmask.models.text import published
 
     _ = reader.corpus
-    tokenizers.check(reader.tokenizer)
+    published.check(reader.tokenizer)
     reader.shape(kind)
     reader.recipe(kind)
     if smollm2:
@@ -241,7 +241,7 @@ def _check_original(reader: Reader, smollm2: bool) -> None:
 @job(check=_check_original, needs=_needs_judge, about=_about)
 def original(reader: Reader, place: Place, smollm2: bool = False, rows: int = 200) -> list[Record]:
     """Judged windows of the text: held-out ones, and for the n-gram, a model of these, training ones."""
-    from unmask.models.text.windows import tiles
+    from unmask.models.text.corpus import tiles
 
     judges = reader.judges(place.needed[0])
     size = judges.twin.shape.length

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from unmask.denoisers import Noise
     from unmask.languages import Language
     from unmask.models.trained import Network, Shape, Trunk
-    from unmask.models.trained.conditions import Trained
+    from unmask.models.trained.loop import Trained
     from unmask.models.trained.recipe import Recipe
 
 MOST_BATCH = 2**16  # rows of a timed batch
@@ -139,15 +139,13 @@ def _trained(student: Student, teaching: Teaching, place: Path, noise: Noise) ->
 
 def train_at(place: Path, source: Any, shape: Shape, recipe: Recipe, device: str, **about: Any) -> Trained:
     """Train from the start, or go on; refuse a training of another version of the code with other values."""
-    from unmask.models.trained import Shape, checkpoints, stored
-    from unmask.models.trained.conditions import Conditions
-    from unmask.models.trained.loop import resume, train
-    from unmask.models.trained.recipe import Recipe
+    from unmask.models.trained import checkpoints
+    from unmask.models.trained.loop import Conditions, resume, train
 
     if not (place / checkpoints.STATE).exists():
         return train(source, shape, recipe, place, conditions=Conditions(device), **about)
-    begun = stored.facts(place)
-    if (Shape.from_dict(begun.shape), Recipe.from_dict(begun.recipe)) != (shape, recipe):
+    begun = checkpoints.facts(place)
+    if (begun.shape, begun.recipe) != (shape, recipe):
         reason = "which started when its preset had other values"
         raise UnmaskError(
             f"{place} holds a training of {begun.step} steps, {reason}. Remove that directory and try again"

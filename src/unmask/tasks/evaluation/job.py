@@ -94,8 +94,7 @@ def _check(
     first_row: int,
 ) -> None:
     """Names, files and packages, before hours of work."""
-    from unmask.models.open.fetch import here
-    from unmask.models.open.loading import card_of
+    from unmask.models.open.loading import card_of, here
     from unmask.tasks import TASKS
     from unmask.tasks.exact import solved
     from unmask.tasks.writing import How

@@ -20,7 +20,7 @@ from unmask.core.chance import check_seed
 from unmask.experiments.pool import EngineName
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import sweep
-from unmask.models.open.answering import before_any
+from unmask.models.open.prompted import before_any
 from unmask.samplers import SAMPLERS
 from unmask.tasks import TASKS, Item, Task, asking
 from unmask.tasks import sample as samples
