@@ -157,7 +157,7 @@ def compare(
         engine: local, ray or here, as in `unmask sweep run`.
     """
     from unmask.cli.output import say
-    from unmask.experiments.board.versus import versus
+    from unmask.experiments.board.compare import versus
 
     chosen = engine_on("cpu" if ground.model is None else ground.device, engine)
     verdicts = versus(first, second, ground.settings(()), store=store, engine=chosen)

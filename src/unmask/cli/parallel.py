@@ -153,7 +153,7 @@ def compare(paths: Paths, /, *, first: str, second: str, model: Word = None, spe
     """
     from unmask.cli.output import say
     from unmask.core import arguments
-    from unmask.experiments.board.versus import Versus
+    from unmask.experiments.board.compare import Versus
     from unmask.tasks.parallel import settings
     from unmask.tasks.parallel.published import read as published
     from unmask.tasks.parallel.versus import at_speed, versus

@@ -10,7 +10,7 @@ from typing import Any
 
 from unmask.core.files import finite, origin
 from unmask.diagnosis.table import Record
-from unmask.experiments.board.grid import Settings, recipe
+from unmask.experiments.board.run import Settings, recipe
 from unmask.experiments.board.run import Board, of_sweep
 from unmask.experiments.board.table import HOW_TO_READ, Table
 from unmask.experiments.board.table import tables as of_board

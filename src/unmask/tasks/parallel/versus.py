@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.board.difference import Difference, difference
+from unmask.experiments.board.compare import Difference, difference
 from unmask.tasks.evaluation.compare import Comparison, compare_shares
 from unmask.tasks.parallel.points import Outcome, Setting
 

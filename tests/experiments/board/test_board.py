@@ -17,7 +17,7 @@ from unmask import generate, languages
 from unmask.core.errors import UnmaskError
 from unmask.experiments import read_recipe
 from unmask.experiments.board import Settings, board, quick
-from unmask.experiments.board.grid import recipe, standard
+from unmask.experiments.board.run import recipe, standard
 from unmask.experiments.board.table import tables
 from unmask.experiments.cell import cells_of
 from unmask.samplers import SAMPLERS, Choice, Sampler
@@ -84,9 +84,11 @@ def test_a_curve_ends_where_it_costs_as_much_as_ar(made):
 
 
 def test_a_knob_that_does_nothing_is_turned_once(strangers):
-    made = board(Settings(("own-pace", "own-pace(at_once=[5, 2])"), **TINY))
-    assert len(of(made, "ser", "own-pace")) == 1
+    """And a sampler that ignores N is swept over its own number, whatever the order of the costs."""
+    made = board(Settings(("own-pace", "own-pace(at_once=[5, 2])", "own-pace(at_once=[4, 4])"), **TINY))
+    assert len(of(made, "ser", "own-pace(at_once=[4, 4])")) == 1
     assert [r["model_calls"] for r in of(made, "ser", "own-pace(at_once=[5, 2])")] == [4.0, 10.0]
+    assert [r["budget"] for r in of(made, "ser", "own-pace")] == [12, 6, 3, 1]
 
 
 def test_one_that_fails_stops_no_one(strangers):
@@ -172,7 +174,6 @@ def test_tables(made):
 
 def test_usual_settings():
     usual, brief = Settings(), quick()
-    assert usual.every_sampler == tuple(standard())
     assert {name.partition("(")[0] for name in standard()} == set(SAMPLERS.makers) - {"llada", "dream"}
     assert standard()[-1] == "autoregressive"
     assert (brief.rows * brief.seeds, brief.seeds) == (200, 2)
