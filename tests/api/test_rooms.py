@@ -10,18 +10,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2850,
+    "core": 2920,
     "languages": 4900,
     "denoisers": 2800,
-    "samplers": 4950,
+    "samplers": 5000,
     "metrics": 620,
-    "models": 6850,
+    "models": 6980,
     "theory": 3150,
-    "diagnosis": 7550,
+    "diagnosis": 7570,
     "experiments": 4850,
     "tasks": 4400,
     "report": 3300,
-    "cli": 4550,
+    "cli": 3600,
 }
 ROOMS = list(CAPS)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.commands import every
 from unmask import generate, languages, metrics, score
 from unmask.cli.main import COMMANDS
 from unmask.cli.output import show
@@ -19,26 +20,25 @@ from unmask.languages.presets import varied
 from unmask.samplers import SAMPLERS
 from unmask.theory.sampled import information_curve
 
-SUBCOMMANDS = [f"language {name}" for name in ("new", "fit")]
-SUBCOMMANDS += [f"show {noun}" for noun in ("language", "sampler", "schedule", "model", "task", "job")]
-SUBCOMMANDS += ["model check"]
-SUBCOMMANDS += [f"theory {name}" for name in ("exact", "table", "figure")]
-SUBCOMMANDS += [f"eval {name}" for name in ("run", "check", "show", "compare")]
-SUBCOMMANDS += [f"parallel {name}" for name in ("run", "read", "compare")]
-SUBCOMMANDS += [f"board {name}" for name in ("run", "compare")]
-SUBCOMMANDS += [f"sweep {name}" for name in ("run", "status", "resume", "retry", "export", "compare")]
-CALLABLE = [name for name in COMMANDS if not any(other.startswith(f"{name} ") for other in SUBCOMMANDS)] + SUBCOMMANDS
+ALL = every()
+EXAMPLES = 4  # at most, in the help of a command
+TOP = 17  # commands of `unmask --help`
 
 
-@pytest.mark.parametrize("command", CALLABLE)
+def test_there_are_few_commands():
+    assert len(COMMANDS) <= TOP
+
+
+@pytest.mark.parametrize("command", ALL)
 def test_help_teaches_by_example(run, command):
     ran = run(*command.split(), "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"usage: unmask {command} ")
     flags, _, rest = ran.out.partition("\nExample")
     rest = re.sub(r"torchrun --\S+", "torchrun", rest)  # which is not ours
-    assert f"\n    unmask {command}" in rest
-    if command == "lm-eval":
+    assert f"\n    unmask {command.removesuffix(' run')}" in rest
+    assert 1 <= len(re.findall(rf"(?m)^    (?:torchrun .*)?unmask {command.partition(' ')[0]}", rest)) <= EXAMPLES
+    if command == "eval lm-eval":
         return  # whose flags are another program's
     for flag in re.findall(r" (--[a-z-]+)", rest):
         assert flag in flags
@@ -46,18 +46,18 @@ def test_help_teaches_by_example(run, command):
     assert "(default: False)" not in ran.out
 
 
-@pytest.mark.parametrize("command", CALLABLE)
+@pytest.mark.parametrize("command", ALL)
 def test_help_fits_a_terminal(run, command):
     """All but the usage line."""
     lines = run(*command.split(), "--help").out.splitlines()[1:]
     assert max(map(len, lines)) <= 80
 
 
-def test_language_alone_shows_its_help(run):
-    ran = run("language")
+def test_a_group_alone_shows_its_help(run):
+    ran = run("theory")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == run("language", "--help").out
-    assert all(f"\n  {name} " in ran.err for name in ("new", "fit"))
+    assert ran.err == run("theory", "--help").out
+    assert all(f"\n  {name} " in ran.err for name in ("exact", "table"))
 
 
 SMALL = ("--length", 20, "--rows", 30, "--steps", 4, "--seed", 3)
@@ -190,7 +190,7 @@ def test_seed_and_pruned_choose_the_language(run):
 
 
 def test_language_list(run):
-    result = run("list", "languages", "--json").result
+    result = run("show", "language", "--json").result
     assert result.keys() == {"presets", "kinds"}
     assert result["kinds"].keys() == set(languages.LANGUAGES.names())
     assert result["kinds"]["interval"]["needed"] == ["width"]
@@ -198,7 +198,7 @@ def test_language_list(run):
     assert result.keys() == languages.PRESETS.makers.keys()
     assert result["paper-2gram"]["options"] == {"seed": 0, "pruned": True}
     assert result["interval-5"]["options"] == {}
-    table = run("list", "languages").out
+    table = run("show", "language").out
     assert all(re.search(rf"(?m)^{name} ", table) for name in languages.PRESETS.makers)
 
 
@@ -206,7 +206,7 @@ def test_language_list(run):
 @pytest.mark.parametrize("name", languages.PRESETS.makers)
 def test_new_and_show(run, name):
     spec = varied(name, seed=3)
-    written = run("language", "new", spec, "--out", "language.json", "--json")
+    written = run("show", "language", spec, "--out", "language.json", "--json")
     assert (written.code, written.err) == (0, "")
     language = languages.load(spec)
     assert languages.load("language.json").to_dict() == language.to_dict()
@@ -245,10 +245,10 @@ def test_new_normalises_only_when_asked(run):
     exported = (rows / rows.sum(1, keepdims=True)).astype(np.float64) * (1 + 1e-6)
     content = {"kind": "ngram", "order": 2, "initial": exported[0].tolist(), "transition": exported.tolist()}
     Path("exported.json").write_text(json.dumps(content))
-    refused = run("language", "new", "exported.json", "--out", "language.json")
+    refused = run("show", "language", "exported.json", "--out", "language.json")
     assert refused.code == 2
     assert "--normalise" in refused.err
-    assert run("language", "new", "exported.json", "--normalise", "--out", "language.json").code == 0
+    assert run("show", "language", "exported.json", "--normalise", "--out", "language.json").code == 0
     transition = np.array(languages.load("language.json").to_dict()["transition"])
     np.testing.assert_allclose(transition, exported / exported.sum(1, keepdims=True), rtol=1e-12)
 
@@ -258,7 +258,7 @@ def test_fit(run, tokens):
     text = "to be or not to be that is the question whether tis nobler in the mind to suffer"
     Path("text.txt").write_text(text)
     options = ("--order", 2, "--tokens", tokens, "--max-vocabulary", 9, "--smoothing", 0.5)
-    result = run("language", "fit", "text.txt", *options, "--out", "language.json", "--json").result
+    result = run("model", "fit", "text.txt", *options, "--out", "language.json", "--json").result
     fitted = languages.NGram.fit(text, 2, tokens, 0.5, 9)
     assert languages.load("language.json").to_dict() == fitted.to_dict()
     assert result["vocabulary"] == 9
@@ -273,3 +273,8 @@ def test_tables_wrap_to_the_terminal(capsys, monkeypatch):
     assert lines[0] == "a            " + "word word word word word word word"
     assert lines[1].startswith("             word")
     assert lines[-3:] == ["nested: b    1", "nested: c d  -", "empty"]
+
+
+def test_a_percentage_is_printed_once(run):
+    assert "%%" not in run("plan", "--help").out
+    assert "--target 10%" in run("plan", "--help").out

@@ -83,7 +83,7 @@ LANGUAGE_FILES = {
 def test_a_wrong_language_file(fails, case):
     content, words = LANGUAGE_FILES[case]
     Path("wrong.json").write_text(json.dumps(content))
-    err = fails(words, "language", "new", "wrong.json", "--out", "copy.json")
+    err = fails(words, "show", "language", "wrong.json", "--out", "copy.json")
     assert "wrong.json" in err
 
 
@@ -248,8 +248,8 @@ def test_a_place_that_cannot_be_written(fails, place):
         target = place.replace("FILE", name)
         fails(PLACES[place], "generate", "--language", "interval-5", "--length", 5, "--rows", 2, "--out", target)
     target = place.replace("FILE", "out.json")
-    fails(PLACES[place], "language", "new", "interval-5", "--out", target)
-    fails(PLACES[place], "language", "fit", "text.txt", "--out", target)
+    fails(PLACES[place], "show", "language", "interval-5", "--out", target)
+    fails(PLACES[place], "model", "fit", "text.txt", "--out", target)
 
 
 def test_the_account_must_fit_too(fails):
@@ -260,9 +260,9 @@ def test_the_account_must_fit_too(fails):
 
 def test_a_directory_without_permission(fails, ordinary):
     Path("closed").mkdir(mode=0o500)
-    fails("there is no directory", "language", "new", "interval-5", "--out", "no/out.json")  # imports all it needs
+    fails("there is no directory", "show", "language", "interval-5", "--out", "no/out.json")  # imports all it needs
     ordinary()
-    fails("Permission denied", "language", "new", "interval-5", "--out", "closed/out.json")
+    fails("Permission denied", "show", "language", "interval-5", "--out", "closed/out.json")
 
 
 @pytest.mark.parametrize("name", ["out.txt", "out", "out.json", "out.npz"])
@@ -349,13 +349,13 @@ CORPORA = {
 def test_a_text_that_cannot_be_fitted(fails, case):
     text, options, words = CORPORA[case]
     Path("text.txt").write_text(text)
-    fails(words, "language", "fit", "text.txt", "--out", "out.json", *options)
+    fails(words, "model", "fit", "text.txt", "--out", "out.json", *options)
 
 
 def test_a_text_that_cannot_be_read(fails):
-    fails("cannot read no.txt", "language", "fit", "no.txt", "--out", "out.json")
+    fails("cannot read no.txt", "model", "fit", "no.txt", "--out", "out.json")
     Path("text.txt").write_bytes(b"ab\xff")
-    fails("byte 2 is not UTF-8 text", "language", "fit", "text.txt", "--out", "out.json")
+    fails("byte 2 is not UTF-8 text", "model", "fit", "text.txt", "--out", "out.json")
 
 
 @pytest.mark.parametrize(
@@ -373,8 +373,8 @@ def test_what_cannot_be_shown(fails, options, words):
 
 
 def test_an_unknown_subcommand(fails):
-    fails("'nwe'; did you mean new?", "language", "nwe")
-    fails("unknown option of unmask language '--hepl'", "language", "--hepl")
+    fails("'exatc'; did you mean exact?", "theory", "exatc")
+    fails("unknown option of unmask show '--hepl'", "show", "--hepl")
 
 
 @pytest.mark.parametrize("words", ["steps", "first-row"])

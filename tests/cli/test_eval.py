@@ -102,7 +102,7 @@ def test_dry_run(model):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "unmask eval needs --task. See `unmask list tasks` and `unmask list models`"),
+        ((), "unmask eval run needs --task TASK"),
         (("--task", "gsm9k"), "unknown task 'gsm9k'"),
         (("--task", "lists(operation=turn)"), "unknown operation 'turn'"),
         (("--task", "sudoku", "--eos", "never", "gone"), "unknown eos 'gone'"),
@@ -121,7 +121,7 @@ def test_what_is_refused_before_anything_is_written(model, words, said):
 
 
 def test_tasks_are_listed_and_shown(run):
-    ran = run("list", "tasks", "--json")
+    ran = run("show", "task", "--json")
     assert ran.result.keys() == {"gsm8k", "infill", "latin", "lists", "open-text", "paths", "sudoku", "sums"}
     ran = run("show", "task", "sudoku(shots=1)")
     assert "Fill the 4x4 sudoku" in ran.out

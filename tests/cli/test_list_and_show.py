@@ -41,11 +41,11 @@ def plugged(tmp_path_factory, monkeypatch):
 @pytest.mark.parametrize("noun", REGISTRIES)
 def test_everything_is_listed(run, noun):
     registry = REGISTRIES[noun]
-    ran = run("list", f"{noun}s", "--json")
+    ran = run("show", noun, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert ran.result.keys() == set(registry.names())
     assert {name: entry["about"] for name, entry in ran.result.items()} == registry.about()
-    table = run("list", f"{noun}s").out
+    table = run("show", noun).out
     assert re.findall(r"(?m)^(\S+) ", table) == sorted(registry.names())
     assert max(map(len, table.splitlines())) <= 80
 
@@ -97,7 +97,7 @@ def test_what_is_said_of_a_metric(run):
 
 
 def test_plug_ins_are_listed_and_shown(run, plugged):
-    listed = run("list", "samplers", "--json").result
+    listed = run("show", "sampler", "--json").result
     assert listed["plugged"]["about"] == "A sampler of somebody else."
     assert listed["plugged"]["options"] == {"spread": 0.5}
     assert listed["gone"]["about"].startswith("broken: there is no module 'nowhere'")

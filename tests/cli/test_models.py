@@ -50,8 +50,8 @@ def test_a_model_goes_on_from_what_is_given(run, pair):
 
 
 MISTAKES = {
-    "--language and --model exclude each other": ["--model", "mdm", "--language", "interval-5"],
-    "--language and --model are missing": [],
+    "expected either --language for an exact denoiser, or --model": ["--model", "mdm", "--language", "interval-5"],
+    "Pass one of the two": [],
     "--causal-model needs --model": ["--language", "interval-5", "--causal-model", "ar"],
     "--batch needs --model": ["--language", "interval-5", "--batch", 3],
     "--prompt-length needs --language": ["--model", "mdm", "--prompt-length", 2],

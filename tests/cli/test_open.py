@@ -16,7 +16,7 @@ from tests.models.open.speaking import spoken
 from tests.models.text.test_published import byte_level
 from unmask import UnmaskError, generate
 from unmask.cli.generate import command as generate_command
-from unmask.cli.parser import _assign, options_of
+from unmask.cli.options import parser_of
 from unmask.core.memory import size
 from unmask.core.samples import read_tokens
 from unmask.models.open import CARDS, find, known, load_model
@@ -285,9 +285,9 @@ def plain(value):
 
 
 def test_list_and_show_say_what_cards_say(run):
-    listed = run("list", "models", "--json").result
+    listed = run("show", "model", "--json").result
     assert listed == plain({name: msgspec.to_builtins(card) for name, card in known().items()})
-    assert "GSAI-ML/LLaDA-8B-Instruct" in run("list", "models").out
+    assert "GSAI-ML/LLaDA-8B-Instruct" in run("show", "model").out
     shown = run("show", "model", "GSAI-ML/LLaDA-8B-Instruct")
     assert "126336" in shown.out
     assert run("show", "model", "llada-8b-instruct", "--json").result == plain(
@@ -423,7 +423,7 @@ def test_recipes_are_options_that_there_are(name):
     """And none sharpens what a sampler scores by: at T = 0 of `generate` all confidences are one."""
     for recipe in CARDS[name].recipes:
         words = shlex.split(recipe.options)
-        said = _assign("unmask generate", list(options_of(generate_command)), words)
+        said = vars(parser_of("unmask generate", generate_command).parse_known_args(words)[0])
         as_sampler(said.get("sampler", "ancestral"))
         assert "--temperature" not in words or float(said["temperature"]) > 0, recipe.options
         if CARDS[name].template is not None:

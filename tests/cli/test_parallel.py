@@ -1,4 +1,4 @@
-"""unmask parallel run from the command line, with small random models of three families."""
+"""unmask eval parallel run from the command line, with small random models of three families."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.cli.test_families import FAMILIES
 from tests.tasks.evaluation.models import kept
 
-RUN = ("parallel", "run", "--model", "m", "--card", "m.json", "--engine", "here", "--quick", "--items", 2)
+RUN = ("eval", "parallel", "run", "--model", "m", "--card", "m.json", "--engine", "here", "--quick", "--items", 2)
 TASK = "lists(operation=shuffle, low=3, high=3, shots=0)"
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import unmask
+from unmask.cli.report import NAMES
+from unmask.experiments import read_recipe
+from unmask.report.publishing import page_of
 
 
 @pytest.fixture
@@ -48,7 +51,14 @@ def test_in_a_terminal_nothing_is_written(run, store):
         (["nowhere"], "there is no directory nowhere"),
         (["."], "contains no results"),
         (["store", "--out", "store/sweep.jsonl"], "it is a file; name a directory with --out"),
-        ([], "unmask report needs DIR"),
+        ([], "name either directories with results, or --recipe"),
+        (["store", "--recipe", "gap"], "name either directories with results, or --recipe"),
+        (["store", "--quick"], "--quick is for --recipe"),
+        (["--recipe", "gap", "--terminal"], "--terminal is for directories"),
+        (["--recipe", "figure-3"], "unknown recipe 'figure-3'; did you mean figure-"),
+        (["--recipe", "growth-networks", "--quick"], "growth-networks-quick"),
+        (["--recipe", "growth", "--out", "store/sweep.jsonl"], "it is a file"),
+        (["--recipe", "growth", "--quick", "--set", "rows=0"], "rows is 0"),
     ],
 )
 def test_mistakes(run, store, words, said):
@@ -56,3 +66,9 @@ def test_mistakes(run, store, words, said):
     assert ran.code == 2
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recipe_has_a_view(name):
+    assert page_of(name).recipe
+    assert read_recipe(name).name == name

@@ -93,7 +93,10 @@ def test_the_bible_by_its_name(run):
     [
         (("train", "--text", "nowhere", "--out", "new"), "No such file"),
         (("train", "--text", "words.txt", "--language", "brackets", "--out", "new"), "exclude each other"),
-        (("train", "--language", "brackets", "--tokenizer", "chars", "--out", "new"), "--tokenizer is for texts"),
+        (
+            ("train", "--language", "brackets", "--tokenizer", "chars", "--out", "new"),
+            "--language and --tokenizer exclude each other",
+        ),
         (("train", "--text", "words.txt", "--tokenizer", "words", "--out", "new"), "unknown tokenizer"),
         (("train", "--text", "words.txt", "--samples", 9, *TINY, "--out", "new"), "Leave samples out"),
         (("train", "--text", "words.txt", *TINY, "--length", 10**5, "--out", "new"), "a smaller --length"),

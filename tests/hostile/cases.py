@@ -526,7 +526,7 @@ def _numbers() -> dict[str, Case]:
         "play_no_text": "play --language interval-5 --length 8 --rows 3 --steps 2 --out o.html --device \udcff",
         "board_against": "board --quick --rows 10 --samplers ancestral --languages interval-5 --against nope --out b",
         "learning_length": "model learning net --length 0",
-        "figure_rows": "figure figure-1 --quick --set rows=1000000000000 --out f",
+        "figure_rows": "report --recipe figure-1 --quick --set rows=1000000000000 --out f",
         "audit_steps": f"audit samples.npy --language interval-5 --steps {DIGITS}",
         "audit_order": "audit samples.npy --language interval-5 --steps 4 --order samples.npy",
         "audit_order_of_text": "audit samples.npy --language interval-5 --steps 4 --order text",

@@ -36,11 +36,11 @@ SECONDS = 20  # of the processor, for a command
 WALL = 300.0  # seconds after which a command hangs, however busy the machine is
 LONG = (
     ["demo"],
-    ["figure", "figure-1"],
-    ["figure", "figure-2"],
-    ["figure", "reasoning"],
-    ["figure", "growth"],
-    ["figure", "gap"],
+    ["report", "--recipe", "figure-1"],
+    ["report", "--recipe", "figure-2"],
+    ["report", "--recipe", "reasoning"],
+    ["report", "--recipe", "growth"],
+    ["report", "--recipe", "gap"],
 )
 UNMEASURED = "nothing is measured here"
 ROOM = 3 * 2**30  # bytes of addresses that a child may take beyond those of the server

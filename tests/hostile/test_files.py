@@ -179,4 +179,4 @@ def test_texts(server: Server, random: Random):
     made = mutations.text((server.seeds / "text").read_text(), random)
     if random.random() < 0.3:
         made = mutations.raw(made, random)
-    check(server, Case(["language", "fit", "t", "--out", "o.json", "--order", "2"], {"t": made}))
+    check(server, Case(["model", "fit", "t", "--out", "o.json", "--order", "2"], {"t": made}))

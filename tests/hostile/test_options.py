@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.commands import every
 from tests.hostile.oracle import Case, Server, directory, link_to_itself, pipe
 from tests.hostile.server import LONG
 from tests.hostile.test_files import EXAMPLES, check
-from unmask.cli.main import COMMANDS
-from unmask.cli.parser import Option, options_of
+from unmask.cli.options import Option, options_of
 
 WHOLE = ("0", "-1", "1", "2", "3", "+2", "1.5", "1e3", "x", "", " 1", "1_0", "0x10", "٣", "nan", "inf", "[/red]", "-")
 WHOLE += ("9" * 12, "9" * 15, "9" * 18, "9" * 19, "9" * 30, "9" * 5000, "-" + "9" * 30, str(2**31), str(2**63 - 1))
@@ -28,9 +27,8 @@ PATHS += ("pipe", "loop", "directory", "a\nb.npy", "\udcff.npy", "x.npy", "x.jso
 PATHS += (".npy", "l.json", "\u202e.npy", "[/red].npy", "x.csv", "net", "store", "samples.npy", "net/x.npy")
 BASE = {
     "demo": "--set rows=5 --out d",
-    "language new": "interval-5 --out o.json",
     "show language": "paper-2gram --length 8 --rows 5",
-    "language fit": "text --out o.json --order 2",
+    "model fit": "text --out o.json --order 2",
     "board compare": "ancestral fixed-size --rows 5 --languages interval-5 --lengths 8 --seeds 1 --out b",
     "board run": "--rows 5 --samplers ancestral --languages interval-5 --lengths 8 --steps 2 --seeds 1 --out b",
     "generate": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.npy",
@@ -41,9 +39,9 @@ BASE = {
     "eval check": "store",
     "eval show": "store",
     "eval compare": "store store",
-    "parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
-    "parallel read": "wino.csv --thresholds 80",
-    "parallel compare": "items.jsonl --first items --second items",
+    "eval parallel run": "--quick --tasks lists(operation=copy) --samplers fixed-size --items 2 --out f",
+    "eval parallel read": "wino.csv --thresholds 80",
+    "eval parallel compare": "items.jsonl --first items --second items",
     "model judge": "text",
     "gap": "--language interval-5 --length 8 --rows 5 --steps 4",
     "audit": "samples.npy --language interval-5 --steps 4",
@@ -55,7 +53,6 @@ BASE = {
     "plan": "--language interval-5 --length 8 --target 0.1",
     "model time": "--preset quick --lengths 8 --batch 1 --steps 2 --repeats 1",
     "train": "--language paper-2gram --steps 1 --hidden 8 --heads 1 --layers 1 --length 4 --batch 2 --out n",
-    "figure": "growth --quick --set rows=5 length=8 most=2 steps=2 --out f",
     "model learning": "net --rows 5 --contexts 3 --steps 2",
     "sweep run": "tiny.yaml --store st --dry-run",
     "sweep status": "store",
@@ -68,7 +65,7 @@ BASE = {
 }  # what is quickly done
 EMPTY = ("theory list",)
 BASE |= dict.fromkeys(EMPTY, "") | {"show sampler": "blocks", "show schedule": "cosine", "show job": "samples"}
-BASE |= {"show task": "sudoku", "list": "samplers"}
+BASE |= {"show task": "sudoku"}
 LEFT = ("compiled", "open")  # which start others: compiler, browser
 FILES = {"net": None, "store": None, "text": None, "tiny.yaml": None, "samples.npy": None, "pipe": pipe}
 FILES |= {
@@ -83,18 +80,8 @@ FILES |= {"t.json": json.dumps({"format": "unmask-trace", "version": 1} | TRACE)
 RESULTS = ("st", "store", "b", "p", "d", "f", "n", "net")  # what commands go on with where they were interrupted
 
 
-def commands() -> dict[str, list[Option]]:
-    """Every command with its options."""
-    found = {}
-    for name, (module, _) in COMMANDS.items():
-        command = import_module(module).command
-        many = {f"{name} {sub}": function for sub, function in command.items()} if isinstance(command, dict) else {}
-        found |= {full: list(options_of(function)) for full, function in (many or {name: command}).items()}
-    return found
-
-
 ELSEWHERE = ("eval lm-eval", "doctor")  # whose words are another program's, and what reads the machine (tests/cli)
-ALL = {name: options for name, options in commands().items() if name not in ELSEWHERE}
+ALL = {name: list(options_of(command)) for name, command in every().items() if name not in ELSEWHERE}
 
 
 def test_every_command_is_tried():

@@ -28,7 +28,9 @@ from unmask.report.verdict import Shown
 PAGE = page_of("figure-1")
 SET = ("steps=[2,8]", "rows=60", "training_steps=6", "length=8", "layers=1")
 SETTINGS = Selection("figure-1-quick", SET, ("paper-2gram",), "cpu")
-COMMAND = "figure figure-1 --quick --languages paper-2gram --device cpu --set layers=1 steps=[2,8] rows=20 length=8"
+COMMAND = (
+    "report --recipe figure-1 --quick --languages paper-2gram --device cpu --set layers=1 steps=[2,8] rows=20 length=8"
+)
 COMMAND += " training_steps=2 --out"
 
 

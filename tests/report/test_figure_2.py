@@ -123,7 +123,7 @@ def test_the_page_judges_perplexity_relative_to_the_text(made, path):
 
 def test_the_command(path, tmp_path, capsys):
     out = tmp_path / "out"
-    command = ["figure", "figure-2", "--quick", "--device", "cpu", "--out", str(out)]
+    command = ["report", "--recipe", "figure-2", "--quick", "--device", "cpu", "--out", str(out)]
     command += ["--set", f"text={path}", *SIZE, "training_steps=2"]
     with in_this_process() as asked:
         assert main([*command, "--json"]) == 0

@@ -14,7 +14,7 @@ from unmask.report.results import read
 from unmask.report.verdict import Shown
 from unmask.report.view import saved
 
-WORDS = "figure gap --quick --device cpu --set training_steps=10 rows=12 length=8 layers=1 steps=[4]"
+WORDS = "report --recipe gap --quick --device cpu --set training_steps=10 rows=12 length=8 layers=1 steps=[4]"
 WORDS += " sampler=[ancestral,strided] --out"
 
 

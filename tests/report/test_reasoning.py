@@ -26,7 +26,7 @@ PAGE = page_of("reasoning")
 ORDERS = ("ancestral", "low-confidence", "left-to-right")
 SET = ("steps=[1,4]", "rows=24", "training_steps=3", "batch=2")
 SMALL = {"questions": ("modular-sum(terms=3, modulus=3)", 8), "chains": ("modular-sum(modulus=2)", 0)}
-WORDS = "figure reasoning --quick --device cpu --set training_steps=2 rows=4 steps=[1,2] batch=2 --out"
+WORDS = "report --recipe reasoning --quick --device cpu --set training_steps=2 rows=4 steps=[1,2] batch=2 --out"
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from unmask.cli.options import Answer, Count, File, Named, Switch, Word
+from unmask.cli.options import Answer, Count, File, Named, Switch, Word, refuse
 
 
 def command(
@@ -36,14 +36,9 @@ def command(
 
     Samples that a loop made on `unmask.oracle` are compared with the exact
     distribution of the sampler, if it can be enumerated, and with many reference
-    samples. If they differ, the audit names the closest known fault: temperature,
-    miscounted steps, wrong reveal rate, greedy last step, precision, reused noise,
-    batch-flattened choice. One in 10000 audits of a correct loop raises a false
-    alarm. The verdict and --verbose list the faults that this number of sequences
-    cannot show.
-
-    With --order, the record of the oracle is tested too. It shows more faults with
-    200 sequences than the tokens alone with 2000.
+    samples. If they differ, the audit names the closest known fault. One in 10000
+    audits of a correct loop raises a false alarm. With --order, the record of the
+    oracle is tested too, which shows more (docs/audit-your-generate.md).
 
     With --endpoint, fourteen tests show whether a server obeys its fields, and
     gives the same answers under load, beside long prompts and in streams. Each is
@@ -51,10 +46,10 @@ def command(
     of audits (docs/endpoints.md). The key comes from UNMASK_API_KEY.
 
     Args:
-        language: Language of the oracle: a preset (see `unmask list languages`), or a file.
+        language: Language of the oracle: a preset (see `unmask show language`), or a file.
         steps: Number of steps N with which the loop was called.
-        sampler: Sampler that the loop should implement, with options in brackets (see `unmask list samplers`).
-        schedule: Schedule that the loop should use (see `unmask list schedules`).
+        sampler: Sampler that the loop should implement, with options in brackets (see `unmask show sampler`).
+        schedule: Schedule that the loop should use (see `unmask show schedule`).
         order: File with the step, from 1, that revealed each token: oracle.record.order(samples) as .npy.
         calls: Model calls per sequence: oracle.rows / rows.
         verbose: Print all numbers: also detectable and undetectable faults.
@@ -71,16 +66,26 @@ def command(
 
     from unmask import audit, languages
     from unmask.core.errors import UnmaskError
+    from unmask.core.files import check_writable, write_json
     from unmask.core.samples import read_tokens
     from unmask.core.tables import rows_of
 
     if endpoint is not None:
-        return _server(
-            endpoint, samples or language, out, model=model, dialect=dialect, draws=draws, block=block, timeout=timeout
-        )
+        from unmask.diagnosis import endpoint as servers
+
+        if samples is not None or language is not None:
+            raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
+        if out is not None:
+            check_writable(out)
+        how: dict[str, Any] = {"model": model, "dialect": dialect, "draws": draws, "block": block, "timeout": timeout}
+        served = servers.audit(endpoint, **how)
+        if out is not None:
+            write_json(out, served.to_dict())
+        return Answer(served.to_dict(), served.table())
     if samples is None or language is None:
         missing = "SAMPLES" if samples is None else "--language LANGUAGE"
         raise UnmaskError(f"unmask audit needs {missing}, or --endpoint URL. See `unmask audit --help`")
+    refuse({"model": model, "out": out}, "needs --endpoint URL. Add it, or leave the option out")
     tokens = read_tokens(samples)
     known = languages.load(language)
     revealed = None if order is None else read_tokens(order)
@@ -88,18 +93,3 @@ def command(
     rows = rows_of(result.table())
     brief = list(takewhile(lambda row: not row[0].endswith("detectable"), rows))
     return Answer(result.to_dict(), rows if verbose else brief)
-
-
-def _server(endpoint: str, samples: object, out: File, **how: Any) -> Answer:
-    from unmask.core.errors import UnmaskError
-    from unmask.core.files import check_writable, write_json
-    from unmask.diagnosis.endpoint import audit
-
-    if samples is not None:
-        raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
-    if out is not None:
-        check_writable(out)
-    result = audit(endpoint, **how)
-    if out is not None:
-        write_json(out, result.to_dict())
-    return Answer(result.to_dict(), result.table())

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Count, Counts, Directory, Engine, Languages, Measuring, Switch, engine_on
+from unmask.cli.options import Answer, Count, Counts, Directory, Engine, Grid, Languages, Measuring, Switch, engine_on
 
 if TYPE_CHECKING:
-    from unmask.experiments.board import Board, Settings
+    from unmask.experiments.board import Settings
 
 Sampler = Annotated[str, "SAMPLER"]
-Samplers = Annotated[tuple[str, ...], "SAMPLER"]
 
 
 @dataclass(frozen=True)
@@ -42,33 +41,29 @@ class Ground:
     seed: int = 0
     device: str = "auto"
 
-    def settings(self, samplers: tuple[str, ...], **more: Any) -> Settings:
+    def settings(self, **more: Any) -> Settings:
         from unmask.core.errors import UnmaskError
-        from unmask.experiments.board import Settings
-        from unmask.experiments.board import quick as brief
+        from unmask.experiments.board import Settings, quick
         from unmask.models.trained.checkpoints import read_shape
 
-        lengths = self.lengths
+        given = {name: value for name, value in asdict(self).items() if name != "quick" and value not in ((), None)}
         if self.model is not None:
             if self.languages:
                 raise UnmaskError("--model has its own language. Leave --languages out")
-            lengths = lengths or (read_shape(self.model).length,)
+            given = {"lengths": (read_shape(self.model).length,)} | given | {"model": str(self.model)}
+            given |= {} if self.causal_model is None else {"causal_model": str(self.causal_model)}
         elif self.causal_model is not None:
             raise UnmaskError("--causal-model needs --model. Add it, or leave --causal-model out")
-        given: dict[str, Any] = {"samplers": samplers, "languages": self.languages, "lengths": lengths}
-        given |= {"rows": self.rows, "seeds": self.seeds, "model": self.model and str(self.model)}
-        given |= {"causal_model": self.causal_model and str(self.causal_model)}
-        chosen: dict[str, Any] = {name: value for name, value in given.items() if value not in ((), None)}
-        return (brief if self.quick else Settings)(**chosen, seed=self.seed, device=self.device, **more)
+        return (quick if self.quick else Settings)(**given, **{name: one for name, one in more.items() if one != ()})
 
-    def how(self, by: Measuring) -> dict[str, Any]:
-        """Return the options of `unmask.sweep`."""
-        return by.options("cpu" if self.model is None else self.device)
+    @property
+    def place(self) -> str:
+        return "cpu" if self.model is None else self.device
 
 
 def run(
     *,
-    samplers: Samplers = (),
+    samplers: Annotated[tuple[str, ...], "SAMPLER"] = (),
     ground: Ground,
     against: Sampler = "ancestral",
     steps: Counts = (),
@@ -88,8 +83,7 @@ def run(
     and its diversity. All samplers use the same random numbers, row by row.
 
     Each sampler runs at several budgets: numbers of steps N, or values of another
-    option if it chooses its own number of steps. A list of values makes an option
-    the budget. A budget that fails is reported and skipped.
+    option. A list of values makes an option the budget.
 
     After an interruption, the same command resumes. OUT/sweep is a store of `unmask
     sweep`. Measurements of other versions of unmask are made again.
@@ -102,24 +96,28 @@ def run(
     """
     from dataclasses import asdict
 
-    from unmask.report.pages import BOARD
+    from unmask.experiments.board.table import HOW_TO_READ, tables
+    from unmask.report.pages import BOARD, left_out
     from unmask.report.publishing import publish
     from unmask.report.results import STORE
 
-    published = publish(BOARD, ground.settings(samplers, against=against, steps=steps), out, **ground.how(by))
+    settings = ground.settings(samplers=samplers, against=against, steps=steps)
+    published = publish(BOARD, settings, out, **by.options(ground.place))
     board = published.measured
     files = [str(path) for path in published.files]
-
-    def text() -> None:
-        _print(board)
-        if any(failure.value is None for failure in board.failures):
-            print(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
-        print("\n".join(files))
-
+    text: list[Grid | str] = [
+        Grid(table.title, table.head, [[name, *(value for value, _ in cells)] for name, cells in table.rows])
+        for table in tables(board)
+    ]
+    text += [*HOW_TO_READ.format(against=against).splitlines(), *left_out(board), ""]
+    each = f"{board.settings.seeds} seeds with {board.settings.rows} sequences per budget"
+    text.append(f"{each}; {board.seconds:.0f} s of compute.")
+    if any(failure.value is None for failure in board.failures):
+        text.append(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
     about: dict[str, Any] = {"seconds": board.seconds, "files": files}
     about |= {"failures": [asdict(failure) for failure in board.failures]}
     about |= {"standings": [record for record in board.records if record["budget"] is None]}
-    return Answer(about, text)
+    return Answer(about, [*text, *files])
 
 
 def compare(
@@ -138,15 +136,10 @@ def compare(
         unmask board compare entropy-bounded threshold --quick
         unmask board compare mine:Sampler ancestral
 
-    Both samplers use the same random numbers, row by row, at the board's fixed
-    budgets; the output lists them. The verdict compares whole curves: the fraction
-    of correct sequences, averaged over log2 of model calls from 1 to the length, as
-    in the board's AUP. Between two measured budgets, the fraction lies
-    between the values at the cheaper and at the more expensive one.
-
+    The verdict compares whole curves, at fixed budgets and with the same random
+    numbers: the fraction of correct sequences, averaged over log2 of model calls.
     Two equal samplers are called different in at most 5% of comparisons, for each
-    language. The verdict is "not conclusive" where the interval includes 0, and
-    where budgets, seeds or languages differ significantly in sign.
+    language (docs/samplers.md).
 
     STORE keeps all measurements. A later comparison or board reuses them.
 
@@ -156,31 +149,14 @@ def compare(
         store: Store of the sweep, created if missing; a board in OUT has OUT/sweep.
         engine: local, ray or here, as in `unmask sweep run`.
     """
-    from unmask.cli.output import say
     from unmask.experiments.board.compare import versus
 
-    chosen = engine_on("cpu" if ground.model is None else ground.device, engine)
-    verdicts = versus(first, second, ground.settings(()), store=store, engine=chosen)
-
-    def text() -> None:
-        for verdict in verdicts:
-            say(verdict.sentence(first, second))
-        each = [verdict.budgets for verdict in verdicts if verdict.budgets is not None]
-        for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
-            say(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
-
+    verdicts = versus(first, second, ground.settings(), store=store, engine=engine_on(ground.place, engine))
+    text = [verdict.sentence(first, second) for verdict in verdicts]
+    each = [verdict.budgets for verdict in verdicts if verdict.budgets is not None]
+    for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
+        text.append(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
     return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)
-
-
-def _print(board: Board) -> None:
-    from unmask.cli.output import say, show_tables
-    from unmask.experiments.board.table import HOW_TO_READ, tables
-    from unmask.report.pages import left_out
-
-    show_tables(tables(board))
-    say(*HOW_TO_READ.format(against=board.settings.against).splitlines(), *left_out(board))
-    settings = board.settings
-    print(f"\n{settings.seeds} seeds with {settings.rows} sequences per budget; {board.seconds:.0f} s of compute.")
 
 
 command = {"run": run, "compare": compare}

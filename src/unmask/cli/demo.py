@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from unmask.cli.options import Answer, Assignments, Languages, Measuring, Switch
+from unmask.cli.report import measured
 
 
 def command(
@@ -35,12 +36,4 @@ def command(
         languages: Languages of the recipe to use. (default: all five)
         set: Other values for the recipe `demo`, for example rows=200 or steps=[8,64].
     """
-    import webbrowser
-
-    from unmask.cli.output import answer_of
-    from unmask.report.publishing import Selection, page_of, publish
-
-    published = publish(page_of("demo"), Selection("demo", set, languages), out, **by.options())
-    if open:
-        webbrowser.open(published.page.as_uri())
-    return answer_of(published)
+    return measured("demo", ("demo",), out, False, set, languages, None, open, by)

@@ -1,4 +1,4 @@
-"""unmask eval run|check|show|compare|lm-eval."""
+"""unmask eval run|check|show|compare|lm-eval|parallel."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.lm_eval import command as lm_eval
-from unmask.cli.options import Answer, Count, Counts, File, Number, Switch, Text, Word
+from unmask.cli.options import Answer, Count, Counts, File, Grid, Measuring, Model, Number, Paths, Switch, Text, Word
 from unmask.core.run import Loading
 
 if TYPE_CHECKING:
     from unmask.tasks.evaluation import Evaluation, Group
+    from unmask.tasks.parallel import Setting
 
-Models = Annotated[str | None, "MODEL"]
 Names = Annotated[tuple[str, ...], "NAME"]
 Numbers = Annotated[tuple[float, ...], "X"]
 Records = Annotated[Path, "RECORDS"]
 Filters = Annotated[tuple[str, ...], "NAME=VALUE"]
-STORE = Path("eval")
 SHOWN = 5  # incorrect answers to print
 
 
@@ -28,9 +26,8 @@ class Writing:
     """Options of a model's answers.
 
     Args:
-        sampler: Names of `unmask list samplers`. (default: llada; for AR models autoregressive)
+        sampler: Names of `unmask show sampler`. (default: llada; for AR models autoregressive)
         steps: Numbers of sampling steps N. (default: one for each token)
-        schedule: Schedule: a name of `unmask list schedules`.
         length: Largest number of tokens in an answer. (default: the task's own)
         eos: Handling of end-of-text tokens: stop, fill, never or last (docs/evaluate.md).
         until: Do not end an answer at the task's stop strings, for example the next question.
@@ -42,7 +39,7 @@ class Writing:
 
     sampler: Names = ()
     steps: Counts = ()
-    schedule: Annotated[str, "NAME"] = "linear"
+    schedule: str = "linear"
     length: Counts = ()
     eos: Names = ()
     until: Switch = True
@@ -56,14 +53,14 @@ class Writing:
 
 def run(
     *,
-    task: Annotated[str | None, "TASK"] = None,
-    model: Models = None,
-    causal_model: Models = None,
+    task: Annotated[str, "TASK"],
+    model: Annotated[str, "MODEL"],
+    causal_model: Model = None,
     data: File = None,
     limit: Count = None,
     each: int = 1,
     by: Writing = Writing(),
-    store: Path = STORE,
+    store: Path = Path("eval"),
     batch: int = 8,
     until_decided: Number = None,
     loading: Loading = Loading(),
@@ -91,8 +88,8 @@ def run(
     Tasks that run programs are those of `unmask eval lm-eval`.
 
     Args:
-        task: Task: a name of `unmask list tasks`, with options: "gsm8k(shots=5, draw=lm-eval)".
-        model: Open model: a name of `unmask list models`, a repository, or a directory with its files.
+        task: Task: a name of `unmask show task`, with options: "gsm8k(shots=5, draw=lm-eval)".
+        model: Open model: a name of `unmask show model`, a repository, or a directory with its files.
         causal_model: AR model to measure in the same run; speculative samplers use it too.
         data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
         limit: Number of items, from the first. (default: all)
@@ -106,14 +103,10 @@ def run(
         address: Address of a running Ray cluster; "auto" finds it.
         dry_run: Print the memory and the time of each cell, and stop.
     """
-    from unmask.core.errors import UnmaskError
     from unmask.tasks.evaluation import Settings, evaluate
 
     options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
-    if task is None or model is None:
-        missing = "--task" if task is None else "--model"
-        raise UnmaskError(f"unmask eval needs {missing}. See `unmask list tasks` and `unmask list models`")
     settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
     if dry_run:
         return _plan(settings, store)
@@ -127,31 +120,27 @@ def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switc
     Examples:
         unmask eval show eval
         unmask eval show eval --wrong
-        unmask eval show eval/records.jsonl --json
 
     Args:
         wrong: Print some incorrect answers of each setting, with the reason.
         too_long_is_wrong: Count a prompt that is too long as an incorrect answer.
     """
+    from unmask.core.errors import plain
     from unmask.tasks.evaluation import Evaluation, labels, read
 
     evaluation = Evaluation(records, read(records), too_long_is_wrong)
-
-    def text() -> None:
-        _print(evaluation)
-        for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
-            _show_wrong(label, group)
-
     answer = _answer(evaluation)
-    return answer._replace(text=text) if wrong else answer
+    text = list(answer.text or ())  # type: ignore[arg-type]
+    for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True) if wrong else ():
+        text.append(f"{label}: {', '.join(f'{why}: {count}' for why, count in group.reasons.items())}")
+        for sample in [sample for sample in group.samples if sample.why][:SHOWN]:
+            written = plain(" ".join(sample.text.split()))
+            text.append(f"  {sample.item}: {sample.why}; answer {sample.answer!r:.80}; ..{written[-160:]}")
+        text.append("")
+    return answer._replace(text=text)
 
 
-def check(
-    store: Annotated[Path, "STORE"],
-    /,
-    *,
-    reading: Annotated[str | None, "TASK"] = None,
-) -> Answer:
+def check(store: Annotated[Path, "STORE"], /, *, reading: Annotated[str | None, "TASK"] = None) -> Answer:
     """Check the existing answers of an evaluation again.
 
     Examples:
@@ -180,8 +169,7 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
             --second-is model=qwen2.5-7b --json
 
     With one sample per item, the test is McNemar's exact test; with several, the
-    interval of the mean difference over items. The level is 5%. If the difference
-    is not significant, the output estimates the number of items that are needed.
+    interval of the mean difference over items. The level is 5%.
 
     Args:
         first: Directory of `unmask eval`, or its records.jsonl.
@@ -189,7 +177,6 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
         first_is: First setting, if there are several: names and values of its table.
         second_is: Second setting, if there are several.
     """
-    from unmask.cli.output import say
     from unmask.tasks.evaluation import compare as compared
     from unmask.tasks.evaluation import labels, read
 
@@ -202,12 +189,11 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     only = f"{result.first_alone} items correct with the first only, {result.second_alone} with the second only"
     counted = f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}"
     about = {"first": names[0], "second": names[1]} | result.to_dict()
-    return Answer(about, lambda: say(result.sentence(*names), counted))
+    return Answer(about, [result.sentence(*names), counted])
 
 
 def _plan(settings: Any, out: Path) -> Answer:
     """Return the memory and the time of each cell."""
-    from unmask.cli.output import show_grid
     from unmask.diagnosis.needs import look, needs
     from unmask.experiments.cell import call, cells_of, check
     from unmask.tasks import TASKS
@@ -223,8 +209,7 @@ def _plan(settings: Any, out: Path) -> Answer:
         card, shaped = look(spec["model"], spec["card"], spec["cache"])
         length = spec["length"] or TASKS.make(spec["task"]).length
         size = min(2 * length, card.context)
-        how = (spec["device"], spec["dtype"])
-        need = needs(card, shaped, *how, spec["batch"], size, spec["steps"] or length)
+        need = needs(card, shaped, spec["device"], spec["dtype"], spec["batch"], size, spec["steps"] or length)
         named = {name: spec[name] for name in ("sampler", "steps", "eos", "first_row", "rows")}
         memory, fits = need["memory"]["all"], need["fits"]
         records.append({"model": card.name} | named | {"memory": memory, "fits": fits, "seconds_about": cost})
@@ -233,42 +218,22 @@ def _plan(settings: Any, out: Path) -> Answer:
     head = ["model", "sampler", "steps", "samples", "memory", "fits", "seconds, about"]
     title = f"{settings.task}: {settings.items} items, about {total:.3g} s in total"
     result = {"task": settings.task, "items": settings.items, "cells": records, "seconds_about": total}
-    return Answer(result, lambda: show_grid(title, head, rows))
+    return Answer(result, [Grid(title, head, rows)])
 
 
 def _answer(evaluation: Evaluation) -> Answer:
-    from unmask.tasks.evaluation.table import summary
-
-    result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
-    return Answer(result, lambda: _print(evaluation))
-
-
-def _print(evaluation: Evaluation) -> None:
-    from unmask.cli.output import say, show_grid
     from unmask.tasks.evaluation.summary import labels
-    from unmask.tasks.evaluation.table import table
+    from unmask.tasks.evaluation.table import summary, table
 
     tasks: dict[str, list[Group]] = {}
     for group in evaluation.groups:
         tasks.setdefault(group.settings["task"], []).append(group)
-    for own in tasks.values():
-        for title, head, rows in table(own):
-            show_grid(title, head, rows)
+    text: list[Grid | str] = [Grid(*one) for own in tasks.values() for one in table(own)]
+    counted = "counted as incorrect" if evaluation.too_long_is_wrong else "not in the accuracy"
     for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
-        if group.too_long:
-            counted = "counted as incorrect" if evaluation.too_long_is_wrong else "not in the accuracy"
-            say(f"{label}: {group.too_long}; {counted}.")
-    say(f"{evaluation.directory}")
-
-
-def _show_wrong(label: str, group: Group) -> None:
-    from unmask.core.errors import plain
-
-    print(f"{label}: {', '.join(f'{why}: {count}' for why, count in group.reasons.items())}")
-    for sample in [sample for sample in group.samples if sample.why][:SHOWN]:
-        text = plain(" ".join(sample.text.split()))
-        print(f"  {sample.item}: {sample.why}; answer {sample.answer!r:.80}; ..{text[-160:]}")
-    print()
+        text += [f"{label}: {group.too_long}; {counted}."] if group.too_long else []
+    result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
+    return Answer(result, [*text, str(evaluation.directory)])
 
 
 def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
@@ -276,12 +241,10 @@ def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     from unmask.core.errors import UnmaskError
     from unmask.tasks.evaluation import groups, labels
 
-    values = {}
     for text in filters:
-        name, equals, value = text.partition("=")
-        if not equals:
+        if "=" not in text:
             raise UnmaskError(f"{flag} is {text!r}; expected NAME=VALUE, for example steps=64")
-        values[name] = value
+    values = dict(text.split("=", 1) for text in filters)
     every = groups(samples)
     matching = [one for one in every if all(str(one.settings.get(name)) == value for name, value in values.items())]
     if len(matching) != 1:
@@ -290,4 +253,206 @@ def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     return matching[0]
 
 
-command = {"run": run, "check": check, "show": show, "compare": compare, "lm-eval": lm_eval}
+def lm_eval(*words: str) -> None:
+    """Run lm-eval, EleutherAI's harness, with open models and samplers of unmask.
+
+    Examples:
+        unmask eval lm-eval --model unmask --tasks gsm8k --limit 20 \\
+            --model_args model=Qwen/Qwen2.5-7B,record=answers.jsonl
+        unmask eval lm-eval --model unmask --tasks gsm8k --apply_chat_template \\
+            --model_args "model=llada-8b-instruct,sampler=llada(block_length=8)"
+        unmask eval lm-eval run --help
+
+    All options are lm-eval's own (pip install 'unmask[lm-eval]'). This command adds
+    the model `unmask`, also to releases without entry points. Its arguments, which
+    docs/evaluate.md explains:
+
+        model, card, device, dtype, cache             as in unmask generate
+        sampler, schedule, steps, block_length, temperature, top_p, top_k,
+        guidance, seed                                as in unmask generate
+        max_gen_toks   tokens of an answer, if the task sets none (default: 256)
+        likelihood     for a masked model: chain, exact from left to right; bound,
+                       with a standard error; auto, chain up to `draws` tokens
+        draws          random masks of a bound (default: 128)
+        greedy         read or decode: decode runs the sampler for the greedy text
+        record         a file with one line per request: errors and model calls
+    """
+    import sys
+
+    from unmask.core.errors import UnmaskError
+    from unmask.core.extras import needed
+
+    with needed("lm-eval", "lm-eval"):
+        from lm_eval.__main__ import cli_evaluate
+    from unmask.tasks.lm_eval import register
+
+    register()
+    before = sys.argv
+    sys.argv = ["lm-eval", *words]
+    try:
+        cli_evaluate()
+    except (UnmaskError, OSError, MemoryError):
+        raise
+    except Exception as error:  # any error of the harness or its tasks
+        problem = f"lm-eval failed with {type(error).__name__}: {error}"
+        raise UnmaskError(f"{problem}. Add --debug for the traceback") from error
+    finally:
+        sys.argv = before
+
+
+def parallel_run(
+    *,
+    model: Annotated[str, "MODEL"] = "ideal",
+    tasks: Annotated[tuple[str, ...], "TASK"] = (),
+    samplers: Annotated[tuple[str, ...], "SAMPLER"] = (),
+    tokens: Annotated[str, "TOKENS"] = "words",
+    items: Count = None,
+    each: int = 1,
+    temperature: Number = None,
+    chat: Switch = False,
+    quick: Switch = False,
+    out: Path = Path("parallel"),
+    batch: int = 8,
+    loading: Loading = Loading(),
+    seed: int = 0,
+    dry_run: Switch = False,
+    by: Measuring = Measuring(),
+) -> Answer:
+    """Measure a model on tasks of parallel decoding, with the ceiling of each sampler.
+
+    Examples:
+        unmask eval parallel run --quick
+        unmask eval parallel --samplers "threshold(threshold=[0.5, 0.9])"
+        unmask eval parallel --model llada-8b-instruct --chat \\
+            --tokens llada-8b-instruct
+        unmask eval parallel --model dream-v0-instruct-7b --quick --dry-run
+
+    The tasks, samplers and settings are those of ParallelBench. The exact denoiser
+    of each task answers them, too: its accuracy is the ceiling of a sampler
+    (docs/parallel.md). The default, ideal, measures ceilings only.
+
+    OUT/index.html shows accuracies, tokens per step, and PBx with intervals. After
+    an interruption, the same command resumes; a larger --items adds items.
+
+    Args:
+        model: Open model: a name of `unmask show model`, or a directory; ideal, the exact denoiser.
+        tasks: Names of `unmask show task`, with options, whose right answers are listed. (default: twelve tasks;
+            with --quick, five)
+        samplers: Samplers; a list of values of an option measures each. (default: the eleven of ParallelBench)
+        tokens: Tokens of the exact denoiser: words, names, characters, or the open model whose tokenizer it has.
+        items: Number of items of each task. (default: 100; with --quick, 20)
+        each: Samples of each item.
+        temperature: Sampling temperature. (default: 0 for open models, else 1)
+        chat: Format the question as a user message with the model's chat template.
+        quick: Fewer tasks, items and settings.
+        out: Directory of the page, its numbers and the store; created if missing.
+        batch: Batch size of an open model.
+        dry_run: Print the number of answers and the time of a model, and stop.
+    """
+    from unmask.report.pages import PARALLEL
+    from unmask.report.publishing import publish
+    from unmask.tasks.parallel.run import Settings, planned
+
+    what = (model, tasks, samplers, tokens, items, each, quick)
+    settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
+    if dry_run:
+        rows = planned(settings)
+        head = ["model", "settings", "answers", "seconds, about"]
+        return Answer({"models": rows}, [Grid("Plan", head, [[str(one) for one in row.values()] for row in rows])])
+    published = publish(PARALLEL, settings, out, **by.options("cpu" if settings.exact else loading.device))
+    text: list[Grid | str] = []
+    for suite in published.measured:
+        text += [Grid(*suite.pbx())] if suite.swept else []
+        text.append(Grid(*suite.by_task()))
+    about = {"page": str(published.page), "seconds": published.seconds}
+    suites = [suite.to_dict() for suite in published.measured]
+    return Answer(about | {"suites": suites}, [*text, str(out / published.page.name)])
+
+
+def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), tasks: Switch = False) -> Answer:
+    """Score results of parallel decoding: PBx, tokens per step, and their intervals.
+
+    Examples:
+        unmask eval parallel read results.csv
+        unmask eval parallel read eval --thresholds 90 80 --tasks
+
+    PATH is a file of items (.csv or .jsonl), a directory of them, records of
+    `unmask eval`, or the directory `data` of ParallelBench's site. A line of items
+    has item, right (0 to 1) and calls (model calls); docs/parallel.md has the rest.
+
+    Args:
+        paths: Files or directories with results.
+        thresholds: Scores x of PBx, in percent.
+        tasks: Also print the accuracy of each setting on each task.
+    """
+    from unmask.core import arguments
+    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel.table import suites
+
+    for threshold in thresholds:
+        arguments.number("--thresholds", threshold, 0.0, 100.0, above=True)
+    every = suites(published(paths), thresholds)
+    text: list[Grid | str] = []
+    for suite in every:
+        text += [Grid(*suite.pbx())] if suite.swept else []
+        text.append(Grid(*suite.by_setting()))
+        text += [Grid(*suite.by_task())] if tasks else []
+        text += [*suite.messages, ""]
+    return Answer({"suites": [suite.to_dict() for suite in every]}, text)
+
+
+def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = None, speed: Number = None) -> Answer:
+    """Test which of two samplers is better on the same items, over all their settings.
+
+    Examples:
+        unmask eval parallel compare results.csv --first wino --second klass
+        unmask eval parallel compare eval --first llada --second dream --speed 4
+
+    The rule is that of `unmask board compare`, with items in place of sequences:
+    the mean difference over log2 of model calls, and a band that holds at all costs
+    together. Model calls are those for a canvas as large as the largest one.
+
+    Args:
+        paths: Files or directories with results.
+        first: Name of a sampler in the results.
+        second: Name of the other sampler.
+        model: Model, if the results have several.
+        speed: Also compare at these tokens per model call, by a line between two settings.
+    """
+    from unmask.core import arguments
+    from unmask.experiments.board.compare import Versus
+    from unmask.tasks.parallel import settings
+    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel.versus import at_speed, versus
+
+    if speed is not None:
+        arguments.number("--speed", speed, above=True)
+    every = settings(published(paths).outcomes)
+    pair = [_of_sampler(every, name, model) for name in (first, second)]
+    difference = versus(*pair)
+    result: dict[str, Any] = {"first": first, "second": second} | difference.to_dict()
+    lines = [Versus(pair[0][0].model, None, None, difference).sentence(first, second)]
+    if speed is not None:
+        at = at_speed(pair[0], pair[1], speed)
+        result |= {"at_speed": {"speed": speed} | at.to_dict()}
+        lines.append(f"At {speed:g} tokens per model call: {at.sentence(first, second)}.")
+    return Answer(result, lines)
+
+
+def _of_sampler(every: list[Setting], name: str, model: str | None) -> list[Setting]:
+    """Return the settings of a sampler, of the only model or the chosen one."""
+    from unmask.core.errors import UnmaskError, listed, unknown
+
+    of_model = [one for one in every if model in (None, one.model)]
+    if not of_model:
+        raise unknown("model", str(model), {one.model for one in every})
+    own = [one for one in of_model if one.sampler == name]
+    if not own:
+        raise unknown("sampler", name, {one.sampler for one in of_model})
+    if len(models := sorted({one.model for one in of_model})) > 1:
+        raise UnmaskError(f"the results have {len(models)} models: {listed(models)}; choose one with --model")
+    return own
+
+
+parallel = {"run": parallel_run, "read": parallel_read, "compare": parallel_compare}
+command = {"run": run, "check": check, "show": show, "compare": compare, "lm-eval": lm_eval, "parallel": parallel}

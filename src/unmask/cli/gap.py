@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any, Literal
 
 from unmask.cli.options import Answer, Count, File, Model, Named, Switch
-from unmask.cli.prompts import Prompting
-from unmask.core.run import Loading, Sampling
+from unmask.core.run import Amount, Loading, Prompting, Sampling
 
-if TYPE_CHECKING:
-    from unmask.cli.prompts import OpenPrompts, Start
-
-Calls = Annotated[str, "ESTIMATE"]
-ROWS, LENGTH = 500, 64  # defaults
+USUAL = (500, 64)  # rows and length
 NO_SAMPLER = Sampling(sampler="")  # that of the trace, or ancestral
 
 
@@ -22,7 +17,7 @@ def command(
     language: Named = None,
     model: Model = None,
     trace: File = None,
-    calls: Calls = "one",
+    calls: Literal["one", "chain"] = "one",
     sampling: Sampling = NO_SAMPLER,
     length: Count = None,
     rows: Count = None,
@@ -52,7 +47,7 @@ def command(
 
     Args:
         language: Preset with options, "sparse-hmm(seed=3)", or a language file; its exact denoiser is measured.
-        model: Network of `unmask train`, or an open model (see `unmask list models`).
+        model: Network of `unmask train`, or an open model (see `unmask show model`).
         trace: File of recorded sequences, instead of new ones. Without --sampler, its own
             sampler is used; new sequences are ancestral.
         calls: Estimate: one more context of each step, or chain: its tokens one by one.
@@ -63,48 +58,19 @@ def command(
         batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
         verbose: Print all numbers, also by distance.
     """
-    from unmask import UnmaskError, gap, generate, languages
-    from unmask.cli.prompts import OpenPrompts
-    from unmask.models.loading import is_open, load_model
+    from unmask import UnmaskError, gap, generate
+    from unmask.models.loading import begin
 
-    if (model is None) == (language is None):
-        raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
-    how: dict[str, Any] = {"seed": seed, "calls": calls}
-    opened = model is not None and is_open(model)
-    prompts = OpenPrompts.of(prompting) if opened and trace is None else None
-    source = languages.load(str(language)) if model is None else load_model(model, loading, batch=batch)
-    if trace is not None:
-        used = Sampling(sampler=sampling.sampler, temperature=sampling.temperature)
-        if sampling != used or prompting != Prompting() or (length, rows) != (None, None) or rows_per_prompt != 1:
+    amount = Amount(rows=rows, length=length, rows_per_prompt=rows_per_prompt)
+    limits = (Amount(), Prompting()) if trace is not None else (amount, prompting)
+    source, start, _ = begin(language, model, *limits, loading, batch=batch, usual=USUAL)
+    if trace is None:
+        used = asdict(replace(sampling, sampler=sampling.sampler or Sampling().sampler))
+        result = gap(source, generate(source, **used, **start, seed=seed, trace=True), calls=calls, seed=seed)
+    else:
+        if (amount, prompting) != limits or replace(sampling, sampler="", temperature=1.0) != NO_SAMPLER:
             problem = "--trace has its sequences, so only --sampler and --temperature apply of the sampling options"
             raise UnmaskError(f"{problem}. Leave the others out")
-        result = gap(source, trace, sampler=sampling.sampler or None, temperature=sampling.temperature, **how)
-    else:
-        used = replace(sampling, sampler=sampling.sampler or Sampling().sampler)
-        start = _start(source, model, prompts, prompting, rows, length, rows_per_prompt, seed)
-        begin: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
-        result = gap(source, generate(source, **asdict(used), **begin, seed=seed, trace=True), **how)
+        how: dict[str, Any] = {"sampler": sampling.sampler or None, "temperature": sampling.temperature}
+        result = gap(source, trace, **how, calls=calls, seed=seed)
     return Answer(result.to_dict(), None if verbose else result.table())
-
-
-def _start(
-    source: Any,
-    model: str | None,
-    prompts: OpenPrompts | None,
-    prompting: Prompting,
-    rows: int | None,
-    length: int | None,
-    each: int,
-    seed: int,
-) -> Start:
-    """Return the given tokens of the sequences, their number and their length."""
-    from unmask.cli.prompts import Prompts
-    from unmask.models.trained.checkpoints import read_tokenizer
-
-    if prompts is not None:
-        return prompts.start(source, rows, length, each)
-    if prompting.given is None:
-        rows = ROWS if rows is None else rows
-        length = source.nearest_lengths(LENGTH)[-1] if model is None and length is None else length
-    tokenizer = None if model is None else read_tokenizer(model)
-    return Prompts(prompting.given, prompting.prompt, tokenizer, None, each).start(source, rows, length, seed, 0)

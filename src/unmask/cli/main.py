@@ -1,27 +1,26 @@
 """Finds the command, passes its arguments, and prints errors as one line.
 
-A command is a function named `command`, or a dict of functions for its subcommands, in a module listed in COMMANDS.
-Its signature gives its flags: arguments before `/` are positional, a bool is a plain flag. Its docstring is its help:
-the first line is above the flags, the rest below. It returns an Answer, which is printed here as text or as JSON, and
-fails by raising UnmaskError. Even `--help` imports the module, so functions import slow modules themselves.
+A command is a function, or a dict of functions for its subcommands, of COMMANDS. Its signature gives its
+flags, its docstring its help (options.py). It returns an Answer, which is printed here as text or as JSON, and fails by
+raising UnmaskError. Even `--help` imports the module, so functions import slow modules themselves.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from unmask.core.errors import UnmaskError, cut, plain, unknown
 
 GROUPS = {
     "Try": {
         "demo": ("unmask.cli.demo", "reproduce the paper's main result as a web page"),
-        "doctor": ("unmask.cli.doctor", "show versions, devices and extras"),
+        "doctor": ("unmask.cli.show:doctor", "show versions, devices and extras"),
     },
     "Generate and score": {
         "generate": ("unmask.cli.generate", "generate sequences or text"),
@@ -31,35 +30,31 @@ GROUPS = {
         "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
         "diff": ("unmask.cli.diff", "find where two traces begin to differ"),
     },
-    "Compare": {
+    "Compare and decide": {
         "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
-        "eval": ("unmask.cli.eval", "evaluate models on tasks: accuracy, cost and time"),
-        "parallel": ("unmask.cli.parallel", "score parallel decoding: own results and those of ParallelBench"),
-    },
-    "Decide": {
+        "eval": ("unmask.cli.eval", "evaluate models on tasks, and samplers on tasks of parallel decoding"),
         "plan": ("unmask.cli.plan", "find the steps that a quality needs, or the model to use: masked or AR"),
     },
-    "Models": {
-        "model": ("unmask.cli.model", "check files, time models, judge texts, measure learning errors"),
+    "Models and theory": {
+        "model": ("unmask.cli.model", "check files, time models, judge texts, measure learning errors, fit n-grams"),
         "train": ("unmask.cli.train", "train a network on a language or a text"),
-    },
-    "Reproduce the paper": {
-        "figure": ("unmask.cli.figure", "measure a recipe and draw its page: Figures 1 and 2, growth, gap"),
         "theory": ("unmask.cli.theory", "evaluate theorems: exact values and bounds"),
     },
     "Sweeps and reports": {
         "sweep": ("unmask.cli.sweep", "run a resumable parameter grid, locally or on a cluster"),
-        "report": ("unmask.cli.report", "build an interactive HTML report from any results"),
+        "report": (
+            "unmask.cli.report",
+            "build an HTML report from any results, or measure the paper's figures",
+        ),
     },
     "Look up": {
-        "list": ("unmask.cli.list", "list languages, samplers, schedules, models, tasks or jobs"),
-        "show": ("unmask.cli.show", "describe one of them, with its options"),
-        "language": ("unmask.cli.language", "create a language file, or fit one to a text"),
+        "show": ("unmask.cli.show", "list languages, samplers, schedules, models, tasks or jobs, or describe one"),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 ABOUT = "Measure the errors and the speed of masked diffusion language models."
 RUN = "run"  # the subcommand to run if the first argument is an option
+HELP = ("--help", "-h")
 OPTIONS = {
     "--help, -h": "show this help; `unmask COMMAND --help` or `unmask help COMMAND` shows that of a command",
     "--version, -V": "show the version",
@@ -86,8 +81,8 @@ def main(argv: list[str] | None = None) -> int:
         return _explain(error, debug)
 
 
-def _run(arguments: list[str]) -> int:
-    if arguments[:1] in (["--version"], ["-V"], ["version"]):
+def _run(words: list[str]) -> int:
+    if words[:1] in (["--version"], ["-V"], ["version"]):
         from importlib.metadata import version
 
         print(f"unmask {version('unmask')}")
@@ -96,51 +91,49 @@ def _run(arguments: list[str]) -> int:
         os.getcwd()
     except FileNotFoundError:  # some libraries end the process there
         raise UnmaskError("the working directory was removed. Change to a directory that exists") from None
-    if arguments[:1] == ["help"]:
-        arguments = [*arguments[1:], "--help"]
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     groups = {title: {name: about for name, (_, about) in group.items()} for title, group in GROUPS.items()}
-    code = _guide("unmask", ABOUT, groups, OPTIONS, arguments)
+    code = _guide("unmask", ABOUT, groups, OPTIONS, words)
     if code is not None:
         return code
-    from unmask.cli.parser import HELP, about_of, call, help_of, takes_all
+    from unmask.cli.options import about_of, call, parser_of, takes_all
 
-    name, *rest = arguments
-    program, command = f"unmask {name}", import_module(COMMANDS[name][0]).command
-    if isinstance(command, dict):
-        summaries = {subname: about_of(function).partition("\n")[0] for subname, function in command.items()}
-        if RUN in command and _is_run(command, rest[0] if rest else ""):
-            rest = [RUN, *rest]
-        about = COMMANDS[name][1].capitalize() + "."
+    program, (place, about), words = f"unmask {words[0]}", COMMANDS[words[0]], words[1:]
+    module, _, name = place.partition(":")
+    command = getattr(import_module(module), name or "command")
+    while isinstance(command, Mapping):
+        if _is_run(command, words[0] if words else ""):
+            words = [RUN, *words]
+        runs = {name: one[RUN] if isinstance(one, Mapping) else one for name, one in command.items()}
+        firsts = {name: about_of(one).partition("\n")[0] for name, one in runs.items()}
         options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
-        code = _guide(program, about, {"commands": summaries}, options, rest)
+        code = _guide(program, f"{about[0].upper()}{about[1:]}.", {"commands": firsts}, options, words)
         if code is not None:
             return code
-        program, command, rest = f"{program} {rest[0]}", command[rest[0]], rest[1:]
-    if any(word in HELP for word in (rest[:1] if takes_all(command) else rest)):
-        print(help_of(program, command))
-    else:
-        from unmask.core import cores, progress
+        about, command = firsts[words[0]].rstrip("."), command[words[0]]
+        program, words = f"{program} {words[0]}", words[1:]
+    if any(word in HELP for word in (words[:1] if takes_all(command) else words)):
+        print(parser_of(program, command).format_help(), end="")
+        return 0
+    from unmask.core import cores, progress
 
-        cores.count()  # check UNMASK_THREADS, also for commands without threads
-        with progress.command(program):
-            answer = call(program, command, rest)
-            if answer is not None:
-                from unmask.cli.output import show
+    cores.count()  # check UNMASK_THREADS, also for commands without threads
+    with progress.command(program):
+        answer = call(program, command, words)
+        if answer is None:
+            return 0
+        from unmask.cli.output import show
 
-                show(answer.result, "--json" in rest, answer.text)
-                if answer.failure:
-                    raise UnmaskError(answer.failure)
-                return answer.status
-    return 0
+        show(answer.result, "--json" in words, answer.text)
+        if answer.failure:
+            raise UnmaskError(answer.failure)
+        return int(answer.status)
 
 
-def _is_run(command: Mapping[str, Callable[..., None]], first: str) -> bool:
-    """Return whether arguments that begin with this word, or none, belong to `run`."""
-    from unmask.cli.parser import HELP, options_of
-
-    if first.startswith("--"):
-        return first not in HELP
-    return first not in (*command, *HELP) and any(o.positional and o.many for o in options_of(command[RUN]))
+def _is_run(command: Mapping[str, Any], first: str) -> bool:
+    """Return whether arguments that begin with this word belong to `run`."""
+    return RUN in command and first.startswith("--") and first not in HELP
 
 
 def _guide(

@@ -1,23 +1,29 @@
-"""Types of options that commands share. The docstring of a command explains its options, except usual ones (ABOUT).
+"""The flags, the help and the call of a command, from its signature, by argparse; and the options that commands share.
 
-The text next to a type is its value in help: "FILE", "N".
+A parameter before `/` is positional, the others are options: `--name VALUE`, for a tuple `--name VALUE ..`. A bool is a
+plain flag, `--no-name` if it is True by default. A parameter of a dataclass stands for its fields. `Annotated` gives
+the name of the value in help, "FILE"; the docstring explains each option, ABOUT the usual ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import argparse
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown, unknown
 
 ABOUT = {  # the help of an option that a docstring does not explain
     "json": "Print one JSON object instead of text.",
     "language": 'Preset with options, "sparse-hmm(seed=3, pruned=False)", or a language file.',
     "length": "Sequence length in tokens.",
     "steps": "Number of steps N.",
-    "schedule": "Schedule: how much each step reveals (see `unmask list schedules`).",
+    "schedule": "Schedule: how much each step reveals (see `unmask show schedule`).",
     "seed": "Random seed.",
     "top_p": "Keep the most likely tokens up to this total probability.",
     "guidance": "Classifier-free guidance scale; 0 is off. Doubles the number of model calls.",
@@ -25,37 +31,27 @@ ABOUT = {  # the help of an option that a docstring does not explain
     "records": "Directory of `unmask eval`, or its records.jsonl.",
     "store": "Directory of a sweep.",
     "open": "Open the page in the browser.",
+    "device": "Device: auto, cpu or cuda.",
+    "card": "Model card, if the directory does not identify its model: a name, or your own JSON file.",
+    "verbose": "Print all numbers.",
 }
 
 Name = Annotated[str, "LANGUAGE"]
+Named = Annotated[str | None, "LANGUAGE"]
+Model = Annotated[str | None, "MODEL"]  # a directory, or the name of an open model
+Word = Annotated[str | None, "NAME"]
+Text = Annotated[str | None, "TEXT"]
+File = Annotated[Path | None, "FILE"]
+Directory = Annotated[Path | None, "DIR"]
+Samples = Annotated[Path, "SAMPLES"]
+Languages = Annotated[tuple[str, ...], "LANGUAGE"]
+Paths = Annotated[tuple[Path, ...], "PATH"]
+Assignments = Annotated[tuple[str, ...], "NAME=VALUE"]
+Engine = Literal["local", "ray", "here"] | None
 Switch = bool  # off by default
 Count = int | None
 Number = float | None
-Word = Annotated[str | None, "NAME"]
-Named = Annotated[str | None, "LANGUAGE"]
-File = Annotated[Path | None, "FILE"]
-Directory = Annotated[Path | None, "DIR"]
 Counts = tuple[int, ...]
-Languages = Annotated[tuple[str, ...], "LANGUAGE"]
-Samples = Annotated[Path, "SAMPLES"]
-Model = Annotated[str | None, "MODEL"]  # a directory, or the name of an open model
-Text = Annotated[str | None, "TEXT"]
-Texts = Annotated[tuple[str, ...], "TEXT"]
-
-Printed = Sequence[tuple[str, str]] | Callable[[], object]
-
-
-class Answer(NamedTuple):
-    """The result of a command: a table for people, and JSON with --json. A command that declares `json` gets it too.
-
-    text: lines in place of the table, or a function that prints them; failure: an error that follows the output;
-    status: the exit code.
-    """
-
-    result: Mapping[str, Any]
-    text: Printed | None = None
-    failure: str = ""
-    status: int = 0
 
 
 class Portion(float):
@@ -65,8 +61,28 @@ class Portion(float):
         return super().__new__(cls, float(word[:-1]) / 100 if word.endswith("%") else float(word))
 
 
-Assignments = Annotated[tuple[str, ...], "NAME=VALUE"]
-Engine = Literal["local", "ray", "here"] | None
+class Grid(NamedTuple):
+    """A table with a title."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+Printed = Sequence[tuple[str, str] | Grid | str] | Callable[[], object]
+
+
+class Answer(NamedTuple):
+    """The result of a command: text for people, and JSON with --json. A command that declares `json` gets it too.
+
+    text: names with their texts, tables and sentences in place of the entries of the result, or a function that prints
+    them; failure: an error that follows the output; status: the exit code.
+    """
+
+    result: Mapping[str, Any]
+    text: Printed | None = None
+    failure: str = ""
+    status: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,13 +113,6 @@ class Measuring:
         return asdict(self) | {"address": self.address or None, "engine": engine_on(device, self.engine)}
 
 
-def refuse(given: Mapping[str, object], why: str) -> None:
-    """Raise an error for the first of these options that is given: its flag, and why it does not fit."""
-    for name, value in given.items():
-        if value is not None:
-            raise UnmaskError(f"--{name.replace('_', '-')} {why}")
-
-
 def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "here"]:
     """Return the engine. By default, one process uses a GPU, as several would wait for it."""
     if engine is not None or device == "cpu":
@@ -111,3 +120,184 @@ def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "he
     from unmask.models.trained.checkpoints import choose_device
 
     return "local" if choose_device(device).type == "cpu" else "here"
+
+
+def refuse(given: Mapping[str, object], why: str) -> None:
+    """Raise an error for the first of these options that is given: its flag, and why it does not fit."""
+    for name, value in given.items():
+        if value is not None:
+            raise UnmaskError(f"--{name.replace('_', '-')} {why}")
+
+
+EMPTY = inspect.Parameter.empty
+SHORT = {"--rows": "-n"}
+KINDS = {int: "a whole number", float: "a number", Path: "a path", Portion: "a percentage or a fraction: 10% or 0.1"}
+METAVARS = {int: "N", float: "X", Path: "PATH", str: "NAME", Portion: "X"}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with every mistake as an UnmaskError."""
+
+    def __init__(self, program: str, **how: Any) -> None:
+        super().__init__(program, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, **how)
+        self._negative_number_matcher = re.compile(r"-(\d|\.|inf)")  # also -1e-3 is a value
+        self.flags: list[str] = ["--help"]
+        self.required: dict[str, str] = {}  # the label of each required option by the name of its parameter
+
+    def error(self, message: str) -> NoReturn:
+        problem = re.sub(r"^argument (?:-\w/)?(\S+): expected .*", r"\1 needs a value", message)
+        raise UnmaskError(f"{problem.removeprefix('argument ')}. See `{self.prog} --help`")
+
+
+class Option(NamedTuple):
+    """One parameter on the command line."""
+
+    name: str
+    kind: Any  # the type of one value
+    choices: tuple[str, ...]
+    many: bool
+    metavar: str
+    default: Any  # EMPTY if required
+    about: str
+    positional: bool
+
+    @property
+    def flag(self) -> str:
+        word = self.name.replace("_", "-")
+        return f"--no-{word}" if self.kind is bool and self.default is True else f"--{word}"
+
+    @property
+    def title(self) -> str:
+        """The option in errors."""
+        return self.metavar if self.positional else self.flag
+
+    def read(self, word: str) -> Any:
+        if self.choices and word not in self.choices:
+            raise UnmaskError(f"{self.title} is {shown(word)}; expected {' or '.join(self.choices)}")
+        try:
+            if self.kind is Path and (not word or "\0" in word):
+                raise ValueError
+            return self.kind(word)
+        except ValueError as error:
+            raise UnmaskError(f"{self.title} is {shown(word)}; expected {KINDS[self.kind]}") from error
+
+    def add_to(self, parser: Parser) -> None:
+        usual = "" if self.default in (EMPTY, None, (), "") or self.kind is bool else f" (default: {self.default})"
+        about = self.about + (" (required)" if self.default is EMPTY and not self.positional else usual)
+        how: dict[str, Any] = {"help": about.replace("%", "%%")}
+        if self.kind is bool:
+            parser.add_argument(self.flag, dest=self.name, action="store_const", const=self.default is not True, **how)
+            return
+        how |= {"type": self.read, "metavar": self.metavar}
+        if self.positional:
+            parser.add_argument(self.name, nargs="*" if self.many else "?", default=None, **how)
+        else:
+            flags = [*SHORT.get(self.flag, "").split(), self.flag]
+            parser.add_argument(*flags, dest=self.name, nargs="+" if self.many else None, **how)
+
+
+def parser_of(program: str, command: Callable[..., Any]) -> Parser:
+    summary, _, details = about_of(command).partition("\n\n")
+    form = argparse.RawDescriptionHelpFormatter
+    parser = Parser(program, description=summary, epilog=details, formatter_class=form)
+    places = []
+    for option in options_of(command):
+        option.add_to(parser)
+        parser.flags += [] if option.positional else [option.flag]
+        places += [f"{option.metavar} ..." if option.many else option.metavar] if option.positional else []
+        if option.default is EMPTY:
+            parser.required[option.name] = option.title if option.positional else f"{option.flag} {option.metavar}"
+    parser.add_argument("-h", "--help", action="store_true", help="Show this help.")
+    parser.usage = " ".join([program, *places, "[WORDS]" if takes_all(command) else "[OPTIONS]"])
+    return parser
+
+
+def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any:
+    """Call the command with the arguments that the words give."""
+    if takes_all(command):
+        return command(*words)
+    parser = parser_of(program, command)
+    plain = [re.sub("^--[^=]+", lambda flag: flag[0].replace("_", "-"), word) for word in words]
+    for name in (word.partition("=")[0] for word in plain if word.startswith("--")):
+        if name not in parser.flags:
+            raise unknown(f"option of {program}", name, parser.flags)
+    read, more = parser.parse_known_intermixed_args(plain)
+    if more:
+        raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. Options begin with --")
+    there = {name: value for name, value in vars(read).items() if value is not None}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in there.items()}
+    missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
+    if missing:
+        raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
+    places, named = [], {}
+    for parameter, kind in _parameters(command):
+        value = given.get(parameter.name, parameter.default)
+        if is_dataclass(group := kind):
+            inside = {field.name: given[field.name] for field in fields(group) if field.name in given}
+            value = kind(**inside) if parameter.default is EMPTY else replace(parameter.default, **inside)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            named[parameter.name] = value
+        else:
+            places.append(value)
+    return command(*places, **named)
+
+
+def takes_all(command: Callable[..., Any]) -> bool:
+    """Return whether a command passes all its words, `*words`, to another program."""
+    return any(one.kind is one.VAR_POSITIONAL for one in inspect.signature(command).parameters.values())
+
+
+def options_of(command: Callable[..., Any]) -> Iterator[Option]:
+    if takes_all(command):
+        return
+    about = ABOUT | _arguments(command)
+    for parameter, kind in _parameters(command):
+        if is_dataclass(kind):
+            inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
+            for field in fields(kind):
+                usual = field.default if parameter.default is EMPTY else getattr(parameter.default, field.name)
+                default = EMPTY if usual is MISSING else usual
+                yield _option(field.name, hints[field.name], default, inside, False)
+        else:
+            positional = parameter.kind is not parameter.KEYWORD_ONLY
+            yield _option(parameter.name, kind, parameter.default, about, positional)
+    if "json" not in inspect.signature(command).parameters:
+        yield _option("json", bool, False, about, False)
+
+
+def _option(name: str, hint: Any, default: Any, about: Mapping[str, str], positional: bool) -> Option:
+    metavar = ""
+    if get_origin(hint) is Annotated:
+        hint, metavar = get_args(hint)[:2]
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (part for part in get_args(hint) if part is not NoneType)
+    many = get_origin(hint) is tuple
+    hint = get_args(hint)[0] if many else hint
+    choices = get_args(hint) if get_origin(hint) is Literal else ()
+    kind = str if choices else hint
+    metavar = metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, ""))
+    return Option(name, kind, choices, many, metavar, default, about.get(name, ""), positional)
+
+
+def _parameters(command: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, Any]]:
+    hints = get_type_hints(command, include_extras=True)
+    for parameter in inspect.signature(command).parameters.values():
+        yield parameter, hints[parameter.name]
+
+
+def _arguments(documented: Any) -> dict[str, str]:
+    """Return the text of each argument in the part "Args:" of the docstring."""
+    part = (inspect.getdoc(documented) or "").partition("Args:\n")[2]
+    entries = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", part, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def about_of(command: Callable[..., Any]) -> str:
+    """Return the docstring without the part "Args:"."""
+    return (inspect.getdoc(command) or "").partition("\nArgs:\n")[0].rstrip()
+
+
+def _example(command: Callable[..., Any]) -> str:
+    """Return the first example of a docstring, in one line."""
+    example = re.search(r"\nExamples?:\n((?:.*\\\n)*.*)", about_of(command))
+    return " ".join(example[1].replace("\\\n", " ").split()) if example else ""

@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Count, File, Model, Named, Number, Portion, Switch, refuse
+from unmask.cli.options import Answer, Count, File, Model, Named, Number, Portion, Switch, Word, refuse
 
-Results = Annotated[tuple[Path, ...], "RECORDS"]
 SUBJECTS = (
     "--language (a known language)",
     "--model (a network's directory)",
     "--results (records of `unmask eval`)",
     "--model with --prompts or --texts (an open model)",
 )
+How = tuple[str, int, tuple[float, float] | None]  # schedule, batch, milliseconds of an AR token and of a step
 MEANS = {"ser": "SER", "ter": "excess of TER", "kl": "nats"}
-OF_RECORDS = ("task", "budget_ms")
-OF_LANGUAGES = ("language", "model", "length", "metric", "ar_token_ms", "step_ms", "batch")
 
 
 def command(
@@ -25,10 +23,10 @@ def command(
     model: Model = None,
     prompts: File = None,
     texts: File = None,
-    card: Annotated[str | None, "CARD"] = None,
+    card: Word = None,
     device: str = "auto",
     seed: int = 0,
-    results: Results = (),
+    results: Annotated[tuple[Path, ...], "RECORDS"] = (),
     target: Portion | None = None,
     metric: Literal["ser", "ter", "kl"] | None = None,
     length: Count = None,
@@ -44,9 +42,8 @@ def command(
 
     Examples:
         unmask plan --language paper-2gram --target 10%
-        unmask plan --language sparse-hmm --metric ter --target 1% \\
+        unmask plan --model mdm --metric ter --target 5% \\
             --ar-token-ms 3.3 --step-ms 9.4
-        unmask plan --model mdm --metric ter --target 5%
         unmask plan --results eval --target 40% --budget-ms 500
         unmask plan --model llada-8b-base --prompts prompts.jsonl --target 0.5
 
@@ -57,37 +54,27 @@ def command(
         kl        KL(q || p) in nats per sequence (any positive number)
         records   fraction of incorrect answers
 
-    For a language, the output is the number of steps with the schedule and with the
-    optimal one, the model calls, the predicted error, and the method of each
-    number. First-order chains need no samples. --model adds the learning error of a
-    trained network, which no number of steps removes; its SER cannot be predicted.
-
-    For an open model (--model with --prompts or --texts), --target is nats per
-    answer that parallel decoding loses against one token per step. The output is
-    the loss of every number of steps in random order, from model calls on the texts
-    alone.
-    Without --texts, the model first writes its own answers, one token per step.
-    Samplers that choose by confidence lose more or less than this.
-
-    For records, the output is the fastest measured setting that meets the target,
-    next to AR. docs/choose.md explains the output.
+    For a language, the output is the number of steps, the model calls and the
+    predicted error; --model adds the learning error of a trained network. For an
+    open model (--model with --prompts or --texts), --target is nats per answer that
+    parallel decoding loses against one token per step, in random order. For
+    records, the output is the fastest measured setting that meets the target, next
+    to AR. docs/choose.md explains the output.
 
     Args:
-        language: Preset (see `unmask list languages`) or language file. (default with --model: its own language)
+        language: Preset (see `unmask show language`) or language file. (default with --model: its own language)
         model: Directory of an MDM of `unmask train` (default: the exact denoiser); or an open model, a name of
-            `unmask list models` or a directory, with --prompts or --texts.
+            `unmask show model` or a directory, with --prompts or --texts.
         prompts: File of prompts for an open model, one a line: a text in quotes, or {"prompt": ..}.
         texts: File of texts, one answer to each prompt, or whole texts: .txt with a form feed line between texts, or
             .jsonl.
-        card: Model card of an open model, if the directory does not identify it.
-        device: Device of an open model: auto, cpu or cuda.
         seed: Random seed of masks and answers.
         results: Directories of `unmask eval`, or files of records.
         target: Largest acceptable error: 10% or 0.1 (required, except for an open model).
         metric: Metric of the target: ser, ter or kl. (default: ser)
         length: Sequence length in tokens. (default: 512, or the model's own); of an open model, tokens of an answer
             (default: 64).
-        schedule: Schedule to compare with the optimal one (see `unmask list schedules`).
+        schedule: Schedule to compare with the optimal one (see `unmask show schedule`).
         ar_token_ms: Measured time of one AR token, in ms per batch.
         step_ms: Measured time of one MDM step, in ms per batch.
         batch: Batch size of a forward pass. (default: 1)
@@ -97,41 +84,45 @@ def command(
     """
     from unmask.core.errors import UnmaskError
 
+    if (ar_token_ms is None) != (step_ms is None):
+        raise UnmaskError("--ar-token-ms and --step-ms need each other. Add the other, or leave both out")
+    times = None if ar_token_ms is None or step_ms is None else (ar_token_ms, step_ms)
+    of_records: dict[str, Any] = {"task": task, "budget_ms": budget_ms}
+    of_open: dict[str, Any] = {"card": card, "device": None if device == "auto" else device, "seed": seed or None}
     if prompts is not None or texts is not None:
-        others = {"language": language, "results": results or None, "budget_ms": budget_ms, "task": task}
-        others |= {"batch": batch, "metric": None if metric == "kl" else metric}
+        others: dict[str, Any] = {"language": language, "results": results or None, "batch": batch}
+        others |= of_records | {"metric": None if metric == "kl" else metric}
         refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
         if model is None:
-            raise UnmaskError(
-                "--prompts and --texts need an open model. Add --model with a name of `unmask list models`"
-            )
-        times = _times((ar_token_ms, step_ms))
-        return _of_open_model(
-            model, card, device, (prompts, texts), target, length or 64, schedule, times, seed, verbose
-        )
-    if card is not None or device != "auto" or seed:
-        raise UnmaskError(
-            "--card, --device and --seed apply to open models. Add --prompts or --texts, or leave them out"
-        )
-    given: dict[str, Any] = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
-    given |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms, "task": task, "budget_ms": budget_ms}
+            raise UnmaskError("--prompts and --texts need an open model. Add --model NAME (see `unmask show model`)")
+        from unmask.core.samples import read_texts
+        from unmask.diagnosis.forecast import forecast
+        from unmask.models.open.loading import load_model
+        from unmask.models.open.prompted import read_prompts
+
+        queries = None if prompts is None else read_prompts(prompts)
+        answers = None if texts is None else read_texts(texts)
+        opened = load_model(model, card=card, device=device)
+        how: dict[str, Any] = {"length": length or 64, "schedule": schedule, "target": target}
+        predicted = forecast(opened, queries, answers, **how, times=times, seed=seed)
+        return Answer(predicted.to_dict(), None if verbose else predicted.lines())
+    refuse(of_open, "applies to open models. Add --prompts or --texts, or leave it out")
     missing = [] if target is not None else ["--target (the largest acceptable error)"]
     if language is None and model is None and not results:
         missing.append(f"one of {', '.join(SUBJECTS)}")
     if missing or target is None:
         problem = f"unmask plan needs {' and '.join(missing)}"
         raise UnmaskError(f"{problem}. For example: unmask plan --language paper-2gram --target 10%")
-    other = "records" if results else "a language or a network"
-    unfit = {name: given[name] for name in (OF_LANGUAGES if results else OF_RECORDS)}
-    refuse(unfit, f"does not apply to {other}. Leave it out")
     if (results or metric in (None, "ser")) and not 0.0 < target < 1.0:
         expected = "expected an error above 0 and below 1"
         raise UnmaskError(f"--target is {target:g}; {expected}. For example: --target 10%")
     if results:
+        others = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
+        others |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms}
+        refuse(others, "does not apply to records. Leave it out")
         return _of_records(results, target, task, budget_ms)
-    directory = None if model is None else Path(model)
-    measured = (ar_token_ms, step_ms)
-    return _of_language(language, directory, metric or "ser", target, length, schedule, measured, batch or 1, verbose)
+    refuse(of_records, "does not apply to a language or a network. Leave it out")
+    return _of_language(language, model, metric or "ser", target, length, (schedule, batch or 1, times), verbose)
 
 
 def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None) -> Answer:
@@ -151,76 +142,29 @@ def _of_records(results: tuple[Path, ...], target: float, task: str | None, budg
 
 
 def _of_language(
-    language: str | None,
-    model: Path | None,
-    metric: Literal["ser", "ter", "kl"],
-    target: float,
-    length: int | None,
-    schedule: str,
-    milliseconds: tuple[float | None, float | None],
-    batch: int,
-    verbose: bool,
+    language: str | None, model: str | None, metric: Any, target: float, length: int | None, how: How, verbose: bool
 ) -> Answer:
-    from unmask import languages
-    from unmask.cli import models
     from unmask.core.errors import UnmaskError
-    from unmask.diagnosis.learning import of_language
     from unmask.diagnosis.planner import plan
-    from unmask.models.trained import Network
 
-    times = _times(milliseconds)
     if model is None:
-        known = languages.load(str(language))
-        verdict = plan(known, 512 if length is None else length, metric, target, schedule, batch, times)
+        verdict = plan(str(language), 512 if length is None else length, metric, target, *how)
     else:
-        read = models.read(model, "auto", language, length)
-        if read.trunk.shape.causal:
+        from unmask.diagnosis.learning import of_language
+        from unmask.models.loading import studied
+        from unmask.models.trained import Network
+
+        trunk, known, _, size = studied(Path(model), "auto", language, length)
+        if trunk.shape.causal:
             raise UnmaskError(f"{model} is an AR network, which needs one step per token; expected an MDM")
-        if read.trunk.shape.noise == "uniform":
+        if trunk.shape.noise == "uniform":
             problem = f"{model} is a network of uniform noise, whose plan is not known; expected an MDM"
             raise UnmaskError(f"{problem}. Measure it with `unmask model learning`")
         if metric == "ser":
             problem = "the SER of a trained network cannot be predicted"
             raise UnmaskError(f"{problem}. Measure it with `unmask model learning`, or add --metric ter")
-        learning = of_language(Network(read.trunk), read.language, read.length)
-        shape = read.trunk.shape
-        verdict = plan(read.language, read.length, metric, target, schedule, batch, times, shape, learning)
+        learning = of_language(Network(trunk), known, size)
+        verdict = plan(known, size, metric, target, *how, trunk.shape, learning)
     chosen = verdict.chosen.predicted
     lines = [("advice", verdict.text), (f"predicted {MEANS[metric]}", str(chosen)), ("method", chosen.method)]
     return Answer(verdict.to_dict(), None if verbose else lines)
-
-
-def _times(milliseconds: tuple[float | None, float | None]) -> tuple[float, float] | None:
-    """Return the times of an AR token and of a step; None if both are missing."""
-    from unmask.core.errors import UnmaskError
-
-    token, step = milliseconds
-    if (token is None) != (step is None):
-        raise UnmaskError("--ar-token-ms and --step-ms need each other. Add the other, or leave both out")
-    return None if token is None or step is None else (token, step)
-
-
-def _of_open_model(
-    name: str,
-    card: str | None,
-    device: str,
-    files: tuple[Path | None, Path | None],
-    target: float | None,
-    length: int,
-    schedule: str,
-    times: tuple[float, float] | None,
-    seed: int,
-    verbose: bool,
-) -> Answer:
-    from unmask.core.samples import read_texts
-    from unmask.diagnosis.forecast import forecast
-    from unmask.models.open.loading import load_model
-    from unmask.models.open.prompted import read_prompts
-
-    queries = None if files[0] is None else read_prompts(files[0])
-    answers = None if files[1] is None else read_texts(files[1])
-    model = load_model(name, card=card, device=device)
-    predicted = forecast(
-        model, queries, answers, length=length, schedule=schedule, target=target, times=times, seed=seed
-    )
-    return Answer(predicted.to_dict(), None if verbose else predicted.lines())

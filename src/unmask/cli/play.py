@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Count, File, Model, Named, Switch, Text, Word, refuse
-from unmask.core.run import Loading, Sampling
+from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
-    from unmask.languages import Language
-    from unmask.models.text import Tokenizer
+    from unmask.models.loading import Begun
     from unmask.report.player.run import Chosen
     from unmask.samplers.trace import Trace
 
-Recorded = Annotated[Path | None, "TRACE"]
 PAGE = Path("play.html")
 SUFFIXES = (".html", ".json")
-LENGTH, ROWS, STEPS = 64, 50, 8  # defaults
+USUAL, STEPS = (50, 64), 8  # rows and length, steps
 
 
 def command(
-    trace: Recorded = None,
+    trace: Annotated[Path | None, "TRACE"] = None,
     /,
     *,
     language: Named = None,
@@ -47,27 +44,21 @@ def command(
     """Animate the generation of one sequence and find its first error.
 
     Examples:
-        unmask play --language paper-2gram --steps 8
         unmask play --language interval-5 --against autoregressive --open
-        unmask play --language sparse-hmm --sampler gibbs --out gibbs.html
-        unmask play --model runs/mdm --causal-model runs/ar --against autoregressive
+        unmask play --model runs/mdm --gap
         unmask play trace.json --language paper-2gram
         unmask play --language paper-3gram --terminal
-        unmask play --model runs/mdm --gap
 
-    The player shows for each step the new tokens, their dependence (a thicker arc
-    is a stronger one), and the nats lost by sampling them in the same step. If no
-    sequence of the language is possible any more, it shows which tokens contradict
-    each other, and why. It begins with the first sequence that has an error.
-
+    The player shows for each step the new tokens, their dependence, the nats lost
+    by sampling them in the same step, and the first error, with its reason.
     OUT is a page in one file (.html), or the trace (.json). docs/player.md explains
     how to record your own loop as TRACE.
 
     Args:
         trace: Trace to play, of your own loop or of `--out x.json`, instead of new samples.
-        language: Preset (see `unmask list languages`) or language file. It samples with its exact denoiser, or checks
+        language: Preset (see `unmask show language`) or language file. It samples with its exact denoiser, or checks
             the sequences of a model or a trace.
-        model: Directory of a network of `unmask train`, or an open model (`unmask list models`).
+        model: Directory of a network of `unmask train`, or an open model (`unmask show model`).
         causal_model: AR model for samplers that need one, for example `autoregressive`.
         against: Second sampler, shown next to the first with the same random numbers.
         length: Sequence length in tokens. (default: 64, or the model's own)
@@ -84,7 +75,7 @@ def command(
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
     from unmask.denoisers import as_denoiser
-    from unmask.models.loading import load_model
+    from unmask.models.loading import begin, load_model
     from unmask.report.player import chosen
     from unmask.samplers import trace as traces
     from unmask.samplers.making import reshaped
@@ -93,22 +84,29 @@ def command(
     _check(file, against, open)
     if file is not None:
         check_writable(file)
-    known = None if language is None else languages.load(language)
     if trace is not None:
         made_here: dict[str, object] = {"against": against, "steps": sampling.steps, "length": length, "rows": rows}
         made_here |= {"causal_model": causal_model, "prompt": prompt}
         made_here |= {} if gap else {"model": model, "card": loading.card}
         refuse(made_here, f"does not apply to a trace. Leave it out, or leave out {cut(str(trace))}")
+        if gap and model is None and language is None:
+            raise UnmaskError("--gap needs the model that wrote the trace. Add --model, or --language")
         read = traces.read(trace)
         recorded = {read.sampler or trace.name: read}
-        if gap and model is None and known is None:
-            raise UnmaskError("--gap needs the model that wrote the trace. Add --model, or --language")
+        known = None if language is None else languages.load(language)
         source: Any = known if model is None else load_model(model, loading)
     else:
+        if language is None and model is None:
+            raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
+        amount, prompts = Amount(rows=rows, length=length, seed=seed), Prompting(prompt=prompt)
+        of_language = language if model is None else None
+        begun = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)
+        source = begun.source
+        known = languages.load(language) if language is not None else as_denoiser(source).language
         samplers = [sampling.sampler] if against is None else [sampling.sampler, against]
         steps = STEPS if sampling.steps is None else sampling.steps
-        runs = [replace(sampling, sampler=sampler, steps=steps) for sampler in samplers]
-        recorded, known, source = _recorded(known, model, loading, causal_model, length, rows, prompt, runs, seed)
+        symbols = None if known is None else known.names
+        recorded = _recorded(begun, [replace(sampling, sampler=one, steps=steps) for one in samplers], seed, symbols)
     own = sampling.temperature or 1.0, sampling.top_p, sampling.top_k, sampling.guidance
     judge = reshaped(as_denoiser(source), *own) if gap else None
     picked = chosen(recorded, None if gap else known, row, model=judge)
@@ -122,7 +120,7 @@ def command(
         import webbrowser
 
         webbrowser.open(file.resolve().as_uri())
-    return Answer(_summary(picked, file), (lambda: None) if terminal else _lines(picked, file))
+    return Answer(_summary(picked, file), () if terminal else _lines(picked, file))
 
 
 def _check(file: Path | None, against: str | None, open: bool) -> None:
@@ -136,54 +134,18 @@ def _check(file: Path | None, against: str | None, open: bool) -> None:
         raise UnmaskError("--open needs a file. Add --out, or leave out --terminal")
 
 
-def _recorded(
-    known: Language | None,
-    model: str | None,
-    loading: Loading,
-    causal_model: str | None,
-    length: int | None,
-    rows: int | None,
-    prompt: str | None,
-    runs: Sequence[Sampling],
-    seed: int,
-) -> tuple[dict[str, Trace], Language | None, Any]:
-    """Return a trace of each sampler by its name, the language to check them with, and the model that wrote them."""
+def _recorded(begun: Begun, runs: list[Sampling], seed: int, names: Any) -> dict[str, Trace]:
+    """Return a trace of each sampler by its name and its steps."""
     from unmask import generate
-    from unmask.cli.prompts import OpenPrompts, Prompting, Prompts
-    from unmask.core.errors import UnmaskError
-    from unmask.denoisers import as_denoiser
-    from unmask.models.loading import is_open, load_model
-    from unmask.models.trained.checkpoints import read_tokenizer
 
-    source: Any = known
-    tokenizer: Any = None
-    if known is not None and model is None:
-        refuse({"card": loading.card, "causal_model": causal_model, "prompt": prompt}, "needs --model")
-        size = known.nearest_lengths(LENGTH)[-1] if length is None else length
-        start = Prompts(None, None, None, None, 1).start(known, ROWS if rows is None else rows, size, 0, 0)
-    elif model is None:
-        raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
-    elif is_open(model):
-        prompts = OpenPrompts.of(Prompting(prompt=prompt))
-        source = load_model(model, loading, causal_model)
-        start, tokenizer = prompts.start(source, rows, length, 1), source.tokenizer
-    else:
-        source, tokenizer = load_model(model, loading, causal_model), read_tokenizer(model)
-        start = Prompts(None, prompt, tokenizer, None, 1).start(source, ROWS if rows is None else rows, length, 0, 0)
-    known = as_denoiser(source).language if known is None else known
-    names = None if known is None else known.names
-    symbols = names if tokenizer is None else partial(_text, tokenizer)
+    reader = begun.tokenizer
+    symbols: Callable[[int], str] | Any = names if reader is None else lambda token: reader.written([token])
     recorded = {}
     for run in runs:
-        begin: dict[str, Any] = {"length": start.length, "rows": start.rows, "given": start.given, "stop": start.stop}
-        generation = generate(source, **asdict(run), **begin, seed=seed, trace=True)
+        generation = generate(begun.source, **asdict(run), **begun.start, seed=seed, trace=True)
         steps = int(generation.order.max())
         recorded[f"{run.sampler}, {steps} step{'' if steps == 1 else 's'}"] = generation.trace(symbols=symbols)
-    return recorded, known, source
-
-
-def _text(tokenizer: Tokenizer, token: int) -> str:
-    return tokenizer.written([token])
+    return recorded
 
 
 def _write(file: Path, picked: Chosen) -> None:
@@ -194,13 +156,12 @@ def _write(file: Path, picked: Chosen) -> None:
     from unmask.core.files import atomic
     from unmask.report.player import page
 
-    runs, row = picked.runs, picked.row
     if file.suffix == ".json":
-        runs[0].trace.write(file)
+        picked.runs[0].trace.write(file)
         return
     command = shlex.join(["unmask", *sys.argv[1:]])
     with atomic(file) as out:
-        out.write(page(runs, " and ".join(run.name for run in runs), command, row))
+        out.write(page(picked.runs, " and ".join(run.name for run in picked.runs), command, picked.row))
 
 
 def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
@@ -226,10 +187,9 @@ def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
 
 def _summary(picked: Chosen, file: Path | None) -> dict[str, Any]:
     """Return the same for programs."""
-    runs, row = picked.runs, picked.row
-    summary: dict[str, Any] = {"file": None if file is None else str(file), "row": runs[0].number(row)}
-    for number, run in enumerate(runs):
-        reading, steps = run.readings[row], run.steps[row]
+    summary: dict[str, Any] = {"file": None if file is None else str(file), "row": picked.runs[0].number(picked.row)}
+    for number, run in enumerate(picked.runs):
+        reading, steps = run.readings[picked.row], run.steps[picked.row]
         about: dict[str, Any] = {"steps": len(steps), "rows": picked.rows}
         if reading is not None and run.model is not None:
             about |= {"nats_lost": reading.lost, "measured_by": run.model.name}

@@ -3,45 +3,110 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
-from unmask.cli.options import Answer, Switch
+from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word
 
-Directories = Annotated[tuple[Path, ...], "DIR"]
+NAMES = ("figure-1", "figure-2", "reasoning", "growth", "growth-networks", "gap")
 
 
 def command(
-    directories: Directories,
+    directories: Annotated[tuple[Path, ...], "DIR"] = (),
     /,
     *,
-    out: Path = Path("report"),
+    recipe: Word = None,
+    quick: Switch = False,
+    set: Assignments = (),
+    languages: Languages = (),
+    device: str = "auto",
+    out: Annotated[Path | None, "DIR"] = None,
     drawings: Switch = False,
     terminal: Switch = False,
     open: Switch = False,
+    by: Measuring = Measuring(),
 ) -> Answer:
-    """Build an interactive HTML report from any results.
+    """Build an HTML report from any results, or measure the paper's figures.
 
     Examples:
         unmask report sweeps/smoke --open
-        unmask report demo figure-1 --out both --drawings
         unmask report board --terminal
+        unmask report --recipe figure-1 --quick
+        unmask report --recipe figure-2 --set text=letters.txt --out letters
 
-    DIR has the results of a sweep, a page (demo, board, figure-1, figure-2,
-    reasoning), an evaluation or a training; several directories become one page.
-    Controls select the language, the setting (sampler, length, denoiser), the
-    target and the metric of all numbers and figures; so does a click on a point.
-    The page lists missing and failed results.
+    DIR has the results of a sweep, a page (demo, board, figure-1), an evaluation or
+    a training; several directories become one page, which lists missing and failed
+    results. Controls select the language, the setting, the target and the metric.
+
+    --recipe measures first; the same command resumes after an interruption:
+
+    figure-1: SER and generative perplexity of the exact denoiser and of trained
+    networks, next to AR. Half an hour on two cores with --quick, else a GPU.
+    figure-2: perplexity, entropy and time of texts, next to an AR model. Half an
+    hour, or five minutes with --quick. For --set, text is a file, a directory or
+    kjv, and tokenizer is chars, bpe:N or a tokenizer.json.
+    reasoning: Figure 2, right, on sums: incorrect answers and incorrect steps. A
+    quarter of an hour, or five minutes.
+    growth: the steps for an SER of 50%, 10% and 1% against the length, with masks
+    and with uniform noise. 15 minutes, or one. growth-networks trains networks.
+    gap: the gap, which needs no ground truth, next to the true loss. Half an hour,
+    or a minute.
 
     Args:
         directories: Directories with results.
-        out: Directory of the page and its numbers; created if missing.
-        drawings: Also write each figure as SVG and PNG.
+        recipe: One of figure-1, figure-2, reasoning, growth, growth-networks and gap.
+        quick: Use the recipe with -quick in its name: smaller networks, shorter trainings, fewer sequences.
+        set: Other values for the recipe, for example steps=[2,8] or training_steps=100.
+        languages: Only these languages of the recipe (default: all).
+        device: Device of the networks: auto, cpu or cuda.
+        out: Directory of the page, its numbers and networks; created if missing. (default: report, or the recipe)
+        drawings: Also write each figure as SVG and PNG; a recipe always does.
         terminal: Print the verdict and its table, and write no files.
     """
-    import webbrowser
-    from time import perf_counter
+    from unmask.core.errors import UnmaskError
 
-    from unmask.cli.output import say, show_grid
+    if bool(directories) == (recipe is not None):
+        raise UnmaskError("name either directories with results, or --recipe: unmask report --recipe figure-1 --quick")
+    if recipe is not None:
+        if terminal:
+            raise UnmaskError("--terminal is for directories with results")
+        return measured(recipe, NAMES, Path(recipe) if out is None else out, quick, set, languages, device, open, by)
+    changes = {"quick": quick, "set": set, "languages": languages}
+    if given := [name for name, value in changes.items() if value]:
+        raise UnmaskError(f"--{given[0]} is for --recipe; the results in {directories[0]} are there already")
+    return _read(directories, out or Path("report"), drawings, terminal, open)
+
+
+def measured(
+    name: str,
+    names: tuple[str, ...],
+    out: Path,
+    quick: bool,
+    changes: tuple[str, ...],
+    languages: tuple[str, ...],
+    device: str | None,
+    open: bool,
+    by: Measuring,
+) -> Answer:
+    """Measure a recipe and draw its page."""
+    import webbrowser
+
+    from unmask.cli.output import answer_of
+    from unmask.core.errors import unknown
+    from unmask.report.publishing import Selection, page_of, publish
+
+    if name not in names:
+        raise unknown("recipe", name, names)
+    cells = Selection(f"{name}-quick" if quick else name, changes, languages, device)
+    published = publish(page_of(name), cells, out, **by.options(device or "cpu"))
+    if open:
+        webbrowser.open(published.page.as_uri())
+    return answer_of(published)
+
+
+def _read(directories: tuple[Path, ...], out: Path, drawings: bool, terminal: bool, open: bool) -> Answer:
+    import webbrowser
+
     from unmask.report import publishing
     from unmask.report.publishing import PAGE, check_directory
     from unmask.report.results import read
@@ -54,22 +119,16 @@ def command(
     else:
         check_directory(out, PAGE)
         shown, files = publishing.report(directories, out, drawings)
-    page = None if terminal else str((out / PAGE).resolve())
+    page = None if terminal else (out / PAGE).resolve()
     verdict = shown.verdict if shown.metrics else None
-
-    def text() -> None:
-        for line in summary(shown) if terminal else [] if verdict is None else [verdict.sentence]:
-            print(line)
-        if terminal and shown.metrics:
-            show_grid(*table(shown))
-        for one in shown.results.missing:
-            say(one)
-        if page is not None:
-            print(f"{page}, {(out / PAGE).stat().st_size / 1e6:.1f} MB")
-
-    if open and page is not None:
-        webbrowser.open(Path(page).as_uri())
-    about: dict[str, Any] = {"page": page, "files": [str(file) for file in files]}
+    text: list[Grid | str] = list(summary(shown)) if terminal else [] if verdict is None else [verdict.sentence]
+    text += [Grid(*table(shown))] if terminal and shown.metrics else []
+    text += [] if terminal else shown.results.missing
+    if page is not None:
+        text.append(f"{page}, {page.stat().st_size / 1e6:.1f} MB")
+        if open:
+            webbrowser.open(page.as_uri())
+    about: dict[str, Any] = {"page": page and str(page), "files": [str(file) for file in files]}
     about |= {"points": len(shown.results.points), "missing": shown.results.missing}
     about |= {"seconds": perf_counter() - began}
     about |= {"verdict": None if verdict is None else {"sentence": verdict.sentence, "numbers": verdict.numbers}}

@@ -34,23 +34,14 @@ def command(
 
     Examples:
         unmask score samples.npy --language interval-5
-        unmask score samples.jsonl --language language.json --json
         unmask score samples.npy --language brackets --given infill.jsonl
         unmask score samples.npy --language paper-2gram --likelihood \\
             --sampler "top-probability(ties='position')" --steps 8
 
     SER is the percentage of sequences that the language cannot produce. Perplexity
     is computed from the other sequences. It is also low for repetitive samples, so
-    compare the bigram entropy with the language's own.
-
-    Languages with intermediate steps, such as modular-sum, have three more metrics:
-    incorrect answers, right answers with wrong steps, and wrong steps.
-
-    With --likelihood, also the log-likelihood of the sequences under a sampler with
-    the exact denoiser (docs/metrics.md).
-
-    With given tokens (--given, or those that `unmask generate` saved), a sequence
-    that changed a given token is impossible, and intervals are over prompts.
+    compare the bigram entropy with the language's own. docs/metrics.md explains
+    --likelihood, intermediate steps and given tokens.
 
     Args:
         given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in

@@ -1,19 +1,18 @@
-"""unmask show language|sampler|schedule|model|task|job."""
+"""unmask show language|sampler|schedule|model|task|job; unmask doctor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.list import summary
-from unmask.cli.options import Answer, Count, Counts, File, Name
+from unmask.cli.options import Answer, Count, Counts, File, Grid, Named, Switch, refuse
 
 if TYPE_CHECKING:
-    from unmask.core.registry import Entry
+    from unmask.core.registry import Entry, Registry
     from unmask.samplers import Sampler
 
 SHOWN = 60  # tokens of an example
+OF_DEVELOPERS = ("test", "extras", "bench", "docs")  # extras that only this project's own work needs
 PACES = {
     "counts": "reveals the schedule's number of tokens in each step",
     "steps": "reveals its own number of tokens in each step, within N steps",
@@ -32,7 +31,7 @@ WAYS = {
 
 
 def language(
-    language: Name,
+    language: Named = None,
     /,
     *,
     length: Count = None,
@@ -40,68 +39,81 @@ def language(
     schedule: str = "linear",
     rows: int = 100,
     seed: int = 0,
+    out: File = None,
+    normalise: Switch = False,
 ) -> Answer:
     """Describe a language: size, entropy, mixing; with --steps, bounds on its errors.
 
     Examples:
+        unmask show language
         unmask show language paper-2gram
         unmask show language "sparse-hmm(seed=3)" --length 512 --steps 8 64 512
-        unmask show language hmm
+        unmask show language exported.json --normalise --out language.json
 
-    Entropy and token error rate (TER) are those of the language itself at this
-    length. The example is the beginning of one of its sequences, at most 60 tokens.
-    A kind that needs options is shown with its options.
+    Without a name, the output lists all presets and kinds. Entropy and token error
+    rate (TER) are those of the language itself at this length. The example is the
+    beginning of one of its sequences. With --out, the language is written as a
+    checked JSON file.
 
     Args:
-        language: Preset with options, "sparse-hmm(seed=3, pruned=False)", a language file, or a kind.
+        language: Preset with options, a language file, or a kind.
         length: Length for the entropy and the bounds. (default: 64, or the nearest length that the language has)
         steps: Numbers of steps N for which to print upper bounds on TER, KL and SER.
-        schedule: Schedule of these steps; see `unmask list schedules`.
         rows: Number of sequences on which the bounds are measured.
         seed: Random seed of the example and of these sequences.
+        out: JSON file to write.
+        normalise: Divide each row of a file's tables by its sum, before --out.
     """
     import math
 
     from unmask import languages, metrics
     from unmask.core.arguments import whole
+    from unmask.core.files import check_writable
     from unmask.samplers.schedules import Fit, deltas
     from unmask.theory.sampled import information_curve
 
+    if language is None:
+        return _listed({"presets": languages.PRESETS, "kinds": languages.LANGUAGES})
+    if out is not None:
+        check_writable(out)
+        known = languages.load(language, normalise=normalise)
+        known.save(out)
+        return Answer({"file": str(out)} | known.describe())
+    refuse({"normalise": normalise or None}, "needs --out FILE. Add it, or leave --normalise out")
     if language in languages.LANGUAGES.names() and language not in languages.PRESETS.makers:
-        return _of_entry(languages.LANGUAGES.entry(language), {})
+        return _described(languages.LANGUAGES.entry(language), {})
     whole("rows", rows)
     known = languages.load(language)
     size = known.nearest_lengths(64)[-1] if length is None else length
     delta = {count: deltas(schedule, count, Fit(known, size)) for count in steps}
-    entropy = known.entropy(size)
     result = known.describe() | {
         "length": size,
-        "entropy_bits": entropy.map(lambda nats: nats / math.log(2)).to_dict(),
+        "entropy_bits": known.entropy(size).map(lambda nats: nats / math.log(2)).to_dict(),
         "ter": None if known.end is not None else metrics.ter_autoregressive(known, size).to_dict(),
         "example": known.render(known.sample(1, size, seed=seed)[0, :SHOWN]),
     }
     if steps:
         curve = information_curve(known, size, rows=rows, seed=seed)
+        bounds = {"ter_upper": curve.ter_upper, "divergence_upper_nats": curve.divergence, "ser_upper": curve.ser_upper}
         result["steps"] = {
-            str(count): {
-                "ter_upper": curve.ter_upper(share).to_dict(),
-                "divergence_upper_nats": curve.divergence(share).to_dict(),
-                "ser_upper": curve.ser_upper(share).to_dict(),
-            }
+            str(count): {name: bound(share).to_dict() for name, bound in bounds.items()}
             for count, share in delta.items()
         }
     return Answer(result)
 
 
-def sampler(sampler: Annotated[str, "SAMPLER"], /) -> Answer:
+def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
     """Describe a sampler: its rule, its options, and the distribution that it claims.
 
     Examples:
+        unmask show sampler
         unmask show sampler blocks
         unmask show sampler my_module:MySampler --json
 
+    Without a name, the output lists all samplers, also those of installed packages.
+
     Args:
-        sampler: Name of `unmask list samplers`, package.module:Name or file.py:Name.
+        sampler: Name of a sampler, package.module:Name or file.py:Name.
     """
     import inspect
     from contextlib import suppress
@@ -111,6 +123,8 @@ def sampler(sampler: Annotated[str, "SAMPLER"], /) -> Answer:
     from unmask.core.registry import parse
     from unmask.samplers import SAMPLERS
 
+    if sampler is None:
+        return _listed({"samplers": SAMPLERS})
     entry = SAMPLERS.entry(parse("sampler", sampler)[0])
     more: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     if entry.maker is not None:
@@ -118,45 +132,51 @@ def sampler(sampler: Annotated[str, "SAMPLER"], /) -> Answer:
         entry = replace(entry, documentation=f"{entry.documentation}\n\n{rule}")
         with suppress(UnmaskError):  # it needs options
             more = _facts(SAMPLERS.make(sampler))
-    return _of_entry(entry, *more)
+    return _described(entry, *more)
 
 
-def schedule(schedule: Annotated[str, "SCHEDULE"], /, *, steps: int = 8) -> Answer:
+def schedule(schedule: Annotated[str | None, "SCHEDULE"] = None, /, *, steps: int = 8) -> Answer:
     """Describe a schedule: its options, and the fraction that each step reveals.
 
     Examples:
-        unmask show schedule cosine
+        unmask show schedule
         unmask show schedule "polynomial(power=3)" --steps 4 --json
 
     Args:
-        schedule: Name of `unmask list schedules`, optionally with options in brackets.
+        schedule: Name of a schedule, optionally with options in brackets.
         steps: Number of steps for which the fractions are printed, unless a language is needed to fit them.
     """
     from unmask.core.registry import parse
     from unmask.samplers.schedules import SCHEDULES, deltas, is_fitted
 
+    if schedule is None:
+        return _listed({"schedules": SCHEDULES})
     name = parse("schedule", schedule)[0]
-    entry, fitted = SCHEDULES.entry(name), is_fitted(name)
+    fitted = is_fitted(name)
     delta = None if fitted else deltas(schedule, steps).tolist()
     shown = None if delta is None else "[" + ", ".join(f"{share:.4g}" for share in delta) + "]"
     about = {"fitted": fitted, "steps": steps, "delta": delta}
-    return _of_entry(entry, about, about | {"delta": shown})
+    return _described(SCHEDULES.entry(name), about, about | {"delta": shown})
 
 
-def model(model: Annotated[str, "MODEL"], /) -> Answer:
+def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
     """Describe an open model: its tokens, its attention, how to run it, known issues.
 
     Examples:
+        unmask show model
         unmask show model llada-8b-instruct
         unmask show model my-card.json
 
     Args:
-        model: Name of `unmask list models`, a repository, or a JSON file with your own card.
+        model: Name of an open model, a repository, or a JSON file with your own card.
     """
     import msgspec
 
-    from unmask.models.open import find
+    from unmask.models.open import find, known
 
+    if model is None:
+        lines = [(name, f"{one.repository}, {one.attention}, {one.licence}") for name, one in sorted(known().items())]
+        return Answer({name: msgspec.to_builtins(one) for name, one in known().items()}, lines)
     card = find(model)
     tokens = {name: number for name, number in msgspec.to_builtins(card.tokens).items() if number is not None}
     rows: list[tuple[str, str]] = [
@@ -176,87 +196,132 @@ def model(model: Annotated[str, "MODEL"], /) -> Answer:
     return Answer(msgspec.to_builtins(card), rows)
 
 
-def task(task: Annotated[str, "TASK"], /, *, data: File = None) -> Answer:
+def task(task: Annotated[str | None, "TASK"] = None, /, *, data: File = None) -> Answer:
     """Describe a task: its options, its items, the first question.
 
     Examples:
-        unmask show task sudoku
+        unmask show task
         unmask show task "gsm8k(shots=2)" --data gsm8k_test.jsonl
-        unmask show task infill --json
 
     Args:
-        task: Name of `unmask list tasks`, with options.
+        task: Name of a task, with options.
         data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
     """
     from unmask.core.registry import parse
     from unmask.tasks import TASKS
     from unmask.tasks.contract import find
 
+    if task is None:
+        return _listed({"tasks": TASKS})
     known = TASKS.make(task)
     file = data or find(known.file)
     more = {"tokens of an answer": known.length, "stop strings": list(known.until), "items from": known.source}
     if file is not None or not known.file:
-        items = known.items(None if file is None else str(Path(file)))
+        items = known.items(None if file is None else str(file))
         more |= {"items": len(items), "first question": known.prompt(items[0])}
-    return _of_entry(TASKS.entry(parse("task", task)[0]), more)
+    return _described(TASKS.entry(parse("task", task)[0]), more)
 
 
-def job(job: Annotated[str, "JOB"], /) -> Answer:
+def job(job: Annotated[str | None, "JOB"] = None, /) -> Answer:
     """Describe a job of sweeps: the fields of its cells, and its metrics.
 
     Examples:
-        unmask show job samples
+        unmask show job
         unmask show job my_module:my_job --json
 
     Args:
-        job: Name of `unmask list jobs`, or package.module:function.
+        job: Name of a job, or package.module:function.
     """
     from unmask.experiments.cell import JOBS, find
 
+    if job is None:
+        return _listed({"jobs": JOBS})
     known = find(job)
     more = {"merges": known.merges, "lasts": known.lasts}
     plain = {
         "rows": "measured in blocks and merged" if known.merges else "measured at once",
         "valid for other code versions": known.lasts,
     }
-    return _of_entry(JOBS.entry(job), more, plain)
+    return _described(JOBS.entry(job), more, plain)
+
+
+def doctor() -> Answer:
+    """Show versions, devices and extras, for a question or the report of a bug.
+
+    Examples:
+        unmask doctor
+        unmask doctor --json
+
+    The command installs, downloads and changes nothing.
+    """
+    import platform
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    def number(package: str) -> str | None:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return None
+
+    needs: dict[str, list[str]] = {}
+    for requirement in requires("unmask") or ():
+        if (optional := re.match(r"([\w.-]+).*; extra == [\"'](.+)[\"']", requirement)) is not None:
+            needs.setdefault(optional[2], []).append(optional[1])
+    versions = {name: number(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
+    versions |= {"python": platform.python_version()}
+    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
+    missing = [name for name, installed in extras.items() if not installed]
+    devices = _devices()
+    lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]
+    lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
+    lines += [("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'")] if missing else []
+    return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
+
+
+def _devices() -> str:
+    try:
+        import torch
+    except Exception as error:  # this command is for users who have a problem already
+        return f"unknown: {type(error).__name__}: {' '.join(str(error).split())}"
+    names = [torch.cuda.get_device_properties(number).name for number in range(torch.cuda.device_count())]
+    return ", ".join(["cpu", *(f"cuda:{at} {name}" for at, name in enumerate(names))])
 
 
 def _facts(sampler: Sampler) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the facts for programs, and for people."""
     way = next(way for way in WAYS if sampler.implements(way))
-    distribution = (
-        "a function of the denoiser, the length and delta" if callable(sampler.distribution) else sampler.distribution
-    )
-    facts = {
-        "way": way,
-        "pace": sampler.pace,
-        "distribution": distribution,
-        "reads": sorted(sampler.reads),
-        "draws_steps": sampler.draws_steps,
-    }
-    pace = PACES[sampler.pace] if way != "run" else None
-    return facts, facts | {
-        "way": WAYS[way],
-        "pace": pace,
-        "distribution": DISTRIBUTIONS.get(distribution or "", distribution),
-        "reads": " and ".join(sorted(sampler.reads)),
-    }
+    claimed = sampler.distribution
+    distribution = "a function of the denoiser, the length and delta" if callable(claimed) else claimed
+    facts: dict[str, Any] = {"way": way, "pace": sampler.pace, "distribution": distribution}
+    facts |= {"reads": sorted(sampler.reads), "draws_steps": sampler.draws_steps}
+    plain = {"way": WAYS[way], "pace": PACES[sampler.pace] if way != "run" else None}
+    plain |= {"distribution": DISTRIBUTIONS.get(distribution or "", distribution)}
+    plain |= {"reads": " and ".join(facts["reads"])}
+    return facts, facts | plain
 
 
-def _of_entry(entry: Entry, more: Mapping[str, Any], plain: Mapping[str, Any] | None = None) -> Answer:
+def _listed(registries: Mapping[str, Registry[Any]]) -> Answer:
+    """Return all names of registries; each maps to {about, specification, options, needed, code}."""
+    entries = {kind: {name: one.entry(name) for name in sorted(one.names())} for kind, one in registries.items()}
+    text: list[tuple[str, str] | Grid | str] = []
+    for kind, named in entries.items():
+        text += ["", f"{kind}:"] if text else []
+        text += [(name, entry.about) for name, entry in named.items()]
+    listed = {kind: {name: entry.to_dict() for name, entry in named.items()} for kind, named in entries.items()}
+    return Answer(listed if len(listed) > 1 else next(iter(listed.values())), text)
+
+
+def _described(entry: Entry, more: Mapping[str, Any], plain: Mapping[str, Any] | None = None) -> Answer:
     """Return the name with its options, its documentation, and other facts. plain: the facts for people."""
-    from unmask.cli.output import show
     from unmask.core.errors import UnmaskError
+    from unmask.core.tables import rows_of
 
     if entry.maker is None:
         raise UnmaskError(f"{entry.name} is {entry.about}")
-
-    def text() -> None:
-        print(f"{entry.specification}\n\n{entry.documentation}\n")
-        show({**(more if plain is None else plain), "code": entry.origin}, False)
-
-    return Answer({"name": entry.name, **summary(entry), "documentation": entry.documentation} | dict(more), text)
+    facts = rows_of({**(more if plain is None else plain), "code": entry.origin})
+    text: list[tuple[str, str] | Grid | str] = [entry.specification, "", *entry.documentation.splitlines(), "", *facts]
+    return Answer({"name": entry.name, **entry.to_dict(), "documentation": entry.documentation} | dict(more), text)
 
 
 command = {

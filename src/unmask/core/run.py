@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
 
 
 @dataclass(frozen=True)
@@ -10,8 +12,8 @@ class Sampling:
     """How sequences are sampled.
 
     Args:
-        sampler: Sampler (options in brackets): a name of `unmask list samplers`, package.module:Name or file.py:Name.
-        schedule: How much each step reveals: a name of `unmask list schedules`, or a list of fractions.
+        sampler: Sampler (options in brackets): a name of `unmask show sampler`, package.module:Name or file.py:Name.
+        schedule: How much each step reveals: a name of `unmask show schedule`, or a list of fractions.
         steps: Number of sampling steps N. (default: 64, in `unmask play` 8)
         temperature: Sampling temperature; 0 means greedy.
         top_k: Keep at most this many tokens.
@@ -44,6 +46,55 @@ class Loading:
 
 
 @dataclass(frozen=True)
+class Prompting:
+    """The beginning and the end of sequences.
+
+    Args:
+        given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
+            .jsonl).
+        prompt: Text that each sequence begins with, for a model of text.
+        prompts: File of prompts for an open model, one a line: a text in quotes, {"prompt": ..}, {"template": ..}, or
+            a list of messages.
+        template: Text with gaps, for an open model: ___ of --length tokens, ___{N} of N.
+        chat: Format the prompt as a user message with the model's chat template.
+        system: System message of each conversation.
+        until: End a sequence where one of these texts is complete.
+        stop: Ignore end-of-text tokens and fill the whole length.
+    """
+
+    given: Annotated[Path | None, "FILE"] = None
+    prompt: Annotated[str | None, "TEXT"] = None
+    prompts: Annotated[Path | None, "FILE"] = None
+    template: Annotated[str | None, "TEXT"] = None
+    chat: bool = False
+    system: Annotated[str | None, "TEXT"] = None
+    until: Annotated[tuple[str, ...], "TEXT"] = ()
+    stop: bool = True
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How many sequences are made, how long, and which.
+
+    Args:
+        rows: Number of sequences. (default: 2000; for open models 1, or one for each prompt)
+        length: Sequence length in tokens; for open models, new tokens per prompt or gap. (default: 512, or the
+            network's or the given file's; 128 for open models)
+        rows_per_prompt: Number of sequences for each prompt.
+        prompt_length: Start each sequence with N tokens sampled from the language.
+        seed: Random seed. Row r depends only on the seed and on first_row + r.
+        first_row: Number of the first row, to generate a later block of the same run.
+    """
+
+    rows: int | None = None
+    length: int | None = None
+    rows_per_prompt: int = 1
+    prompt_length: int | None = None
+    seed: int = 0
+    first_row: int = 0
+
+
+@dataclass(frozen=True)
 class Answering:
     """How an open model answers a task; None: the usual of the model (models/open/answering.py) or of the task."""
 
@@ -59,3 +110,10 @@ class Answering:
     until: bool = True  # whether the strings that end the task's answers stop a row
     chat: bool = False  # whether a question is a user's message in the model's chat template
     system: str | None = None
+
+
+def changed(options: Any, **usual: Any) -> dict[str, Any]:
+    """The fields of a record of options that differ from their usual value, by the names of their flags."""
+    default = replace(type(options)(), **usual)
+    names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
+    return {f"no_{name}" if getattr(default, name) is True else name: getattr(options, name) for name in names}

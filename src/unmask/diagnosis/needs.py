@@ -19,10 +19,12 @@ from unmask.core import arguments
 from unmask.core.cores import count
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import size
+from unmask.core.run import Amount, Loading, Prompting, Sampling
 from unmask.diagnosis.flops import flop_per_second
 from unmask.models.open import Card, OpenModel
 from unmask.models.open.fetch import here
 from unmask.models.open.loading import DTYPES, outline
+from unmask.models.open.prompted import NEW, Query, begun, queries_of
 from unmask.models.trained.checkpoints import choose_device, free_on
 
 USUAL = "bfloat16"  # of published weights
@@ -80,3 +82,33 @@ def _parameters(card: Card) -> int:
     if card.billions is None:
         raise UnmaskError(f"the files of {card.name} are not here, and its card has no size")
     return round(card.billions * 1e9)
+
+
+def needs_of_prompts(
+    model: str, prompting: Prompting, amount: Amount, loading: Loading, sampling: Sampling
+) -> dict[str, Any]:
+    """Return memory and time of the answers of a command, without loading the model."""
+    card, shape = look(model, loading.card, loading.cache)
+    queries = queries_of(prompting)
+    rows, longest, new = _upper(card, shape, queries, prompting, amount)
+    steps = new if sampling.steps is None else min(sampling.steps, new)
+    calls = steps * (2 if sampling.guidance else 1)
+    return needs(card, shape, loading.device, loading.dtype, rows, longest, calls)
+
+
+def _upper(
+    card: Card, model: OpenModel | None, queries: list[Query], how: Prompting, amount: Amount
+) -> tuple[int, int, int]:
+    """Return upper limits: (rows, tokens per row, new tokens per row). Without the model's tokenizer, a byte of a
+    prompt counts as a token."""
+    if model is not None:
+        start = begun(model, queries, how, amount)
+        if start["given"] is None:
+            return start["rows"], start["length"], start["length"]
+        new = max(int((row == model.vocabulary).sum()) for row in start["given"])
+        return max(start["rows"] or 1, len(start["given"])), max(map(len, start["given"])), new
+    new = min(NEW if amount.length is None and queries else amount.length or card.context, card.context)
+    texts = [one.prompt or one.template or "".join(m.content for m in one.messages or ()) for one in queries]
+    longest = max((len(text.encode()) for text in texts), default=0)
+    rows = (amount.rows or 1) if len(texts) < 2 else len(texts) * amount.rows_per_prompt
+    return rows, min(longest + new, card.context), new

@@ -7,6 +7,7 @@ depends on the language and the length (theory/schedules.py).
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -77,7 +78,7 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
     try:
         delta = torch.as_tensor(schedule, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        expected = "a name of `unmask list schedules`, or a list of fractions"
+        expected = "a name of `unmask show schedule`, or a list of fractions"
         raise UnmaskError(f"schedule is {shown(schedule)}; expected {expected}") from error
     if delta.is_nested or delta.layout != torch.strided or delta.is_meta:
         raise UnmaskError(f"schedule is {shown(schedule)}; expected a dense tensor, or a list of numbers")
@@ -92,6 +93,16 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
     if abs(float(delta.sum()) - 1) > SUM_TOLERANCE:
         raise UnmaskError(f"the schedule sums to {float(delta.sum()):.12g}; expected 1. Divide it by its sum.")
     return _normalized(delta)
+
+
+def read(text: str) -> str | list[float]:
+    """A schedule in words of a command: its name, or a list of fractions."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        return [float(number) for number in ast.literal_eval(text)]
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise UnmaskError(f"--schedule is {shown(text)}; expected a name, or numbers such as '[0.2, 0.8]'") from error
 
 
 def _fitted(schedule: str, steps: int, fit: Fit) -> Tensor:

@@ -11,8 +11,10 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.memory import PLACE_BYTES, fits
+from unmask.core.run import Amount, Prompting
+from unmask.core.samples import read_tokens
 from unmask.denoisers import Denoiser
-from unmask.languages import LanguageLike, load
+from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import as_tokens
 
 ROWS, LENGTH = 2000, 512  # defaults
@@ -111,3 +113,49 @@ def prompts(
     drawn = language.sample(int(which[-1]) - first + 1, length, seed=seed, first_row=first)[which - first]
     drawn[:, prompt_length:] = language.vocabulary
     return drawn
+
+
+def begun(
+    source: Any,
+    prompting: Prompting,
+    amount: Amount,
+    usual: tuple[int, int] | None = None,
+    tokenizer: Any = None,
+) -> dict[str, Any]:
+    """Return given, rows and length of `generate` for a language or a network, whose tokenizer is that of its text."""
+    each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
+    starts = {"--given": prompting.given, "--prompt": prompting.prompt, "--prompt-length": amount.prompt_length}
+    arguments.at_most_one(starts)
+    if prompting.given is not None:
+        tokens = read_tokens(prompting.given, hidden=source.vocabulary).repeat_interleave(each, 0)
+        many = len(tokens) if len(tokens) > 1 else ROWS
+        length = tokens.shape[1] if amount.length is None else amount.length
+        return {"given": tokens, "rows": many if amount.rows is None else amount.rows, "length": length}
+    rows, length = usual or (ROWS, LENGTH)
+    if not isinstance(source, Language):
+        length = source.length
+    elif usual is not None and amount.length is None:
+        length = source.nearest_lengths(length)[-1]
+    rows, length = rows if amount.rows is None else amount.rows, length if amount.length is None else amount.length
+    given = None
+    if amount.prompt_length is not None:
+        if not isinstance(source, Language):
+            raise UnmaskError("--prompt-length needs --language. Add it, or leave --prompt-length out")
+        how = {"seed": amount.seed, "first_row": amount.first_row, "rows_per_prompt": each}
+        given = prompts(source, rows, length, amount.prompt_length, **how)
+    elif each > 1:
+        raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt-length, or --given with a file")
+    elif prompting.prompt is not None:
+        given = _encoded(prompting.prompt, length, tokenizer)
+    return {"given": given, "rows": rows, "length": length}
+
+
+def _encoded(prompt: str, length: int, tokenizer: Any) -> Tensor:
+    """(1, L): the tokens of the prompt, then masks."""
+    if tokenizer is None:
+        raise UnmaskError("--prompt needs --model, the directory of a network that was trained on a text")
+    tokens = torch.from_numpy(tokenizer.encode(prompt)).long()
+    if len(tokens) >= length:
+        expected = f"expected fewer than --length {length}. Shorten the prompt"
+        raise UnmaskError(f"--prompt has {len(tokens)} tokens; {expected}")
+    return torch.cat([tokens, torch.full((length - len(tokens),), tokenizer.vocabulary)]).unsqueeze(0)

@@ -113,7 +113,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         given |= {name: _plain(value) for name, value in _mended(arg_dict).items()}
         if "model" not in given:
             raise UnmaskError(
-                "--model_args names no model. Pass --model_args model=NAME, with a name of `unmask list models`"
+                "--model_args names no model. Pass --model_args model=NAME, with a name of `unmask show model`"
             )
         return cls(**given)
 

@@ -1,4 +1,4 @@
-"""`unmask parallel run`: settings, the exact denoiser as a ceiling, the page, and a second run."""
+"""`unmask eval parallel run`: settings, the exact denoiser as a ceiling, the page, and a second run."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def tree(tmp_path):
 
 
 def answer(capsys, *words):
-    assert main(["parallel", *map(str, words), "--json"]) == 0
+    assert main(["eval", "parallel", *map(str, words), "--json"]) == 0
     return json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
@@ -118,7 +118,7 @@ def test_command_read(tree, capsys):
     (suite,) = result["suites"]
     values = {one["sampler"]: [score["value"] for score in one["pbx"]] for one in suite["samplers"]}
     assert values == {"klass": [8.0, None], "wino": [8.0, None]}
-    assert main(["parallel", "read", str(tree), "--tasks"]) == 0
+    assert main(["eval", "parallel", "read", str(tree), "--tasks"]) == 0
     text = capsys.readouterr().out
     assert "PB80: wino ~ klass (>: more than chance" in text
     assert "wino, k=8" in text
@@ -127,9 +127,9 @@ def test_command_read(tree, capsys):
 def test_command_compare(tree, capsys):
     result = answer(capsys, "compare", tree, "--first", "wino", "--second", "klass", "--speed", "8")
     assert result["at_speed"]["difference"]["value"] == pytest.approx(0.2)
-    assert main(["parallel", "compare", str(tree), "--first", "wino", "--second", "klas"]) == 2
+    assert main(["eval", "parallel", "compare", str(tree), "--first", "wino", "--second", "klas"]) == 2
     assert "did you mean klass?" in capsys.readouterr().err
-    assert main(["parallel", "compare", str(tree), "--first", "wino", "--second", "klass", "--speed", "8"]) == 0
+    assert main(["eval", "parallel", "compare", str(tree), "--first", "wino", "--second", "klass", "--speed", "8"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("org/M: ")
     assert "At 8 tokens per model call: wino and klass are not distinguishable in 20 items" in text

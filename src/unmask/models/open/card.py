@@ -112,7 +112,7 @@ def known() -> dict[str, Card]:
 
 def find(name: str) -> Card:
     """The card of this name or repository, or from this JSON file."""
-    arguments.of_kind("card", name, str, "a name of `unmask list models`, or a JSON file")
+    arguments.of_kind("card", name, str, "a name of `unmask show model`, or a JSON file")
     if name.endswith(".json") and os.path.isfile(name):
         return read(name)
     cards = known()
@@ -121,7 +121,7 @@ def find(name: str) -> Card:
             return card
     near = get_close_matches(name.lower(), cards, 1, 0.5)
     hint = f". Did you mean {near[0]}?" if near else ""
-    raise UnmaskError(f"{shown(name)} does not exist; expected a directory, or a name of `unmask list models`{hint}")
+    raise UnmaskError(f"{shown(name)} does not exist; expected a directory, or a name of `unmask show model`{hint}")
 
 
 def read(path: str | Path) -> Card:
@@ -147,7 +147,7 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
         if config.get("model_type") == MODEL_TYPE:
             problem = f"{directory} is a network of `unmask train`; expected an open model"
             raise UnmaskError(f"{problem}. Use `unmask generate --model {directory}` or `unmask model learning`")
-        remedy = "See `unmask list models`, or pass your own card: --card FILE.json"
+        remedy = "See `unmask show model`, or pass your own card: --card FILE.json"
         raise UnmaskError(f"{directory} contains a model of type {kind}, which fits no card. {remedy}")
     label = directory.resolve().name.lower()
     names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}

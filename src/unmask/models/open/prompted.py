@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_lines
+from unmask.core.run import Amount, Prompting
+from unmask.core.samples import read_tokens
 from unmask.models.open.chat import Message, Template, filled_in, template
 from unmask.models.text.published import Published
 from unmask.samplers.stopping import AtToken, Either, StopRule, Until
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from unmask.models.open import OpenModel
 
 Text = Annotated[str, msgspec.Meta(max_length=2**24)]
+NEW = 128  # default number of new tokens
 Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 
 
@@ -130,3 +134,49 @@ def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own:
     if strings:
         rules.append(Until(tuple(strings), speaker(model).written, fill))
     return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
+
+
+def queries_of(how: Prompting) -> list[Query]:
+    """The queries of a command, checked before a model is loaded."""
+    arguments.at_most_one({f"--{name}": getattr(how, name) for name in ("given", "prompt", "prompts", "template")})
+    queries = [] if how.prompts is None else read_prompts(how.prompts)
+    if how.prompt is not None or how.template is not None:
+        queries = [Query(prompt=how.prompt, template=how.template)]
+    if how.chat and not any(one.prompt is not None for one in queries):
+        raise UnmaskError("--chat needs a user message. Add --prompt or --prompts")
+    if how.system is not None and not how.chat:
+        raise UnmaskError("--system needs --chat. In a file of --prompts, write a system message instead")
+    return queries
+
+
+def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Amount) -> dict[str, Any]:
+    """given, rows, length and stop of `generate` for the queries of a command."""
+    each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
+    rows, length = amount.rows, amount.length
+    conversations = how.chat or any(one.messages is not None for one in queries)
+    if conversations:
+        chats(model)
+    ends = any(one.template is None for one in queries)  # a text with gaps, or without a prompt, has no end
+    start = {"stop": ending(model, how.until, conversations, own=ends and how.stop)}
+    if how.given is not None:
+        tokens = read_tokens(how.given, hidden=model.vocabulary).repeat_interleave(each, 0)
+        return start | {"given": tokens, "rows": len(tokens) if rows is None else rows, "length": length}
+    if not queries:
+        if each > 1:
+            raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt, or --prompts with a file")
+        size = model.length if length is None else length
+        return start | {"given": None, "rows": 1 if rows is None else rows, "length": size}
+    many = len(queries)
+    if rows is not None and many == 1 == each:
+        each = arguments.whole("--rows", rows)
+    elif rows is not None and rows != many * each:
+        expected = f"{many} prompts with {each} rows each make {many * each}"
+        raise UnmaskError(f"--rows is {rows}; {expected}. Leave --rows out, and set --rows-per-prompt")
+    if length is None:
+        longest = max(map(len, rows_of(model, queries, 0, how.chat, how.system)))
+        length = max(min(NEW, model.length - longest), 1)
+    given = rows_of(model, queries, arguments.whole("--length", length), how.chat, how.system)
+    given = [row for row in given for _ in range(each)]
+    if len({len(row) for row in given}) > 1:
+        return start | {"given": given, "rows": None, "length": None}
+    return start | {"given": torch.stack(given), "rows": len(given), "length": None}

@@ -1,0 +1,25 @@
+"""Every command of `unmask` by its words: "eval parallel run"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from unmask.cli.main import COMMANDS
+
+
+def every() -> dict[str, Callable[..., Any]]:
+    found = {}
+    for name, (place, _) in COMMANDS.items():
+        module, _, attribute = place.partition(":")
+        found |= dict(_inside(name, getattr(import_module(module), attribute or "command")))
+    return found
+
+
+def _inside(name: str, command: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    if not isinstance(command, Mapping):
+        yield name, command
+        return
+    for part, one in command.items():
+        yield from _inside(f"{name} {part}", one)
