@@ -19,7 +19,7 @@ from unmask.experiments.board import Settings, board
 from unmask.experiments.board.run import Failure
 from unmask.experiments.pool import Processes
 from unmask.models import trained
-from unmask.report.pages import BOARD
+from unmask.report.publishing import BOARD
 
 TINY = ("--languages", "interval-5", "--lengths", 20, "--rows", 20, "--seeds", 2, "--steps", 2, 20)
 FEW = ("--samplers", "ancestral", "left-to-right", "autoregressive")
@@ -151,7 +151,7 @@ def test_what_was_left_out_altogether_is_said(run, monkeypatch):
     made = board(Settings(("ancestral",), ("interval-5",), (20,), 20, 2, steps=(2, 20)))
     lost = Failure("interval-5", 20, "strided", "steps", None, "its process was killed")
     board_page = replace(BOARD, measured=lambda *given: replace(made, failures=[lost]))
-    monkeypatch.setattr("unmask.report.pages.BOARD", board_page)
+    monkeypatch.setattr("unmask.report.publishing.BOARD", board_page)
     ran = run("board", *FEW, *TINY)
     assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())

@@ -48,7 +48,6 @@ BASE = {
     "diff": "t.json --language interval-5 --steps 2",
     "theory exact": "--language interval-5 --length 8 --steps 2",
     "theory table": "--language paper-2gram --length 8 --rows 5 --steps 2",
-    "theory figure": "--language paper-2gram --length 8 --rows 5 --steps 2 --out f",
     "theory show": "lemma-b9 --language paper-2gram --length 8",
     "plan": "--language interval-5 --length 8 --target 0.1",
     "model time": "--preset quick --lengths 8 --batch 1 --steps 2 --repeats 1",

@@ -97,8 +97,7 @@ def run(
     from dataclasses import asdict
 
     from unmask.experiments.board.table import HOW_TO_READ, tables
-    from unmask.report.pages import BOARD, left_out
-    from unmask.report.publishing import publish
+    from unmask.report.publishing import BOARD, left_out, publish
     from unmask.report.results import STORE
 
     settings = ground.settings(samplers=samplers, against=against, steps=steps)

@@ -349,8 +349,7 @@ def parallel_run(
         batch: Batch size of an open model.
         dry_run: Print the number of answers and the time of a model, and stop.
     """
-    from unmask.report.pages import PARALLEL
-    from unmask.report.publishing import publish
+    from unmask.report.publishing import PARALLEL, publish
     from unmask.tasks.parallel.run import Settings, planned
 
     what = (model, tasks, samplers, tokens, items, each, quick)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 DELAY = 2.0  # seconds of silence before a bar
-FIRST, LATER = 5.0, 30.0  # before a line, and between lines
-KNOWN = 0.1  # part of the work that is done before a line says how long the rest takes
+FIRST, LATER, KNOWN = 5.0, 30.0, 0.1  # before a line, between lines; part that is done before a line has the rest
 COMPILING = "compiling the exact kernels (first start, or a new version); the next start loads them from the cache"
 PATIENT = 1.0  # seconds of compilation without a note
 
@@ -53,10 +52,9 @@ class _Bar:
                 self._draw()
 
     def print_line(self) -> None:
-        passed = time.monotonic() - self.began
-        known = KNOWN * self.total <= self.done < self.total
-        left = f", about {_duration(passed * (self.total / self.done - 1))} left" if self.done and known else ""
-        note(f"{self.label}: {self.done / max(self.total, 1):.0%} after {_duration(passed)}{left}")
+        part, passed = self.done / max(self.total, 1), time.monotonic() - self.began
+        left = f", about {_duration(passed * (1 / part - 1))} left" if KNOWN <= part < 1 else ""
+        note(f"{self.label}: {part:.0%} after {_duration(passed)}{left}")
 
     def _draw(self) -> None:
         from rich.console import Console

@@ -117,7 +117,7 @@ LIST = [
     _number("ngram_perplexity", "N-gram perplexity", "per character; lower is better", ["ngram_perplexity"]),
     _fraction("unknown_words", "Unknown words", "fraction of words outside the training text; lower is better", 0.05),
     _number("gap", "Gap", "loss by parallel decoding, nats per sequence; lower is better", ["gap_nats"], least=0.0),
-    _number("token_entropy", "Token entropy", "nats per sequence; higher is more varied", ["token_entropy"], rises=True),
+    _number("token_entropy", "Token entropy", "nats per sequence; higher: more varied", ["token_entropy"], rises=True),
 ]
 METRICS = {one.name: one for one in LIST}
 

@@ -157,7 +157,8 @@ def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> di
     for key, own in cells.items():
         of_files(store.place(key), own, results)
     if store.todo:
-        results.missing.append(f"{len(store.todo)} of {len(store.cells)} cells of {store.directory} are not measured yet")
+        left = f"{len(store.todo)} of {len(store.cells)} cells of {store.directory}"
+        results.missing.append(f"{left} are not measured yet")
     for key, failed in list(store.failed.items())[:FAILURES_SHOWN]:
         cell = store.spec(key)
         about = [str(cell[name]) for name in (*OF[:2], "model", "sampler", "steps") if cell.get(name)]

@@ -85,7 +85,8 @@ def test_the_board_grows(tmp_path, undisturbed, counted):
 
 def test_a_seed_that_costs_as_much_as_ar_before_the_others_stops_none_of_them():
     """Every budget measured for all seeds, up to that which costs all together as much as AR."""
-    member, grounds = family("threshold", 20), [Ground(varied("paper-2gram", seed=s), length=20, seed=s) for s in range(3)]
+    grounds = [Ground(varied("paper-2gram", seed=seed), length=20, seed=seed) for seed in range(3)]
+    member = family("threshold", 20)
     expected, ends = [], {}
     for value in member.values:
         samples = [measure(ground, *member.at(value), 30, 0) for ground in grounds]

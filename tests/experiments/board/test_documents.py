@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unmask.experiments.cell import Record
 from unmask.experiments.board.table import need_text
+from unmask.experiments.cell import Record
 
 ROOT = Path(__file__).parents[3]
 LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")

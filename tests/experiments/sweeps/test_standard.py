@@ -15,18 +15,14 @@ from unmask.core.estimates import mean as usual_mean
 from unmask.core.estimates import share
 from unmask.denoisers import Ideal
 from unmask.experiments import cell as module
-from unmask.experiments.board.cells import Place, Point
-from unmask.experiments.board.cells import measure as board_measure
-from unmask.experiments.board.families import family
-from unmask.experiments.board.standings import of_point
+from unmask.experiments.board.curve import Ground, Point, of_point
+from unmask.experiments.board.curve import measure as board_measure
 from unmask.experiments.cell import Place as Directories
 from unmask.experiments.cell import call, cell_of, find, merged
-from unmask.experiments.jobs import tallies
+from unmask.experiments.jobs import sources as tallies
 from unmask.experiments.jobs.sources import Amount, records_of_samples, tally_of
 from unmask.experiments.pool import Block, attempt
 from unmask.languages import random_ngram
-from unmask.models import trained
-from unmask.models.trained import Shape, Trunk
 from unmask.samplers.schedules import deltas
 from unmask.theory.sampled import information_curve
 
@@ -198,8 +194,7 @@ def test_a_yardstick_is_one_entry(monkeypatch):
     assert score(made, languages.load("interval-5")).to_dict()["begins_with_0"]["value"] == pytest.approx(expected)
     found = records("samples", language="interval-5", length=10, steps=2, rows=200)
     assert found["begins_with_0"]["value"] == pytest.approx(expected)
-    place = Place("interval-5", 10, 0)
-    point = Point(2, [board_measure(place, family("ancestral", 10), 2, 200, 0)], 10)
+    point = Point(2, [board_measure(Ground("interval-5", length=10), "ancestral", 2, 200, 0)], 10)
     assert by_name(of_point(point))["begins_with_0"]["value"] == pytest.approx(expected)
 
 
@@ -253,26 +248,6 @@ def test_an_open_end_is_none_and_a_changed_file_is_refused(tmp_path):
     answer = attempt(Block(cell.key, cell.stem, cell.job, cell.values), tmp_path, False)
     assert "has changed since the sweep was planned" in answer.error
     assert answer.records is None
-
-
-def test_samples_of_a_network_on_the_language_it_was_trained_on(tmp_path):
-    language, length = languages.load("paper-2gram"), 8
-    torch.manual_seed(0)
-    trunk = Trunk(Shape("mdm", 8, length, hidden=8, layers=1, heads=1))
-    torch.nn.init.normal_(trunk.head.weight, std=0.3)
-    about = {"language": language.to_dict(), "label": "a language"}
-    trained.save(trunk, tmp_path / "net", account={"origin": {"configuration": about}})
-    recipe = {
-        "name": "net",
-        "jobs": ["samples"],
-        "fixed": {"model": str(tmp_path / "net"), "length": length, "steps": 4},
-        "rows": 100,
-    }
-    found = {row["measure"]: row for row in sweep(recipe, store=tmp_path / "store", engine="here").rows()}
-    network = trained.Network(trained.load(tmp_path / "net"))
-    made = generate(network, steps=4, length=length, rows=100)
-    assert found["ser"]["value"] == score(made, language).ser.value
-    assert found["model_calls"]["value"] == pytest.approx(float(made.model_calls.double().mean()))
 
 
 def test_a_file_that_is_written_anew_is_read_anew(tmp_path):

@@ -79,7 +79,7 @@ def recipe(settings: Settings) -> Recipe:
     """The sweep of a board: a cell for each sampler, language and seed. Fails on wrong names, options and lengths."""
     s = settings
     names = {"model": s.model, "causal_model": s.causal_model} | ({"device": s.device} if s.model else {})
-    fixed = {name: value for name, value in names.items() if value is not None}
+    fixed: dict[str, Any] = {name: value for name, value in names.items() if value is not None}
     seeds = list(range(s.seed, s.seed + s.seeds))
     each_seed = {"seed": seeds} | ({} if s.model is not None else {"language.seed": seeds})
     fixed |= {"quick": s.quick, "ter_rows": max(round(s.rows * s.ter_share), 2) if s.ter_share else 0}
