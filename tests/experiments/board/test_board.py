@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from dataclasses import dataclass
 from importlib import invalidate_caches
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -21,7 +19,6 @@ from unmask.experiments.board.run import recipe, standard
 from unmask.experiments.board.table import tables
 from unmask.experiments.cell import cells_of
 from unmask.samplers import SAMPLERS, Choice, Sampler
-from unmask.theory.best_orders import of_choices
 
 FIELDS = {"measure", "language", "length", "sampler", "knob", "budget", "value", "low", "high", "n", "level", "method"}
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20, 80)}
@@ -151,17 +148,6 @@ def test_a_sampler_alone_is_the_same_as_in_company(made):
 def test_accuracy_of_ar_is_zero(made):
     (found,) = of(made, "accuracy_under_parallelism", "autoregressive")
     assert found["value"] == 0.0
-
-
-def test_headroom_is_above_the_best_choice(made):
-    """Of the chain the model calls over those of the best; of nothing that is not known."""
-    target = 20 * math.log1p(made.settings.excess)
-    seeds = range(made.settings.seed, made.settings.seed + made.settings.seeds)
-    least = np.mean([of_choices(languages.load(f"paper-2gram(seed={seed})"), 20, 6) for seed in seeds], 0)
-    needed = next(n for n, nats in enumerate(least, 1) if nats <= target)
-    (own,) = of(made, "headroom", "autoregressive", "paper-2gram")
-    assert needed - 1 < 20 / own["value"] <= needed
-    assert own["low"] <= own["value"] <= (own["high"] or math.inf)
 
 
 def test_tables(made):

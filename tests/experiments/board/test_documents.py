@@ -136,19 +136,3 @@ def test_who_is_first(whole):
     uniform = "uniform-ancestral(grid='geometric(last=0.0008)')"
     assert [round(of[language][uniform], 3) for language in ("modular-sum", "brackets")] == [0.622, 0.469]
     assert {of[language]["dyadic"] for language in of if language != "paper-2gram"} == {0.0}
-
-
-@pytest.mark.parametrize(
-    ("sampler", "language", "headroom"),
-    [
-        ("ancestral", "paper-2gram", "15.7 [12.2, 18.9]"),
-        ("ancestral", "interval-5", "16.5 [15.2, 21.8]"),
-        ("strided", "paper-2gram", "1.41 [1.23, 1.58]"),
-        ("threshold", "paper-2gram", "40.7 [34.2, 40.7]"),
-        ("threshold", "interval-5", "25.6 [20.6, 32]"),
-    ],
-)
-def test_headroom_is_what_was_measured(whole, sampler, language, headroom):
-    found = record(whole, "headroom", sampler, language)
-    assert f"{found['value']:.3g} [{found['low']:.3g}, {found['high']:.3g}]" == headroom
-    assert headroom in " ".join((ROOT / "docs/samplers.md").read_text().split())

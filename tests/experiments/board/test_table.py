@@ -12,11 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.core.estimates import Estimate, bounded_mean, exactly, proportion
+from unmask.core.estimates import bounded_mean, proportion
 from unmask.experiments.board.compare import area_weights, weighted
 from unmask.experiments.board.curve import Point
 from unmask.experiments.board.run import Curve, Settings
-from unmask.experiments.board.table import crossing, need, of_curve, ratio
+from unmask.experiments.board.table import crossing, need, of_curve
 
 
 def scanned(model_calls, values, target):
@@ -126,7 +126,7 @@ def point(model_calls, wrong, length=64):
 
 
 def accuracy(points):
-    found = of_curve(Curve(points), Settings(), None, None)
+    found = of_curve(Curve(points), Settings(), None)
     return next(r for r in found if r["measure"] == "accuracy_under_parallelism")
 
 
@@ -139,15 +139,3 @@ def test_a_curve_row_by_row():
     assert found["value"] == pytest.approx(low * 1 / 6 + high * 3 / 6)
     assert found["by_seed"] == pytest.approx([sum(rows[:3]) / 3, sum(rows[3:]) / 3])
     assert found["low"] == bounded_mean(torch.tensor(rows, dtype=torch.float64)).low
-
-
-def test_headroom_is_as_wide_as_both():
-    ours = need([4.0, 16.0, 64.0], [proportion(k, 200) for k in (190, 110, 10)], 0.5)
-    theirs = need([2.0, 8.0], [proportion(150, 200), proportion(3, 200)], 0.5)
-    found = ratio(ours, theirs)
-    assert found.value == ours.value / theirs.value
-    assert (found.low, found.high) == (ours.low / theirs.high, ours.high / theirs.low)
-    met = need([2.0], [exactly(0.0)], 0.5)
-    assert ratio(ours, met) is None  # its own crossing lies below what was measured
-    missed = need([2.0], [Estimate(0.9, 0.8, 1.0, 100)], 0.5)
-    assert ratio(missed, theirs) is None

@@ -143,7 +143,6 @@ class Measured:
     length: int
     family: Family
     curve: Curve
-    specs: tuple[str, ...] = ()  # the languages of its seeds; empty for a network
 
 
 @dataclass(frozen=True)
@@ -232,8 +231,7 @@ def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
             if not whole:
                 files = [from_file(store.place(key) / FILE, specs[0]["rows"]) for key in keys]
                 if points := joined(member, length, files):
-                    languages = tuple(spec["language"] for spec in specs if not spec["model"])
-                    curves.append(Measured(language, length, member, Curve(points), languages))
+                    curves.append(Measured(language, length, member, Curve(points)))
     return curves, failures
 
 

@@ -7,10 +7,6 @@ excess of TER, `by_seed` the number for each seed. A missing number has `value` 
 The model calls for a target: between two points a value y is interpolated so that log(y + target) is linear in log e.
 Near a target it then follows a power of e, such as 1/N, and y may be zero. If y falls from far above the target to less
 than a twentieth, the points between are unknown and the later point counts.
-
-The headroom compares a sampler with the least divergence of any choose-then-sample sampler in N model calls per row
-(`theory.best_orders.headroom`). It is known for first-order chains and intervals, and averaged over the languages of
-all seeds, as the divergence of samplers is.
 """
 
 from __future__ import annotations
@@ -19,27 +15,21 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, bounded_mean, exactly
+from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.compare import area_weights, difference, weighted
 from unmask.experiments.board.curve import UNKNOWN, of_point, record
 from unmask.experiments.board.run import Board, Curve, Measured, Settings
 from unmask.experiments.cell import Record
-from unmask.languages import load
-from unmask.languages.kernels.machine import Floats
-from unmask.theory.best_orders import headroom
 
 AUP = "accuracy_under_parallelism"
-BEST_STEPS = 6  # with more steps the least divergence is almost 0
 FAR, STEEP = 1.5, 20
 HOW_TO_READ = """\
 AUP: accuracy under parallelism, the mean of 1 - SER over log2 of model calls from 1 to L; (.4): the most that it can be
 between two budgets. The table is sorted by AUP. differs: AUP minus that of {against}; * where `unmask board compare`
 decides. SER, TER: model calls until SER is at most that, and until TER is within that of the language's own. <=8: met
-at that budget; (34): too few rows to be sure; best 0.2: not reached; n/a: unknown. headroom: times the model calls of
-the best possible rule. divers.: diversity at the most expensive budget; below 100%, samples repeat themselves."""
+at that budget; (34): too few rows to be sure; best 0.2: not reached; n/a: unknown. divers.: diversity at the most
+expensive budget; below 100%, samples repeat themselves."""
 
 
 class Need(NamedTuple):
@@ -105,39 +95,22 @@ def ter_need(curve: Curve, excess: float) -> Need | None:
     return need([e for e, _ in known], [nats for _, nats in known], curve.length * math.log1p(excess))
 
 
-def ratio(one: Need, other: Need) -> Estimate | None:
-    """The ratio of model calls, with the widest interval that the two allow; None if either is unknown."""
-    if one.value is None or other.value is None or other.how == "at most":
-        return None
-    low = one.low / other.high if one.low is not None and other.high is not None else 0.0
-    high = one.high / other.low if one.high is not None and other.low is not None else math.inf
-    return Estimate(one.value / other.value, low, high, 0, method="ratio of crossings")
-
-
 def records(measured: Sequence[Measured], settings: Settings) -> list[Record]:
     """All results: points first, then the summary of each curve."""
     curves = {(m.language, m.length, m.family.specification.partition("(")[0]): m.curve for m in measured}
-    least = {key: _least(*key[1:]) for key in dict.fromkeys((m.language, m.length, m.specs) for m in measured)}
     rows: list[Record] = []
     for m in measured:
         about = {"language": m.language, "length": m.length, "sampler": m.family.specification, "knob": m.family.knob}
         for point in m.curve.points:
             rows += [about | {"budget": point.value, "model_calls": point.model_calls} | r for r in of_point(point)]
         against = curves.get((m.language, m.length, settings.against))
-        summary = of_curve(m.curve, settings, against, least[m.language, m.length, m.specs])
+        summary = of_curve(m.curve, settings, against)
         rows += [about | {"budget": None, "model_calls": None} | r for r in summary]
     return rows
 
 
-def _least(length: int, specs: Sequence[str]) -> Floats | None:
-    """The least divergence in nats per sequence at N = 1, 2, ..; None if it is unknown, as for a network."""
-    each = [headroom(load(spec), length, BEST_STEPS) for spec in specs]
-    known = [values for values in each if values is not None]
-    return np.mean(known, axis=0) if each and len(known) == len(each) else None
-
-
-def of_curve(curve: Curve, settings: Settings, against: Curve | None, least: Floats | None) -> list[Record]:
-    """The summary of a curve, its difference to another one on the same rows, and its headroom."""
+def of_curve(curve: Curve, settings: Settings, against: Curve | None) -> list[Record]:
+    """The summary of a curve, and its difference to another one on the same rows."""
     rows, excess = [], settings.excess
     for target in settings.targets:
         found = need(curve.model_calls, [point.ser for point in curve.points], target)
@@ -148,7 +121,6 @@ def of_curve(curve: Curve, settings: Settings, against: Curve | None, least: Flo
     else:
         calls = fluent._replace(best=math.exp(fluent.best / curve.length))  # TER, relative to that of the language
         rows.append(_of_need("model_calls_for_ter", calls, "TER ratio", excess))
-    rows.append(_headroom(fluent, least, curve.length, excess))
     area, early = (
         weighted(area_weights(curve.model_calls, curve.length, early), [1 - point.wrong for point in curve.points])
         for early in (False, True)
@@ -165,16 +137,6 @@ def _of_need(measure: str, need: Need, what: str, target: float) -> Record:
         note = f"not reached: {what} {need.best:.3g} at {need.at:.3g} model calls"
     fields = {"value": need.value, "low": need.low, "high": need.high, "method": "interpolated, band inverted"}
     return {"measure": measure} | UNKNOWN | fields | {"note": note, "target": target}
-
-
-def _headroom(fluent: Need | None, least: Floats | None, length: int, excess: float) -> Record:
-    """The ratio to the model calls of the best choice, until TER is within the excess."""
-    if least is None:
-        return record("headroom", None, target=excess, note="the least divergence is unknown here")
-    calls = [float(n) for n in range(1, len(least) + 1)]
-    best = need(calls, [exactly(float(nats)) for nats in least], length * math.log1p(excess))
-    times = None if fluent is None else ratio(fluent, best)
-    return record("headroom", times, target=excess, note="one of the two numbers of model calls is unknown")
 
 
 def _difference(curve: Curve, against: Curve | None, name: str) -> Record:
@@ -200,7 +162,7 @@ def tables(board: Board) -> list[Table]:
     """A table for each language."""
     s = board.settings
     head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in s.targets), f"TER {s.excess:.0%}"]
-    head += ["headroom", "divers."]
+    head.append("divers.")
     places: dict[tuple[str, int], dict[str, list[Record]]] = {}
     for r in board.records:
         places.setdefault((r["language"], r["length"]), {}).setdefault(r["sampler"], []).append(r)
@@ -224,7 +186,6 @@ def _cells(of: list[Record], settings: Settings) -> list[tuple[str, str]]:
     terms.append((value + "*" * (differs.get("verdict") in ("better", "worse")), interval))
     terms += [need_text(summary["model_calls_for_ser", target]) for target in settings.targets]
     terms.append(need_text(summary["model_calls_for_ter", settings.excess]))
-    terms.append(_number(summary["headroom", settings.excess], "{:.1f}"))
     return [*terms, _number(diversity, "{:.0%}")]
 
 
