@@ -92,7 +92,7 @@ def run(
         samplers: Samplers with options, package.module:Name or file.py:Name. (default: all registered by unmask)
         against: Sampler to compare all others with, row by row.
         steps: Numbers of steps N of samplers that have a number of steps. (default: from L/32 to 8 L)
-        out: Directory of the page, board.json, .csv, .svg, .png and the store; created if missing.
+        out: Directory of the page, board.json, .csv and the store; created if missing.
     """
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""What pages say: metrics with their titles, directions and targets, and the words of a page in a file of views.
+"""Metrics with their titles, directions and targets, and the words of a page in a file of views.
 
 A setting is all fields of a point besides its language and its number of steps (FIELDS). Settings that differ only in
 the sampler and its schedule (RIVALS) are compared with each other.

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.board.run import Board
+from unmask.experiments.board.table import Board
 from unmask.experiments.run import Sweep
 from unmask.report import charts
 from unmask.report.figures import drawn, front

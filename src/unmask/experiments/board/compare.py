@@ -247,8 +247,8 @@ def versus(
         one, other = ones[place], others[place]
         about = *place, (_budgets(one), _budgets(other))
         try:
-            found = difference(one.curve, other.curve)
-            results.append(Versus(*about, found, costs=(span(one.curve), span(other.curve))))
+            result = difference(one.curve, other.curve)
+            results.append(Versus(*about, result, costs=(span(one.curve), span(other.curve))))
             pairs.append((one.curve, other.curve))
         except UnmaskError as error:
             results.append(Versus(*about, None, note=str(error)))

@@ -1,13 +1,10 @@
-"""board(): measure samplers on languages with exactly known probabilities, and summarize the results."""
+"""The settings of a board, the sweep that measures it, and its curves."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import Tensor
@@ -15,13 +12,11 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import MAX_SEED
 from unmask.core.errors import UnmaskError
-from unmask.core.shown import Shown
 from unmask.experiments.board.curve import FAILURE, FILE, Point, from_file, joined
 from unmask.experiments.board.families import OTHER_NAMES, USUAL, Family, code_of, family, with_steps
-from unmask.experiments.cell import Record, canonical, cells_of, check
-from unmask.experiments.pool import EngineName
+from unmask.experiments.cell import canonical, cells_of, check
 from unmask.experiments.recipe import Recipe, from_dict
-from unmask.experiments.run import Sweep, sweep
+from unmask.experiments.run import Sweep
 from unmask.languages import load
 from unmask.languages.presets import unseeded, varied
 from unmask.models.trained.checkpoints import read_language
@@ -157,51 +152,6 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, repr=False)
-class Board(Shown):
-    """The records and failures of a board."""
-
-    settings: Settings
-    records: Sequence[Record]
-    failures: Sequence[Failure]
-    seconds: float  # of all cells, including earlier runs
-    languages: Mapping[str, Sequence[str]]  # names to digests, one for each seed
-
-    def __repr__(self) -> str:
-        return f"<Board of {len({r['sampler'] for r in self.records})} samplers, {len(self.records)} records>"
-
-    def of(self, measure: str) -> list[Record]:
-        return [record for record in self.records if record["measure"] == measure]
-
-
-def board(
-    settings: Settings | None = None,
-    *,
-    store: str | Path | None = None,
-    engine: EngineName = "here",
-    workers: int | None = None,
-) -> Board:
-    """Measure samplers on the exact denoisers of languages, with intervals.
-
-    store: a directory of `unmask.sweep`, which can resume an interrupted board (default: a temporary one).
-    engine, workers: of `unmask.sweep`; "here" has the samplers that this program registered.
-    """
-    settings = settings or Settings()
-    plan = recipe(settings)
-    with _directory(store) as directory:
-        return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
-
-
-def of_sweep(run: Sweep, settings: Settings) -> Board:
-    """The results of the curves of a sweep; fails if there is no curve."""
-    from unmask.experiments.board.table import records  # a table needs comparisons, and these measure
-
-    curves, failures = measured(run)
-    if not curves:
-        raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return Board(settings, records(curves, settings), failures, run.work, run.languages)
-
-
 def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
     """The curves and failures of a sweep, by language, then by sampler; other cells are left out."""
     store = run.store
@@ -233,15 +183,3 @@ def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
                 if points := joined(member, length, files):
                     curves.append(Measured(language, length, member, Curve(points)))
     return curves, failures
-
-
-@contextmanager
-def _directory(store: str | Path | None) -> Iterator[Path]:
-    if store is not None:
-        yield Path(store)
-        return
-    with TemporaryDirectory(prefix="unmask-board-") as directory:
-        try:
-            yield Path(directory)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("the results are lost; pass a store to keep them") from None

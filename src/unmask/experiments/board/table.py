@@ -1,4 +1,4 @@
-"""The results of a board as records, one number each, and as tables, the most accurate sampler first.
+"""board(): its results as records, one number each, and as tables, the most accurate sampler first.
 
 A record has the name of its number (`measure`), `language`, `length`, `sampler`, `knob`, `budget` (None for a whole
 curve) and the Estimate. `model_calls` is the mean number of model calls per row. `target` is the requested SER or
@@ -12,15 +12,22 @@ than a twentieth, the points between are unknown and the later point counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
+from unmask.core.shown import Shown
 from unmask.experiments.board.compare import area_weights, difference, weighted
 from unmask.experiments.board.curve import UNKNOWN, of_point, record
-from unmask.experiments.board.run import Board, Curve, Measured, Settings
+from unmask.experiments.board.run import Curve, Failure, Measured, Settings, measured, recipe
 from unmask.experiments.cell import Record
+from unmask.experiments.pool import EngineName
+from unmask.experiments.run import Sweep, sweep
 
 AUP = "accuracy_under_parallelism"
 FAR, STEEP = 1.5, 20
@@ -30,6 +37,61 @@ between two budgets. The table is sorted by AUP. differs: AUP minus that of {aga
 decides. SER, TER: model calls until SER is at most that, and until TER is within that of the language's own. <=8: met
 at that budget; (34): too few rows to be sure; best 0.2: not reached; n/a: unknown. divers.: diversity at the most
 expensive budget; below 100%, samples repeat themselves."""
+
+
+@dataclass(frozen=True, repr=False)
+class Board(Shown):
+    """The records and failures of a board."""
+
+    settings: Settings
+    records: Sequence[Record]
+    failures: Sequence[Failure]
+    seconds: float  # of all cells, including earlier runs
+    languages: Mapping[str, Sequence[str]]  # names to digests, one for each seed
+
+    def __repr__(self) -> str:
+        return f"<Board of {len({r['sampler'] for r in self.records})} samplers, {len(self.records)} records>"
+
+    def of(self, measure: str) -> list[Record]:
+        return [record for record in self.records if record["measure"] == measure]
+
+
+def board(
+    settings: Settings | None = None,
+    *,
+    store: str | Path | None = None,
+    engine: EngineName = "here",
+    workers: int | None = None,
+) -> Board:
+    """Measure samplers on the exact denoisers of languages, with intervals.
+
+    store: a directory of `unmask.sweep`, which can resume an interrupted board (default: a temporary one).
+    engine, workers: of `unmask.sweep`; "here" has the samplers that this program registered.
+    """
+    settings = settings or Settings()
+    plan = recipe(settings)
+    with _directory(store) as directory:
+        return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
+
+
+def of_sweep(run: Sweep, settings: Settings) -> Board:
+    """The results of the curves of a sweep; fails if there is no curve."""
+    curves, failures = measured(run)
+    if not curves:
+        raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
+    return Board(settings, records(curves, settings), failures, run.work, run.languages)
+
+
+@contextmanager
+def _directory(store: str | Path | None) -> Iterator[Path]:
+    if store is not None:
+        yield Path(store)
+        return
+    with TemporaryDirectory(prefix="unmask-board-") as directory:
+        try:
+            yield Path(directory)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("the results are lost; pass a store to keep them") from None
 
 
 class Need(NamedTuple):
@@ -95,15 +157,15 @@ def ter_need(curve: Curve, excess: float) -> Need | None:
     return need([e for e, _ in known], [nats for _, nats in known], curve.length * math.log1p(excess))
 
 
-def records(measured: Sequence[Measured], settings: Settings) -> list[Record]:
+def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
     """All results: points first, then the summary of each curve."""
-    curves = {(m.language, m.length, m.family.specification.partition("(")[0]): m.curve for m in measured}
+    by_name = {(m.language, m.length, m.family.specification.partition("(")[0]): m.curve for m in curves}
     rows: list[Record] = []
-    for m in measured:
+    for m in curves:
         about = {"language": m.language, "length": m.length, "sampler": m.family.specification, "knob": m.family.knob}
         for point in m.curve.points:
             rows += [about | {"budget": point.value, "model_calls": point.model_calls} | r for r in of_point(point)]
-        against = curves.get((m.language, m.length, settings.against))
+        against = by_name.get((m.language, m.length, settings.against))
         summary = of_curve(m.curve, settings, against)
         rows += [about | {"budget": None, "model_calls": None} | r for r in summary]
     return rows
@@ -113,8 +175,8 @@ def of_curve(curve: Curve, settings: Settings, against: Curve | None) -> list[Re
     """The summary of a curve, and its difference to another one on the same rows."""
     rows, excess = [], settings.excess
     for target in settings.targets:
-        found = need(curve.model_calls, [point.ser for point in curve.points], target)
-        rows.append(_of_need("model_calls_for_ser", found, "SER", target))
+        met = need(curve.model_calls, [point.ser for point in curve.points], target)
+        rows.append(_of_need("model_calls_for_ser", met, "SER", target))
     fluent = ter_need(curve, excess)
     if fluent is None:
         rows.append(record("model_calls_for_ter", None, target=excess, note=curve.points[-1].unbounded))

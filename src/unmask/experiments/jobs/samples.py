@@ -74,15 +74,15 @@ def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100)) -> 
     if q.closed_form is not None and not amount.prompt_length:
         ter = metrics.ter(q, source.length, *steps)
         own = metrics.ter_autoregressive(q, source.length).value
-        found = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
+        numbers = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
     else:
         curve = curve_of(source, amount)
-        found = {"ter_upper": curve.ter_upper(*steps), "ser_upper": curve.ser_upper(*steps)}
+        numbers = {"ter_upper": curve.ter_upper(*steps), "ser_upper": curve.ser_upper(*steps)}
         if q.end is None:  # else the number of tokens varies
             excess = curve.divergence(delta(source, pace))
-            found["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
+            numbers["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
     cost = model_calls(delta(source, pace), hidden)
-    return [record(name, estimate, cost) for name, estimate in found.items()]
+    return [record(name, estimate, cost) for name, estimate in numbers.items()]
 
 
 @lru_cache(maxsize=8)
@@ -105,9 +105,9 @@ def autoregressive(source: Source, prompt_length: int = 0, prompts: int = 100, s
     """
     given, _ = Amount(prompts, seed, prompt_length).prompts(source.q, source.length)
     own = metrics.ter_autoregressive(source.q, source.length, given)
-    found = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
+    numbers = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
     needed = float(source.length - prompt_length)
-    return [record(name, estimate, needed) for name, estimate in found.items()]
+    return [record(name, estimate, needed) for name, estimate in numbers.items()]
 
 
 @job(check=check, about=about)
@@ -161,10 +161,10 @@ def gap_records(
     generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
     measured = measured_gap(denoiser, generation, calls=calls, seed=amount.seed)
     cost = float(generation.model_calls.double().mean())
-    found = {name: getattr(measured, field) for name, field in OF_GAP.items()}
+    numbers = {name: getattr(measured, field) for name, field in OF_GAP.items()}
     if measured.claim == "divergence":
-        found |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": exact()}
-    return [record(name, estimate, cost) for name, estimate in found.items() if estimate is not None]
+        numbers |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": exact()}
+    return [record(name, estimate, cost) for name, estimate in numbers.items() if estimate is not None]
 
 
 def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | None:

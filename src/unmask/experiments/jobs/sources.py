@@ -1,4 +1,4 @@
-"""What jobs share: parameters as frozen dataclasses, checks, and sums that add up exactly whatever the blocks are.
+"""Parameters of jobs as frozen dataclasses, their checks, and sums that add up exactly whatever the blocks are.
 
 A language file is part of a cell by its contents (`digest`), which are compared again at measurement.
 

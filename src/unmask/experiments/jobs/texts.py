@@ -125,11 +125,11 @@ def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Recor
     whole = Text(reader.corpus, symbols)
     trained = train_at(place.own, whole, reader.shape(kind, whole.vocabulary), reader.recipe(kind), reader.device)
     loss = trained.validation.loss
-    found = {"loss_nats_per_token": loss, "training_steps": exactly(float(trained.steps))}
+    numbers = {"loss_nats_per_token": loss, "training_steps": exactly(float(trained.steps))}
     for name, bits in trained.bits.items():
         each = bits / loss.value
-        found[name] = loss.map(lambda nats, each=each: nats * each)
-    return [record(name, estimate, None) for name, estimate in found.items()]
+        numbers[name] = loss.map(lambda nats, each=each: nats * each)
+    return [record(name, estimate, None) for name, estimate in numbers.items()]
 
 
 def _sums(name: str, values: Tensor) -> Tally:
@@ -146,11 +146,11 @@ def _tally(scores: Written) -> Tally:
 def _records(tally: Tally) -> list[Record]:
     needed = mean("model_calls", tally) if "model_calls_count" in tally else None
     model_calls = None if needed is None else needed.value
-    found: dict[str, Estimate | None] = {"rows_with_unknown_words": share("wrong", tally)}
+    numbers: dict[str, Estimate | None] = {"rows_with_unknown_words": share("wrong", tally)}
     for name, (measure, scale) in MEASURES.items():
         estimate = mean(name, tally)
-        found[measure] = None if estimate is None else estimate.map(scale)
-    return [record(name, estimate, model_calls) for name, estimate in found.items() if estimate is not None]
+        numbers[measure] = None if estimate is None else estimate.map(scale)
+    return [record(name, estimate, model_calls) for name, estimate in numbers.items() if estimate is not None]
 
 
 def _keep_example(judges: Judges, tokens: Tensor, place: Place) -> None:

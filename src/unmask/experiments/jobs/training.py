@@ -97,13 +97,13 @@ class Teaching:
         shape = student.shape(self.kind, noise)
         how = self.recipe(student, noise)
         trained = train_at(place, student.q, shape, how, student.device, label=student.language)
-        found = {
+        numbers = {
             "excess_percent": trained.validation.excess,
             "loss_nats_per_token": trained.validation.loss,
             "entropy_nats_per_token": student.q.entropy(shape.length).map(lambda nats: nats / shape.length),
             "training_steps": exactly(float(trained.steps)),
         }
-        return [record(name, estimate, None) for name, estimate in found.items()]
+        return [record(name, estimate, None) for name, estimate in numbers.items()]
 
 
 def _check_training(student: Student, teaching: Teaching) -> None:
