@@ -16,8 +16,7 @@ from unmask import UnmaskError, generate, languages, metrics, score
 from unmask.cli.main import main
 from unmask.core.estimates import LEAST
 from unmask.core.reading import read_json
-from unmask.experiments import read_recipe, run
-from unmask.experiments.cell import cells_of
+from unmask.experiments import run
 from unmask.experiments.jobs import training
 from unmask.experiments.tables import status
 from unmask.models.trained import Network, conditions, load, loop
@@ -98,12 +97,6 @@ def test_the_records_are_what_the_networks_do(made):
     assert loss["value"] > 5  # after six steps nothing is learned
 
 
-def test_what_is_kept_is_not_made_again(made, monkeypatch):
-    out, results = made
-    monkeypatch.setattr("unmask.experiments.pool.attempt", lambda *a, **k: pytest.fail("made again"))
-    assert measure(out, SETTINGS).points == results.points
-
-
 def test_a_training_that_was_stopped_goes_on(made, tmp_path, monkeypatch, learned):
     _, results = made
     monkeypatch.setattr(training, "Conditions", partial(conditions.Conditions, save_seconds=0.0))
@@ -180,11 +173,3 @@ def test_mistakes_leave_nothing(tmp_path, change, said):
     with pytest.raises(UnmaskError, match=said):
         measure(tmp_path, changed(change))
     assert not list(tmp_path.iterdir())
-
-
-def test_the_paper_takes_ten_layers_for_its_4_gram():
-    cells = [cell.spec for cell in cells_of(read_recipe("figure-1")) if cell.job == "training"]
-    assert len(cells) == 8
-    assert {cell["length"] for cell in cells} == {512}
-    assert {cell["layers"] for cell in cells if cell["language"] == "paper-4gram"} == {10}
-    assert {cell["layers"] for cell in cells if cell["language"] != "paper-4gram"} == {None}

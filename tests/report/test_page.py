@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -20,7 +19,7 @@ from unmask.report.figures import drawn
 from unmask.report.metrics import METRICS
 from unmask.report.page import choices
 from unmask.report.publishing import page_of, publish, write
-from unmask.report.verdict import Shown, grid, table, value_text, verdict
+from unmask.report.verdict import grid, table, value_text, verdict
 
 FIGURES = {"ser-by-language", "ter-by-language", "generative-perplexity-by-language", "diversity-by-language"}
 FIGURES |= {"lengths", "front"}
@@ -142,12 +141,6 @@ def test_the_page_has_three_messages_from_the_numbers(made, elements):
         assert words in text
 
 
-def test_a_message_without_numbers_is_left_out(made):
-    results = made.shown.results
-    few = Shown(replace(results, points=results.of("ser")), made.shown.view)
-    assert [number.split()[0] for number, _ in few.view.cards(few.results, few.state)] == ["SER"]
-
-
 def test_every_number_is_in_the_table_of_its_metric(made):
     text = made.page.read_text()
     for metric in made.shown.metrics:
@@ -188,13 +181,6 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch, error):
         write(tmp_path / "out", {"a.svg": b"a", "index.html": b"b"}, "index.html")
     assert replaced
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_directory_that_was_there_stays(tmp_path):
-    (tmp_path / "mine.txt").write_text("mine")
-    written = write(tmp_path, {"index.html": b"page", "a.svg": b"a"}, "index.html")
-    assert [path.name for path in written] == ["a.svg", "index.html"]  # the page last
-    assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])

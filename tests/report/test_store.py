@@ -63,11 +63,6 @@ def test_what_is_not_there_is_said(store):
     assert failed == "failed: samples (interval-5, ancestral, 8): it <broke>"
 
 
-def test_a_directory_of_a_page_holds_its_store(store, tmp_path):
-    store.rename(tmp_path / "sweep")
-    assert len(read([tmp_path]).of("ser")) == 2
-
-
 def test_several_stores_are_one_table(store, tmp_path):
     one = {"job": "samples", "key": "k", "language": "brackets", "length": 8, "sampler": "strided", "steps": 2}
     rows = [one | record("ser", 1)]
@@ -188,8 +183,3 @@ def test_what_is_no_store_is_refused(tmp_path, make, said):
     with pytest.raises(UnmaskError, match=said) as error:
         read([tmp_path / "nowhere"])
     assert "\n" not in str(error.value)
-
-
-def test_nothing_to_report_of():
-    with pytest.raises(UnmaskError, match="no directory is given; expected that of a sweep"):
-        read([])

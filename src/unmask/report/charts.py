@@ -38,7 +38,6 @@ MARGIN = 0.05  # fraction of an axis, at each end
 SCALE = 2  # PNG pixels for each of the figure
 GAP, TITLED = 40, 44  # pixels between drawings side by side, and above them for a title
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
-ONE = alt.InlineData(values=[{}])  # of a layer without data
 DOTS, DASHES = [2, 3], [6, 4]
 
 

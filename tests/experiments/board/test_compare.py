@@ -234,15 +234,6 @@ def test_a_sampler_is_as_good_as_itself(store):
         assert -found.difference.mean.low == pytest.approx(found.difference.mean.high)
 
 
-def test_steps_of_the_settings_decide_nothing(store):
-    """Nor do those of a quick board."""
-    usual, other = (
-        versus("strided", "ancestral", Settings((), **TINY, **more), store=store, engine="here")
-        for more in ({}, {"steps": (2, 20), "quick": True})
-    )
-    assert usual == other
-
-
 def test_the_sentence_has_verdict_and_number(store):
     one, _, together = versus("strided", "ancestral", SETTINGS, store=store, engine="here")
     sentence = one.sentence("A", "B")

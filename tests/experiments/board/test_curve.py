@@ -60,12 +60,6 @@ def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counte
     assert counted.seen.total() == seen
 
 
-def test_without_a_store_nothing_is_kept(counted):
-    counted.last = 8
-    with pytest.raises(KeyboardInterrupt, match="the results are lost"):
-        board(FEW)
-
-
 @pytest.mark.long
 def test_processes_and_this_one_agree_to_the_bit(tmp_path, undisturbed):
     made = board(FEW, store=tmp_path / "s", engine="local", workers=2)
@@ -153,11 +147,6 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
         from_file(tmp_path / FILE, 5)
     with pytest.raises(UnmaskError, match="nowhere has no results of a curve"):
         from_file(tmp_path / "nowhere", 5)
-
-
-def test_nothing_but_failures_is_kept_too(tmp_path):
-    (tmp_path / "none").write_bytes(to_bytes({}))
-    assert from_file(tmp_path / "none", 5) == {}
 
 
 def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):

@@ -158,9 +158,3 @@ def test_the_canvas_is_the_samplers_own():
     )
     log_p = made.probability.log().sum(1)[possible]
     assert (log_q[possible] - nats).tolist() == pytest.approx(log_p.tolist())
-
-
-def test_a_canvas_behind_its_back_is_noticed():
-    """A sampler that fills another session and copies it has paid nothing on ours."""
-    with pytest.raises(Unbounded, match="not all of its tokens"):
-        prices(SAMPLERS.make("verify-and-restart"), LANGUAGE.sample(8, LENGTH, seed=4))

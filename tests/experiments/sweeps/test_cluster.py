@@ -148,15 +148,6 @@ def test_tasks_and_this_machine_agree_to_the_bit(engine, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_cells_find_what_others_have_left(engine, bench: Bench, undisturbed, monkeypatch):
-    recipe = {"jobs": [SQUARE, HARVEST], "grid": {"x": [1, 2, 3], "factor": [1, 10]}}
-    expected = undisturbed(recipe)
-    monkeypatch.setenv("TRIVIAL_LOG", str(bench.log))
-    bench.sweep(recipe, **engine)
-    assert bench.records() == expected
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("how", "said", "attempts"),
     [("raise", "three is not a number", 1), ("kill", "its process was killed", 2)],
@@ -175,14 +166,3 @@ def test_a_gpu_that_nobody_has_is_not_waited_for(engine, bench: Bench):
     with pytest.raises(UnmaskError, match="the cluster has no GPU"):
         bench.sweep(recipe, **engine)
     assert bench.sweep(recipe | {"fixed": {"device": "cpu"}}, **engine).rows()[0]["value"] == 1
-
-
-def test_tasks_ask_for_processors_and_a_gpu(bench: Bench, monkeypatch):
-    made = Ray(gpus=1)
-    monkeypatch.setitem(sys.modules, "ray", made)
-    recipe = {"jobs": ["tests.experiments.sweeps.trivial:on_device"], "grid": {"device": ["cpu", "cuda"]}}
-    bench.sweep(recipe, engine="ray", threads=3)
-    assert made.options == [{"num_cpus": 3, "max_retries": 0, "num_gpus": gpus} for gpus in (0, 1)]
-    assert made.ended
-    with pytest.raises(UnmaskError, match="there is no Ray cluster at 'nowhere': no answer"):
-        bench.sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, engine="ray", address="nowhere")

@@ -225,18 +225,6 @@ def test_what_a_cell_needs_stands_before_it():
     assert [cell.key for cell in cells[1].needs] == [cells[0].key]
 
 
-def test_files(tmp_path):
-    path = tmp_path / "named.yaml"
-    path.write_text(f"jobs: [{SQUARE}]\ngrid: {{x: [1]}}\n")
-    assert read_recipe(path, ["x=[1,2]"]).name == "named"
-    path.write_text("jobs: [a\nb: {")
-    with pytest.raises(UnmaskError, match=r"named.yaml is not YAML at line 2"):
-        read_recipe(path)
-    path.write_text("jobs: !!python/object/apply:os.system ['touch here']\n")
-    with pytest.raises(UnmaskError, match="not YAML"):
-        read_recipe(path)
-
-
 def test_ours_are_found_by_name(tmp_path, monkeypatch):
     """As they are installed, beside the modules; where a file of one's own has the same name, it is meant."""
     monkeypatch.chdir(tmp_path)
