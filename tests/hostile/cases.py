@@ -294,7 +294,6 @@ def _numbers() -> dict[str, Case]:
                 made[f"{command}_{option}_{number}"] = Case(words)
     others = {
         "th2_length": f"theory exact --language paper-2gram --length {DIGITS} --steps 4",
-        "thf_rounds": "theory figure --language paper-2gram --length 8 --rows 5 --steps 1000000 --out figure",
         "show_len": f"show language paper-2gram --length {DIGITS}",
         "fit_vocabulary": "language fit text --out o.json --max-vocabulary 0",
         "check_twice": "model check a/b--c",

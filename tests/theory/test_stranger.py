@@ -15,7 +15,6 @@ from unmask.core.estimates import Estimate
 from unmask.denoisers import Ideal, Perturbed
 from unmask.diagnosis.planner import plan
 from unmask.diagnosis.table import table
-from unmask.experiments.jobs import steps as predictions
 from unmask.languages import ClosedForm, Language
 from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import chains, exponential, fluency, known, listed
@@ -183,7 +182,6 @@ def test_it_is_asked_at_every_length_and_by_everybody():
     assert found.value == pytest.approx(length / 2 / steps * math.log(2))
     chosen = plan(TWINS, length, "ser", ser).chosen
     assert (chosen.steps, chosen.predicted.method) == (steps, "exact: closed form of twins")
-    assert predictions.predictable(TWINS, length)
     assert len(deltas("fewest-pairs", 8, Fit(TWINS, length))) == 8
 
 

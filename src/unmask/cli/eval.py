@@ -348,8 +348,7 @@ def parallel_run(
         batch: Batch size of an open model.
         dry_run: Print the number of answers and the time of a model, and stop.
     """
-    from unmask.report.pages import PARALLEL
-    from unmask.report.publishing import publish
+    from unmask.report.publishing import PARALLEL, publish
     from unmask.tasks.parallel.run import Settings, planned
 
     what = (model, tasks, samplers, tokens, items, each, quick)
@@ -419,7 +418,7 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
         speed: Also compare at these tokens per model call, by a line between two settings.
     """
     from unmask.core import arguments
-    from unmask.experiments.board.versus import Versus
+    from unmask.experiments.board.compare import Versus
     from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel import settings
     from unmask.tasks.parallel.table import at_speed, versus

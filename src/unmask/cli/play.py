@@ -13,7 +13,7 @@ from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
     from unmask.models.loading import Begun
-    from unmask.report.player.run import Chosen
+    from unmask.report.player import Chosen
     from unmask.samplers.trace import Trace
 
 PAGE = Path("play.html")
@@ -113,7 +113,7 @@ def command(
     if file is not None:
         _write(file, picked)
     if terminal:
-        from unmask.report.player.terminal import show as play
+        from unmask.report.player import show as play
 
         play(picked.runs, picked.row)
     if open and file is not None:

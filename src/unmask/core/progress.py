@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 DELAY = 2.0  # seconds of silence before a bar
-FIRST, LATER = 5.0, 30.0  # before a line, and between lines
+FIRST, LATER, KNOWN = 5.0, 30.0, 0.1  # before a line, between lines; part that is done before a line has the rest
 
 
 class _Bar:
@@ -50,9 +50,9 @@ class _Bar:
                 self._draw()
 
     def print_line(self) -> None:
-        passed = time.monotonic() - self.began
-        left = f", about {_duration(passed * (self.total / self.done - 1))} left" if 0 < self.done < self.total else ""
-        note(f"{self.label}: {self.done / max(self.total, 1):.0%} after {_duration(passed)}{left}")
+        part, passed = self.done / max(self.total, 1), time.monotonic() - self.began
+        left = f", about {_duration(passed * (1 / part - 1))} left" if KNOWN <= part < 1 else ""
+        note(f"{self.label}: {part:.0%} after {_duration(passed)}{left}")
 
     def _draw(self) -> None:
         from rich.console import Console

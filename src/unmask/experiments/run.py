@@ -58,11 +58,12 @@ class Sweep(Shown):
         """The digests of its languages, by spec without seed or by directory of the network."""
         from unmask.languages.reading import unseeded
 
-        digests: dict[str, dict[str, None]] = {}
+        digests: dict[str, list[str]] = {}
         for row in self.rows():
-            if "language_digest" in row:
-                digests.setdefault(unseeded(row.get("language") or row["model"]), {})[row["language_digest"]] = None
-        return {name: list(own) for name, own in digests.items()}
+            own = digests.setdefault(unseeded(row.get("language") or row.get("model") or ""), [])
+            if row.get("language_digest") not in (None, *own):
+                own.append(row["language_digest"])
+        return {name: own for name, own in digests.items() if own}
 
     @property
     def work(self) -> float:
@@ -93,10 +94,6 @@ class Sweep(Shown):
 
         rows = self.rows()
         return pandas.DataFrame(rows, columns=columns(rows))
-
-    def files(self, key: str) -> list[Path]:
-        """The files of a cell, in the order of its rows; the table has its `key`."""
-        return self.store.files_of(key)
 
     def status(self) -> dict[str, Any]:
         """Counts of the whole store: cells done, running, to do, and failed with their errors."""
@@ -183,11 +180,13 @@ def _checked(how: How) -> How:
         raise UnmaskError("address is that of a Ray cluster. Pass engine ray, too")
     if how.engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
         raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
+    if how.engine == "ray" and how.limit is not None:
+        raise UnmaskError("engine `ray` has no limit of time. Leave limit out, or pass engine local")
     return how
 
 
 def _modules(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         arguments.refuse("allow_imports", names, "a list of module names")
     return list(names)
 

@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 
 from unmask.core.errors import UnmaskError
-from unmask.experiments.board.run import Board
+from unmask.experiments.board.table import Board
 from unmask.experiments.run import Sweep
 from unmask.report import charts
-from unmask.report.figures import front
-from unmask.report.page import drawn
+from unmask.report.figures import drawn, front
 from unmask.report.results import Results, points, read
 from unmask.report.verdict import Shown
 from unmask.samplers import Generation

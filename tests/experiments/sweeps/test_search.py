@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unmask import generate, languages, metrics, score
 from unmask.core.estimates import Estimate
 from unmask.core.search import MOST, Floor, first, least
-from unmask.experiments.jobs.search import PILOT_ROWS, fit_slope, steps_at_ser, steps_between, steps_on_grid
+from unmask.experiments.jobs.steps import PILOT_ROWS, fit_slope, steps_at_ser, steps_between, steps_on_grid
 
 
 @given(st.integers(1, 10**6))

@@ -14,7 +14,7 @@ from tests.tasks.parallel.test_pbx import CURVE, population
 from tests.tasks.parallel.test_points import outcome
 from unmask.cli.main import main
 from unmask.core.errors import UnmaskError
-from unmask.experiments.board.difference import difference
+from unmask.experiments.board.compare import difference
 from unmask.tasks.parallel.points import settings
 from unmask.tasks.parallel.table import Items, at_speed, suites, versus
 

@@ -72,7 +72,7 @@ def _ideal(model: str) -> Ideal | None:
 
 def _records(tally: Tally) -> list[Record]:
     from unmask.core.estimates import exactly
-    from unmask.experiments.jobs.tallies import mean
+    from unmask.experiments.jobs.sources import mean
 
     estimates = {name: mean(name, tally) for name in ("model_calls", "answer_tokens", "flops")}
     estimates["prompts_too_long"] = exactly(float(tally["too_long_sum"]), "exact count")
@@ -145,7 +145,7 @@ def evaluation(
     from unmask.core import progress
     from unmask.core.arguments import cores
     from unmask.core.threads import torch_threads
-    from unmask.experiments.jobs.tallies import counts, sums
+    from unmask.experiments.jobs.sources import counts, sums
     from unmask.tasks import sample
     from unmask.tasks.writing import How
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, share
-from unmask.experiments.board.difference import Difference, difference
+from unmask.experiments.board.compare import Difference, difference
 from unmask.tasks.evaluation.compare import Comparison, compare_shares
 from unmask.tasks.evaluation.table import without_empty
 from unmask.tasks.parallel.pbx import DRAWS, THRESHOLDS, Lead, Swept, leads, sweeps

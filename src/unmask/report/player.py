@@ -1,21 +1,35 @@
-"""A run: a trace with the language that the player compares it with, as plain values for a page."""
+"""The player: sequences step by step, with the loss of each step and the tokens that contradict each other.
+
+A `Run` is a trace with the language that the player compares it with. `fragment` is one player as a part of a page,
+`assets` the style and script of all players of a page, `page` a self-contained page, `show` the player of a terminal.
+All symbols are inserted as text, never as HTML.
+"""
 
 from __future__ import annotations
 
+import html
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 from itertools import groupby
+from string import Template
 from typing import Any, NamedTuple
 
+from rich.console import Console
+from rich.text import Text
+
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, cut, plain
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.reveal import Reading, impossible, read, read_by_model
 from unmask.languages import Language
 from unmask.samplers.trace import Row, Step, Trace
 
+LONGEST = 24  # characters of a token in a terminal
+HIDDEN = "_"
 SHOWN = 8  # default number of sequences of a page
 MOST_ARCS = 40  # of a step, the strongest ones
 LEAST_ARC = 0.005  # nats; weaker ones are not drawn
@@ -117,12 +131,8 @@ def check(runs: Sequence[Run]) -> None:
         raise UnmaskError(f"the runs have {' and '.join(map(str, sorted(rows)))} rows; expected the same number")
 
 
-def telling(runs: Sequence[Run]) -> int:
+def telling(wrong: Sequence[Sequence[bool]]) -> int:
     """The first row to show: impossible only in the first run, or impossible in it, or row 0."""
-    return _telling([[run.first_error(row) is not None for row in range(len(run.trace.rows))] for run in runs])
-
-
-def _telling(wrong: Sequence[Sequence[bool]]) -> int:
     rows = [row for row, one in enumerate(wrong[0]) if one]
     alone = [row for row in rows if not any(other[row] for other in wrong[1:])]
     return next(iter([*alone, *rows, 0]))
@@ -149,8 +159,93 @@ def chosen(
     model: its own conditionals give arcs and losses, instead of the language."""
     rows = min(len(trace.rows) for trace in traces.values())
     wrong = None if language is None else [impossible(language, trace) for trace in traces.values()]
-    row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else _telling(wrong) if wrong else 0
+    row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else telling(wrong) if wrong else 0
     numbers = sorted({*range(min(rows, most if row < most else most - 1)), row})
     runs = [Run(name, trace.of(numbers), language, model, tuple(numbers)) for name, trace in traces.items()]
     check(runs)
     return Chosen(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
+
+
+def fragment(runs: Sequence[Run], name: str = "player", row: int | None = None) -> str:
+    """One player as a part of a page that contains `assets` once; each player needs its own name.
+
+    row: the first sequence to show, at its first error (default: the first impossible one).
+    """
+    check(runs)
+    errors = [[run.first_error(one) is not None for one in range(len(run.trace.rows))] for run in runs]
+    opens = telling(errors) if row is None else row
+    data = json.dumps({"open": opens, "runs": [run.plain() for run in runs]}, separators=(",", ":"), allow_nan=False)
+    return Template(_part("player.html")).substitute(
+        name=html.escape(name),
+        title=html.escape(" and ".join(cut(run.name) for run in runs)),
+        final="\n".join(f"<p>{html.escape(run.name)}: {html.escape(_final(run, opens))}</p>" for run in runs),
+        data=data.replace("<", "\\u003c"),  # no token ends or begins a script
+    )
+
+
+def assets() -> str:
+    """The style and the script of all players in a page."""
+    return f"<style>\n{_part('player.css')}</style>\n<script>\n{_part('player.js')}</script>"
+
+
+def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row: int | None = None) -> bytes:
+    """A self-contained page with one player.
+
+    made_by: the command that created it.
+    """
+    command = f"<p class='note'>Created with <code>{html.escape(made_by)}</code></p>" if made_by else ""
+    parts = {"player": fragment(runs, "player", row), "assets": assets(), "command": command}
+    content = Template(_part("alone.html")).substitute(parts, title=html.escape(title))
+    return content.encode(errors="backslashreplace")  # an argument of the command may not be text
+
+
+def _final(run: Run, row: int) -> str:
+    recorded = run.trace.rows[row]
+    final = recorded.final
+    symbols = [run.trace.symbol(final[k]) if k in final else "_" for k in range(recorded.length)]
+    return ("" if max(map(len, symbols)) > 2 else " ").join(symbols)
+
+
+@cache
+def _part(name: str) -> str:
+    return files("unmask.report").joinpath(name).read_text("utf-8")
+
+
+def show(runs: Sequence[Run], row: int, console: Console | None = None) -> None:
+    """Print a row after each step in a terminal; elsewhere its end."""
+    console = console or Console()
+    for run in runs:
+        end = len(run.steps[row])
+        states = (_state(run, row, step) for step in range(0 if console.is_terminal else end, end + 1))
+        console.print(Text(plain(run.name)), *states, sep="\n", soft_wrap=True)
+
+
+def _state(run: Run, row: int, step: int) -> Text:
+    """The sequence after this number of steps, and its loss."""
+    recorded, reading = run.trace.rows[row], run.readings[row]
+    past, given, tokens = run.steps[row], dict(recorded.given), run.shown(row, step)
+    new = set(past[step - 1].revealed) if step else set()
+    meter = reading.steps[step - 1].meter if reading and step else 0.0
+    guilty = set(reading.guilty) if reading and meter == math.inf else set()
+    symbols = {place: _symbol(run.trace.symbol(token)) for place, token in tokens.items()}
+    joint = "" if any(len(symbol) > 2 for symbol in map(run.trace.symbol, set(tokens.values()))) else " "
+    drawn = Text()
+    for place in range(recorded.length):
+        look = "dim"
+        if place in tokens:
+            look = "underline" if place in given else "bold reverse" if place in new else ""
+        drawn.append(symbols.get(place, HIDDEN), style="bold white on red" if place in guilty else look)
+        drawn.append(joint if place < recorded.length - 1 else "")
+    number = past[step - 1].number if step else 0
+    drawn.append(f"\nstep {number} of {past[-1].number if past else 0}", style="dim")
+    if reading:
+        lost = f"{round(meter, 2) + 0.0:.2f} nats lost"
+        lost = "impossible: no valid completion exists" if meter == math.inf else lost
+        drawn.append(f", {lost}", style="bold red" if meter == math.inf else "dim")
+        if meter == math.inf:
+            drawn.append(f"\n{reading.why}", style="red")
+    return drawn
+
+
+def _symbol(symbol: str) -> str:
+    return plain(symbol if len(symbol) <= LONGEST else f"{symbol[:LONGEST]}..")

@@ -9,17 +9,16 @@ import pytest
 import torch
 
 from unmask import UnmaskError
-from unmask.core.estimates import Estimate
 from unmask.experiments import sweep
-from unmask.experiments.board import Settings, board, cells
-from unmask.experiments.board.cells import FILE, Place, Point, Sample, from_file, joined, measure, to_bytes
+from unmask.experiments.board import Settings, board
+from unmask.experiments.board import curve as measuring
+from unmask.experiments.board.curve import FILE, Ground, Point, Sample, from_file, joined, measure, to_bytes
 from unmask.experiments.board.families import family
 from unmask.experiments.board.run import measured
 from unmask.experiments.cell import cells_of, check
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.tables import compare
 from unmask.languages.reading import varied
-from unmask.metrics import Bigrams
 
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20)}
 FEW = Settings(("ancestral", "low-confidence", "speculative", "autoregressive"), **TINY)
@@ -36,13 +35,13 @@ def counted(monkeypatch):
     seen: Counter[tuple[object, ...]] = Counter()
     limit = SimpleNamespace(seen=seen, last=None)
 
-    def counting(place, member, value, *rest):
+    def counting(ground, sampler, steps, *rest):
         if limit.last is not None and seen.total() >= limit.last:
             raise KeyboardInterrupt
-        seen[place.spec, place.seed, member.specification, value] += 1
-        return measure(place, member, value, *rest)
+        seen[ground.language, ground.seed, sampler.partition("(")[0], sampler, steps] += 1
+        return measure(ground, sampler, steps, *rest)
 
-    monkeypatch.setattr(cells, "measure", counting)
+    monkeypatch.setattr(measuring, "measure", counting)
     return limit
 
 
@@ -59,12 +58,6 @@ def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counte
     seen = counted.seen.total()
     assert board(FEW, store=tmp_path / "s").records == undisturbed.records
     assert counted.seen.total() == seen
-
-
-def test_without_a_store_nothing_is_kept(counted):
-    counted.last = 8
-    with pytest.raises(KeyboardInterrupt, match="the results are lost"):
-        board(FEW)
 
 
 @pytest.mark.long
@@ -84,35 +77,25 @@ def test_the_board_grows(tmp_path, undisturbed, counted):
     assert max(counted.seen.values()) == 1
 
 
-def naive(place_names, specification, settings):
-    """Points of all seeds by the rule for all of them: every budget measured, nothing left out before."""
-    member = family(specification, settings.lengths[0])
-    found = []
-    for name in place_names:
-        points = []
-        for value in member.values:
-            places = [Place(varied(name, seed=seed), settings.lengths[0], seed) for seed in range(settings.seeds)]
-            samples = [measure(place, member, value, settings.rows, 0) for place in places]
-            points.append(Point(value, samples, settings.lengths[0]))
-            if points[-1].model_calls >= settings.lengths[0]:
-                break
-        found += [(name, point.value, point.ser.value, point.model_calls, point.ser_by_seed) for point in points]
-    return found
-
-
 def test_a_seed_that_costs_as_much_as_ar_before_the_others_stops_none_of_them():
-    settings = Settings(("threshold",), ("paper-2gram",), (20,), 30, 3, ter_share=0)
-    alone = naive(["paper-2gram"], "threshold", settings)
-    first = [Place(varied("paper-2gram", seed=seed), 20, seed) for seed in range(3)]
-    ends = [float(measure(place, family("threshold", 20), 0.7, 30, 0).model_calls.double().mean()) for place in first]
-    assert min(ends) < 20 <= max(ends)  # they differ
-    found = board(settings).of("ser")
-    names = ("language", "budget", "value", "model_calls", "by_seed")
-    assert [tuple(r[name] for name in names) for r in found] == alone
+    """Every budget measured for all seeds, up to that which costs all together as much as AR."""
+    grounds = [Ground(varied("paper-2gram", seed=seed), length=20, seed=seed) for seed in range(3)]
+    member = family("threshold", 20)
+    expected, ends = [], {}
+    for value in member.values:
+        samples = [measure(ground, *member.at(value), 30, 0) for ground in grounds]
+        ends[value] = [float(sample.values["model_calls"].double().mean()) for sample in samples]
+        point = Point(value, samples, 20)
+        expected.append((value, point.ser.value, point.model_calls))
+        if point.model_calls >= 20:
+            break
+    assert min(ends[0.7]) < 20 <= max(ends[0.7])  # they differ
+    found = board(Settings(("threshold",), ("paper-2gram",), (20,), 30, 3, ter_share=0)).of("ser")
+    assert [tuple(r[name] for name in ("budget", "value", "model_calls")) for r in found] == expected
 
 
 def fake(model_calls, digest):
-    return SimpleNamespace(model_calls=torch.full((4,), float(model_calls)), digest=digest)
+    return SimpleNamespace(values={"model_calls": torch.full((4,), float(model_calls))}, digest=digest)
 
 
 def test_budgets_that_all_seeds_have_are_joined():
@@ -131,7 +114,6 @@ def test_budgets_that_all_seeds_have_are_joined():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
     rng = torch.Generator().manual_seed(seed)
-    about = Bigrams(1.25, 1.5, Estimate(0.1, 0.0, float("inf"), 3), 0.07)
     sample = Sample(
         digest="0123",
         values={
@@ -139,10 +121,9 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
             "model_calls": torch.ones(5),
             "generative_perplexity": torch.rand(5, generator=rng).double(),
         },
-        model_calls_of={"denoiser": 1 / 3, "causal": 0.1},
-        forwards=7,
+        calls_of={"denoiser": 1 / 3, "causal": 0.1},
         own_bits=1 / 3 if seed else None,
-        bigrams=about if seed else None,
+        diversity=0.1 + 0.2 if seed else None,
         divergence=torch.tensor([0.1, float("inf")], dtype=torch.float64),
         proper=bool(seed),
         unbounded="why",
@@ -166,11 +147,6 @@ def test_what_a_curve_keeps_is_read_again(tmp_path, seed):
         from_file(tmp_path / FILE, 5)
     with pytest.raises(UnmaskError, match="nowhere has no results of a curve"):
         from_file(tmp_path / "nowhere", 5)
-
-
-def test_nothing_but_failures_is_kept_too(tmp_path):
-    (tmp_path / "none").write_bytes(to_bytes({}))
-    assert from_file(tmp_path / "none", 5) == {}
 
 
 def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):
@@ -206,14 +182,19 @@ def test_a_budget_that_fails_is_a_record(tmp_path):
 
 def test_a_cell_that_fails_as_a_whole_is_reported(tmp_path, monkeypatch):
     """One seed of one language: the other seed alone is not shown for both."""
-    usual = cells.cached_place
+    now = [Ground()]
 
-    def broken(spec, length, seed, *rest):
-        if (spec, seed) == ("interval-5", 1):
+    def seen(ground, *rest):
+        now[:] = [ground]
+        return measure(ground, *rest)
+
+    def broken(samples):
+        if (now[0].language, now[0].seed) == ("interval-5", 1):
             raise OSError("the disk is gone")
-        return usual(spec, length, seed, *rest)
+        return to_bytes(samples)
 
-    monkeypatch.setattr(cells, "cached_place", broken)
+    monkeypatch.setattr(measuring, "measure", seen)
+    monkeypatch.setattr(measuring, "to_bytes", broken)
     made = board(Settings(("ancestral", "strided"), **TINY), store=tmp_path / "s")
     assert {r["language"] for r in made.records} == {"paper-2gram"}
     found = [(f.language, f.sampler, f.knob, f.value) for f in made.failures]
@@ -239,7 +220,7 @@ def test_a_cell_that_fails_as_a_whole_is_reported(tmp_path, monkeypatch):
     ],
 )
 def test_mistakes_are_found_before_anything_is_measured(tmp_path, monkeypatch, fixed, expected):
-    monkeypatch.setattr(cells, "measure", pytest.fail)
+    monkeypatch.setattr(measuring, "measure", pytest.fail)
     usual = {"language": "interval-5", "length": 20, "sampler": "ancestral"}
     content = {"name": "t", "jobs": ["curve"], "fixed": usual | fixed}
     with pytest.raises(UnmaskError, match=expected):

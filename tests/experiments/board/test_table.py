@@ -12,9 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.core.estimates import Estimate, bounded_mean, exactly, proportion
-from unmask.experiments.board.cells import Point
-from unmask.experiments.board.measures import Curve, area_weights, crossing, need, ratio
+from unmask.core.estimates import bounded_mean, proportion
+from unmask.experiments.board.compare import area_weights, weighted
+from unmask.experiments.board.curve import Point
+from unmask.experiments.board.run import Curve, Settings
+from unmask.experiments.board.table import crossing, need, of_curve
 
 
 def scanned(model_calls, values, target):
@@ -57,9 +59,8 @@ def test_what_is_known_where_nothing_crosses():
     points = [4.0, 16.0]
     met = need(points, [proportion(0, 400), proportion(0, 400)], 0.1)
     assert (met.how, met.value, met.low, met.high) == ("at most", 4.0, None, 4.0)
-    assert met.sure
     unsure = need(points, [proportion(0, 100), proportion(0, 100)], 0.01)  # none in 100 does not show 1%
-    assert (unsure.how, unsure.sure) == ("at most", False)
+    assert (unsure.how, unsure.high) == ("at most", None)
     missed = need(points, [proportion(90, 100), proportion(40, 100)], 0.1)
     assert (missed.how, missed.value, missed.high) == ("not reached", None, None)
     assert (missed.best, missed.at) == (0.4, 16.0)
@@ -106,44 +107,35 @@ def test_areas_that_are_known():
 @pytest.mark.parametrize("before", [[], [1.0], [1.0, 1.5], [1.0, 1.2, 1.9]])
 def test_the_area_does_not_depend_on_what_else_was_measured(before):
     """Right from 2 model calls on, and wrong before; and right at L alone: whatever stands on the grid besides."""
-    curve = Curve([*(point(e, [[1, 1]], 128) for e in before), point(2.0, [[0, 0]], 128), point(64.0, [[0, 0]], 128)])
-    assert curve.accuracy.value == pytest.approx(6 / 7)
-    assert curve.accuracy_at_most >= curve.accuracy.value
-    late = Curve([*(point(e, [[1, 1]], 128) for e in before), point(2.0, [[1, 1]], 128), point(128.0, [[0, 0]], 128)])
-    assert late.accuracy.value == pytest.approx(0)
-    assert late.accuracy_at_most == pytest.approx(6 / 7)  # nothing is known between 2 and 128
-    more = Curve([*late.points, *(point(e, [[1, 1]], 128) for e in (32.0, 127.0))])
-    assert more.accuracy_at_most == pytest.approx(1 - math.log2(127) / 7)
+    wrong = [point(e, [[1, 1]], 128) for e in before]
+    early = accuracy([*wrong, point(2.0, [[0, 0]], 128), point(64.0, [[0, 0]], 128)])
+    assert early["value"] == pytest.approx(6 / 7)
+    assert early["most"] >= early["value"]
+    points = [*wrong, point(2.0, [[1, 1]], 128), point(128.0, [[0, 0]], 128)]
+    assert accuracy(points)["value"] == pytest.approx(0)
+    assert accuracy(points)["most"] == pytest.approx(6 / 7)  # nothing is known between 2 and 128
+    more = accuracy([*points, *(point(e, [[1, 1]], 128) for e in (32.0, 127.0))])
+    assert more["most"] == pytest.approx(1 - math.log2(127) / 7)
 
 
 def point(model_calls, wrong, length=64):
-    seeds = [torch.tensor(rows, dtype=torch.bool) for rows in wrong]
-    samples = [SimpleNamespace(wrong=r.double(), model_calls=torch.full((len(r),), model_calls)) for r in seeds]
-    return Point(None, samples, length)
+    seeds = [torch.tensor(rows).double() for rows in wrong]
+    values = [{"ser": rows, "model_calls": torch.full((len(rows),), model_calls)} for rows in seeds]
+    about = {"divergence": torch.zeros(0), "unbounded": "why"}
+    return Point(None, [SimpleNamespace(values=own, **about) for own in values], length)
+
+
+def accuracy(points):
+    found = of_curve(Curve(points), Settings(), None)
+    return next(r for r in found if r["measure"] == "accuracy_under_parallelism")
 
 
 def test_a_curve_row_by_row():
-    first = Curve([point(8, [[1, 1, 0], [1, 0, 0]]), point(2, [[1, 1, 1], [1, 1, 0]])])
-    assert first.model_calls == [2.0, 8.0]
+    points = [point(8.0, [[1, 1, 0], [1, 0, 0]]), point(2.0, [[1, 1, 1], [1, 1, 0]])]
     low, high = area_weights([2.0, 8.0], 64)
     rows = [high * (1 - b) + low * (1 - a) for a, b in zip([1, 1, 1, 1, 1, 0], [1, 1, 0, 1, 0, 0], strict=True)]
-    assert first.accuracy_rows.tolist() == pytest.approx(rows)
-    assert first.accuracy.value == pytest.approx(low * 1 / 6 + high * 3 / 6)
-    assert first.by_seed(first.accuracy_rows) == pytest.approx([sum(rows[:3]) / 3, sum(rows[3:]) / 3])
-
-
-def test_headroom_is_as_wide_as_both():
-    ours = need([4.0, 16.0, 64.0], [proportion(k, 200) for k in (190, 110, 10)], 0.5)
-    theirs = need([2.0, 8.0], [proportion(150, 200), proportion(3, 200)], 0.5)
-    found = ratio(ours, theirs)
-    assert found.value == ours.value / theirs.value
-    assert (found.low, found.high) == (ours.low / theirs.high, ours.high / theirs.low)
-    met = need([2.0], [exactly(0.0)], 0.5)
-    assert ratio(ours, met) is None  # its own crossing lies below what was measured
-    missed = need([2.0], [Estimate(0.9, 0.8, 1.0, 100)], 0.5)
-    assert ratio(missed, theirs) is None
-
-
-def test_accuracy_is_a_mean():
-    curve = Curve([point(2, [[1, 0, 1, 1]]), point(16, [[0, 0, 1, 0]])])
-    assert curve.accuracy == bounded_mean(curve.accuracy_rows)
+    assert weighted([low, high], Curve(points).right).tolist() == pytest.approx(rows)
+    found = accuracy(points)
+    assert found["value"] == pytest.approx(low * 1 / 6 + high * 3 / 6)
+    assert found["by_seed"] == pytest.approx([sum(rows[:3]) / 3, sum(rows[3:]) / 3])
+    assert found["low"] == bounded_mean(torch.tensor(rows, dtype=torch.float64)).low

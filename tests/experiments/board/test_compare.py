@@ -1,8 +1,9 @@
-"""Curves of two samplers: the number and its interval by hand, and false alarms by simulation."""
+"""Curves of two samplers: the number by hand, false alarms by simulation; and the sweep that measures both."""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,9 +12,23 @@ import torch
 from scipy.stats import binom
 
 from unmask import UnmaskError
-from unmask.experiments.board import difference as module
-from unmask.experiments.board.difference import LEVEL, Budget, Rows, difference, judge, pooled
-from unmask.experiments.board.measures import Curve
+from unmask.experiments import sweep
+from unmask.experiments.board import Settings, board, compare
+from unmask.experiments.board import curve as measuring
+from unmask.experiments.board.compare import (
+    ALL,
+    LEVEL,
+    Budget,
+    Rows,
+    _judged,
+    area_weights,
+    difference,
+    pooled,
+    versus,
+    weighted,
+)
+from unmask.experiments.board.run import Curve, recipe
+from unmask.samplers import SAMPLERS, Choice, Sampler
 
 LENGTH = 128
 SEEDS = 2
@@ -28,9 +43,13 @@ def curve(wrong):
     points = []
     for calls, each in wrong.items():
         tensor = torch.as_tensor(np.asarray(each, dtype=np.float32))
-        samples = [SimpleNamespace(wrong=part) for part in tensor.chunk(SEEDS)]
+        samples = [SimpleNamespace(values={"ser": part}) for part in tensor.chunk(SEEDS)]
         points.append(SimpleNamespace(model_calls=float(calls), length=LENGTH, wrong=tensor, samples=samples))
     return Curve(points)
+
+
+def aup(curve):
+    return float(weighted(area_weights(curve.model_calls, curve.length), curve.right).mean())
 
 
 def drawn(random, rows, costs, chance, shared):
@@ -91,7 +110,7 @@ def test_what_ignores_gaps_fails_the_simulation(monkeypatch, wrong, chance):
             at = np.array([np.interp(cost, curve.model_calls, row) for row in right.T])
         return torch.from_numpy(at), torch.from_numpy(at)
 
-    monkeypatch.setattr(module, "_between", between)
+    monkeypatch.setattr(compare, "_between", between)
     lists = [((4, 128), DENSE)]
     assert max(alarms(40, lists, chances=(chance, chance)).values()) > most(40, lists)
 
@@ -119,7 +138,7 @@ def test_the_number_is_that_of_the_board():
     random = np.random.default_rng(2)
     one, other = (drawn(random, 40, costs, rises, random.random(40)) for costs in ((4, 30, 128), (9, 31)))
     found = difference(one, other)
-    assert found.mean.value == pytest.approx(one.accuracy.value - other.accuracy.value)
+    assert found.mean.value == pytest.approx(aup(one) - aup(other))
     fine = 2 ** np.linspace(0, 7, 70001)
 
     def at(curve):
@@ -160,11 +179,100 @@ def test_disagreement_is_not_conclusive():
     """Of budgets, and of seeds, beyond their intervals; of languages as of seeds."""
     ahead = torch.ones(300, dtype=torch.float64) * 0.5
     rows = Rows(ahead, ahead, ahead)
-    assert judge(rows, [Budget(4, 0.1, 0.01, 0.2)], [150, 150]).verdict == "better"
-    assert judge(rows, [Budget(4, -0.1, -0.2, -0.01)], [150, 150]).why == "budgets disagree"
-    assert judge(rows, [Budget(4, -0.1, -0.2, 0.01)], [150, 150]).verdict == "better"
+    assert _judged(rows, [Budget(4, 0.1, 0.01, 0.2)], [150, 150]).verdict == "better"
+    assert _judged(rows, [Budget(4, -0.1, -0.2, -0.01)], [150, 150]).why == "budgets disagree"
+    assert _judged(rows, [Budget(4, -0.1, -0.2, 0.01)], [150, 150]).verdict == "better"
     mixed = torch.cat([torch.ones(200), -torch.ones(100)]).double() * 0.5
-    assert judge(Rows(mixed, mixed, mixed), [], [200, 100]).why == "seeds disagree"
+    assert _judged(Rows(mixed, mixed, mixed), [], [200, 100]).why == "seeds disagree"
     low, high = curve({4: np.ones(200)}), curve({4: np.zeros(200)})
     assert pooled([(high, low), (high, low)]).verdict == "better"
     assert pooled([(high, low)] * 2 + [(low, high)]).why == "languages disagree"
+
+
+TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2}
+SETTINGS = Settings((), **TINY)
+FULL = Settings(("ancestral", "strided", "autoregressive"), **TINY)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A board that has both samplers."""
+    place = tmp_path_factory.mktemp("versus") / "sweep"
+    sweep(recipe(FULL), store=place, engine="here", fresh=True)
+    return place
+
+
+def test_a_board_and_a_comparison_agree(store, monkeypatch):
+    """One number, one interval and one verdict; and what a board has measured is not measured again."""
+    monkeypatch.setattr(measuring, "measure", pytest.fail)
+    made = board(FULL, store=store)
+    found = versus("strided", "ancestral", SETTINGS, store=store, engine="here")
+    assert [one.language for one in found] == ["paper-2gram", "interval-5", ALL]
+    for one in found[:2]:
+        (record,) = (
+            r for r in made.of("accuracy_difference") if (r["language"], r["sampler"]) == (one.language, "strided")
+        )
+        mean = one.difference.mean
+        assert [record[name] for name in ("value", "low", "high", "level")] == [
+            mean.value,
+            mean.low,
+            mean.high,
+            mean.level,
+        ]
+        assert record["verdict"] == one.difference.verdict == "better"
+        accuracy = {
+            r["sampler"]: r["value"] for r in made.of("accuracy_under_parallelism") if r["language"] == one.language
+        }
+        assert mean.value == pytest.approx(accuracy["strided"] - accuracy["ancestral"])
+    values = torch.tensor([one.difference.mean.value for one in found])
+    assert values[2] == pytest.approx(values[:2].mean())
+
+
+def test_a_sampler_is_as_good_as_itself(store):
+    for found in versus("ancestral", "ancestral", SETTINGS, store=store, engine="here"):
+        assert (found.difference.verdict, found.difference.mean.value) == ("not conclusive", 0.0)
+        assert -found.difference.mean.low == pytest.approx(found.difference.mean.high)
+
+
+def test_the_sentence_has_verdict_and_number(store):
+    one, _, together = versus("strided", "ancestral", SETTINGS, store=store, engine="here")
+    sentence = one.sentence("A", "B")
+    assert sentence.startswith(
+        "paper-2gram: A is better than B. Fraction correct, mean over log2 of model calls from 1"
+    )
+    assert f"{one.difference.mean.points}, 60 sequences; measured at " in sentence
+    assert together.sentence("A", "B").startswith(f"{ALL}: A is better than B. ")
+    assert (
+        versus("strided", "strided", SETTINGS, store=store, engine="here")[0]
+        .sentence("A", "B")
+        .startswith("paper-2gram: not conclusive: the interval includes 0. ")
+    )
+
+
+def test_costs_without_overlap_are_refused(store):
+    with pytest.raises(UnmaskError, match=r"take 20 and 1 to .* model calls. Two curves need costs in common"):
+        versus("autoregressive", "ancestral", SETTINGS, store=store, engine="here")
+
+
+def test_own_budgets_are_refused_for_every_sampler(monkeypatch, tmp_path):
+    """And a sampler that ignores N is compared over a usual range of its own number, which the verdict names."""
+    monkeypatch.setattr(SAMPLERS, "_makers", dict(SAMPLERS.makers))
+
+    @SAMPLERS.register("own")
+    @dataclass(frozen=True)
+    class Own(Sampler):
+        pace = "free"
+        at_least: float = 0.9
+
+        def choose(self, view):
+            first = view.hidden & (view.hidden.cumsum(1) == 1)
+            return Choice(first | (view.hidden & (view.confidence >= self.at_least)))
+
+    for name in ("own(at_least=[0.05, 0.95])", "threshold(threshold=[0.5, 0.9])", "ancestral(steps=[8])"):
+        with pytest.raises(UnmaskError, match="sets its budgets"):
+            versus(name, "ancestral", SETTINGS, store=tmp_path / "s", engine="here")
+    one, *_ = versus("own", "ancestral", SETTINGS, store=tmp_path / "s", engine="here")
+    assert one.budgets[0] == "at_least 0.2, 0.35, 0.5, 0.7, 0.9"
+    low, high = one.costs[0].split(" to ")
+    assert 1 < float(low) < float(high) <= 20
+    assert f"measured at {low} to {high} and at 1 to " in one.sentence("own", "ancestral")
