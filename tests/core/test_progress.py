@@ -208,3 +208,14 @@ def test_a_note_is_plain_and_never_in_the_way(capsys):
     with suppress(OSError), open("/dev/full", "w") as full, redirect_stderr(full):
         progress.note("lost")
         capsys.readouterr()
+
+
+@pytest.mark.usefixtures("soon")
+def test_there_is_no_estimate_before_a_tenth_of_the_work():
+    """The first part also compiles: after it 16 minutes were promised for one."""
+    said = io.StringIO()
+    with redirect_stderr(said), progress.command("unmask do"), progress.track("rows", 1000) as advance:
+        advance(50)
+        wait_for(r"rows: 5% after \d+ s\n", said.getvalue)
+        advance(50)
+        wait_for(r"rows: 10% after \d+ s, about \d+ s left\n", said.getvalue)

@@ -35,7 +35,7 @@ BASE = {
     "play": "--language interval-5 --length 8 --rows 3 --steps 2 --out o.html",
     "show model": "mdlm-owt",
     "model check": "net",
-    "eval run": "--model net --task sudoku --limit 1 --length 4 --store f",
+    "eval run": "--model net --task sudoku --limit 1 --length 4 --out f",
     "eval check": "store",
     "eval show": "store",
     "eval compare": "store store",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DELAY = 2.0  # seconds of silence before a bar
 FIRST, LATER = 5.0, 30.0  # before a line, and between lines
 COMPILING = "compiling the exact kernels (first start, or a new version); the next start loads them from the cache"
+SLOW_START = 0.1  # of the work, before its speed tells the rest
 PATIENT = 1.0  # seconds of compilation without a note
 
 
@@ -53,7 +54,8 @@ class _Bar:
 
     def print_line(self) -> None:
         passed = time.monotonic() - self.began
-        left = f", about {_duration(passed * (self.total / self.done - 1))} left" if 0 < self.done < self.total else ""
+        known = SLOW_START * self.total <= self.done < self.total  # the first part also compiles and loads
+        left = f", about {_duration(passed * (self.total / self.done - 1))} left" if known else ""
         note(f"{self.label}: {self.done / max(self.total, 1):.0%} after {_duration(passed)}{left}")
 
     def _draw(self) -> None:
