@@ -288,7 +288,13 @@ def kinds() -> Iterator[tuple[str, set[str]]]:
     from unmask.samplers.schedules import SCHEDULES
     from unmask.tasks import TASKS
 
-    registries = {"sampler": SAMPLERS, "schedule": SCHEDULES, "language": languages.PRESETS, "task": TASKS, "job": JOBS}
+    registries: dict[str, Registry[Any]] = {
+        "sampler": SAMPLERS,
+        "schedule": SCHEDULES,
+        "language": languages.PRESETS,
+        "task": TASKS,
+        "job": JOBS,
+    }
     yield from ((kind, {*registry.names()}) for kind, registry in registries.items())
     yield "model", {*known()}
 
