@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
     "core": 2750,
-    "languages": 4570,
+    "languages": 4580,
     "denoisers": 2640,
     "samplers": 4730,
     "metrics": 590,
@@ -21,7 +21,7 @@ CAPS = {  # lines of each room, from the one under all to the one on top; an imp
     "experiments": 4190,
     "tasks": 3780,
     "report": 2590,
-    "cli": 3500,
+    "cli": 3540,
 }
 ROOMS = list(CAPS)
 

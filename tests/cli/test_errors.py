@@ -399,3 +399,29 @@ def test_debug_shows_where(run):
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("Traceback")
     assert "unmask: error: unknown language" in ran.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("list sampler", "did you mean show?"),
+        ("show strided", "did you mean `unmask show sampler strided`?"),
+        ("show paper-2gram", "did you mean `unmask show language paper-2gram`?"),
+        ("compare ancestral strided", "did you mean `unmask board compare` or"),
+        ("parallel read", "did you mean `unmask eval parallel`?"),
+        ("boardd", "did you mean board?"),
+        ("play --language interval-5 --length 8 --against ar", "did you mean autoregressive?"),
+    ],
+)
+def test_a_command_that_is_nearly_one_is_named(fails, words, meant):
+    fails(meant, *words.split())
+
+
+def test_sequences_of_another_language_are_refused(run, fails):
+    run("generate", "--language", "sparse-hmm(seed=4)", "--length", 8, "--steps", 2, "--rows", 4, "--out", "a.npy")
+    run("play", "--language", "sparse-hmm(seed=4)", "--length", 8, "--rows", 4, "--out", "a.json")
+    other = ("--language", "sparse-hmm")
+    fails("a.npy is of another language: hmm with the digest", "score", "a.npy", *other)
+    fails("a.npy is of another language: hmm with the digest", "audit", "a.npy", *other, "--steps", 2)
+    fails("a.json is of another language: hmm with the digest", "play", "a.json", *other)
+    assert run("score", "a.npy", "--language", "sparse-hmm(seed=4)").code == 0

@@ -75,7 +75,7 @@ def test_sums_with_an_ar_model_beside_it_and_what_is_said_of_both(model):
     lines = ({"question": f"What is {n}+1?", "answer": f"#### {n + 1}"} for n in range(6))
     Path("p.jsonl").write_text("\n".join(map(json.dumps, lines)))
     options = ("--causal-model", "a", "--causal-card", "a.json", "--task", "gsm8k(shots=0)", "--data", "p.jsonl")
-    ran = model(*EVAL, *options, "--steps", 2, 6, "--store", "o")
+    ran = model(*EVAL, *options, "--steps", 2, 6, "--out", "o")
     assert ran.code == 0, ran.err
     named = [found["label"] for found in ran.result["settings"]]
     assert named[0].endswith("steps=2")

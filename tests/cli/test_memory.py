@@ -33,7 +33,7 @@ RECIPE = {
 CASES = {
     "generate": f"generate {LANGUAGE} --rows 100000 --length 512 --out x.npy",
     "generate, open model": "generate --model open --card llada-1.5 --length 8 --prompt [] --out x.jsonl",
-    "eval": "eval run --model open --card llada-1.5 --task sums --length 8 --engine here --store e",
+    "eval": "eval run --model open --card llada-1.5 --task sums --length 8 --engine here --out e",
     "board": "board run --languages paper-2gram --samplers ancestral --lengths 100000 --rows 1000 --out b",
     "gap": f"gap {LANGUAGE} --rows 100000 --length 512",
     "train": f"train {LANGUAGE} --layers 40 --hidden 1024 --heads 8 --length 64 --out t",

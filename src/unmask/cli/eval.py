@@ -60,7 +60,7 @@ def run(
     limit: Count = None,
     each: int = 1,
     by: Writing = Writing(),
-    store: Path = Path("eval"),
+    out: Path = Path("eval"),
     batch: int = 8,
     until_decided: Number = None,
     loading: Loading = Loading(),
@@ -81,7 +81,7 @@ def run(
         unmask eval run --model llada-8b-base --task gsm8k --until-decided 0.02
 
     For options with several values, every combination is measured, and the AR model
-    next to them. STORE/records.jsonl has one record per sample: prompt, tokens,
+    next to them. OUT/records.jsonl has one record per sample: prompt, tokens,
     order, model calls, time, text and verdict. Existing records are not generated
     again: the same command resumes, and a larger --limit adds samples.
 
@@ -94,7 +94,7 @@ def run(
         data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
         limit: Number of items, from the first. (default: all)
         each: Samples per item, for pass@k; more than one needs a temperature.
-        store: Directory of the records, a store of `unmask sweep`; created if missing.
+        out: Directory of the records, a store of `unmask sweep`; created if missing.
         batch: Batch size. An interruption loses at most one batch.
         until_decided: Stop when the interval of every accuracy is within plus or minus this value, for example 0.02.
         causal_card: Model card of the AR model, if its directory does not identify it.
@@ -109,9 +109,9 @@ def run(
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
     settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
     if dry_run:
-        return _plan(settings, store)
+        return _plan(settings, out)
     how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
-    return _answer(evaluate(settings, out=store, **how))
+    return _answer(evaluate(settings, out=out, **how))
 
 
 def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switch = False) -> Answer:

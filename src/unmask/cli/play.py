@@ -94,6 +94,8 @@ def command(
         read = traces.read(trace)
         recorded = {read.sampler or trace.name: read}
         known = None if language is None else languages.load(language)
+        if known is not None:
+            known.check_origin(read.source, str(trace))
         source: Any = known if model is None else load_model(model, loading)
     else:
         if language is None and model is None:

@@ -61,6 +61,7 @@ def command(
     tokens = read_tokens(samples)
     known = languages.load(language)
     account = read_account(samples, tokens)
+    known.check_origin(account.get("source"), str(samples))
     pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
     origin = account.get("origin", {})
     how: dict[str, Any] = {"sampler": sampler, "steps": steps, "schedule": schedule, "draws": draws}

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 SHOWN = 200  # characters of a value in a message; the rest is omitted
+SYNONYMS = {"ar": "autoregressive", "mdm": "ancestral", "list": "show"}  # too short, or too unlike, to be near
 LISTED = 12  # names in a message
 MESSAGE = 2000  # characters of a whole message
 
@@ -66,7 +67,8 @@ def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
     names = sorted(set(known))
     bare = {one.lstrip("-"): one for one in names}  # dashes of options make all of them alike
     wanted = name[:SHOWN].lower().lstrip("-")
-    parts = [one for one in bare if set(one.split("-")) <= set(wanted.split("-"))]  # --training-steps: --steps
+    parts = [bare[SYNONYMS[wanted]]] if SYNONYMS.get(wanted) in bare else []
+    parts = parts or [one for one in bare if set(one.split("-")) <= set(wanted.split("-"))]  # --training-steps: --steps
     close = parts or difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.6)
     near = [bare[one] for one in close]
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listed(names)}"

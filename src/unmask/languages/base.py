@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -183,6 +183,13 @@ class Language(ABC):
         """The identity of the language: its kind, and a digest of its JSON form."""
         form = json.dumps({"kind": self.kind} | self.parameters(), sort_keys=True)
         return {"kind": self.kind, "digest": hashlib.sha256(form.encode()).hexdigest()[:16]}
+
+    def check_origin(self, source: Mapping[str, Any] | None, where: str) -> None:
+        """Raise an error if sequences come from another language, by the `source` that their file names."""
+        other = (source or {}).get("language")
+        if isinstance(other, Mapping) and "digest" in other and other != (own := self.source()):
+            of, this = (f"{one.get('kind')} with the digest {one['digest']}" for one in (other, own))
+            raise UnmaskError(f"{where} is of another language: {of}; this is {this}. Pass the language that wrote it")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} over {self.vocabulary} symbols, digest {self.source()['digest']}>"
