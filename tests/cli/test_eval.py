@@ -16,7 +16,7 @@ EVAL = ("eval", "--engine", "here", "--json", "--model", "m", "--card", "m.json"
 QUICK = (
     "sudoku(shots=0)",
     *(f"lists(operation={o}, shots=0)" for o in ("copy", "shuffle")),
-    *("infill", "sums(steps=after)"),
+    *("infill", "sums"),
 )
 
 

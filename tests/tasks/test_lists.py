@@ -8,14 +8,13 @@ from itertools import pairwise, permutations, product
 import numpy as np
 import pytest
 
-from unmask.core.errors import UnmaskError
 from unmask.tasks import TASKS
 from unmask.tasks.latin import squares
 from unmask.tasks.lists import REQUESTS, listed
 from unmask.tasks.sudoku import completions, grids
 
 SMALL = [f"lists(operation={name!r}, low=3, high=4, many=8)" for name in REQUESTS]
-MADE = [*SMALL, "latin(many=2)", "sudoku(empty=10, unique=False, many=8)", "sudoku(score=equality, many=8)"]
+MADE = [*SMALL, "latin(many=2)", "sudoku(empty=10, unique=False, many=8)"]
 
 
 def meaning(operation, names, new, number, result):
@@ -65,21 +64,15 @@ def test_right_answers_by_enumeration_of_all_lists(operation):
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_listed_answers_are_right_strict_and_distinct(name):
+def test_listed_answers_are_right_and_distinct(name):
     task = TASKS.make(name)
     for item in task.items(None):
         solutions = task.solutions(item)
         assert len(set(solutions)) == len(solutions) > 0
         for text in solutions:
-            answer = task.answer(item, text)
-            assert task.right(item, answer)
-            assert task.written(answer) == text
-            assert task.values(item, answer, f"\n{text} ") == {"strict": 1.0}
+            assert task.right(item, task.answer(item, text))
         loose = f"So: {solutions[0]}" if name.startswith("lists") else f"So:\n{solutions[0]}"
-        answer = task.answer(item, loose)
-        assert task.right(item, answer)
-        assert task.values(item, answer, loose) == {"strict": 0.0}
-        assert task.values(item, None, "") == {"strict": 0.0}
+        assert task.right(item, task.answer(item, loose))
 
 
 def test_sizes_have_equal_shares_and_indices_every_value():
@@ -94,22 +87,6 @@ def test_sizes_have_equal_shares_and_indices_every_value():
     assert task.solutions(item) is None
     assert task.right(item, listed(item.row.names[::-1]))
     assert not task.right(item, listed(item.row.names))
-
-
-@pytest.mark.parametrize("name", ["sums", *MADE])
-def test_five_wordings_ask_for_the_same_items(name):
-    made = [TASKS.make(f"{name.rstrip(')')}{', ' if '(' in name else '('}template={n})") for n in range(5)]
-    items = [task.items(None)[0] for task in made]
-    assert all(item == items[0] for item in items)
-    prompts = {task.prompt(item) for task, item in zip(made, items, strict=True)}
-    assert len(prompts) == 5
-    if "(operation" in name:
-        assert all(listed(items[0].row.names) in prompt for prompt in prompts)
-        indexed, named = "index" in name, "insert" in name or "replace" in name
-        assert all((str(items[0].row.number) in prompt) >= indexed for prompt in prompts)
-        assert all((items[0].row.new in prompt) == named for prompt in prompts)
-    with pytest.raises(UnmaskError, match="template is 5; expected 0 to 4"):
-        TASKS.make(f"{name.rstrip(')')}{', ' if '(' in name else '('}template=5)")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +115,6 @@ def test_lists_are_read_leniently(text, right):
     item = task.items(None)[0]._replace(row=task.items(None)[0].row._replace(names=("A B", "C D")))
     answer = task.answer(item, text)
     assert (answer is not None and task.right(item, answer)) == right
-    assert task.values(item, answer, text)["strict"] == (text == '["A B", "C D"]')
 
 
 def test_576_squares_and_161280():
@@ -194,12 +170,7 @@ def test_a_sudoku_with_several_solutions():
     task = TASKS.make("sudoku(empty=10, unique=False)")
     item = next(item for item in task.items(None) if len(completions(item.row.puzzle)) > 1)
     right = [grid for grid in grids() if task.right(item, grid)]
-    assert [task.written(grid) for grid in right] == task.solutions(item)
-    exact = TASKS.make("sudoku(empty=10, unique=False, score=equality)")
-    assert exact.items(None) == task.items(None)
-    assert [grid for grid in grids() if exact.right(item, grid)] == [item.row.solution]
-    with pytest.raises(UnmaskError, match="unknown score"):
-        TASKS.make("sudoku(score=luck)")
+    assert right == [task.answer(item, text) for text in task.solutions(item)]
 
 
 def test_names_in_answers_are_text():

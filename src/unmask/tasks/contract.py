@@ -2,7 +2,6 @@
 
     prompt(item)             the text that the model continues
     answer(item, text)       the answer in the model's text; None without one
-    written(answer)          the answer in exactly the requested format
     right(item, answer)      whether the answer is correct
     solutions(item)          all right answers, in the requested format; None where they are not listed
 
@@ -62,13 +61,8 @@ class Task(ABC):
     def right(self, item: Item, answer: str) -> bool:
         raise NotImplementedError
 
-    def written(self, answer: str) -> str:
-        """The answer in exactly the requested format, as it follows the prompt."""
-        return answer
-
     def solutions(self, item: Item) -> Sequence[str] | None:
-        """All right answers in the requested format; None where they are not listed, because they are too many or
-        need a judge. `right` accepts the answer in each of them."""
+        """All right answers in the requested format; None where they are too many."""
         return None
 
     def values(self, item: Item, answer: str | None, text: str) -> Mapping[str, float]:
@@ -78,29 +72,19 @@ class Task(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(Task):
-    """A task whose items are generated from a seed.
-
-    The value `strict` is 1 only if the text is a right answer in exactly the requested format; `right` is lenient.
-    `template` chooses one of five wordings of the request, because scores depend on the wording.
-    """
+    """A task whose items are generated from a seed."""
 
     shots: int = 2
     many: int = 256
     items_seed: int = 0
-    template: int = 0
 
-    wordings: ClassVar[tuple[str, str, str, str, str]]
+    wording: ClassVar[str]
     source: ClassVar[str] = "generated from a seed"
 
     def _check(self, shots: int = 8) -> None:
         arguments.whole("shots", self.shots, 0, shots)
         arguments.whole("items_seed", self.items_seed, 0)
         arguments.whole("many", self.many, 1, 10**5)
-        arguments.whole("template", self.template, 0, len(self.wordings) - 1)
-
-    @property
-    def wording(self) -> str:
-        return self.wordings[self.template]
 
     def items(self, data: str | Path | None) -> Sequence[Item]:
         if data is not None:
@@ -114,10 +98,6 @@ class Generated(Task):
     def numbered(self, number: int, rng: random.Random) -> Any:
         """Generate the content of item `number`; by default, all items in the same way."""
         return self.make(rng)
-
-    def values(self, item: Item, answer: str | None, text: str) -> Mapping[str, float]:
-        strict = answer is not None and text.strip() == self.written(answer) and self.right(item, answer)
-        return {"strict": float(strict)}
 
     def examples(self) -> list[Any]:
         """Generate the shots, which differ from the items."""
@@ -144,7 +124,7 @@ class Line(Generated):
 
     @abstractmethod
     def question(self, row: Any) -> str:
-        """The request of one item in the chosen wording."""
+        """The request of one item."""
 
     @abstractmethod
     def solution(self, row: Any) -> str:

@@ -46,13 +46,7 @@ class Infill(Line):
     shots: int = 3
 
     length: ClassVar[int] = 32
-    wordings = (
-        "Gap: {gap}\nFull:",
-        "Replace each _ by one sign so that the whole line follows the rule.\n{gap}\nLine:",
-        "Some signs of this line are missing: {gap}\nThe complete line is",
-        "Fill the hole, and copy all other signs.\nBefore: {gap}\nAfter:",
-        "Incomplete: {gap}\nWhat could the line be without a hole?\nComplete:",
-    )
+    wording = "Gap: {gap}\nFull:"
 
     def __post_init__(self) -> None:
         self.exact.check_length(arguments.whole("size", self.size, 1, 256))

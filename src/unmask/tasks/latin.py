@@ -33,12 +33,8 @@ class Latin(Generated):
 
     length: ClassVar[int] = 64
     until: ClassVar[tuple[str, ...]] = ("\n\n",)
-    wordings = (
-        "Write a Latin square of order {order}: rows and columns have {symbols} once; commas between cells.\nSquare:\n",
-        "Arrange {symbols} in {order} lines with commas. No line and no column has a symbol twice.\nLines:\n",
-        "Fill {order} rows and {order} columns with {symbols}, without repeats in any. Use commas.\nTable:\n",
-        "Symbols: {symbols}. All of them occur in every row and in every column. Write comma-separated rows.\nRows:\n",
-        "{order} lines, {order} symbols each, separated by commas: {symbols} in every line and column.\nSquare:\n",
+    wording = (
+        "Write a Latin square of order {order}: rows and columns have {symbols} once; commas between cells.\nSquare:\n"
     )
 
     def __post_init__(self) -> None:

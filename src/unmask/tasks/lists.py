@@ -21,77 +21,17 @@ GIVEN_NAMES = "Ada Ben Cleo Dan Eva Finn Gina Hugo Iris Jack Kira Leo Mara Nils 
 FAMILY_NAMES = "Ash Bell Clay Dale East Field Glass Hill Iron Jade Lake Moss North Oak Pine Quill Reed Stone Thorn Vale"
 GIVEN, FAMILY = GIVEN_NAMES.split(), FAMILY_NAMES.split()
 LONGEST, MOST_LISTED = 15, 8  # names of a list; names whose orders are listed
-REQUESTS = {  # the requests of each operation; {new} is a name that is not in the list, {index} counts from 1
-    "copy": (
-        "Copy the list.",
-        "Repeat the list without a change.",
-        "Write the same list again.",
-        "Return the list as it is.",
-        "Write down all names in the given order.",
-    ),
-    "reverse": (
-        "Reverse the list.",
-        "Write the list backwards, from the last name to the first.",
-        "Turn the order of the names around.",
-        "Begin with the last name and end with the first.",
-        "Write all names in the opposite order.",
-    ),
-    "sort": (
-        "Sort the list by family name, which is the second word of each name.",
-        "Put the names into alphabetical order of their family names, the second words.",
-        "Order the people by their second word, the family name, from A to Z.",
-        "Sort from A to Z. Only the family name counts, which comes second.",
-        "Arrange the list alphabetically; compare the family names, which come last.",
-    ),
-    "shuffle": (
-        "Shuffle the list: all of its names, in another order.",
-        "Write the same names in a different order of your choice.",
-        "Mix the names at random; the order must change.",
-        "Rearrange the list in any way that differs from the given one.",
-        "Give every name once, not in the given order.",
-    ),
-    "insert-index": (
-        "Insert {new} into the list as number {index}; the first name is number 1.",
-        "Add {new} so that this name is number {index} of the new list, counted from 1.",
-        "Put {new} at position {index} (the first position is 1) and keep the order of the others.",
-        "{new} joins the list at position {index}, counted from 1; later names move back.",
-        "Make {new} number {index} of the list, where the first name is number 1.",
-    ),
-    "insert-random": (
-        "Insert {new} anywhere in the list.",
-        "Add {new} at a position of your choice and keep the order of the others.",
-        "Put {new} somewhere into the list: at the beginning, between two names or at the end.",
-        "{new} joins the list at any position; the others keep their order.",
-        "Choose a random position for {new} and add this name there.",
-    ),
-    "remove-index": (
-        "Remove name number {index} from the list; the first name is number 1.",
-        "Leave out the name at position {index}, counted from 1.",
-        "Delete entry {index} (the first entry is 1) and keep the others.",
-        "The name at position {index}, counted from 1, leaves the list.",
-        "Write the list without number {index}, where the first name is number 1.",
-    ),
-    "remove-random": (
-        "Remove any one name from the list.",
-        "Leave out one name of your choice and keep the order of the others.",
-        "Delete exactly one entry, whichever you like.",
-        "One name leaves the list; choose it at random.",
-        "Write the list without one of its names.",
-    ),
-    "replace-index": (
-        "Replace name number {index} of the list by {new}; the first name is number 1.",
-        "Write {new} instead of the name at position {index}, counted from 1.",
-        "Exchange entry {index} (the first entry is 1) for {new}.",
-        "{new} takes position {index}, counted from 1, from the name that has it.",
-        "Change number {index} to {new}, where the first name is number 1.",
-    ),
-    "replace-random": (
-        "Replace any one name of the list by {new}.",
-        "Write {new} instead of one name of your choice.",
-        "Exchange exactly one entry, whichever you like, for {new}.",
-        "{new} takes the position of one of the names; choose it at random.",
-        "Change one of the names to {new} and keep all others.",
-    ),
+REQUESTS = {  # of each operation; {new} is a name that is not in the list, {index} counts from 1
+    "copy": "Copy the list.",
+    "reverse": "Reverse the list.",
+    "sort": "Sort the list by family name, which is the second word of each name.",
+    "shuffle": "Shuffle the list: all of its names, in another order.",
+    "insert-index": "Insert {new} into the list as number {index}; the first name is number 1.",
+    "insert-random": "Insert {new} anywhere in the list.",
+    "remove-index": "Remove name number {index} from the list; the first name is number 1.",
+    "remove-random": "Remove any one name from the list.",
+    "replace-index": "Replace name number {index} of the list by {new}; the first name is number 1.",
+    "replace-random": "Replace any one name of the list by {new}.",
 }
 Names = tuple[str, ...]
 
@@ -116,13 +56,7 @@ class Lists(Line):
     high: int = 6
 
     length: ClassVar[int] = 64
-    wordings = (
-        "{order}\nList: {names}\nAnswer:",
-        "{order} This is the list: {names}\nNew list:",
-        "List: {names}\n{order}\nResult:",
-        "People wait in this order: {names}\n{order} Write only the list.\nList:",
-        "Task: {order}\nInput: {names}\nOutput:",
-    )
+    wording = "{order}\nList: {names}\nAnswer:"
 
     def __post_init__(self) -> None:
         arguments.word("operation", self.operation, REQUESTS)
@@ -152,7 +86,7 @@ class Lists(Line):
         return listed(row.shown)
 
     def question(self, row: Row) -> str:
-        order = REQUESTS[self.operation][self.template].format(new=row.new, index=row.number)
+        order = REQUESTS[self.operation].format(new=row.new, index=row.number)
         return self.wording.format(order=order, names=listed(row.names))
 
     def _answers(self, row: Row) -> list[Names]:

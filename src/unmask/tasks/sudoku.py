@@ -36,29 +36,19 @@ class Row(NamedTuple):
 class Sudoku(Generated):
     """Puzzles of 4 x 4 cells; `empty` cells have to be filled.
 
-    With `unique`, each puzzle has one solution. Otherwise some have several: any of them is right by the rules, and
-    only the generated one by `score="equality"` (ParallelBench, arXiv 2510.04767, scores in this way).
+    With `unique`, each puzzle has one solution. Otherwise some have several, and any of them is right.
     """
 
     empty: int = 8
     unique: bool = True
-    score: str = "rules"
 
     length: ClassVar[int] = 64
     until: ClassVar[tuple[str, ...]] = ("Puzzle:",)
-    reading: ClassVar[frozenset[str]] = frozenset({"score"})
-    wordings = (
-        "Fill the 4x4 sudoku: each row, column and 2x2 quarter has 1, 2, 3 and 4; 0 is empty.",
-        "Complete the grid. Every row, column and 2x2 quarter needs the digits 1 to 4; replace each 0.",
-        "Zeros are empty cells. Write the digits 1-4 so that no row, column or 2x2 quarter repeats one.",
-        "Solve these small sudokus of four rows and four columns. A 0 is a cell to fill with 1, 2, 3 or 4.",
-        "Below are 4x4 sudoku puzzles with 0 for a missing digit; each solution has no missing digit.",
-    )
+    wording = "Fill the 4x4 sudoku: each row, column and 2x2 quarter has 1, 2, 3 and 4; 0 is empty."
 
     def __post_init__(self) -> None:
         arguments.whole("empty", self.empty, 1, 10)
         arguments.flag("unique", self.unique)
-        arguments.word("score", self.score, ("rules", "equality"))
         self._check()
 
     def make(self, rng: random.Random) -> Row:
@@ -79,17 +69,11 @@ class Sudoku(Generated):
         rows = [line for line in lines if re.fullmatch("[1-4]{4}", line)][:SIDE]
         return "".join(rows) if len(rows) == SIDE else None
 
-    def written(self, answer: str) -> str:
-        return _lines(answer)
-
     def right(self, item: Item, answer: str) -> bool:
-        if self.score == "equality":
-            return answer == item.row.solution
         return is_grid(answer) and fits(item.row.puzzle, answer)
 
     def solutions(self, item: Item) -> Sequence[str]:
-        right = completions(item.row.puzzle) if self.score == "rules" else [item.row.solution]
-        return [self.written(grid) for grid in right]
+        return [_lines(grid) for grid in completions(item.row.puzzle)]
 
 
 def is_grid(cells: str) -> bool:
@@ -110,12 +94,8 @@ def completions(puzzle: str) -> list[str]:
 def grids() -> tuple[str, ...]:
     """All 288 complete grids."""
     rows = ["".join(row) for row in permutations("1234")]
-    halves = [(a, b) for a in rows for b in rows if is_half(a + b)]
+    halves = [(a, b) for a in rows for b in rows if len({*a[:2], *b[:2]}) == len({*a[2:], *b[2:]}) == SIDE]
     return tuple(a + b + c + d for a, b in halves for c, d in halves if is_grid(a + b + c + d))
-
-
-def is_half(cells: str) -> bool:
-    return len(set(cells[:2] + cells[4:6])) == len(set(cells[2:4] + cells[6:])) == SIDE
 
 
 def _lines(cells: str) -> str:

@@ -61,15 +61,15 @@ def sample(item: str, right: bool | None, calls: int, sampler: str, steps: int |
 
 def test_own_records_convert():
     samples = [
-        sample("1", True, 8, "confidence", 8, values={"strict": 0.0}),
-        sample("1", False, 4, "confidence", 8, number=1, values={"strict": 0.0}),
+        sample("1", True, 8, "confidence", 8),
+        sample("1", False, 4, "confidence", 8, number=1),
         sample("2", None, 8, "confidence", 8),  # no verdict
         sample("1", True, 5, "threshold(threshold=0.9, block_length=8)", None),
         sample("1", True, 5, "threshold", None),
         sample("1", True, 32, "confidence", None),
     ]
     first, second, third, fourth = of_samples(samples)
-    assert (first.sampler, first.setting, first.score, first.strict) == ("confidence", "k4", 0.5, 0.0)
+    assert (first.sampler, first.setting, first.score) == ("confidence", "k4", 0.5)
     assert (first.forwards, first.canvas, first.written, first.task) == (6, 32, 10, "sums(size=2)")
     assert (second.sampler, second.setting) == ("threshold(block_length=8)", "threshold=0.9")
     assert (third.setting, fourth.setting) == ("usual threshold", "k1")
@@ -143,7 +143,7 @@ def test_broken_files_of_items_are_named(name, text, message, tmp_path):
 
 def test_own_records(tmp_path):
     samples = [
-        sample(str(item), item % 3 > 0, 8 + item, sampler, steps, values={"strict": 0.0})
+        sample(str(item), item % 3 > 0, 8 + item, sampler, steps)
         for item in range(5)
         for sampler, steps in (("confidence", 8), ("threshold(threshold=0.9, block_length=8)", None))
     ]

@@ -50,7 +50,6 @@ class Outcome:
     task: str
     item: str  # a hash of the item, equal in all settings; pairs are made by it
     score: float  # from 0 to 1
-    strict: float | None = None  # the score with strict reading of the answer
     forwards: float | None = None  # model calls
     canvas: int | None = None  # masked positions at the beginning
     written: float | None = None  # tokens without padding
@@ -72,13 +71,9 @@ class Setting:
         return fmean(fmean(one.score for one in own) for own in self.tasks.values())
 
     @property
-    def strict(self) -> float | None:
-        return self._mean(lambda one: one.strict)
-
-    @property
     def published(self) -> float | None:
         """R: tokens per step; None if the model calls are unknown."""
-        return self._mean(tokens_per_step)
+        return _mean(_mean(map(tokens_per_step, own)) for own in self.tasks.values())
 
     @property
     def by_totals(self) -> float | None:
@@ -92,9 +87,6 @@ class Setting:
     def top_k(self) -> bool:
         """Whether each step reveals a fixed number k of positions."""
         return list(options(self.setting)) == ["k"]
-
-    def _mean(self, number: Callable[[Outcome], float | None]) -> float | None:
-        return _mean(_mean(map(number, own)) for own in self.tasks.values())
 
     def _ratio(self, above: Callable[[Outcome], float | None]) -> float | None:
         pairs = [(_mean(map(above, own)), _mean(one.forwards for one in own)) for own in self.tasks.values()]
@@ -124,7 +116,7 @@ def tokens_per_step(one: Outcome) -> float | None:
 
 
 def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
-    """Outcomes of own records that have a verdict. `values["strict"]` of a sample is its strict score."""
+    """Outcomes of own records that have a verdict."""
     own: dict[tuple[str, str, str, str, str], list[Sample]] = {}
     for sample in samples:
         if sample.right is not None and sample.answered:
@@ -141,7 +133,6 @@ def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
             task=task,
             item=item,
             score=fmean(bool(one.right) for one in same),
-            strict=_mean(one.values.get("strict") for one in same),
             forwards=fmean(one.needed for one in same),
             canvas=same[0].about["how"]["length"],
             written=fmean(len(one.tokens) for one in same),

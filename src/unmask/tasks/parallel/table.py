@@ -77,12 +77,11 @@ class Suite:
 
     def by_setting(self) -> Grid:
         """Score and tokens per step of each setting."""
-        head = ["sampler, setting", "score", "strict", "ceiling", "tokens per step", "by totals", "real"]
+        head = ["sampler, setting", "score", "ceiling", "tokens per step", "by totals", "real"]
         rows = []
         for one in self._settings():
             numbers = [_number(one[name], "{:.2f}") for name in ("published", "by_totals", "real")]
-            parts = [_number(one[name], "{:.1f}") for name in ("strict", "ceiling")]
-            rows.append([self._label(one), _percent(one["score"]), *parts, *numbers])
+            rows.append([self._label(one), _percent(one["score"]), _number(one["ceiling"], "{:.1f}"), *numbers])
         return f"{self.source}, {self.model}: settings", *without_empty(head, rows)
 
     def by_task(self) -> Grid:
@@ -121,7 +120,6 @@ class Suite:
             "setting": one.setting,
             "options": options(one.setting),
             "score": score.to_dict(),
-            "strict": None if one.strict is None else 100 * one.strict,
             "ceiling": fmean(ceilings) if ceilings and None not in ceilings else None,
             "published": one.published,
             "by_totals": one.by_totals,
