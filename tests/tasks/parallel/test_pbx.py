@@ -10,7 +10,7 @@ import torch
 
 from tests.tasks.parallel.files import WINO
 from unmask.tasks.parallel import pbx as module
-from unmask.tasks.parallel.pbx import aup, aup_of_items, leads, reached, resample, sweeps
+from unmask.tasks.parallel.pbx import leads, reached, resample, sweeps
 from unmask.tasks.parallel.points import Outcome, settings
 
 PUBLISHED = [(r, s / 17) for r, s in WINO]
@@ -183,38 +183,3 @@ def test_many_items_are_resampled_in_parts(monkeypatch):
     monkeypatch.setattr(module, "AT_ONCE", 30 * 7)
     for one, other in zip(whole, resample(settings(own), 200), strict=True):
         assert torch.allclose(one, other, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "best", "expected"),
-    [
-        ([(1, 74.02), (9.11, 73.09)], 74.98, 637.7),
-        ([(1, 74.02), (9.11, 73.09)], 90.3, 416.1),
-        ([(9, 73), (1, 74)], 74.98, 628.4),
-        ([(1, 74), (5, 70), (9, 73)], 74.98, 580.6),  # another point lowers the area
-        ([(2, 50)], 80, 100),  # the first part has no weight
-    ],
-)
-def test_published_values_of_aup(pairs, best, expected):
-    assert aup(pairs, best).value == pytest.approx(expected, abs=0.05)
-
-
-def test_points_far_below_the_first_are_dropped():
-    """Also the last one: chance decides whether it is 4.9 or 5.1 points below, and is no error."""
-    kept = aup([(1, 80), (3, 75), (4, 78)], 80)
-    assert kept.dropped == ()
-    assert kept.value == pytest.approx(289.4478)  # 5 points below is not more than 5
-    dropped = aup([(1, 80), (3, 74.9), (4, 78)], 80)
-    assert dropped.dropped == ((3, 74.9),)
-    assert dropped.value == aup([(1, 80), (4, 78)], 80).value
-    last = aup([(1, 80), (4, 74.9)], 80)
-    assert (last.value, last.dropped) == (80, ((4, 74.9),))
-
-
-def test_interval_of_aup_from_resamples_is_their_quantiles():
-    scores = torch.tensor([[70.0, 68.0]] + [[70.0 + shift, 68.0 + shift] for shift in range(-5, 6)])
-    speeds = torch.tensor([[1.0, 4.0]]).expand_as(scores)
-    interval = aup_of_items(speeds, scores, 75).interval
-    assert interval is not None
-    low, high = (aup([(1, 70 + shift), (4, 68 + shift)], 75).value for shift in (-5, 5))
-    assert low < interval.low < interval.value < interval.high < high

@@ -1,4 +1,4 @@
-"""PBx and AUP: how many tokens per step a sampler decodes before its score falls.
+"""PBx: how many tokens per step a sampler decodes before its score falls.
 
 PBx is of ParallelBench (Kang et al., arXiv 2510.04767). For each setting s of a sampler, S(s) is the mean over tasks of
 the score in percent. R(s) is that of the tokens per step as published (points.py). Then
@@ -8,16 +8,6 @@ the score in percent. R(s) is that of the tokens per step as published (points.p
 and, for a sampler whose number of tokens per step varies, also each crossing of x on the straight line between
 neighbors in R, never beyond the ends. Of settings with equal R, the line takes the best. A sampler may not reach x.
 
-AUP of d3LLM (Qian et al., arXiv 2601.07568), here `aup-d3llm`: points (r_i, y_i) are sorted by r, tokens per model
-call; y is an accuracy in percent, and y_1 belongs to the smallest r. Points with y < y_1 - 5 are dropped. With the best
-accuracy y_max of all methods on the task,
-
-    W(y) = min(1, exp(-3 (1 - y / y_max)))
-    AUP  = r_1 y_1 + sum_{i >= 2} (r_i - r_{i-1}) (y_i W(y_i) + y_{i-1} W(y_{i-1})) / 2
-
-The board's accuracy under parallelism (board/measures.py) is another number. AUP has no upper end, changes with the
-methods on the list, and can fall when a point is added.
-
 Intervals are quantiles over resampled items. Items are resampled within each task, and a resample is the same for all
 settings and samplers, so differences are paired. Tests of all pairs of samplers have a common level (Holm). In
 simulations the intervals of 95% cover the true value in 94% to 96% of trials, and in 90% where the true score of a
@@ -26,10 +16,9 @@ setting of a top-k sampler, or of the last setting, is exactly x.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -43,10 +32,6 @@ THRESHOLDS = (80.0, 75.0, 70.0)
 DRAWS = 4000  # resamples: Holm's test of the 55 pairs of 11 samplers needs at least 2 * 55 / 0.05
 AT_ONCE = 2**23  # items of all resamples that are in memory together
 METHOD = "paired bootstrap over items"
-TOLERANCE = 5.0  # of AUP: percentage points below y_1
-STEEPNESS = 3.0
-
-Pair = tuple[float, float]  # (r, y)
 
 
 @dataclass(frozen=True)
@@ -225,36 +210,3 @@ def _holm(pairs: Sequence[Lead]) -> list[Lead]:
         least = max(least, min((len(pairs) - rank) * pairs[number].p, 1.0))
         adjusted[number] = least
     return [replace(pair, p=adjusted[number]) for number, pair in enumerate(pairs)]
-
-
-@dataclass(frozen=True)
-class Aup:
-    value: float
-    best: float  # y_max
-    dropped: tuple[Pair, ...]
-    interval: Estimate | None = None
-
-
-def aup(points: Sequence[Pair], best: float) -> Aup:
-    """AUP of the points of a method; best: y_max of all methods on the task, in percent."""
-    ordered = sorted(points)
-    least = ordered[0][1] - TOLERANCE
-    return Aup(_area(ordered, best), best, tuple(pair for pair in ordered if pair[1] < least))
-
-
-def aup_of_items(speeds: Tensor, scores: Tensor, best: float) -> Aup:
-    """AUP with an interval from resampled items; speeds, scores: those of a `Swept`."""
-    rows = [sorted(zip(*row, strict=True)) for row in zip(speeds.tolist(), scores.tolist(), strict=True)]
-    result = aup(rows[0], best)
-    drawn = torch.tensor([_area(row, best) for row in rows[1:]], dtype=torch.float64)
-    low, high = (float(drawn.quantile(tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    ends = min(low, result.value), max(high, result.value)
-    return replace(result, interval=Estimate(result.value, *ends, len(drawn), LEVEL, METHOD))
-
-
-def _area(ordered: Sequence[Pair], best: float) -> float:
-    """The area of the points that are not dropped."""
-    least = ordered[0][1] - TOLERANCE
-    pairs = [(r, y, y * min(1.0, math.exp(-STEEPNESS * (1 - y / best)))) for r, y in ordered if y >= least]
-    steps = sum((r - before) * (own + other) / 2 for (before, _, other), (r, _, own) in pairwise(pairs))
-    return pairs[0][0] * pairs[0][1] + steps
