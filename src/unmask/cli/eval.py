@@ -399,12 +399,12 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
     return Answer({"suites": [suite.to_dict() for suite in every]}, text)
 
 
-def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = None, speed: Number = None) -> Answer:
+def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = None) -> Answer:
     """Test which of two samplers is better on the same items, over all their settings.
 
     Examples:
         unmask eval parallel compare results.csv --first wino --second klass
-        unmask eval parallel compare eval --first llada --second dream --speed 4
+        unmask eval parallel compare eval --first llada --second dream
 
     The rule is that of `unmask board compare`, with items in place of sequences:
     the mean difference over log2 of model calls, and a band that holds at all costs
@@ -415,25 +415,17 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
         first: Name of a sampler in the results.
         second: Name of the other sampler.
         model: Model, if the results have several.
-        speed: Also compare at these tokens per model call, by a line between two settings.
     """
-    from unmask.core import arguments
     from unmask.experiments.board.compare import Versus
     from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel import settings
-    from unmask.tasks.parallel.table import at_speed, versus
+    from unmask.tasks.parallel.table import versus
 
-    if speed is not None:
-        arguments.number("--speed", speed, above=True)
     every = settings(published(paths))
     pair = [_of_sampler(every, name, model) for name in (first, second)]
     difference = versus(*pair)
     result: dict[str, Any] = {"first": first, "second": second} | difference.to_dict()
     lines = [Versus(pair[0][0].model, None, None, difference).sentence(first, second)]
-    if speed is not None:
-        at = at_speed(pair[0], pair[1], speed)
-        result |= {"at_speed": {"speed": speed} | at.to_dict()}
-        lines.append(f"At {speed:g} tokens per model call: {at.sentence(first, second)}.")
     return Answer(result, lines)
 
 

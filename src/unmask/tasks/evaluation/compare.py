@@ -46,12 +46,12 @@ class Comparison(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         return self._asdict() | {"difference": self.difference.to_dict()}
 
-    def sentence(self, first: str, second: str, unit: str = "items") -> str:
+    def sentence(self, first: str, second: str) -> str:
         by = self.difference.points
         if self.verdict != "not distinguishable":
-            return f"{first} is {self.verdict} than {second}: {by} on {self.items} {unit}"
-        more = "" if self.enough is None else f"; about {self.enough} {unit} would decide"
-        return f"{first} and {second} are not distinguishable in {self.items} {unit}: {by}{more}"
+            return f"{first} is {self.verdict} than {second}: {by} on {self.items} items"
+        more = "" if self.enough is None else f"; about {self.enough} items would decide"
+        return f"{first} and {second} are not distinguishable in {self.items} items: {by}{more}"
 
 
 def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Comparison:

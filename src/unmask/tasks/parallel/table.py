@@ -1,10 +1,8 @@
 """Results of one model as tables and plain values, and two samplers on the same items.
 
-Samplers are compared by their whole curves, with the board's rule (board/difference.py), and at equal speed. A row is
-an item, and each item counts the same. The cost of a setting is its model calls for a canvas of L positions,
-L * mean(model calls / canvas), where L is the largest canvas: then tasks with other canvases have equal costs. At equal
-speed, a sampler between two settings scores the mean of both, weighted as on the line of PBx. This has no allowance for
-the unknown course between two settings; the curves have.
+Samplers are compared by their whole curves, with the board's rule (board/compare.py). A row is an item, and each item
+counts the same. The cost of a setting is its model calls for a canvas of L positions, L * mean(model calls / canvas),
+where L is the largest canvas: then tasks with other canvases have equal costs.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, share
 from unmask.experiments.board.compare import Difference, difference
-from unmask.tasks.evaluation.compare import Comparison, compare_shares
 from unmask.tasks.evaluation.table import without_empty
 from unmask.tasks.parallel.pbx import DRAWS, THRESHOLDS, Lead, Swept, leads, sweeps
 from unmask.tasks.parallel.points import Outcome, Setting, options, settings
@@ -227,31 +224,10 @@ class Items:
     def sizes(self) -> list[int]:
         return [len(self.right[0])]
 
-    def at(self, calls: float) -> Tensor:
-        """(items) the score at this cost, linear in speed L / calls between two settings."""
-        above = next(number for number, cost in enumerate(self.model_calls) if cost >= calls)
-        if above == 0:
-            return self.right[0]
-        slow, speed, fast = (1 / cost for cost in (self.model_calls[above], calls, self.model_calls[above - 1]))
-        part = (speed - slow) / (fast - slow)
-        return part * self.right[above - 1] + (1 - part) * self.right[above]
-
 
 def versus(one: Sequence[Setting], other: Sequence[Setting]) -> Difference:
     """The difference of two samplers, the settings of each, on the items that all settings have."""
     return difference(*_curves(one, other))
-
-
-def at_speed(one: Sequence[Setting], other: Sequence[Setting], speed: float) -> Comparison:
-    """The paired comparison at equal tokens per model call."""
-    curves = _curves(one, other)
-    calls = curves[0].length / speed
-    least, most = (side(end(curve.model_calls) for curve in curves) for side, end in ((max, min), (min, max)))
-    if not least <= calls <= most:
-        length = curves[0].length
-        span = f"{length / most:.4g} to {length / least:.4g}" if least <= most else "none"
-        raise UnmaskError(f"--speed is {speed:g} tokens per model call; both samplers were measured at {span}")
-    return compare_shares(list(zip(*(curve.at(calls).tolist() for curve in curves), strict=True)))
 
 
 def _curves(one: Sequence[Setting], other: Sequence[Setting]) -> tuple[Items, Items]:
