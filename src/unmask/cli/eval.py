@@ -62,7 +62,6 @@ def run(
     by: Writing = Writing(),
     out: Path = Path("eval"),
     batch: int = 8,
-    until_decided: Number = None,
     loading: Loading = Loading(),
     causal_card: Word = None,
     seed: int = 0,
@@ -78,7 +77,6 @@ def run(
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
-        unmask eval run --model llada-8b-base --task gsm8k --until-decided 0.02
 
     For options with several values, every combination is measured, and the AR model
     next to them. OUT/records.jsonl has one record per sample: prompt, tokens,
@@ -96,7 +94,6 @@ def run(
         each: Samples per item, for pass@k; more than one needs a temperature.
         out: Directory of the records, a store of `unmask sweep`; created if missing.
         batch: Batch size. An interruption loses at most one batch.
-        until_decided: Stop when the interval of every accuracy is within plus or minus this value, for example 0.02.
         causal_card: Model card of the AR model, if its directory does not identify it.
         engine: Processes on this machine (local), tasks on a Ray cluster (ray), or this process only (here).
         workers: Number of processes or tasks, each with the model.
@@ -110,7 +107,7 @@ def run(
     settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
     if dry_run:
         return _plan(settings, out)
-    how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
+    how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address}
     return _answer(evaluate(settings, out=out, **how))
 
 

@@ -187,16 +187,6 @@ def test_what_was_not_written_was_not_measured():
         compare(found[0].counted, found[0].counted)
 
 
-def test_until_it_is_decided(here, monkeypatch):
-    monkeypatch.setattr("unmask.tasks.evaluation.run.FIRST", 3)
-    made = evaluate(settings(limit=12), out="o", engine="here", until_decided=0.4)
-    assert len(made.samples) == 3  # none of 3 is right: [0, 0.71]
-    made = evaluate(settings(limit=12), out="o", engine="here", until_decided=0.2)
-    assert len(made.samples) == 12  # of 6: [0, 0.46]
-    with pytest.raises(UnmaskError, match="until_decided is 0"):
-        evaluate(settings(), out="o", until_decided=0.0)
-
-
 def test_another_data_set_under_the_same_name(here):
     Path("p.jsonl").write_text('{"question": "a", "answer": "#### 1"}')
     wanted = settings(task="gsm8k(shots=0)", data="p.jsonl", limit=None)

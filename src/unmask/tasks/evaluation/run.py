@@ -34,7 +34,6 @@ SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # may have several
 COMMON = ("dtype", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
 OF_BOTH = ("length", "eos", "temperature")  # swept options that also apply to AR
 OF_MASKED = ("schedule", "guidance", "cache")
-FIRST = 64  # items before the first test whether they suffice; then twice as many
 MOST = 128  # characters of a token: those of the longest spaces in vocabularies
 NO_ANSWER, WRONG = "no answer in the text", "another answer"
 
@@ -125,43 +124,26 @@ def evaluate(
     settings: Settings,
     *,
     out: str | Path,
-    until_decided: float | None = None,
     engine: EngineName = "local",
     workers: int = 1,
     **how: Any,
 ) -> Evaluation:
     """Write the missing answers, a batch at a time, then check all answers. An interruption loses at most one batch.
 
-    out: a directory for the store of `unmask.sweep` and the records. until_decided: stop once every accuracy has an
-    interval of at most +- this. how: other options of `unmask.sweep`.
+    out: a directory for the store of `unmask.sweep` and the records. how: other options of `unmask.sweep`.
     """
-    if until_decided is not None:
-        arguments.number("until_decided", until_decided, 0.0, 1.0, above=True)
     directory = arguments.path("out", out)
     every = TASKS.make(settings.task).items(settings.file or None)
     if (directory / records.RECORDS).exists():
         same = [one for one in records.read(directory) if one.about["task"] == asking(settings.task)]
         records.check_same_items(same, fingerprint(every), str(directory))
-    limit = len(every[: settings.limit])
-    end = limit if until_decided is None else min(FIRST, limit)
-    while True:
-        sweep(plan([settings], end), store=directory, engine=engine, workers=workers, **how).whole()
-        result = check(directory, reading=settings.task)
-        accuracies = [group.accuracy for group in result.groups]
-        if end == limit or all(
-            one is not None and one.high - one.low <= 2 * (until_decided or 0.0) for one in accuracies
-        ):
-            return result
-        end = min(2 * end, limit)
+    sweep(plan([settings]), store=directory, engine=engine, workers=workers, **how).whole()
+    return check(directory, reading=settings.task)
 
 
-def plan(settings: Sequence[Settings], end: int | None = None) -> Recipe:
-    """The sweep of the items before `end` (default: all); a store keeps the answers to the first of them."""
-    parts = [
-        {"fixed": point, "rows": (one.items if end is None else end) * one.each}
-        for one in settings
-        for point in one.points()
-    ]
+def plan(settings: Sequence[Settings]) -> Recipe:
+    """The sweep of all items; a store keeps the answers to the first of them."""
+    parts = [{"fixed": point, "rows": one.items * one.each} for one in settings for point in one.points()]
     return from_dict({"name": "evaluation", "jobs": ["evaluation"], "parts": parts})
 
 
