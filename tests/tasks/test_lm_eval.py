@@ -187,18 +187,6 @@ def test_a_space_belongs_to_what_follows(model):
     assert spaced[0] + spaced[1] == model.tokenizer.encode("the cat sat").tolist()
 
 
-def test_the_flag_is_whether_the_sampler_writes_it(models):
-    model = models["masked"]
-    harness = UnmaskLM(model, greedy="decode", sampler="llada(block_length=2)")
-    before = model.tokenizer.encode("the").tolist()
-    row = rows_of(model, [Query(prompt="the")], 4)[0]
-    made, _ = alone(model, row, 0, sampler="llada(block_length=2, temperature=0.0)", steps=4)
-    written = made.tokens[0]
-    assert harness._writes(written, len(before))
-    written[-1] = (written[-1] + 1) % 20
-    assert not harness._writes(written, len(before))
-
-
 def test_a_long_text_is_read_in_windows(model):
     """Each token once; of the last window as much context as there is room for."""
     harness = UnmaskLM(model)

@@ -271,7 +271,6 @@ def lm_eval(*words: str) -> None:
         likelihood     for a masked model: chain, exact from left to right; bound,
                        with a standard error; auto, chain up to `draws` tokens
         draws          random masks of a bound (default: 128)
-        greedy         read or decode: decode runs the sampler for the greedy text
         record         a file with one line per request: errors and model calls
     """
     import sys

@@ -30,7 +30,6 @@ from unmask.diagnosis.judge import by_sampler, check_kind
 from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
 from unmask.models.open import OpenModel, load_model
 from unmask.models.open.prompted import Query, answers, chats, speaker, usual
-from unmask.samplers import generate
 
 with needed("lm-eval", "the model `unmask` of lm-eval"):
     from lm_eval.api.instance import Instance
@@ -44,7 +43,6 @@ NEW = 256  # tokens of an answer, for tasks that set no limit
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the names that tasks use
 OURS = {"sampler", "schedule", "steps", "block_length", "temperature", "top_p", "top_k", "guidance"}
 KINDS = ("auto", "chain", "bound", "path")
-GREEDY = ("read", "decode")
 
 
 class UnmaskLM(LM):  # type: ignore[misc]
@@ -55,8 +53,6 @@ class UnmaskLM(LM):  # type: ignore[misc]
     likelihood (masked models): "chain", "bound", or "auto", which is chain for targets of up to `draws` tokens, where
     it is not more expensive; or "path", that of the sampler (diagnosis/likelihood.py).
     draws: sets of positions per bound, or random choices of the sampler.
-    greedy: the meaning of lm-eval's flag `is_greedy`. "read": each token is the most likely one after those before it
-    (False if only a bound is computed); "decode": the sampler writes exactly this target.
     """
 
     def __init__(
@@ -73,7 +69,6 @@ class UnmaskLM(LM):  # type: ignore[misc]
         seed: int = 0,
         likelihood: str = "auto",
         draws: int = 128,
-        greedy: str = "read",
         record: str | None = None,
         **options: Any,
     ) -> None:
@@ -82,10 +77,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
             raise unknown("model argument", name, {*OURS, "model", "card", "device", "dtype", "batch_size", "record"})
         self.batch = arguments.whole("batch_size", int(batch_size) if str(batch_size).isdecimal() else batch_size)
         self.new = arguments.whole("max_gen_toks", max_gen_toks)
-        self.kind, self.greedy = (
-            arguments.word("likelihood", likelihood, KINDS),
-            arguments.word("greedy", greedy, GREEDY),
-        )
+        self.kind = arguments.word("likelihood", likelihood, KINDS)
         self.draws, self.seed, self.options = arguments.whole("draws", draws, 2), seed, options
         if isinstance(model, str):
             device = "auto" if device in (None, *DEFAULTS) else device
@@ -136,7 +128,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
     def get_model_info(self) -> dict[str, Any]:
         """For lm-eval's results."""
-        about = {"likelihood": self.kind, "draws": self.draws, "greedy": self.greedy, "seed": self.seed}
+        about = {"likelihood": self.kind, "draws": self.draws, "seed": self.seed}
         return {"unmask": finite(self.model.source() | about | self.options)}
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
@@ -174,11 +166,10 @@ class UnmaskLM(LM):  # type: ignore[misc]
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         pairs = [self._pair(*request.args) for request in requests]
         scores: list[tuple[float, bool]] = [(0.0, True)] * len(requests)
-        for index, (row, first, about, likelihood) in self._likelihoods(pairs):
-            greedy = self._writes(row, first) if self.greedy == "decode" else likelihood.greedy
-            scores[index] = likelihood.nats, bool(greedy)
+        for index, (about, likelihood) in self._likelihoods(pairs):
+            scores[index] = likelihood.nats, bool(likelihood.greedy)
             self.cache_hook.add_partial("loglikelihood", requests[index].args, scores[index])
-            self._record(requests[index], about | {"greedy": greedy})
+            self._record(requests[index], about | {"greedy": likelihood.greedy})
         return scores
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
@@ -193,7 +184,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 owners.append(index)
         nats, variance = [0.0] * len(requests), [0.0] * len(requests)
         model_calls = [0] * len(requests)
-        for window, (_, _, _, likelihood) in self._likelihoods(windows):
+        for window, (_, likelihood) in self._likelihoods(windows):
             nats[owners[window]] += likelihood.nats
             variance[owners[window]] += likelihood.error**2
             model_calls[owners[window]] += likelihood.model_calls
@@ -226,8 +217,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
     def _likelihoods(
         self, pairs: Sequence[tuple[list[int], list[int]]]
-    ) -> Iterable[tuple[int, tuple[Tensor, int, dict[str, Any], Likelihood]]]:
-        """(number, (row, begin of its target, record, likelihood)) of each pair with a target.
+    ) -> Iterable[tuple[int, tuple[dict[str, Any], Likelihood]]]:
+        """(number, (record, likelihood)) of each pair with a target.
 
         Contexts that are too long lose their first tokens.
         """
@@ -250,9 +241,9 @@ class UnmaskLM(LM):  # type: ignore[misc]
             size = self.batch if self.model.card.causal else 1
             for part in _parts(list(rows), size, lambda number: len(rows[number][0])):
                 batch = [rows[number] for number in part]
-                for number, (row, first, about), (by, likely) in zip(part, batch, self._likely(batch), strict=True):
+                for number, (_, _, about), (by, likely) in zip(part, batch, self._likely(batch), strict=True):
                     about |= {"by": by, "nats": likely.nats, "standard_error": likely.error}
-                    yield number, (row, first, about | {"model_calls": likely.model_calls}, likely)
+                    yield number, (about | {"model_calls": likely.model_calls}, likely)
                 advance(len(part))
 
     def _likely(self, rows: Sequence[tuple[Tensor, int, Any]]) -> list[tuple[str, Likelihood]]:
@@ -272,12 +263,6 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 continue
             estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
         return estimates
-
-    def _writes(self, row: Tensor, first: int) -> bool:
-        """Whether the sampler writes exactly this target, with the most likely tokens."""
-        given = torch.cat([row[:first], torch.full((len(row) - first,), self.model.vocabulary)])
-        options = usual(self.model, len(row) - first, **({"temperature": 0.0} | self.options))
-        return torch.equal(generate(self.model, given=given[None], seed=self.seed, **options).tokens[0], row)
 
     def _record(self, request: Instance, about: Mapping[str, Any]) -> None:
         prompt = hashlib.sha256(request.args[0].encode(errors="replace")).hexdigest()
