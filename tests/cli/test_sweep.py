@@ -70,23 +70,6 @@ def test_failures_are_said_and_tried_again(run):
     assert run("sweep", "status", "s", "--json").result["failures"][0]["attempts"] == 1
 
 
-def test_compare(run, recipe):
-    run("sweep", "run", recipe, *TRUSTED, "--store", "a")
-    run("sweep", "run", recipe, *TRUSTED, "--store", "b", "--workers", 1)
-    ran = run("sweep", "compare", "a", "b", "--json")
-    assert (ran.result["equal"], ran.result["both"], ran.result["identical"]) == (True, 6, 6)
-    run("sweep", "run", recipe, *TRUSTED, "--store", "b", "--set", "x=[4]")
-    ran = run("sweep", "compare", "a", "b", "--json")
-    assert (ran.result["equal"], ran.result["only_second"]) == (False, 2)
-    run("sweep", "run", recipe, *TRUSTED, "--store", "c", "--set", "seeds=[5]")
-    ran = run("sweep", "compare", "a", "c", "--ignore", "seed", "--json")
-    assert (ran.result["both"], ran.result["identical"]) == (3, 0)
-    assert {(e["cell"]["x"], e["measure"]) for e in ran.result["beyond"]} == {(x, "square") for x in (1, 2, 3)}
-    text = run("sweep", "compare", "a", "c", "--ignore", "seed").out
-    assert f"square: 1 and 6; {SQUARE}(x=1" in text
-    assert "beyond intervals  3" in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -96,7 +79,6 @@ def test_compare(run, recipe):
         (("status", "nowhere"), "there is no sweep in nowhere"),
         (("resume", "nowhere"), "there is no sweep in nowhere"),
         (("export", "nowhere", "--out", "t.xls"), "expected a name with .csv, not '.xls'"),
-        (("compare", "nowhere", "there"), "there is no sweep in"),
         (("rum",), "did you mean run"),
     ],
 )

@@ -234,7 +234,6 @@ def _other_shape(header: dict[str, Any], data: bytes) -> bytes:
 STORE_COMMANDS = {
     "status": "sweep status st",
     "resume": "sweep resume st --workers 1",
-    "compare": "sweep compare st other",
     "export": "sweep export st --out t.csv",
     "run": "sweep run tiny.yaml --store st --workers 1",
 }
@@ -255,7 +254,6 @@ def _stores() -> dict[str, Case]:
         for command, words in STORE_COMMANDS.items():
             files: dict[str, Content] = {"st": store}
             files |= {"tiny.yaml": None} if command == "run" else {}
-            files |= {"other": ("store", lambda path: None)} if command == "compare" else {}
             made[f"st_{name}_{command}"] = Case(words.split(), files, changes=("st/",))
     _, spoil = line("done", lambda done: done | {"records": [{"measure": "\udcff"}]})
     made["st_of_a_board"] = Case(

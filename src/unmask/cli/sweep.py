@@ -1,8 +1,7 @@
-"""unmask sweep run|status|resume|retry|export|compare."""
+"""unmask sweep run|status|resume|retry|export."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from unmask.experiments import Sweep
 
 Store = Annotated[Path, "STORE"]
-SHOWN = 20  # failures or differences to print
+SHOWN = 20  # failures to print
 
 
 def run(
@@ -120,34 +119,6 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
     return Answer(result | ({"table": rows} if json else {}))
 
 
-def compare(first: Store, second: Store, /, *, ignore: Annotated[tuple[str, ...], "NAME"] = ()) -> Answer:
-    """Compare two stores: bitwise equality, and differences beyond intervals.
-
-    Examples:
-        unmask sweep compare sweeps/here sweeps/there
-        unmask sweep compare sweeps/a sweeps/b --ignore seed
-
-    Args:
-        first: Directory of a sweep.
-        second: Directory of another sweep.
-        ignore: Fields of cells that may differ, such as the seed.
-    """
-    from unmask.core.tables import rows_of
-    from unmask.experiments.tables import compare as compare_stores
-
-    result = compare_stores(first, second, ignore)
-    about = {"equal": result.equal} | asdict(result)
-    text: list[tuple[str, str] | Grid | str] = [
-        *rows_of({name: value for name, value in about.items() if name != "beyond"})
-    ]
-    text.append(("beyond intervals", str(len(result.beyond))))
-    for entry in result.beyond[:SHOWN]:
-        sides = (entry["first"], entry["second"])
-        values = " and ".join("nothing" if side is None else f"{side['value']:.6g}" for side in sides)
-        text.append(f"  {entry['measure']}: {values}; {_label(entry['cell'])}")
-    return Answer(about, text)
-
-
 def _plan(plan: Any, store: Path) -> Answer:
     """Return the cells of a recipe, their number and their time."""
     from unmask.core.tables import rows_of
@@ -189,4 +160,4 @@ def _answer(counts: dict[str, Any], failure: str = "") -> Answer:
     return Answer(counts, [*rows_of(table), *failed], failure)
 
 
-command = {"run": run, "status": status, "resume": resume, "retry": retry, "export": export, "compare": compare}
+command = {"run": run, "status": status, "resume": resume, "retry": retry, "export": export}

@@ -1,4 +1,4 @@
-"""The status of a store, its records as a table, and the differences of two stores."""
+"""The status of a store, and its records as a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import msgspec
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, code
-from unmask.experiments.cell import Cell, Record, canonical
+from unmask.experiments.cell import Cell
 from unmask.experiments.store import Store, holder
 
 ESTIMATE = ("measure", "value", "low", "high", "n", "level", "method", "model_calls")
@@ -93,62 +92,3 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     writer.writerows(rows)
     with atomic(path) as file:
         file.write(text.getvalue().encode())
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two stores: cells finished in only one, and cells of both with equal and with different records."""
-
-    only_first: int
-    only_second: int
-    both: int
-    identical: int  # cells of both with records equal to the bit
-    beyond: list[dict[str, Any]]  # measures with intervals that do not overlap
-
-    @property
-    def equal(self) -> bool:
-        return not self.only_first and not self.only_second and self.identical == self.both
-
-
-def compare(first: str | Path, second: str | Path, ignore: Sequence[str] = ()) -> Comparison:
-    """Compare cells that agree in all fields. ignore: other fields, such as the seed, in which they may differ."""
-    one, other = _cells(first, ignore), _cells(second, ignore)
-    pairs = [pair for name in one if name in other for pair in zip(one[name], other[name], strict=False)]
-    identical = sum(canonical(a[1]) == canonical(b[1]) for a, b in pairs)
-    beyond = [different for a, b in pairs for different in _beyond(a[0], a[1], b[1])]
-    sizes = [sum(map(len, side.values())) for side in (one, other)]
-    return Comparison(sizes[0] - len(pairs), sizes[1] - len(pairs), len(pairs), identical, beyond)
-
-
-def _cells(directory: str | Path, ignore: Sequence[str]) -> dict[str, list[tuple[dict[str, Any], list[Record]]]]:
-    cells, store = dict[str, list[tuple[dict[str, Any], list[Record]]]](), Store.open(directory)
-    for key in store.cells:
-        if key in store.done:
-            about = {name: value for name, value in store.spec(key).items() if name not in ignore}
-            cells.setdefault(canonical(about), []).append((store.spec(key), store.records(key)))
-    return cells
-
-
-def _beyond(spec: dict[str, Any], first: list[Record], second: list[Record]) -> list[dict[str, Any]]:
-    """Measures of a cell with intervals that do not overlap, or that one side lacks."""
-    one, other = _numbered(first), _numbered(second)
-    return [
-        {"cell": spec, "measure": name[0], "first": one.get(name), "second": other.get(name)}
-        for name in one | other
-        if name not in one or name not in other or _apart(one[name], other[name]) or _apart(other[name], one[name])
-    ]
-
-
-def _numbered(records: list[Record]) -> dict[tuple[str, int], Record]:
-    """Records by (measure, number): a cell may have several records of a measure, for example one for each budget."""
-    count, numbered = Counter[str](), dict[tuple[str, int], Record]()
-    for record in records:
-        numbered[record["measure"], count[record["measure"]]] = record
-        count[record["measure"]] += 1
-    return numbered
-
-
-def _apart(a: Record, b: Record) -> bool:
-    """Whether the interval of a is below that of b; None is an open end."""
-    high, low = a.get("high", a["value"]), b.get("low", b["value"])
-    return high is not None and low is not None and high < low

@@ -24,6 +24,12 @@ sweep(json.loads(sys.argv[1]), **json.loads(sys.argv[2]))
 """
 
 
+def results(directory: Path) -> dict[str, Any]:
+    """The records of each finished cell."""
+    store = Store.open(directory)
+    return {key: store.records(key) for key in store.cells if key in store.done}
+
+
 class Bench:
     """A store, the log of what was measured in it, and drivers that are processes of their own."""
 

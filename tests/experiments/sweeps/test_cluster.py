@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.sweeps.conftest import SQUARE, Bench
+from tests.experiments.sweeps.conftest import SQUARE, Bench, results
 from tests.needs import require
 from unmask.core.errors import UnmaskError
 from unmask.experiments import read_recipe, sweep
-from unmask.experiments.tables import compare
 
 HARVEST = "tests.experiments.sweeps.trivial:harvest"
 SPOILED = "tests.experiments.sweeps.trivial:spoiled"
@@ -143,8 +142,9 @@ def test_tasks_and_this_machine_agree_to_the_bit(engine, tmp_path):
     recipe = read_recipe(FIGURE, changes | {"jobs": ["samples", "ter_upper(rows=3)"]})
     sweep(recipe, store=tmp_path / "there", **engine)
     sweep(recipe, store=tmp_path / "here", workers=1)
-    found = compare(tmp_path / "here", tmp_path / "there")
-    assert (found.equal, found.both) == (True, 8)
+    here, there = results(tmp_path / "here"), results(tmp_path / "there")
+    assert here == there
+    assert len(here) == 8
 
 
 @pytest.mark.filterwarnings("ignore")
