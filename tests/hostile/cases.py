@@ -294,7 +294,6 @@ def _numbers() -> dict[str, Case]:
         "th2_length": f"theory exact --language paper-2gram --length {DIGITS} --steps 4",
         "show_len": f"show language paper-2gram --length {DIGITS}",
         "fit_vocabulary": "language fit text --out o.json --max-vocabulary 0",
-        "check_twice": "model check a/b--c",
         "audit_order": "audit samples.npy --language interval-5 --steps 4 --order samples.npy",
         "markup": "generate [/red] \x1b[31m",
     }

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -26,7 +25,6 @@ from unmask.models.trained.checkpoints import choose_device
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 REPOSITORY = re.compile(r"(?!.*(--|\.\.|\.git$))\b[\w.-]+\b/\b[\w.-]{1,96}\b")  # names of repositories in the hub
-PARTS = ("config", "card", "weights", "tokenizer", "tokens", "behaviour")  # that `check` checks
 PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.model", "merges.txt")
 
 
@@ -39,12 +37,11 @@ def load_model(
     cache: str | None = None,
     batch: int | None = None,
     causal_model: str | Path | None = None,
-    checked: bool = True,
 ) -> OpenModel:
     """Load a checkpoint from a directory, or by the name of its card or repository.
 
     card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights (default:
-    as in the checkpoint). checked: compare the behaviour with the card (probing.py).
+    as in the checkpoint). The behaviour is compared with the card (probing.py).
     """
     if dtype is not None:
         arguments.word("dtype", dtype, DTYPES)
@@ -65,8 +62,7 @@ def load_model(
     for problem in token_problems(fitting, config, tokenizer):
         remedy = "Use another card, or your own (--card FILE.json)"
         raise UnmaskError(f"{directory} does not fit its card ({problem}). {remedy}")
-    if checked:
-        probe(model)
+    probe(model)
     return model
 
 
@@ -191,50 +187,3 @@ def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published |
         numbers = sorted(number for number in expected if number is not None)
         if value is not None and numbers and set(value if isinstance(value, list) else [value]).isdisjoint(numbers):
             yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"
-
-
-class Checked(NamedTuple):
-    card: Card | None
-    problems: dict[str, list[str]]  # by part, of those that could be checked; an empty list means ok
-
-    @property
-    def sound(self) -> bool:
-        return not any(self.problems.values())
-
-
-def check(source: str | Path, card: str | None = None, device: str = "cpu") -> Checked:
-    """Check the config, the card, the headers of the weights, the tokenizer and the special tokens of a directory.
-
-    If all of these are ok, load the model and check its behaviour.
-    """
-    parts: dict[str, list[str]] = {}
-
-    @contextmanager
-    def part(name: str) -> Iterator[list[str]]:
-        problems = parts.setdefault(name, [])
-        try:
-            yield problems
-        except UnmaskError as error:
-            problems.append(str(error))
-
-    directory, named = locate(source, card)
-    config, body, tokenizer = None, None, None
-    with part("config"):
-        config = weights.read_config(directory)
-    if config is not None:
-        with part("card"):
-            named, _ = card_of(directory, named)
-    with part("weights") as problems, weights.opened(directory) as files:
-        if config is not None and named is not None and not parts.get("card"):
-            body = shape_of(directory, named, config)
-            problems += [] if body is None else weights.problems(body, FAMILIES[named.family], files)
-    with part("tokenizer"):
-        if named is not None:
-            tokenizer = tokenizer_of(directory, named, 2**31 if body is None else body.vocabulary)
-    if config is not None and named is not None:
-        with part("tokens") as problems:
-            problems += token_problems(named, config, tokenizer)
-    if not any(parts.values()):
-        with part("behaviour"):
-            probe(load_model(directory, card=card, device=device, checked=False))
-    return Checked(named, parts)
