@@ -43,7 +43,7 @@ def command(
     figure-1: SER and generative perplexity of the exact denoiser and of trained
     networks, next to AR. Half an hour on two cores with --quick, else a GPU.
     figure-2: perplexity, entropy and time of texts, next to an AR model. Half an
-    hour, or five minutes with --quick. For --set, text is a file, a directory or
+    hour, or five minutes with --quick. For --set, text is a file or
     kjv, and tokenizer is chars, bpe:N or a tokenizer.json.
     reasoning: Figure 2, right, on sums: incorrect answers and incorrect steps. A
     quarter of an hour, or five minutes.

