@@ -192,7 +192,7 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
     rows += [("banned tokens", ", ".join(map(str, card.banned)))] if card.banned else []
     rows += [("chat template", card.template or "none: a base model")]
     rows += [(f"recipe: {recipe.name}", f"{recipe.options} ({recipe.source})") for recipe in card.recipes]
-    rows += [("known issue", trap) for trap in card.traps]
+    rows += [("known issue", card.issue)] if card.issue else []
     return Answer(msgspec.to_builtins(card), rows)
 
 

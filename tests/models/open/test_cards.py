@@ -40,8 +40,7 @@ def test_a_card_says_what_can_be_asked_for(name):
         assert numbers.get("--length", 1) <= found.context
         assert 0 < numbers.get("--top-p", 1) <= 1
         assert recipe.source
-    for trap in found.traps:
-        assert trap == " ".join(trap.split())
+    assert found.issue == " ".join(found.issue.split())
 
 
 SMALL = {  # a config.json of each family, that says little

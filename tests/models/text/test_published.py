@@ -136,32 +136,6 @@ def test_a_symbol_that_a_file_names_is_of_control_whatever_another_calls_it(tmp_
     assert ours.mask not in ours.encode("<|mask|>")
 
 
-@needs("hub")
-@pytest.mark.parametrize("kind", ["Qwen2Tokenizer", "DreamTokenizer"])
-def test_two_files_of_an_older_kind(tmp_path, kind):
-    """vocab.json and merges.txt, as Dream and SDAR have them: as transformers encodes them, with the same controls."""
-    import transformers
-
-    whole = json.loads(byte_level(tmp_path / "whole").to_str())
-    merges = "\n".join(" ".join(pair) for pair in whole["model"]["merges"])
-    (tmp_path / "vocab.json").write_text(json.dumps(whole["model"]["vocab"]))
-    (tmp_path / "merges.txt").write_text(f"#version: 0.2\n{merges}\n")
-    decoder = {str(one["id"]): {key: one[key] for key in ("content", "special")} for one in whole["added_tokens"]}
-    named = NAMED | {"mask_token": "<|mask|>"}
-    (tmp_path / CONFIG).write_text(json.dumps(named | {"tokenizer_class": kind, "added_tokens_decoder": decoder}))
-    ours, theirs = read(tmp_path), transformers.Qwen2Tokenizer.from_pretrained(tmp_path)
-    numbers = {one["content"]: one["id"] for one in whole["added_tokens"]}
-    assert {name: numbers[name] for name in CONTROLS}.items() <= ours.controls.items()
-    assert ours.mask == theirs.mask_token_id
-    for text in (*LEARNT, *HARD[:5], "I'll  go\n\n there, 12345 {}\r\n"):
-        assert ours.encode(text).tolist() == theirs.encode(text, add_special_tokens=False)
-        if text != "e\u0301":  # Qwen's composes it
-            assert ours.decode(ours.encode(text)) == text
-    (tmp_path / "merges.txt").write_text("t x\n")
-    with pytest.raises(UnmaskError, match="transformers cannot read the tokenizer"):
-        read(tmp_path)
-
-
 def test_another_models_tokenizer_is_told(tmp_path):
     byte_level(tmp_path)
     ours = read(tmp_path)

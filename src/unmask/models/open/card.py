@@ -64,7 +64,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     context: int = 4096
     billions: float | None = None  # of parameters, with all experts, as published
     recipes: tuple[Recipe, ...] = ()
-    traps: tuple[str, ...] = ()
+    issue: str = ""  # a known one
 
     @property
     def causal(self) -> bool:

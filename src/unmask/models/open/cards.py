@@ -47,15 +47,12 @@ LLADA: Fields = {
     "billions": 8,
     "tokens": Tokens(mask=126336, eos=126081, pad=126081, bos=126080, end_of_turn=126348),
     "template": "llada",
-    "traps": (
-        "the end token is confident early: without blocks it fills many positions (GSM8K 69% instead of 79%)",
-        "classifier-free guidance of the published loop fails without an attention mask",
-    ),
+    "issue": "the end token is confident early: without blocks it fills many positions (GSM8K 69% instead of 79%)",
 }
 LLADA |= by_blocks(128, 128, "github.com/ML-GSAI/LLaDA: defaults of generate.py; its demonstration uses blocks of 32")
 LLADA_BASE = LLADA | {
     "template": None,
-    "traps": ("a base model without a chat template; it needs a few examples in the prompt",),
+    "issue": "a base model without a chat template; it needs a few examples in the prompt",
 }
 
 SMDM_SIZES = {"n_layer": 20, "n_head": 14, "n_embd": 1792, "intermediate_size": 7168, "vocab_size": 32000}
@@ -70,13 +67,8 @@ SMDM: Fields = {
     "tokens": Tokens(mask=32000, eos=2, bos=1),
     "context": 2048,
     "recipes": (recipe(SMDM_RULE, "--steps 256 --length 256 --guidance 0.1", SMDM_SOURCE, "gsm8k"),),
-    "traps": (
-        "its published loop ranks positions of all rows of a batch together; the recipe is that loop for one row",
-        "its repository has only weights: save mdm_safetensors/mdm-1028M-*.safetensors as model.safetensors",
-        f"add the tokenizer of TinyLlama and a config.json: {SMDM_CONFIG}",
-        "the mask, 32000, is a row of the embedding without a row of the head",
-        "its rotary positions are rounded to bfloat16, also with other types of weights",
-    ),
+    "issue": "its repository has only weights: save mdm_safetensors/mdm-1028M-*.safetensors as model.safetensors, "
+    f"and add the tokenizer of TinyLlama and a config.json: {SMDM_CONFIG}",
 }
 
 OWT: Fields = {
@@ -84,29 +76,19 @@ OWT: Fields = {
     "billions": 0.17,
     "tokens": Tokens(mask=50257, eos=50256, pad=50256, bos=50256),
     "context": 1024,
-    "traps": (
-        "its repository lacks its tokenizer: add tokenizer.json of openai-community/gpt2",
-        "that tokenizer has no mask: it is 50257, the last row",
-        "trained under bfloat16 autocast; the published code needs flash-attn and CUDA",
-        "its logits include the mask; in the published code the caller removes it",
-    ),
+    "issue": "its repository lacks its tokenizer: add tokenizer.json of openai-community/gpt2",
 }
 MDLM = OWT | {
     "family": "mdlm",
     "recipes": (recipe("as-published-mdlm", "--steps 1000 --length 1024", "github.com/kuleshov-group/mdlm: README"),),
 }
-BD3LM_TRAPS = (
-    "published samples begin with the end of text (50256), and use a sliding window beyond 1024",
-    "the published top-p drops the token that crosses p, unless it is the first; --top-p keeps it",
-)
-WHOLE_TRAP = "one block of 1024: the initial weights of the block models"
 
 
 def bd3lm(block: int) -> Fields:
     rule = f"blocks(block_length={block}, inner=first-hitting, nucleus=0.9)"
     source = "github.com/kuleshov-group/bd3lms: README"
     named = {"name": f"bd3lm-owt-block{block}", "family": "bd3lm", "block": block}
-    return OWT | named | {"recipes": (recipe(rule, "--length 1024", source),), "traps": (*OWT["traps"], *BD3LM_TRAPS)}
+    return OWT | named | {"recipes": (recipe(rule, "--length 1024", source),)}
 
 
 DREAM: Fields = {  # arXiv 2508.15487
@@ -116,14 +98,12 @@ DREAM: Fields = {  # arXiv 2508.15487
     "prediction": "shifted",
     "context": 2048,
     "tokens": Tokens(mask=151666, eos=151643, pad=151643, bos=151643, end_of_turn=151645),
-    "traps": (
-        "with one step per token its published loop reveals nothing in the first step and two tokens in the last",
-    ),
+    "issue": "with one step per token its published loop reveals nothing in the first step and two tokens in the last",
 }
 DREAM |= by_entropy(512, 0.2, "github.com/DreamLM/Dream: README")
 CODER = DREAM | {  # arXiv 2509.01142
     "tokens": Tokens(mask=151666, eos=151643, pad=151643, bos=151665, end_of_turn=151645),
-    "traps": ("its texts begin with token 151665, not with Dream's 151643",),
+    "issue": "its texts begin with token 151665, not with Dream's 151643",
 }
 CODER |= by_entropy(768, 0.1, "github.com/DreamLM/Dream-Coder: README")
 APPLE = "github.com/apple/ml-diffucoder: README"
@@ -131,7 +111,7 @@ DIFFUCODER = DREAM | {  # arXiv 2506.20639
     "licence": "Apple AMLR (research only)",
     "tokens": Tokens(mask=151666, eos=151643, pad=151643, end_of_turn=151645),
     "template": "qwen2",
-    "traps": ("its padding is 151643 in config.json and 151667 in its tokenizer; neither is used here",),
+    "issue": "its padding is 151643 in config.json and 151667 in its tokenizer; neither is used here",
 }
 DIFFUCODER |= by_entropy(256, 0.3, APPLE)
 
@@ -148,7 +128,7 @@ A2D = "github.com/ZHZisZZ/dllm: examples/a2d"
 WHOLE = by_blocks(256, 256, A2D)
 BLOCKS = by_blocks(32, 256, A2D) | {
     "block": 32,
-    "traps": ("its published blocks begin after the prompt; in unmask they are counted from its first token",),
+    "issue": "its published blocks begin after the prompt; in unmask they are counted from its first token",
 }
 FAST = QWEN2 | {  # arXiv 2509.26328
     "family": "fast-dllm",
@@ -161,18 +141,10 @@ FAST = QWEN2 | {  # arXiv 2509.26328
             "github.com/NVlabs/Fast-dLLM: v2: README; its evaluation uses threshold 1, one token per step",
         ),
     ),
-    "traps": (
-        "blocks, and their parts of 8, are counted from the first token of the prompt",
-        "its own chat template adds the system message of Qwen2.5 by default; that of unmask does not",
-        "the published loop ignores a prompt of exactly 32 tokens; unmask uses it",
-    ),
+    "issue": "blocks, and their parts of 8, are counted from the first token of the prompt",
 }
 
 SDAR_SOURCE = "github.com/JetAstra/SDAR: README"
-SDAR_TRAPS = (
-    "blocks are counted from the first token of the prompt, so the first written block may be shorter",
-    "the published generate.py fails at its start: it uses its arguments before it parses them",
-)
 
 
 def sdar(billions: float, block: int = 4, **own: Any) -> Fields:
@@ -191,7 +163,7 @@ def sdar(billions: float, block: int = 4, **own: Any) -> Fields:
             Recipe("static", static.options, static.source),
             recipe(rule, "--length 512", other, "dynamic"),
         ),
-        "traps": SDAR_TRAPS,
+        "issue": "blocks are counted from the first token of the prompt, so the first written block may be shorter",
     } | own
 
 
@@ -204,13 +176,7 @@ LLADA2: Fields = {
     "block": 32,
     "context": 32768,
     "template": "ling",
-    "traps": (
-        "blocks are counted from the first token of the prompt, so the first written block is shorter",
-        "from 2.1 on the published loop also changes written tokens (editing_threshold): sampler token-editing",
-        "for fewer steps than the block use threshold(least=32 / steps), or counts=(..) if they do not divide 32",
-        "2.1 was compared only with the page of diffusers, where an editing_threshold of 0 means no editing",
-        "2.2 also inserts and deletes tokens, which is not supported; its numbers were not checked",
-    ),
+    "issue": "blocks are counted from the first token of the prompt, so the first written block is shorter",
 }
 EDITING = LLADA2 | by_threshold((0.9, 0.5, 0.0))
 LLADA2 |= by_threshold()
@@ -223,8 +189,7 @@ ROWS: dict[str, Fields] = {
     "kuleshov-group/mdlm-owt": MDLM,
     "kuleshov-group/mdlm-no_flashattn-fp32-owt": MDLM,
     **{f"kuleshov-group/bd3lm-owt-block_size{block}": bd3lm(block) for block in (4, 8, 16)},
-    "kuleshov-group/bd3lm-owt-block_size1024-pretrain": OWT
-    | {"name": "bd3lm-owt-pretrain", "family": "bd3lm", "traps": (*OWT["traps"], WHOLE_TRAP)},
+    "kuleshov-group/bd3lm-owt-block_size1024-pretrain": OWT | {"name": "bd3lm-owt-pretrain", "family": "bd3lm"},
     "Dream-org/Dream-v0-Base-7B": DREAM,
     "Dream-org/Dream-v0-Instruct-7B": DREAM | {"template": "qwen2"},
     "Dream-org/Dream-Coder-v0-Base-7B": CODER,

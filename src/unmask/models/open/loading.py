@@ -25,7 +25,7 @@ from unmask.models.trained.checkpoints import choose_device
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 REPOSITORY = re.compile(r"(?!.*(--|\.\.|\.git$))\b[\w.-]+\b/\b[\w.-]{1,96}\b")  # names of repositories in the hub
-PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.model", "merges.txt")
+PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.model")
 
 
 def load_model(

@@ -1,8 +1,9 @@
 """Your own texts: documents, some of them held out, as one line of tokens, and windows of L tokens cut from it.
 
-A FILE is split at form feeds, else at blank lines, else at line ends; `kjv` is the King James Bible by chapters. A document is held out if u = SHA-256(document) / 2^256 < 5%, whatever its position. The
-least u is always held out and the greatest never, so that two documents are enough. All copies of a document are on
-one side, so training never sees a held-out document.
+A FILE is split at form feeds, else at blank lines, else at line ends; `kjv` is the King James Bible by chapters. A
+document is held out if u = SHA-256(document) / 2^256 < 5%, whatever its position. The least u is always held out and
+the greatest never, so that two documents are enough. All copies of a document are on one side, so training never sees
+a held-out document.
 
 The n-th window of a training begins at floor(u (T - L + 1)) of its T tokens; u is a uniform number that depends only
 on (seed, n). So a resumed run, and an MDM and AR pair, see the same windows in the same order. Held-out windows do not

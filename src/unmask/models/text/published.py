@@ -9,7 +9,6 @@ is read. Text never produces a special symbol such as the end of a turn: templat
 
 tokenizer.json            everything that encodes and decodes
 tokenizer_config.json     the symbols that end, pad and mask
-vocab.json, merges.txt    replace the first for Dream and SDAR; transformers makes the same from them
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from unmask.core.reading import MOST, check_file, fit, read_json
 from unmask.models.text.tokenizer import FILE, MOST_SYMBOLS, Chars, Ints, Tokenizer
 
 KINDS = ("chars", "bpe:N", "FILE.json")
-CONFIG, VOCABULARY, MERGES = "tokenizer_config.json", "vocab.json", "merges.txt"
+CONFIG = "tokenizer_config.json"
 ROLES = ("eos_token", "pad_token", "mask_token", "unk_token")
 END = "<|endoftext|>"  # the separator of a learned tokenizer
 LEAST = 257  # symbols: the bytes and the separator
@@ -184,7 +183,7 @@ def read_file(path: str | Path) -> Published:
 
 def has_tokenizer(directory: str | Path) -> bool:
     """Return whether a directory has the files of a tokenizer."""
-    return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG, VOCABULARY))
+    return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG))
 
 
 def trained(name: str, count: int, documents: Sequence[str]) -> Published:
@@ -245,14 +244,6 @@ def size_of(text: str) -> int:
 def _coder(directory: Path) -> Any:
     if os.path.exists(directory / FILE):
         return _from_file(directory / FILE)
-    if all(os.path.exists(directory / name) for name in (VOCABULARY, MERGES)):
-        with needed("hub", f"{VOCABULARY} and {MERGES} without {FILE}"):
-            from transformers import Qwen2Tokenizer
-        try:
-            return Qwen2Tokenizer.from_pretrained(directory, local_files_only=True).backend_tokenizer
-        except Exception as error:  # of any kind: the files are of somebody else
-            problem = f"transformers cannot read the tokenizer of {cut(str(directory))}"
-            raise UnmaskError(f"{problem}: {cut(str(error).partition(chr(10))[0])}") from error
     remedy = "Download it from the source of the weights, or save it with AutoTokenizer.from_pretrained(..)"
     raise UnmaskError(f"{cut(str(directory))} has no tokenizer ({FILE} is missing). {remedy}")
 
