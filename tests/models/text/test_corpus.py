@@ -94,18 +94,17 @@ def test_the_bible():
 
 def fifo(path):
     os.mkfifo(path / "x")
-    return path
+    return path / "x"
 
 
 def one(path):
     (path / "a").write_text("the only one")
-    return path
+    return path / "a"
 
 
 def binary(path):
-    (path / "a").write_bytes(b"text")
     (path / "b").write_bytes(b"\xff\xfe\0")
-    return path
+    return path / "b"
 
 
 def same(path):
@@ -120,7 +119,7 @@ def same(path):
         (one, "it has one document"),
         (same, "it has one document"),
         (binary, "byte 0 is not UTF-8 text"),
-        (lambda path: path, "its files have no text"),
+        (lambda path: path, "it is a directory"),
         (lambda path: path / "nowhere", "No such file"),
         (lambda path: "/dev/zero", "it is a device"),
     ],

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from tests.models.text.test_tokenizers import HARD, LEARNT, TEXTS
-from tests.needs import needs
+from tests.models.text.test_tokenizers import LEARNT, TEXTS
 from unmask import UnmaskError
 from unmask.models.text.published import CONFIG, Published, read
 from unmask.models.text.tokenizer import FILE
