@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -50,3 +52,23 @@ def test_rounds_of_a_trained_network_are_planned(capsys):
     ideal = example("plan_a_trained_model").main()
     assert [verdict.chosen.steps for verdict in ideal] == [1, 2, 1]
     assert "no number of steps reaches 8" in capsys.readouterr().out
+
+
+TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
+
+
+def test_the_tour_runs():
+    cells = json.loads(TOUR.read_text())["cells"]
+    space: dict[str, object] = {}
+    shown = []
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            *body, last = ast.parse(cell["source"]).body
+            exec(compile(ast.Module(body, []), str(TOUR), "exec"), space)
+            if isinstance(last, ast.Expr):
+                shown.append(eval(compile(ast.Expression(last.value), str(TOUR), "eval"), space))
+            else:
+                exec(compile(ast.Module([last], []), str(TOUR), "exec"), space)
+    drawn = [thing for thing in shown if thing is not None]
+    assert [type(thing).__name__ for thing in drawn] == ["Generation", "Score", "Verdict", "Audit", "Sweep"]
+    assert all(not cell.get("outputs") for cell in cells)

@@ -18,7 +18,6 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
-from unmask.core.tables import Shown
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
 from unmask.experiments.pool import ENGINES, Answer, Block, EngineName, How
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
@@ -35,7 +34,7 @@ WAIT = 1.0  # seconds between two looks at the workers
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep(Shown):
+class Sweep:
     """The cells of a recipe in its store."""
 
     directory: Path

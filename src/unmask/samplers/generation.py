@@ -15,7 +15,6 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
-from unmask.core.tables import Shown
 from unmask.denoisers import Cost
 from unmask.languages import Language
 from unmask.samplers import Session
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Generation(Shown):
+class Generation:
     """Generated sequences and their cost; B rows of up to L tokens."""
 
     tokens: Tensor  # (B, L); behind a row's length: fill tokens or padding

@@ -33,7 +33,6 @@ from torch import Tensor
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly, mean
-from unmask.core.tables import Shown
 from unmask.languages import Language
 from unmask.languages.kernels.machine import Floats
 from unmask.samplers.schedules import Fit, Schedule, ScheduleLike, deltas
@@ -84,7 +83,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class InformationCurve(Shown):
+class InformationCurve:
     """h and f, in nats: exact, or measured on rows, which are stored. language: the target of fitted schedules.
 
     A schedule is a name with its number of steps, or delta (N); with fixed_size its steps reveal fixed numbers.

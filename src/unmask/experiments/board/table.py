@@ -21,7 +21,6 @@ from typing import Any, Literal, NamedTuple
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
-from unmask.core.tables import Shown
 from unmask.experiments.board.compare import area_weights, difference, weighted
 from unmask.experiments.board.curve import UNKNOWN, of_point, record
 from unmask.experiments.board.run import Curve, Failure, Measured, Settings, measured, recipe
@@ -40,7 +39,7 @@ expensive budget; below 100%, samples repeat themselves."""
 
 
 @dataclass(frozen=True, repr=False)
-class Board(Shown):
+class Board:
     """The records and failures of a board."""
 
     settings: Settings
