@@ -10,7 +10,7 @@ import torch
 
 from tests.tasks.parallel.files import WINO
 from unmask.tasks.parallel import pbx as module
-from unmask.tasks.parallel.pbx import leads, reached, resample, sweeps
+from unmask.tasks.parallel.pbx import reached, resample, sweeps
 from unmask.tasks.parallel.points import Outcome, settings
 
 PUBLISHED = [(r, s / 17) for r, s in WINO]
@@ -117,45 +117,12 @@ def test_resamples_are_the_same_for_all_settings():
     assert torch.equal(first.speeds, second.speeds)
     assert torch.equal(first.scores, second.scores)
     assert float(first.scores[1:].std(0).min()) > 0
-    (lead,) = leads([first, second], 75)
-    assert (lead.value, lead.low, lead.high, lead.p) == (0, 0, 0, 1)
     part = [one for one in own if one.item < "i010"]
     (alone,) = settings(part)[:1]
     speeds, scores = resample([settings(own)[0], alone], 50)
     assert float(scores[0, 1]) == pytest.approx(100 * alone.score)
     assert alone.published is not None
     assert float(speeds[0, 1]) == pytest.approx(alone.published)
-
-
-def test_equal_samplers_are_rarely_called_different():
-    """Three samplers with equal chances: a level of 5% for all pairs; of 15 trials, 7 alarms have probability 4e-6."""
-    random = np.random.default_rng(3)
-    alarms = found = 0
-    better = ((16, 0.97), (8, 0.95), (4, 0.9), (2, 0.8))
-    for _ in range(15):
-        every = [one for name in "abc" for one in population(random, 3, 25, CURVE, name)[0]]
-        every += population(random, 3, 25, better, "d")[0]
-        swept = sweeps(settings(every), draws=300)
-        alarms += any(lead.sure for lead in leads(swept[:3], 75))
-        found += sum(lead.sure and lead.first == "d" for lead in leads(swept, 75)) == 3
-    assert alarms < 7
-    assert found > 10
-
-
-def test_p_of_several_pairs_is_holms():
-    """By hand: the smallest p times the number of pairs, the next times one less, never decreasing, at most 1."""
-    random = np.random.default_rng(4)
-    every = []
-    for name, more in zip("abcd", (0, 0.03, 0.05, 0.1), strict=True):
-        every += population(random, 4, 80, [(calls, min(chance + more, 1)) for calls, chance in CURVE], name)[0]
-    swept = sweeps(settings(every), draws=400)
-    joint = leads(swept, 75)
-    alone = [leads([one for one in swept if one.name in (lead.first, lead.second)], 75)[0].p for lead in joint]
-    expected = [0.0] * 6
-    for rank, number in enumerate(np.argsort(alone, kind="stable")):
-        expected[number] = max(*expected, min((6 - rank) * alone[number], 1))
-    assert [lead.p for lead in joint] == pytest.approx(expected)
-    assert len({p for p in expected if p < 1}) > 2  # the rank matters
 
 
 def test_warnings_name_what_decides():

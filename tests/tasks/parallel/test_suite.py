@@ -103,7 +103,6 @@ def test_command_read(tree, capsys):
     assert values == {"klass": [8.0, None], "wino": [8.0, None]}
     assert main(["eval", "parallel", "read", str(tree), "--tasks"]) == 0
     text = capsys.readouterr().out
-    assert "PB80: wino ~ klass (>: more than chance" in text
     assert "wino, k=8" in text
 
 

@@ -9,7 +9,7 @@ and, for a sampler whose number of tokens per step varies, also each crossing of
 neighbors in R, never beyond the ends. Of settings with equal R, the line takes the best. A sampler may not reach x.
 
 Intervals are quantiles over resampled items. Items are resampled within each task, and a resample is the same for all
-settings and samplers, so differences are paired. Tests of all pairs of samplers have a common level (Holm). In
+settings and samplers. In
 simulations the intervals of 95% cover the true value in 94% to 96% of trials, and in 90% where the true score of a
 setting of a top-k sampler, or of the last setting, is exactly x.
 """
@@ -17,8 +17,7 @@ setting of a top-k sampler, or of the last setting, is exactly x.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -29,7 +28,7 @@ from unmask.core.estimates import LEVEL, Estimate
 from unmask.tasks.parallel.points import Setting, tokens_per_step
 
 THRESHOLDS = (80.0, 75.0, 70.0)
-DRAWS = 4000  # resamples: Holm's test of the 55 pairs of 11 samplers needs at least 2 * 55 / 0.05
+DRAWS = 4000  # resamples
 AT_ONCE = 2**23  # items of all resamples that are in memory together
 METHOD = "paired bootstrap over items"
 
@@ -96,26 +95,6 @@ class Swept:
         return warnings
 
 
-@dataclass(frozen=True)
-class Lead:
-    """The difference of PBx of two samplers, 0 standing for not reached. p: Holm's, over all pairs."""
-
-    first: str
-    second: str
-    threshold: float
-    value: float
-    low: float
-    high: float
-    p: float
-
-    @property
-    def sure(self) -> bool:
-        return self.p < 1 - LEVEL
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"sure": self.sure}
-
-
 def sweeps(settings: Iterable[Setting], draws: int = DRAWS, seed: int = 0) -> list[Swept]:
     """The samplers of settings with known model calls, each by R; items are resampled for all of a model together."""
     models: dict[tuple[str, str], list[Setting]] = {}
@@ -130,19 +109,6 @@ def sweeps(settings: Iterable[Setting], draws: int = DRAWS, seed: int = 0) -> li
             at = sorted(own, key=lambda column: float(speeds[0, column]))
             swept.append(Swept([every[column] for column in at], speeds[:, at], scores[:, at]))
     return swept
-
-
-def leads(swept: Sequence[Swept], threshold: float) -> list[Lead]:
-    """The differences of all pairs of the samplers of one model; the draws must be the same."""
-    every = {one.name: one.reached(threshold) for one in swept}
-    differences = []
-    for first, second in combinations(sorted(every, key=lambda name: -float(every[name][0])), 2):
-        difference = every[first] - every[second]
-        low, high = _ends(difference[1:])
-        sides = [1 + int((difference[1:] <= 0).sum()), 1 + int((difference[1:] >= 0).sum())]
-        p = min(2 * min(sides) / len(difference), 1.0)
-        differences.append(Lead(first, second, threshold, float(difference[0]), float(low), float(high), p))
-    return _holm(differences)
 
 
 def resample(settings: Sequence[Setting], draws: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -201,12 +167,3 @@ def _ends(draws: Tensor) -> tuple[Tensor, Tensor]:
     """The ends of the interval: quantiles that are draws, so that 0 keeps its meaning."""
     tail = (1 - LEVEL) / 2
     return draws.quantile(tail, interpolation="lower"), draws.quantile(1 - tail, interpolation="higher")
-
-
-def _holm(pairs: Sequence[Lead]) -> list[Lead]:
-    """Adjusted p: the largest of (m - i) p_(i) up to each p in order, at most 1."""
-    least, adjusted = 0.0, {}
-    for rank, number in enumerate(sorted(range(len(pairs)), key=lambda number: pairs[number].p)):
-        least = max(least, min((len(pairs) - rank) * pairs[number].p, 1.0))
-        adjusted[number] = least
-    return [replace(pair, p=adjusted[number]) for number, pair in enumerate(pairs)]

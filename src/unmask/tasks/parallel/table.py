@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -21,7 +19,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, share
 from unmask.experiments.board.compare import Difference, difference
 from unmask.tasks.evaluation.table import without_empty
-from unmask.tasks.parallel.pbx import DRAWS, THRESHOLDS, Lead, Swept, leads, sweeps
+from unmask.tasks.parallel.pbx import DRAWS, THRESHOLDS, Swept, sweeps
 from unmask.tasks.parallel.points import Outcome, Setting, options, settings
 
 Ceilings = Mapping[tuple[str, str, str], float]  # the best possible accuracy, by task, sampler and setting
@@ -42,14 +40,12 @@ class Suite:
     thresholds: Sequence[float] = THRESHOLDS
     ceilings: Ceilings | None = None
 
-    @cached_property
-    def leads(self) -> dict[float, list[Lead]]:
-        return {threshold: leads(self.swept, threshold) for threshold in self.thresholds}
-
     @property
     def messages(self) -> list[str]:
         """Messages on these numbers, most general first."""
-        return [*self.lacking, *self._of_speed(), *self._rankings(), *self._of_pbx()]
+        reached = [(one.name, one.pbx(threshold)) for one in self.swept for threshold in self.thresholds]
+        warnings = [f"{name}: {warning}" for name, own in reached for warning in own.warnings]
+        return [*self.lacking, *self._of_speed(), *dict.fromkeys(warnings)]
 
     def to_dict(self) -> dict[str, Any]:
         samplers = [
@@ -61,7 +57,6 @@ class Suite:
             "model": self.model,
             "samplers": samplers,
             "settings": self._settings(),
-            "leads": [lead.to_dict() for own in self.leads.values() for lead in own],
             "messages": self.messages,
         }
 
@@ -145,22 +140,6 @@ class Suite:
                 f"{1 - part:.0%} of the tokens per step are padding, mean over settings; see the column real"
             )
         return messages
-
-    def _rankings(self) -> list[str]:
-        lines = []
-        for threshold, own in self.leads.items():
-            if not own:
-                continue
-            pairs = {(lead.first, lead.second): lead for lead in own}
-            names = list(dict.fromkeys(name for pair in pairs for name in pair))
-            signs = [" > " if pairs[pair].sure else " ~ " for pair in pairwise(names)]
-            ranking = "".join(part for both in zip(names, [*signs, ""], strict=True) for part in both)
-            lines.append(f"PB{threshold:g}: {ranking} (>: more than chance at a level of 5% for all pairs)")
-        return lines
-
-    def _of_pbx(self) -> list[str]:
-        every = ((one, one.pbx(threshold)) for one in self.swept for threshold in self.thresholds)
-        return list(dict.fromkeys(f"{one.name}: {warning}" for one, reached in every for warning in reached.warnings))
 
 
 def suites(
