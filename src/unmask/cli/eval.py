@@ -91,7 +91,7 @@ def run(
         causal_model: AR model to measure in the same run; speculative samplers use it too.
         data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
         limit: Number of items, from the first. (default: all)
-        each: Samples per item, for pass@k; more than one needs a temperature.
+        each: Samples per item; more than one needs a temperature.
         out: Directory of the records, a store of `unmask sweep`; created if missing.
         batch: Batch size. An interruption loses at most one batch.
         causal_card: Model card of the AR model, if its directory does not identify it.

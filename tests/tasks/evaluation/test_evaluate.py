@@ -20,7 +20,7 @@ from unmask.models.open import load_model
 from unmask.tasks import TASKS
 from unmask.tasks.evaluation import Settings, compare, evaluate, groups, read
 from unmask.tasks.evaluation.compare import advise
-from unmask.tasks.evaluation.records import RECORDS, pass_at
+from unmask.tasks.evaluation.records import RECORDS
 from unmask.tasks.evaluation.run import MOST, NO_ANSWER, checked
 from unmask.tasks.evaluation.table import summary, table
 from unmask.tasks.sample import TOO_LONG, Sample
@@ -82,25 +82,12 @@ def test_a_row_does_not_depend_on_its_batch_nor_on_where_it_was_stopped(here):
     assert len({tuple(sample.tokens) for sample in whole.samples}) > 1
 
 
-def test_samples_of_an_item_and_pass_at_k(here):
+def test_samples_of_an_item(here):
     made = evaluate(settings(each=3, limit=4, temperature=(1.0,)), out="o", engine="here")
     (group,) = made.groups
     assert {name: [sample.number for sample in own] for name, own in group.items.items()} == {
         str(item): [0, 1, 2] for item in range(4)
     }
-    assert group.passed(3) is not None
-    assert group.passed(4) is None
-
-
-def test_pass_at_k_is_unbiased():
-    """The mean over all that n samples can come to, each right with probability p, is 1 - (1-p)^k."""
-    from math import comb
-
-    for n, k, p in ((5, 2, 0.3), (6, 6, 0.5), (4, 1, 0.2)):
-        mean = sum(comb(n, c) * p**c * (1 - p) ** (n - c) * pass_at(n, c, k) for c in range(n + 1))
-        assert mean == pytest.approx(1 - (1 - p) ** k, abs=1e-12)
-        naive = sum(comb(n, c) * p**c * (1 - p) ** (n - c) * (1 - (1 - c / n) ** k) for c in range(n + 1))
-        assert k == 1 or abs(naive - (1 - (1 - p) ** k)) > 1e-3  # which the usual formula is not
 
 
 def test_ends_are_stopped_at_filled_forbidden_or_last(here):

@@ -1,8 +1,6 @@
 """The records of a store, each written sample once, and the results of each setting, with intervals.
 
 accuracy       the fraction of right samples, by items
-pass@k         the mean over items of 1 - C(n - c, k) / C(n, k), if c of n samples of an item are right; unbiased
-               (Chen et al., arXiv 2107.03374)
 perplexity     e^(nats per token) by the judge, for judged texts, next to the entropy of their tokens
 """
 
@@ -19,7 +17,7 @@ from typing import Any
 import torch
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.estimates import Estimate, bounded_mean, mean, share
+from unmask.core.estimates import Estimate, mean, share
 from unmask.experiments.cell import canonical
 from unmask.experiments.store import FILES, Store
 from unmask.tasks import sample as samples
@@ -129,13 +127,6 @@ class Group:
         groups = torch.tensor([order[sample.item] for sample, _ in events])
         return share(torch.tensor([happened for _, happened in events]), groups)
 
-    def passed(self, k: int) -> Estimate | None:
-        """pass@k; None if an item has fewer samples."""
-        if self.accuracy is None or min(map(len, self.items.values())) < k:
-            return None
-        values = [pass_at(len(own), sum(bool(one.right) for one in own), k) for own in self.items.values()]
-        return bounded_mean(torch.tensor(values, dtype=torch.float64))
-
     def value(self, name: str) -> Estimate | None:
         """The mean of a value from the task or judge; a fraction if all are 0 or 1."""
         values = [(sample, sample.values[name]) for sample in self.written if name in sample.values]
@@ -175,10 +166,6 @@ class Group:
             "seconds": sum(sample.seconds for sample in samples) / len(samples),
             "memory": max(peaks) if peaks else None,
         }
-
-
-def pass_at(n: int, c: int, k: int) -> float:
-    return 1 - math.comb(n - c, k) / math.comb(n, k)
 
 
 def groups(samples: Sequence[Sample], too_long_is_wrong: bool = False) -> list[Group]:

@@ -11,7 +11,6 @@ from unmask.core.estimates import Estimate
 from unmask.tasks.evaluation.compare import Comparison, compare
 from unmask.tasks.evaluation.records import Group, labels
 
-PASSED = (1, 2, 4, 8, 16, 32, 64)  # k of pass@k
 Grid = tuple[str, list[str], list[list[str]]]
 
 
@@ -24,7 +23,6 @@ def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, A
     entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
     estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
     estimates |= {name: group.value(name) for name in group.valued}
-    estimates |= {f"pass@{k}": group.passed(k) for k in _passed(group)}
     entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
     against = beside(group, settings)
     if group.too_long:
@@ -45,10 +43,7 @@ def table(settings: Sequence[Group]) -> list[Grid]:
         if group.perplexity is not None:
             values = [_text(group.perplexity), _text(group.value("entropy"))]
         else:
-            values = [
-                _share(group.accuracy) if group.written else "not measured",
-                *(_share(group.passed(k)) for k in _passed(first)),
-            ]
+            values = [_share(group.accuracy) if group.written else "not measured"]
             values += [_value(name, group.value(name)) for name in first.valued]
         against = beside(group, settings)
         values.append("" if against is None else f"{against.verdict}, {against.difference.points}")
@@ -61,7 +56,7 @@ def table(settings: Sequence[Group]) -> list[Grid]:
         cost.append([label, *shown])
     measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy"]
     if first.perplexity is None:
-        measured += [*(f"pass@{k}" for k in _passed(first)), *(name.replace("_", " ") for name in first.valued)]
+        measured += [name.replace("_", " ") for name in first.valued]
     task = first.settings["task"]
     heads = (
         ["", "items", *measured, "against AR"],
@@ -104,11 +99,6 @@ def ratios(group: Group, settings: Sequence[Group]) -> dict[str, float]:
     own, other = group.cost(), reader.cost()
     pairs = ((name, own[name], other[name]) for name in ("seconds", "flops", "model_calls"))
     return {name: mine / theirs for name, mine, theirs in pairs if mine is not None and theirs}
-
-
-def _passed(group: Group) -> list[int]:
-    least = min(map(len, group.items.values()))
-    return [k for k in PASSED if 1 < k <= least] if least > 1 else []
 
 
 def _share(estimate: Estimate | None) -> str:
