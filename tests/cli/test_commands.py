@@ -18,7 +18,6 @@ from unmask.core.files import code
 from unmask.core.samples import read_tokens
 from unmask.languages.reading import varied
 from unmask.samplers import SAMPLERS
-from unmask.theory.sampled import information_curve
 
 ALL = every()
 EXAMPLES = 4  # at most, in the help of a command
@@ -222,15 +221,6 @@ def test_new_and_show(run, name):
     assert shown["example"] == language.render(example)
     again = run("show", "language", "language.json", "--json").result
     assert again == shown
-
-
-def test_show_with_steps(run):
-    result = run("show", "language", "interval-5", "--length", 10, "--steps", 2, 8, "--rows", 50, "--json").result
-    curve = information_curve(languages.load("interval-5"), 10, rows=50)
-    assert list(result["steps"]) == ["2", "8"]
-    for count, bounds in result["steps"].items():
-        assert bounds["ter_upper"] == curve.ter_upper("linear", int(count)).to_dict()
-        assert bounds["ser_upper"] == curve.ser_upper("linear", int(count)).to_dict()
 
 
 def test_show_of_a_variable_length(run):

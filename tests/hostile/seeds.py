@@ -51,7 +51,7 @@ list schedules
 list languages
 list jobs
 list tasks
-show language paper-2gram --length 16 --steps 4 --rows 10
+show language paper-2gram --length 16
 show language sparse-hmm --length 16
 language fit text --out fitted.json --order 2
 generate --language interval-5 --length 8 --rows 5 --steps 4 --out samples.npy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Count, Counts, File, Grid, Named, Switch, refuse
+from unmask.cli.options import Answer, Count, File, Grid, Named, Switch, refuse
 
 if TYPE_CHECKING:
     from unmask.core.registry import Entry, Registry
@@ -35,19 +35,16 @@ def language(
     /,
     *,
     length: Count = None,
-    steps: Counts = (),
-    schedule: str = "linear",
-    rows: int = 100,
     seed: int = 0,
     out: File = None,
     normalise: Switch = False,
 ) -> Answer:
-    """Describe a language: size, entropy, mixing; with --steps, bounds on its errors.
+    """Describe a language: size, entropy, mixing.
 
     Examples:
         unmask show language
         unmask show language paper-2gram
-        unmask show language "sparse-hmm(seed=3)" --length 512 --steps 8 64 512
+        unmask show language "sparse-hmm(seed=3)" --length 512
         unmask show language exported.json --normalise --out language.json
 
     Without a name, the output lists all presets and kinds. Entropy and token error
@@ -57,20 +54,15 @@ def language(
 
     Args:
         language: Preset with options, a language file, or a kind.
-        length: Length for the entropy and the bounds. (default: 64, or the nearest length that the language has)
-        steps: Numbers of steps N for which to print upper bounds on TER, KL and SER.
-        rows: Number of sequences on which the bounds are measured.
-        seed: Random seed of the example and of these sequences.
+        length: Length for the entropy. (default: 64, or the nearest length that the language has)
+        seed: Random seed of the example.
         out: JSON file to write.
         normalise: Divide each row of a file's tables by its sum, before --out.
     """
     import math
 
     from unmask import languages, metrics
-    from unmask.core.arguments import whole
     from unmask.core.files import check_writable
-    from unmask.samplers.schedules import Fit, deltas
-    from unmask.theory.sampled import information_curve
 
     if language is None:
         return _listed({"presets": languages.PRESETS, "kinds": languages.LANGUAGES})
@@ -82,23 +74,14 @@ def language(
     refuse({"normalise": normalise or None}, "needs --out FILE. Add it, or leave --normalise out")
     if language in languages.LANGUAGES.names() and language not in languages.PRESETS.makers:
         return _described(languages.LANGUAGES.entry(language), {})
-    whole("rows", rows)
     known = languages.load(language)
     size = known.nearest_lengths(64)[-1] if length is None else length
-    delta = {count: deltas(schedule, count, Fit(known, size)) for count in steps}
     result = known.describe() | {
         "length": size,
         "entropy_bits": known.entropy(size).map(lambda nats: nats / math.log(2)).to_dict(),
         "ter": None if known.end is not None else metrics.ter_autoregressive(known, size).to_dict(),
         "example": known.render(known.sample(1, size, seed=seed)[0, :SHOWN]),
     }
-    if steps:
-        curve = information_curve(known, size, rows=rows, seed=seed)
-        bounds = {"ter_upper": curve.ter_upper, "divergence_upper_nats": curve.divergence, "ser_upper": curve.ser_upper}
-        result["steps"] = {
-            str(count): {name: bound(share).to_dict() for name, bound in bounds.items()}
-            for count, share in delta.items()
-        }
     return Answer(result)
 
 
