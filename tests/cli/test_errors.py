@@ -405,8 +405,6 @@ def test_debug_shows_where(run):
     ("words", "meant"),
     [
         ("list sampler", "did you mean show?"),
-        ("show strided", "did you mean `unmask show sampler strided`?"),
-        ("show paper-2gram", "did you mean `unmask show language paper-2gram`?"),
         ("compare ancestral strided", "did you mean `unmask board compare` or"),
         ("parallel read", "did you mean `unmask eval parallel`?"),
         ("boardd", "did you mean board?"),

@@ -162,11 +162,7 @@ def _guide(
 
 
 def _meant(program: str, word: str) -> list[str]:
-    """Return the commands that end with this word, such as `unmask board compare`; of `show`, its kinds."""
-    from unmask.cli.show import kinds
-
-    if program == "unmask show":
-        return [f"`unmask show {kind} {word}`" for kind, names in kinds() if word in names]
+    """Return the commands that end with this word, such as `unmask board compare`."""
     modules = {name: import_module(place) for name, (place, _) in COMMANDS.items() if ":" not in place}
     groups = {name: module.command for name, module in modules.items() if isinstance(module.command, Mapping)}
     return [f"`unmask {name} {word}`" for name, group in groups.items() if program == "unmask" and word in group]

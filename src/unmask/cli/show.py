@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Count, File, Grid, Named, Switch, refuse
@@ -260,26 +260,6 @@ def doctor() -> Answer:
     lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
     lines += [("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'")] if missing else []
     return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
-
-
-def kinds() -> Iterator[tuple[str, set[str]]]:
-    """Yield each kind that is described here, with its names."""
-    from unmask import languages
-    from unmask.experiments.cell import JOBS
-    from unmask.models.open import known
-    from unmask.samplers import SAMPLERS
-    from unmask.samplers.schedules import SCHEDULES
-    from unmask.tasks import TASKS
-
-    registries: dict[str, Registry[Any]] = {
-        "sampler": SAMPLERS,
-        "schedule": SCHEDULES,
-        "language": languages.PRESETS,
-        "task": TASKS,
-        "job": JOBS,
-    }
-    yield from ((kind, {*registry.names()}) for kind, registry in registries.items())
-    yield "model", {*known()}
 
 
 def _devices() -> str:
