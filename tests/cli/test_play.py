@@ -1,19 +1,16 @@
-"""`unmask play`: a trace made here or elsewhere becomes a page, a picture, a trace again, or lines in a terminal."""
+"""`unmask play`: a trace made here or elsewhere becomes a page, or a trace again."""
 
 from __future__ import annotations
 
 import json
 import webbrowser
 from importlib.util import module_from_spec, spec_from_file_location
-from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 
 from unmask import generate, languages
-from unmask.report.player import Run, show
 from unmask.samplers import trace as traces
 
 SMALL = ("--language", "paper-2gram", "--length", 16, "--steps", 3, "--rows", 20)
@@ -88,29 +85,6 @@ def test_it_opens_what_it_has_written(run, tmp_path, monkeypatch):
     assert seen == [(tmp_path / "x.html").as_uri()]
 
 
-def test_where_nobody_looks_the_terminal_shows_the_end(run, tmp_path):
-    out = run("play", *SMALL, "--terminal").out
-    assert "step 3 of 3, impossible: no valid completion exists" in out
-    assert "were drawn together" in out
-    assert not (tmp_path / "play.html").exists()
-
-
-@pytest.fixture
-def played():
-    language = languages.load("paper-2gram")
-    made = generate(language, length=6, steps=3, rows=1)
-    return [Run("a \x1b[2J name", made.trace(symbols=[*"abcdefg", "\x1b[31m"]), language)]
-
-
-def test_a_terminal_shows_every_step(played):
-    out = StringIO()
-    show(played, 0, Console(file=out, force_terminal=True, width=60))
-    steps = [line.split("step ")[1][0] for line in out.getvalue().splitlines() if "step " in line]
-    assert steps == ["0", "1", "2", "3"]
-    assert "\x1b[2J" not in out.getvalue()
-    assert "\x1b[31m" not in out.getvalue().replace("\x1b[31mposition", "")
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -126,7 +100,6 @@ def test_a_terminal_shows_every_step(played):
             ["--language", "paper-2gram", "--out", "x.json", "--against", "gibbs"],
             "a trace has one sampler. Leave out",
         ),
-        (["--language", "paper-2gram", "--terminal", "--open"], "--open needs a file. Add --out"),
         (["--language", "paper-2gram", "--against", "none"], "unknown sampler 'none'"),
     ],
 )

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Count, File, Model, Named, Switch, Text, Word, refuse
+from unmask.cli.options import Answer, Count, Model, Named, Switch, Text, Word, refuse
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ def command(
     prompt: Text = None,
     seed: int = 0,
     loading: Loading = Loading(),
-    out: File = None,
+    out: Path = PAGE,
     open: Switch = False,
-    terminal: Switch = False,
     gap: Switch = False,
 ) -> Answer:
     """Animate the generation of one sequence and find its first error.
@@ -47,7 +46,6 @@ def command(
         unmask play --language interval-5 --against autoregressive --open
         unmask play --model runs/mdm --gap
         unmask play trace.json --language paper-2gram
-        unmask play --language paper-3gram --terminal
 
     The player shows for each step the new tokens, their dependence, the nats lost
     by sampling them in the same step, and the first error, with its reason.
@@ -65,11 +63,10 @@ def command(
         rows: Number of sequences to search for an error. (default: 50; for open models 1)
         row: Number of the first sequence to show. (default: the first with an error)
         prompt: Text at the beginning of each sequence, for models of text.
-        out: File to write: .html or .json. (default: play.html; with --terminal none)
+        out: File to write: .html or .json.
         open: Open the file in the browser.
         gap: Take arcs and losses from the model's own probabilities, not from a language: two model calls per token.
             A trace also needs its --model.
-        terminal: Print the sequence after each step; without a terminal, after the last step.
     """
     from unmask import languages
     from unmask.core.errors import UnmaskError, cut
@@ -80,10 +77,11 @@ def command(
     from unmask.samplers import trace as traces
     from unmask.samplers.making import reshaped
 
-    file = out if out is not None or terminal else PAGE
-    _check(file, against, open)
-    if file is not None:
-        check_writable(file)
+    if out.suffix not in SUFFIXES:
+        raise UnmaskError(f"--out is {cut(str(out))}; expected {' or '.join(SUFFIXES)}")
+    if out.suffix == ".json" and against is not None:
+        raise UnmaskError("a trace has one sampler. Leave out --against, or use --out with .html")
+    check_writable(out)
     if trace is not None:
         made_here: dict[str, object] = {"against": against, "steps": sampling.steps, "length": length, "rows": rows}
         made_here |= {"causal_model": causal_model, "prompt": prompt}
@@ -112,28 +110,12 @@ def command(
     own = sampling.temperature or 1.0, sampling.top_p, sampling.top_k, sampling.guidance
     judge = reshaped(as_denoiser(source), *own) if gap else None
     picked = chosen(recorded, None if gap else known, row, model=judge)
-    if file is not None:
-        _write(file, picked)
-    if terminal:
-        from unmask.report.player import show as play
-
-        play(picked.runs, picked.row)
-    if open and file is not None:
+    _write(out, picked)
+    if open:
         import webbrowser
 
-        webbrowser.open(file.resolve().as_uri())
-    return Answer(_summary(picked, file), () if terminal else _lines(picked, file))
-
-
-def _check(file: Path | None, against: str | None, open: bool) -> None:
-    from unmask.core.errors import UnmaskError, cut
-
-    if file is not None and file.suffix not in SUFFIXES:
-        raise UnmaskError(f"--out is {cut(str(file))}; expected {' or '.join(SUFFIXES)}")
-    if file is not None and file.suffix == ".json" and against is not None:
-        raise UnmaskError("a trace has one sampler. Leave out --against, or use --out with .html")
-    if open and file is None:
-        raise UnmaskError("--open needs a file. Add --out, or leave out --terminal")
+        webbrowser.open(out.resolve().as_uri())
+    return Answer(_summary(picked, out), _lines(picked, out))
 
 
 def _recorded(begun: Begun, runs: list[Sampling], seed: int, names: Any) -> dict[str, Trace]:
@@ -166,7 +148,7 @@ def _write(file: Path, picked: Chosen) -> None:
         out.write(page(picked.runs, " and ".join(run.name for run in picked.runs), command, picked.row))
 
 
-def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
+def _lines(picked: Chosen, file: Path) -> list[tuple[str, str]]:
     """Return the first sequence to show and its error, for people."""
     lines = [("row", f"{picked.runs[0].number(picked.row)} of {picked.rows}")]
     for run in picked.runs:
@@ -184,12 +166,12 @@ def _lines(picked: Chosen, file: Path | None) -> list[tuple[str, str]]:
     if picked.wrong is not None:
         counts = " and ".join(str(count) for count in picked.wrong)
         lines.append(("impossible", f"{counts} of {picked.rows} sequences"))
-    return lines if file is None else [*lines, ("file", str(file))]
+    return [*lines, ("file", str(file))]
 
 
-def _summary(picked: Chosen, file: Path | None) -> dict[str, Any]:
+def _summary(picked: Chosen, file: Path) -> dict[str, Any]:
     """Return the same for programs."""
-    summary: dict[str, Any] = {"file": None if file is None else str(file), "row": picked.runs[0].number(picked.row)}
+    summary: dict[str, Any] = {"file": str(file), "row": picked.runs[0].number(picked.row)}
     for number, run in enumerate(picked.runs):
         reading, steps = run.readings[picked.row], run.steps[picked.row]
         about: dict[str, Any] = {"steps": len(steps), "rows": picked.rows}

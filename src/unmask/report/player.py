@@ -1,7 +1,7 @@
 """The player: sequences step by step, with the loss of each step and the tokens that contradict each other.
 
 A `Run` is a trace with the language that the player compares it with. `fragment` is one player as a part of a page,
-`assets` the style and script of all players of a page, `page` a self-contained page, `show` the player of a terminal.
+`assets` the style and script of all players of a page, `page` a self-contained page.
 All symbols are inserted as text, never as HTML.
 """
 
@@ -18,18 +18,13 @@ from itertools import groupby
 from string import Template
 from typing import Any, NamedTuple
 
-from rich.console import Console
-from rich.text import Text
-
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, cut, plain
+from unmask.core.errors import UnmaskError, cut
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.reveal import Reading, impossible, read, read_by_model
 from unmask.languages import Language
 from unmask.samplers.trace import Row, Step, Trace
 
-LONGEST = 24  # characters of a token in a terminal
-HIDDEN = "_"
 SHOWN = 8  # default number of sequences of a page
 MOST_ARCS = 40  # of a step, the strongest ones
 LEAST_ARC = 0.005  # nats; weaker ones are not drawn
@@ -67,13 +62,6 @@ class Run:
     def steps(self) -> list[list[ShownStep]]:
         """The steps of each row."""
         return [[_step(row, one) for one in row.steps()] for row in self.trace.rows]
-
-    def shown(self, row: int, step: int) -> dict[int, int]:
-        """Position: token, of the visible tokens after this number of steps."""
-        tokens = dict(self.trace.rows[row].given)
-        for one in self.steps[row][:step]:
-            tokens = {at: token for at, token in tokens.items() if at not in one.hidden} | one.revealed
-        return tokens
 
     def number(self, row: int) -> int:
         return self.numbers[row] if self.numbers else row
@@ -209,43 +197,3 @@ def _final(run: Run, row: int) -> str:
 @cache
 def _part(name: str) -> str:
     return files("unmask.report").joinpath(name).read_text("utf-8")
-
-
-def show(runs: Sequence[Run], row: int, console: Console | None = None) -> None:
-    """Print a row after each step in a terminal; elsewhere its end."""
-    console = console or Console()
-    for run in runs:
-        end = len(run.steps[row])
-        states = (_state(run, row, step) for step in range(0 if console.is_terminal else end, end + 1))
-        console.print(Text(plain(run.name)), *states, sep="\n", soft_wrap=True)
-
-
-def _state(run: Run, row: int, step: int) -> Text:
-    """The sequence after this number of steps, and its loss."""
-    recorded, reading = run.trace.rows[row], run.readings[row]
-    past, given, tokens = run.steps[row], dict(recorded.given), run.shown(row, step)
-    new = set(past[step - 1].revealed) if step else set()
-    meter = reading.steps[step - 1].meter if reading and step else 0.0
-    guilty = set(reading.guilty) if reading and meter == math.inf else set()
-    symbols = {place: _symbol(run.trace.symbol(token)) for place, token in tokens.items()}
-    joint = "" if any(len(symbol) > 2 for symbol in map(run.trace.symbol, set(tokens.values()))) else " "
-    drawn = Text()
-    for place in range(recorded.length):
-        look = "dim"
-        if place in tokens:
-            look = "underline" if place in given else "bold reverse" if place in new else ""
-        drawn.append(symbols.get(place, HIDDEN), style="bold white on red" if place in guilty else look)
-        drawn.append(joint if place < recorded.length - 1 else "")
-    number = past[step - 1].number if step else 0
-    drawn.append(f"\nstep {number} of {past[-1].number if past else 0}", style="dim")
-    if reading:
-        lost = f"{round(meter, 2) + 0.0:.2f} nats lost"
-        lost = "impossible: no valid completion exists" if meter == math.inf else lost
-        drawn.append(f", {lost}", style="bold red" if meter == math.inf else "dim")
-        if meter == math.inf:
-            drawn.append(f"\n{reading.why}", style="red")
-    return drawn
-
-
-def _symbol(symbol: str) -> str:
-    return plain(symbol if len(symbol) <= LONGEST else f"{symbol[:LONGEST]}..")
