@@ -1,7 +1,7 @@
 """A page: one HTML file without requests, in which each text and each row is written once for its choices.
 
-The style shows the parts of the chosen options (:has(option:checked)), the figures bind the same controls, and no
-script is ours but the player's. Each figure is there as a drawing, too, for print and for readers without JavaScript.
+The style shows the parts of the chosen options (:has(option:checked)), and the figures bind the same controls. Each
+figure is there as a drawing, too, for print and for readers without JavaScript.
 """
 
 from __future__ import annotations
@@ -25,17 +25,12 @@ from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
 from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
-from unmask.report.metrics import RIVALS, Card, Fields, Metric
-from unmask.report.player import Run, assets
-from unmask.report.player import fragment as player
-from unmask.report.results import IDEAL, Point, Results
-from unmask.report.verdict import USUAL, Shown, grid, usable, value_text, verdict
-from unmask.samplers import generate
+from unmask.report.metrics import RIVALS, Card, Metric
+from unmask.report.results import Point, Results
+from unmask.report.verdict import Shown, grid, usable, value_text, verdict
 
 MOST_NAMES = 3  # in the title
 WHOLE = "\n/* whole */"  # the end of a complete script
-PLAYED, MOST_LENGTH, MOST_STEPS = 6, 128, 64  # sequences of a player; its most tokens and steps
-EXAMPLE = {"sampler": USUAL, "steps": 10, "length": 32}
 EMBED = """for (const data of document.querySelectorAll("script[data-figure]"))
   vegaEmbed("#" + data.dataset.figure, JSON.parse(data.textContent), { ast: false });"""
 
@@ -65,7 +60,6 @@ def page(
         result(shown, messages),
         first,
         section(figures),
-        watch(shown),
         tables(shown),
         *texts,
         notes.replace("$languages", described(results)),
@@ -253,36 +247,6 @@ def line(row: tuple[str, str], points: Sequence[Point | None], keys: Sequence[st
 def scrolled(rows: str, label: str, more: str = "") -> str:
     """A table that scrolls by keys, too, on a narrow screen."""
     return f'<div class="table" tabindex="0" role="region" aria-label="{label}" {more}><table>{rows}</table></div>'
-
-
-def watch(shown: Shown) -> str:
-    """A player of a measured setting of a known language; of an example, where all settings are too long."""
-    points = [
-        p
-        for p in shown.results.of("ser")
-        if (p["kind"], p["model"]) == ("mdm", IDEAL) and p["steps"] and p["steps"] <= MOST_STEPS
-        if p["value"] > 0.0 and (p["length"] or MOST_LENGTH + 1) <= MOST_LENGTH and usable(p["sampler"])
-    ]
-    near = ("of", "sampler", "length")  # nearest to the first state, then to an SER of 50%
-    points.sort(key=lambda p: (*(p[name] != shown.state[name] for name in near), abs(p["value"] - 0.5)))
-    settings: list[tuple[str, Fields, str]] = [(p["of"], p, "A setting of this page") for p in points]
-    settings += [(of, EXAMPLE, "An example, not a setting of this page") for of in shown.results.choices("of")]
-    for of, values, what in settings:
-        if (language := shown.results.language(of)) is None:
-            continue
-        length, sampler, steps = language.nearest_lengths(values["length"])[0], values["sampler"], values["steps"]
-        runs = []
-        try:
-            for one, n in ((sampler, steps), ("autoregressive", length)):
-                generation = generate(language, sampler=one, steps=n, length=length, rows=PLAYED, seed=0)
-                label = "AR" if one == "autoregressive" else one
-                runs.append(Run(f"{label}, {n} steps", generation.trace(), language))
-        except UnmaskError:
-            continue  # a sampler of the store that is not here
-        note = f"{what}: {of}, {length} tokens, {sampler}, {steps} steps."
-        begin = f"<h2>See one sequence step by step</h2>\n<p class='note'>{escape(note)}</p>"
-        return f"{begin}\n{player(runs, 'watch')}\n{assets()}"
-    return ""
 
 
 def described(results: Results) -> str:

@@ -32,7 +32,6 @@ from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
 from unmask.experiments.store import FILE, Store
 from unmask.experiments.tables import AFTER, FAILURES_SHOWN
-from unmask.languages import PRESETS, Language, load
 from unmask.languages.reading import unseeded
 from unmask.models.trained.checkpoints import ACCOUNT
 from unmask.models.trained.shape import preset
@@ -95,19 +94,10 @@ class Results:
     missing: list[str] = field(default_factory=list)  # messages: cells to do, failed cells with the error
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
-    digests: dict[str, set[str]] = field(default_factory=dict)  # of the measured languages, by name
     examples: dict[str, str] = field(default_factory=dict)  # a text by its model
-    languages: dict[str, Language | None] = field(default_factory=dict)  # that are loaded
 
     def of(self, *measures: str) -> list[Point]:
         return [point for point in self.points if point["measure"] in measures]
-
-    def language(self, of: str) -> Language | None:
-        """The language of a name, if it is a preset with the measured digest."""
-        if of not in self.languages:
-            known = load(of) if of.partition("(")[0] in PRESETS.makers and of in self.digests else None
-            self.languages[of] = known if known and known.source()["digest"] in self.digests[of] else None
-        return self.languages[of]
 
     def choices(self, name: str) -> list[Any]:
         """The values of a field, in the order of the points."""
@@ -129,9 +119,6 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             other += of_evaluation(directory, results)
         of_training(directory, directory.name, "", results)
     every = [row for own in rows.values() for row in own]
-    for row in every:
-        if row.get("language_digest"):
-            results.digests.setdefault(_of(row), set()).add(row["language_digest"])
     results.points = points(every) + other
     return results
 
