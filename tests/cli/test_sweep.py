@@ -75,7 +75,6 @@ def test_failures_are_said_and_tried_again(run):
     [
         (("run", "none.yaml"), "cannot read none.yaml"),
         (("run", "squares.yaml", "--set", "y=3", *TRUSTED), "unknown parameter: 'y'"),
-        (("run", "squares.yaml", "--address", "auto"), "Pass engine ray, too"),
         (("status", "nowhere"), "there is no sweep in nowhere"),
         (("resume", "nowhere"), "there is no sweep in nowhere"),
         (("export", "nowhere", "--out", "t.xls"), "expected a name with .csv, not '.xls'"),

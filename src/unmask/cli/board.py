@@ -146,7 +146,7 @@ def compare(
         first: Sampler with its options.
         second: Another sampler, or the same with other options.
         store: Store of the sweep, created if missing; a board in OUT has OUT/sweep.
-        engine: local, ray or here, as in `unmask sweep run`.
+        engine: local or here, as in `unmask sweep run`.
     """
     from unmask.experiments.board.compare import versus
 

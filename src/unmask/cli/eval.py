@@ -65,9 +65,8 @@ def run(
     loading: Loading = Loading(),
     causal_card: Word = None,
     seed: int = 0,
-    engine: Literal["local", "ray", "here"] = "local",
+    engine: Literal["local", "here"] = "local",
     workers: int = 1,
-    address: Annotated[str | None, "HOST:PORT"] = None,
     dry_run: Switch = False,
 ) -> Answer:
     """Evaluate a model on a task: accuracy, cost and time.
@@ -95,9 +94,8 @@ def run(
         out: Directory of the records, a store of `unmask sweep`; created if missing.
         batch: Batch size. An interruption loses at most one batch.
         causal_card: Model card of the AR model, if its directory does not identify it.
-        engine: Processes on this machine (local), tasks on a Ray cluster (ray), or this process only (here).
-        workers: Number of processes or tasks, each with the model.
-        address: Address of a running Ray cluster; "auto" finds it.
+        engine: Processes on this machine (local), or this process only (here).
+        workers: Number of processes, each with the model.
         dry_run: Print the memory and the time of each cell, and stop.
     """
     from unmask.tasks.evaluation import Settings, evaluate
@@ -107,7 +105,7 @@ def run(
     settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
     if dry_run:
         return _plan(settings, out)
-    how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address}
+    how: dict[str, Any] = {"engine": engine, "workers": workers}
     return _answer(evaluate(settings, out=out, **how))
 
 

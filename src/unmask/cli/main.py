@@ -41,7 +41,7 @@ GROUPS = {
         "theory": ("unmask.cli.theory", "evaluate theorems: exact values and bounds"),
     },
     "Sweeps and reports": {
-        "sweep": ("unmask.cli.sweep", "run a resumable parameter grid, locally or on a cluster"),
+        "sweep": ("unmask.cli.sweep", "run a resumable parameter grid"),
         "report": (
             "unmask.cli.report",
             "build an HTML report from any results, or measure the paper's figures",

@@ -47,7 +47,7 @@ Samples = Annotated[Path, "SAMPLES"]
 Languages = Annotated[tuple[str, ...], "LANGUAGE"]
 Paths = Annotated[tuple[Path, ...], "PATH"]
 Assignments = Annotated[tuple[str, ...], "NAME=VALUE"]
-Engine = Literal["local", "ray", "here"] | None
+Engine = Literal["local", "here"] | None
 Switch = bool  # off by default
 Count = int | None
 Number = float | None
@@ -90,11 +90,10 @@ class Measuring:
     """Options to run a sweep, in every command that runs one.
 
     Args:
-        engine: Processes on this machine (local), tasks on a Ray cluster (ray), or this process only (here).
-            (default: local; here if networks run on a GPU)
-        workers: Number of processes or tasks. (default: number of cores)
-        threads: Cores for each process or task.
-        address: Address of a running Ray cluster; "auto" finds it.
+        engine: Processes on this machine (local), or this process only (here). (default: local; here if networks run
+            on a GPU)
+        workers: Number of processes. (default: number of cores)
+        threads: Cores for each process.
         limit: Time limit of a block of sequences in seconds; its cell then fails.
         attempts: Lost processes after which a cell fails.
         allow_imports: Modules and files that a recipe or a store may import, for names as MODULE:Name and FILE.py:Name.
@@ -103,17 +102,16 @@ class Measuring:
     engine: Engine = None
     workers: Count = None
     threads: Count = None
-    address: Annotated[str, "HOST:PORT"] = ""
     limit: Number = None
     attempts: int = 3
     allow_imports: Annotated[tuple[str, ...], "MODULE"] = ()
 
     def options(self, device: str = "cpu") -> dict[str, Any]:
         """Return the options of `unmask.sweep`. device: the device of networks, if there are any."""
-        return asdict(self) | {"address": self.address or None, "engine": engine_on(device, self.engine)}
+        return asdict(self) | {"engine": engine_on(device, self.engine)}
 
 
-def engine_on(device: str, engine: Engine = None) -> Literal["local", "ray", "here"]:
+def engine_on(device: str, engine: Engine = None) -> Literal["local", "here"]:
     """Return the engine. By default, one process uses a GPU, as several would wait for it."""
     if engine is not None or device == "cpu":
         return engine or "local"

@@ -30,7 +30,6 @@ def run(
         unmask sweep run recipes/smoke.yaml
         unmask sweep run recipes/lengths.yaml --set rows=200 length=[128,256]
         unmask sweep run smoke --dry-run
-        unmask sweep run recipes/smoke.yaml --engine ray --address auto
 
     A store keeps each finished cell, also if the recipe grows. A killed sweep loses
     only the running cells. Press Ctrl-C once to stop after these cells, twice to

@@ -1,4 +1,4 @@
-"""Where blocks are measured: in this process, in processes of this machine, or as tasks of Ray.
+"""Where blocks are measured: in this process, or in processes of this machine.
 
 Each worker is a process with its own pipe, since a common one would block all workers once one is killed while it
 holds the lock. It leads a session with its children. A guard process in it kills the session once the worker or the
@@ -25,7 +25,7 @@ import msgspec
 
 from unmask.core import progress
 from unmask.core.arguments import size
-from unmask.core.errors import MESSAGE, UnmaskError, needed, plain, shown
+from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
 from unmask.core.reading import fit, from_json
 from unmask.core.registry import Allowed, imports, imports_allowed
 from unmask.experiments.cell import Place, Tally, call, find
@@ -35,7 +35,7 @@ SINGLE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 FAILED_STARTS = 3  # workers in a row that end before their first answer
 LOOK = 0.1  # seconds between two checks of a guard
 GRACE = 1.0  # seconds for a process to end by itself
-EngineName = Literal["local", "ray", "here"]
+EngineName = Literal["local", "here"]
 
 
 class How(NamedTuple):
@@ -44,7 +44,6 @@ class How(NamedTuple):
     engine: EngineName = "local"
     workers: int | None = None
     threads: int | None = None
-    address: str | None = None
     limit: float | None = None
     attempts: int = 3
 
@@ -294,55 +293,4 @@ def _death(code: int) -> str:
     return f"its process {how}; see {LOG}"
 
 
-class Ray(Here):
-    """Tasks of Ray, on this machine or on a cluster: a CPU for each thread, and a GPU for a cell on cuda.
-
-    Each machine needs this package and the modules of other jobs; cells with files need a common file system.
-    """
-
-    def __init__(self, files: Path, how: How) -> None:
-        super().__init__(files, how)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        with needed("cluster", "engine ray"):
-            import ray
-        self.ray, threads = ray, how.threads or 1
-        self.own = not ray.is_initialized()  # a connection of the program stays open
-        options: dict[str, Any] = {"runtime_env": {"env_vars": variables(threads)}, "log_to_driver": False}
-        if how.address is None:
-            options |= {"num_cpus": (how.workers or cores()) * threads, "include_dashboard": False}
-        try:
-            if self.own:
-                ray.init(address=how.address, logging_level="error", **options)
-        except (ConnectionError, ValueError) as error:
-            help = "`ray start --head` makes one; if it asks for a token, set RAY_AUTH_TOKEN"
-            raise UnmaskError(f"there is no Ray cluster at {how.address!r}: {error}; {help}") from error
-        self.most = how.workers or max(int(ray.cluster_resources().get("CPU", 1)) // threads, 1)
-        self.task, self.blocks = ray.remote(num_cpus=threads, max_retries=0)(attempt), dict[Any, Block]()
-
-    def start(self, block: Block) -> None:
-        gpus = int(block.values.get("device") == "cuda")
-        if gpus and not self.ray.cluster_resources().get("GPU"):
-            raise UnmaskError("a cell has the device cuda, and the cluster has no GPU; set device=cpu")
-        self.running.append(self.task.options(num_gpus=gpus).remote(block, self.files, imports_allowed()))
-        self.blocks[self.running[-1]] = block
-
-    def wait(self, timeout: float) -> Answers:
-        done, self.running = self.ray.wait(self.running, timeout=timeout)
-        return [(self.blocks.pop(task), self._answer(task)) for task in done]
-
-    def _answer(self, task: Any) -> Answer:
-        try:
-            return Answer(*self.ray.get(task))
-        except self.ray.exceptions.RayTaskError as error:
-            return Answer(error=f"its task answered with an error: {str(error)[:MESSAGE]}")
-        except self.ray.exceptions.RayError:
-            return Answer(error=_death(-signal.SIGKILL), lost=True)
-
-    def stop(self) -> None:
-        for task in self.running:
-            self.ray.cancel(task, force=True)
-        if self.own:
-            self.ray.shutdown()
-
-
-ENGINES: dict[str, type[Here]] = {"here": Here, "local": Processes, "ray": Ray}
+ENGINES: dict[str, type[Here]] = {"here": Here, "local": Processes}

@@ -106,7 +106,6 @@ def sweep(
     engine: EngineName = "local",
     workers: int | None = None,
     threads: int | None = None,
-    address: str | None = None,
     limit: float | None = None,
     attempts: int = 3,
     fresh: bool = False,
@@ -116,15 +115,14 @@ def sweep(
     """Measure the cells of a recipe that are missing in its store.
 
     recipe: a YAML file, or its content as a dict.  store: a directory (default: sweeps/NAME).
-    workers: number of processes or Ray tasks.      threads: of each worker (default: cores / workers).
+    workers: number of processes.                   threads: of each worker (default: cores / workers).
     limit: maximum seconds for a block of rows.     attempts: number of processes that a block may lose.
-    address: of a Ray cluster (default: start one).
     engine: "here" is this process alone; it has the samplers that a notebook registered.
     fresh: measure cells of other code versions again, except for trained networks.
     allow_imports: modules that a recipe file may import from, as "module:Name"; a program may name any.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
-    how = _checked(How(engine, workers, threads, address, limit, attempts))
+    how = _checked(How(engine, workers, threads, limit, attempts))
     if isinstance(recipe, Recipe):
         plan = recipe.with_changes(changes)
     elif isinstance(recipe, Mapping):
@@ -175,12 +173,8 @@ def _checked(how: How) -> How:
             arguments.whole(name, value, 1, MOST)
     if how.limit is not None:
         arguments.number("limit", how.limit, above=True, what=" of seconds")
-    if how.engine != "ray" and how.address is not None:
-        raise UnmaskError("address is that of a Ray cluster. Pass engine ray, too")
     if how.engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
         raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
-    if how.engine == "ray" and how.limit is not None:
-        raise UnmaskError("engine `ray` has no limit of time. Leave limit out, or pass engine local")
     return how
 
 
