@@ -365,10 +365,10 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
     """Score results of parallel decoding: PBx, tokens per step, and their intervals.
 
     Examples:
-        unmask eval parallel read results.csv
+        unmask eval parallel read results.jsonl
         unmask eval parallel read eval --thresholds 90 80 --tasks
 
-    PATH is a file of items (.csv or .jsonl), a directory of them, or records of
+    PATH is a file of items (.jsonl), a directory of them, or records of
     `unmask eval`. A line of items has item, right (0 to 1) and calls (model calls);
     docs/parallel.md has the rest.
 
@@ -397,7 +397,7 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
     """Test which of two samplers is better on the same items, over all their settings.
 
     Examples:
-        unmask eval parallel compare results.csv --first wino --second klass
+        unmask eval parallel compare results.jsonl --first wino --second klass
         unmask eval parallel compare eval --first llada --second dream
 
     The rule is that of `unmask board compare`, with items in place of sequences:

@@ -7,26 +7,24 @@ definitions. Each is a mean over tasks:
     by totals    mean canvas / mean model calls
     real         mean number of written tokens / mean model calls, without padding
 
-Files are records of `unmask eval`, or lines of CSV or JSON of any program, one for each item, with the fields of
-`Line`: item, right and calls.
+Files are records of `unmask eval`, or lines of JSON of any program, one for each item, with the fields of `Line`: item,
+right and calls.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.reading import fit, read_lines, read_text
+from unmask.core.reading import read_lines
 from unmask.core.registry import parse, written
 from unmask.experiments.board.families import STEPS, apart
 from unmask.tasks.evaluation import records
@@ -34,7 +32,7 @@ from unmask.tasks.sample import Sample
 
 OPTION = re.compile(r"([A-Za-z][A-Za-z_]*?)=?(-?\d+(?:\.\d+)?)(?:_|$)")
 OWN, ITEMS = "unmask", "items"  # sources: own records, files of items
-LAYOUTS = "files of items (.csv or .jsonl with item, right and calls) or records of `unmask eval`"
+LAYOUTS = "files of items (.jsonl with item, right and calls) or records of `unmask eval`"
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Word = Annotated[str, msgspec.Meta(max_length=200)]
 
@@ -183,40 +181,12 @@ def read(paths: Sequence[str | Path]) -> list[Outcome]:
         if (path / records.RECORDS).exists() or path.name == records.RECORDS:
             outcomes = of_samples(records.read(path))
         else:
-            files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
-            outcomes = [_outcome(line, file) for file in files for line in _lines(file)]
+            files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
+            outcomes = [_outcome(line, file) for file in files for _, line in read_lines(file, Line)]
         if not outcomes:
             raise UnmaskError(f"there are no results in {cut(str(path))}; expected {LAYOUTS}")
         everything += outcomes
     return everything
-
-
-def _lines(file: Path) -> Iterator[Line]:
-    """The items of a file; in CSV, the first row names the columns, and an empty cell is unknown."""
-    if file.suffix == ".jsonl":
-        yield from (line for _, line in read_lines(file, Line))
-    if file.suffix != ".csv":
-        return
-    try:
-        names, *rows = list(csv.reader(read_text(file).splitlines())) or [[]]
-    except csv.Error as error:
-        raise UnmaskError(f"cannot read {cut(str(file))}: {error}") from error
-    for number, row in enumerate(rows, 2):
-        where = f"{file}, line {number}"
-        if len(row) != len(names):
-            raise UnmaskError(f"cannot read {cut(where)}: it has {len(row)} columns; expected {len(names)}")
-        yield fit({name: _plain(name, cell) for name, cell in zip(names, row, strict=True) if cell}, Line, where)
-
-
-def _plain(name: str, cell: str) -> Any:
-    """The number in a cell of a column of numbers, else its text."""
-    if name not in ("right", "calls", "canvas", "written"):
-        return cell
-    try:
-        number = float(cell)
-    except ValueError:
-        return cell
-    return int(number) if number.is_integer() else number if isfinite(number) else cell
 
 
 def _outcome(line: Line, file: Path) -> Outcome:
