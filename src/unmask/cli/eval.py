@@ -109,7 +109,7 @@ def run(
     return _answer(evaluate(settings, out=out, **how))
 
 
-def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switch = False) -> Answer:
+def show(records: Records, /, *, wrong: Switch = False) -> Answer:
     """Show the results of an evaluation, and some incorrect answers.
 
     Examples:
@@ -118,12 +118,11 @@ def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switc
 
     Args:
         wrong: Print some incorrect answers of each setting, with the reason.
-        too_long_is_wrong: Count a prompt that is too long as an incorrect answer.
     """
     from unmask.core.errors import plain
     from unmask.tasks.evaluation import Evaluation, labels, read
 
-    evaluation = Evaluation(records, read(records), too_long_is_wrong)
+    evaluation = Evaluation(records, read(records))
     answer = _answer(evaluation)
     text = list(answer.text or ())  # type: ignore[arg-type]
     for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True) if wrong else ():
@@ -176,7 +175,7 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     from unmask.tasks.evaluation import labels, read
 
     one, other = _only(read(first), first_is, "--first-is"), _only(read(second), second_is, "--second-is")
-    result = compared(one.counted, other.counted)
+    result = compared(one.written, other.written)
     names = labels([one, other])
     if names[0] == names[1]:
         names = [str(first), str(second)]
@@ -224,9 +223,8 @@ def _answer(evaluation: Evaluation) -> Answer:
     for group in evaluation.groups:
         tasks.setdefault(group.settings["task"], []).append(group)
     text: list[Grid | str] = [Grid(*one) for own in tasks.values() for one in table(own)]
-    counted = "counted as incorrect" if evaluation.too_long_is_wrong else "not in the accuracy"
     for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
-        text += [f"{label}: {group.too_long}; {counted}."] if group.too_long else []
+        text += [f"{label}: {group.too_long}; not in the accuracy."] if group.too_long else []
     result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
     return Answer(result, [*text, str(evaluation.directory)])
 

@@ -78,10 +78,9 @@ def settings_of(about: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Group:
-    """The samples of one setting. The accuracy leaves out prompts that are too long, unless they count as incorrect."""
+    """The samples of one setting. The accuracy leaves out prompts that are too long."""
 
     samples: Sequence[Sample]
-    too_long_is_wrong: bool = False
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -91,7 +90,7 @@ class Group:
     def items(self) -> dict[str, list[Sample]]:
         """The samples in the accuracy, by item; all samples if no prompt fits."""
         items: dict[str, list[Sample]] = {}
-        for sample in self.counted or self.samples:
+        for sample in self.written or self.samples:
             items.setdefault(sample.item, []).append(sample)
         return items
 
@@ -109,12 +108,7 @@ class Group:
         """None if no answer was written, or if any has no verdict."""
         if not self.written or any(sample.right is None for sample in self.written):
             return None
-        return self._share([(sample, bool(sample.right)) for sample in self.counted])
-
-    @property
-    def counted(self) -> Sequence[Sample]:
-        """The samples in the accuracy."""
-        return self.samples if self.too_long_is_wrong else self.written
+        return self._share([(sample, bool(sample.right)) for sample in self.written])
 
     @property
     def too_long(self) -> str:
@@ -149,7 +143,7 @@ class Group:
     @property
     def reasons(self) -> dict[str, int]:
         """Reasons of incorrect samples, most frequent first."""
-        return dict(Counter(sample.why for sample in self.counted if sample.why).most_common())
+        return dict(Counter(sample.why for sample in self.written if sample.why).most_common())
 
     def cost(self) -> dict[str, float | None]:
         """The mean cost of a written sample; None if unknown."""
@@ -168,12 +162,12 @@ class Group:
         }
 
 
-def groups(samples: Sequence[Sample], too_long_is_wrong: bool = False) -> list[Group]:
+def groups(samples: Sequence[Sample]) -> list[Group]:
     """Samples by setting, in their order."""
     by_setting: dict[str, list[Sample]] = {}
     for sample in samples:
         by_setting.setdefault(setting(sample), []).append(sample)
-    return [Group(sorted(own, key=lambda sample: sample.row), too_long_is_wrong) for own in by_setting.values()]
+    return [Group(sorted(own, key=lambda sample: sample.row)) for own in by_setting.values()]
 
 
 def labels(settings: Sequence[Group]) -> list[str]:

@@ -110,14 +110,13 @@ class Evaluation:
 
     directory: Path
     samples: Sequence[Sample]
-    too_long_is_wrong: bool = False  # otherwise the accuracy leaves them out
 
     def __repr__(self) -> str:
         return f"<Evaluation of {len(self.samples)} samples in {self.directory}>"
 
     @property
     def groups(self) -> list[Group]:
-        return groups(self.samples, self.too_long_is_wrong)
+        return groups(self.samples)
 
 
 def evaluate(

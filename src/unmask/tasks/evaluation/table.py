@@ -80,7 +80,7 @@ def beside(group: Group, settings: Sequence[Group]) -> Comparison | None:
     if reader is None or group.causal or group.accuracy is None or reader.accuracy is None:
         return None
     try:
-        return compare(group.counted, reader.counted)
+        return compare(group.written, reader.written)
     except UnmaskError:  # no items in common
         return None
 
