@@ -1,4 +1,4 @@
-"""`unmask report`: a page of any store, its verdict in a terminal, and one line for what is none."""
+"""`unmask report`: a page of any store, and one line for what is none."""
 
 from __future__ import annotations
 
@@ -35,16 +35,6 @@ def test_a_page_and_what_it_says(run, store, monkeypatch):
     assert ran.result["verdict"]["sentence"] in Path("page/index.html").read_text()
 
 
-def test_in_a_terminal_nothing_is_written(run, store):
-    ran = run("report", "store", "--terminal")
-    assert ran.code == 0, ran.err
-    assert not Path("report").exists()
-    lines = ran.out.splitlines()
-    assert lines[0].startswith("On interval-5 at 20 tokens, ")
-    assert [line.split()[1] for line in lines if line.startswith("ancestral ")] == ["2", "8", "32"]
-    assert any(line.strip().startswith("AR") for line in lines)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -54,7 +44,6 @@ def test_in_a_terminal_nothing_is_written(run, store):
         ([], "name either directories with results, or --recipe"),
         (["store", "--recipe", "gap"], "name either directories with results, or --recipe"),
         (["store", "--quick"], "--quick is for --recipe"),
-        (["--recipe", "gap", "--terminal"], "--terminal is for directories"),
         (["--recipe", "figure-3"], "unknown recipe 'figure-3'; did you mean figure-"),
         (["--recipe", "growth-networks", "--quick"], "growth-networks-quick"),
         (["--recipe", "growth", "--out", "store/sweep.jsonl"], "it is a file"),

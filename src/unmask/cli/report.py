@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word
+from unmask.cli.options import Answer, Assignments, Languages, Measuring, Switch, Word
 
 NAMES = ("figure-1", "figure-2", "reasoning", "growth", "growth-networks", "gap")
 
@@ -22,7 +22,6 @@ def command(
     device: str = "auto",
     out: Annotated[Path | None, "DIR"] = None,
     drawings: Switch = False,
-    terminal: Switch = False,
     open: Switch = False,
     by: Measuring = Measuring(),
 ) -> Answer:
@@ -30,7 +29,6 @@ def command(
 
     Examples:
         unmask report sweeps/smoke --open
-        unmask report board --terminal
         unmask report --recipe figure-1 --quick
         unmask report --recipe figure-2 --set text=letters.txt --out letters
 
@@ -61,20 +59,17 @@ def command(
         device: Device of the networks: auto, cpu or cuda.
         out: Directory of the page, its numbers and networks; created if missing. (default: report, or the recipe)
         drawings: Also write each figure as SVG and PNG; a recipe always does.
-        terminal: Print the verdict and its table, and write no files.
     """
     from unmask.core.errors import UnmaskError
 
     if bool(directories) == (recipe is not None):
         raise UnmaskError("name either directories with results, or --recipe: unmask report --recipe figure-1 --quick")
     if recipe is not None:
-        if terminal:
-            raise UnmaskError("--terminal is for directories with results")
         return measured(recipe, NAMES, Path(recipe) if out is None else out, quick, set, languages, device, open, by)
     changes = {"quick": quick, "set": set, "languages": languages}
     if given := [name for name, value in changes.items() if value]:
         raise UnmaskError(f"--{given[0]} is for --recipe; the results in {directories[0]} are there already")
-    return _read(directories, out or Path("report"), drawings, terminal, open)
+    return _read(directories, out or Path("report"), drawings, open)
 
 
 def measured(
@@ -104,31 +99,22 @@ def measured(
     return answer_of(published)
 
 
-def _read(directories: tuple[Path, ...], out: Path, drawings: bool, terminal: bool, open: bool) -> Answer:
+def _read(directories: tuple[Path, ...], out: Path, drawings: bool, open: bool) -> Answer:
     import webbrowser
 
     from unmask.report import publishing
     from unmask.report.publishing import PAGE, check_directory
-    from unmask.report.results import read
-    from unmask.report.verdict import Shown, summary, table
 
     began = perf_counter()
-    files: list[Path] = []
-    if terminal:
-        shown = Shown(read(directories))
-    else:
-        check_directory(out, PAGE)
-        shown, files = publishing.report(directories, out, drawings)
-    page = None if terminal else (out / PAGE).resolve()
+    check_directory(out, PAGE)
+    shown, files = publishing.report(directories, out, drawings)
+    page = (out / PAGE).resolve()
     verdict = shown.verdict if shown.metrics else None
-    text: list[Grid | str] = list(summary(shown)) if terminal else [] if verdict is None else [verdict.sentence]
-    text += [Grid(*table(shown))] if terminal and shown.metrics else []
-    text += [] if terminal else shown.results.missing
-    if page is not None:
-        text.append(f"{page}, {page.stat().st_size / 1e6:.1f} MB")
-        if open:
-            webbrowser.open(page.as_uri())
-    about: dict[str, Any] = {"page": page and str(page), "files": [str(file) for file in files]}
+    text = ([] if verdict is None else [verdict.sentence]) + shown.results.missing
+    text.append(f"{page}, {page.stat().st_size / 1e6:.1f} MB")
+    if open:
+        webbrowser.open(page.as_uri())
+    about: dict[str, Any] = {"page": str(page), "files": [str(file) for file in files]}
     about |= {"points": len(shown.results.points), "missing": shown.results.missing}
     about |= {"seconds": perf_counter() - began}
     about |= {"verdict": None if verdict is None else {"sentence": verdict.sentence, "numbers": verdict.numbers}}

@@ -9,25 +9,9 @@ from unmask.cli.options import Answer, Count, File, Grid, Named, Switch, refuse
 
 if TYPE_CHECKING:
     from unmask.core.registry import Entry, Registry
-    from unmask.samplers import Sampler
 
 SHOWN = 60  # tokens of an example
 OF_DEVELOPERS = ("test", "extras", "bench", "docs")  # extras that only this project's own work needs
-PACES = {
-    "counts": "reveals the schedule's number of tokens in each step",
-    "steps": "reveals its own number of tokens in each step, within N steps",
-    "free": "continues until no token is hidden; steps and schedule are unused, or only a limit",
-}
-DISTRIBUTIONS = {
-    "order": "given the order of positions, each token is drawn from the denoiser's marginals",
-    "causal": "the distribution of left-to-right sampling, for any number of steps",
-    "language": "the distribution of the language, if the denoiser is ideal",
-}
-WAYS = {
-    "order": "fixes the order of positions before it sees a token",
-    "choose": "chooses the positions in each step, after a model call",
-    "run": "has its own loop",
-}
 
 
 def language(
@@ -109,13 +93,17 @@ def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
     if sampler is None:
         return _listed({"samplers": SAMPLERS})
     entry = SAMPLERS.entry(parse("sampler", sampler)[0])
-    more: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+    facts: dict[str, Any] = {}
     if entry.maker is not None:
         rule = inspect.getdoc(inspect.getmodule(entry.maker)) or ""  # the formula and its paper
         entry = replace(entry, documentation=f"{entry.documentation}\n\n{rule}")
         with suppress(UnmaskError):  # it needs options
-            more = _facts(SAMPLERS.make(sampler))
-    return _described(entry, *more)
+            made = SAMPLERS.make(sampler)
+            way = next(way for way in ("order", "choose", "run") if made.implements(way))  # docs/contracts.md
+            law = "a function" if callable(made.distribution) else made.distribution
+            facts = {"way": way, "pace": made.pace, "distribution": law, "reads": sorted(made.reads)}
+            facts["draws_steps"] = made.draws_steps
+    return _described(entry, facts)
 
 
 def schedule(schedule: Annotated[str | None, "SCHEDULE"] = None, /, *, steps: int = 8) -> Answer:
@@ -137,9 +125,7 @@ def schedule(schedule: Annotated[str | None, "SCHEDULE"] = None, /, *, steps: in
     name = parse("schedule", schedule)[0]
     fitted = is_fitted(name)
     delta = None if fitted else deltas(schedule, steps).tolist()
-    shown = None if delta is None else "[" + ", ".join(f"{share:.4g}" for share in delta) + "]"
-    about = {"fitted": fitted, "steps": steps, "delta": delta}
-    return _described(SCHEDULES.entry(name), about, about | {"delta": shown})
+    return _described(SCHEDULES.entry(name), {"fitted": fitted, "steps": steps, "delta": delta})
 
 
 def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
@@ -220,12 +206,7 @@ def job(job: Annotated[str | None, "JOB"] = None, /) -> Answer:
     if job is None:
         return _listed({"jobs": JOBS})
     known = find(job)
-    more = {"merges": known.merges, "lasts": known.lasts}
-    plain = {
-        "rows": "measured in blocks and merged" if known.merges else "measured at once",
-        "valid for other code versions": known.lasts,
-    }
-    return _described(JOBS.entry(job), more, plain)
+    return _described(JOBS.entry(job), {"merges": known.merges, "lasts": known.lasts})
 
 
 def doctor() -> Answer:
@@ -271,19 +252,6 @@ def _devices() -> str:
     return ", ".join(["cpu", *(f"cuda:{at} {name}" for at, name in enumerate(names))])
 
 
-def _facts(sampler: Sampler) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the facts for programs, and for people."""
-    way = next(way for way in WAYS if sampler.implements(way))
-    claimed = sampler.distribution
-    distribution = "a function of the denoiser, the length and delta" if callable(claimed) else claimed
-    facts: dict[str, Any] = {"way": way, "pace": sampler.pace, "distribution": distribution}
-    facts |= {"reads": sorted(sampler.reads), "draws_steps": sampler.draws_steps}
-    plain = {"way": WAYS[way], "pace": PACES[sampler.pace] if way != "run" else None}
-    plain |= {"distribution": DISTRIBUTIONS.get(distribution or "", distribution)}
-    plain |= {"reads": " and ".join(facts["reads"])}
-    return facts, facts | plain
-
-
 def _listed(registries: Mapping[str, Registry[Any]]) -> Answer:
     """Return all names of registries; each maps to {about, specification, options, needed, code}."""
     entries = {kind: {name: one.entry(name) for name in sorted(one.names())} for kind, one in registries.items()}
@@ -295,14 +263,14 @@ def _listed(registries: Mapping[str, Registry[Any]]) -> Answer:
     return Answer(listed if len(listed) > 1 else next(iter(listed.values())), text)
 
 
-def _described(entry: Entry, more: Mapping[str, Any], plain: Mapping[str, Any] | None = None) -> Answer:
-    """Return the name with its options, its documentation, and other facts. plain: the facts for people."""
+def _described(entry: Entry, more: Mapping[str, Any]) -> Answer:
+    """Return the name with its options, its documentation, and other facts."""
     from unmask.core.errors import UnmaskError
     from unmask.core.tables import rows_of
 
     if entry.maker is None:
         raise UnmaskError(f"{entry.name} is {entry.about}")
-    facts = rows_of({**(more if plain is None else plain), "code": entry.origin})
+    facts = rows_of({**more, "code": entry.origin})
     text: list[tuple[str, str] | Grid | str] = [entry.specification, "", *entry.documentation.splitlines(), "", *facts]
     return Answer({"name": entry.name, **entry.to_dict(), "documentation": entry.documentation} | dict(more), text)
 
