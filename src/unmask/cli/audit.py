@@ -34,16 +34,13 @@ def command(
             --sampler low-confidence --calls 8
         unmask audit --endpoint http://127.0.0.1:30000 --out audit.json
 
-    Samples that a loop made on `unmask.oracle` are compared with the exact
-    distribution of the sampler, if it can be enumerated, and with many reference
-    samples. If they differ, the audit names the closest known fault. One in 10000
-    audits of a correct loop raises a false alarm. With --order, the record of the
-    oracle is tested too, which shows more (docs/audit-your-generate.md).
+    Samples that a loop made on `unmask.oracle` are compared with the sampler's
+    distribution; if they differ, the audit names the closest known fault. One in
+    10000 audits of a correct loop raises a false alarm (docs/audit-your-generate.md).
 
-    With --endpoint, fourteen tests show whether a server obeys its fields, and
-    gives the same answers under load, beside long prompts and in streams. Each is
-    red, green or unknown; a server without a fault gets a red test in at most 1%
-    of audits (docs/endpoints.md). The key comes from UNMASK_API_KEY.
+    With --endpoint, fourteen tests show whether a server obeys its fields; one
+    without a fault gets a red test in at most 1% of audits (docs/endpoints.md). The
+    key comes from UNMASK_API_KEY.
 
     Args:
         language: Language of the oracle: a preset (see `unmask show language`), or a file.

@@ -80,13 +80,8 @@ def run(
 
     The board shows the model calls that each sampler needs for an SER of 50%, 10%
     and 1%, and for the TER of the language; its accuracy under parallelism (AUP);
-    and its diversity. All samplers use the same random numbers, row by row.
-
-    Each sampler runs at several budgets: numbers of steps N, or values of another
-    option. A list of values makes an option the budget.
-
-    After an interruption, the same command resumes. OUT/sweep is a store of `unmask
-    sweep`. Measurements of other versions of unmask are made again.
+    and its diversity. Each sampler runs at several budgets: numbers of steps N, or
+    a list of values of another option. The same command resumes.
 
     Args:
         samplers: Samplers with options, package.module:Name or file.py:Name. (default: all registered by unmask)
@@ -135,12 +130,9 @@ def compare(
         unmask board compare entropy-bounded threshold --quick
         unmask board compare mine:Sampler ancestral
 
-    The verdict compares whole curves, at fixed budgets and with the same random
-    numbers: the fraction of correct sequences, averaged over log2 of model calls.
-    Two equal samplers are called different in at most 5% of comparisons, for each
-    language (docs/samplers.md).
-
-    STORE keeps all measurements. A later comparison or board reuses them.
+    The verdict compares whole curves: the fraction of correct sequences, averaged
+    over log2 of model calls. Two equal samplers are called different in at most 5%
+    of comparisons, for each language (docs/samplers.md).
 
     Args:
         first: Sampler with its options.

@@ -25,11 +25,8 @@ def command(
 
     An exact denoiser replaces the network. The fluency of masked diffusion (TER) is
     near its optimum after a few dozen steps at any length; its correctness (SER)
-    needs steps in proportion to the length. The page needs no network connection.
-    Figures (SVG, PNG) and numbers (JSON, CSV) are next to it.
-
-    OUT/sweep is a store of `unmask sweep`. After an interruption, the same command
-    resumes.
+    needs steps in proportion to the length. Figures (SVG, PNG) and numbers (JSON,
+    CSV) are next to the page. The same command resumes.
 
     Args:
         out: Directory of the page and its files; created if missing.

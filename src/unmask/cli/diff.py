@@ -39,10 +39,7 @@ def command(
 
     A trace is a file of `unmask play`, with x.json as its output, or of your own
     loop (docs/player.md). Without B, our sampler generates the second trace from
-    the given tokens of A, on the same weights.
-
-    The verdict shows whether rounding explains the difference: probabilities differ
-    by a few ulp of one dtype, and rows split only there.
+    the given tokens of A, on the same weights (docs/diff.md).
 
     Exit codes: 0 equal; 1 different; 2 a wrong argument or file.
 

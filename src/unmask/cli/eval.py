@@ -77,12 +77,9 @@ def run(
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
 
-    For options with several values, every combination is measured, and the AR model
-    next to them. OUT/records.jsonl has one record per sample: prompt, tokens,
-    order, model calls, time, text and verdict. Existing records are not generated
-    again: the same command resumes, and a larger --limit adds samples.
-
-    Tasks that run programs are those of `unmask eval lm-eval`.
+    Every combination of options with several values is measured, and the AR model
+    next to them. OUT/records.jsonl has one record per sample. The same command
+    resumes, and a larger --limit adds samples.
 
     Args:
         task: Task: a name of `unmask show task`, with options: "gsm8k(shots=5, draw=lm-eval)".
@@ -141,8 +138,7 @@ def check(store: Annotated[Path, "STORE"], /, *, reading: Annotated[str | None, 
         unmask eval check eval --reading "gsm8k(answer_by=strict)"
         unmask eval check sweeps/gsm8k
 
-    Use it after `unmask sweep run`, or to read the answers in another way. No
-    answer is generated; only STORE/records.jsonl changes.
+    Use it after `unmask sweep run`, or to read the answers in another way.
 
     Args:
         store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
@@ -320,10 +316,7 @@ def parallel_run(
 
     The tasks, samplers and settings are those of ParallelBench. The exact denoiser
     of each task answers them, too: its accuracy is the ceiling of a sampler
-    (docs/parallel.md). The default, ideal, measures ceilings only.
-
-    OUT/index.html shows accuracies, tokens per step, and PBx with intervals. After
-    an interruption, the same command resumes; a larger --items adds items.
+    (docs/parallel.md). The same command resumes; a larger --items adds items.
 
     Args:
         model: Open model: a name of `unmask show model`, or a directory; ideal, the exact denoiser.
@@ -398,9 +391,7 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
         unmask eval parallel compare results.jsonl --first wino --second klass
         unmask eval parallel compare eval --first llada --second dream
 
-    The rule is that of `unmask board compare`, with items in place of sequences:
-    the mean difference over log2 of model calls, and a band that holds at all costs
-    together. Model calls are those for a canvas as large as the largest one.
+    The rule is that of `unmask board compare`, with items in place of sequences.
 
     Args:
         paths: Files or directories with results.

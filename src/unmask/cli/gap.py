@@ -37,13 +37,9 @@ def command(
             --sampler llada --steps 32 --length 128
         unmask gap --model llada-8b-instruct --trace trace.json --temperature 0
 
-    The gap compares the sequences with the same model, one token at a time. It
-    needs no correct answers. It is a KL divergence in nats per sequence: 0 means
-    that parallel decoding loses nothing. With --temperature 0 it counts tokens that
-    would change, and how much the model prefers the others (regret).
-
-    A trace is a file of `unmask play` or of another program (docs/player.md). Model
-    and temperature must be those that wrote it.
+    The gap compares the sequences with the same model, one token at a time, in nats
+    per sequence: 0 means that parallel decoding loses nothing. With --temperature 0
+    it counts tokens that would change (docs/gap.md).
 
     Args:
         language: Preset with options, "sparse-hmm(seed=3)", or a language file; its exact denoiser is measured.

@@ -39,12 +39,9 @@ def command(
             --prompt "Why is the sky blue?" --sampler llada --out d.jsonl
 
     Open models and networks that were trained on a text write text to .txt, and
-    tokens with text to .jsonl. An open model (`unmask show model`) fills --length
-    tokens after each prompt, or in each gap, until its end-of-text token. The text
-    does not include the prompt.
-
-    Known tokens are saved next to OUT, with .given before the suffix. `unmask
-    score` reads them and scores only the generated positions.
+    tokens with text to .jsonl. An open model fills --length tokens after each
+    prompt, or in each gap, until its end-of-text token. Known tokens are saved next
+    to OUT, where `unmask score` reads them.
 
     Args:
         out: File of the tokens: .npy, or .jsonl with one list per line; .txt for text. Settings and counts go to

@@ -43,13 +43,9 @@ def time(
             --batch 1 16 --device cuda
         unmask model time --model llada-8b-instruct --lengths 512 --batch 1 8
 
-    Both models have the same size and untrained weights. A time is the median of
-    several repeats with quartiles, for the whole batch, with sampling of the
-    tokens. The break-even is the number of model calls that take as long as AR.
-
-    An open model is compared with --causal-model, or else with its own layers under
-    a causal mask. Presets: quick (hidden 64, 4 layers), small (128, 4), paper (512,
-    8).
+    Both models have the same size and untrained weights. The break-even is the
+    number of model calls that take as long as AR. An open model is compared with
+    --causal-model, or else with its own layers under a causal mask.
 
     Args:
         preset: Size of both networks: quick, small or paper.
@@ -159,14 +155,10 @@ def judge(
         unmask model judge story.txt --by llada-8b-base --likelihood path \\
             --sampler "blocks(inner='top-probability(ties=\"position\")')" --steps 64
 
-    An AR model gives the exact likelihood of a text. A masked model gives an upper
-    bound on its perplexity, from random masks: the standard error is that of the
-    masks alone, the interval that of the texts. With --likelihood path, it is the
-    likelihood of the text under a sampler with its steps: how likely it writes
-    exactly this text. See docs/metrics.md.
-
-    Repetitive text also has a low perplexity. Compare its token entropy too, and
-    compare both with human text of the same length.
+    An AR model gives the exact likelihood of a text, a masked model an upper bound
+    on its perplexity, from random masks. With --likelihood path, it is how likely a
+    sampler writes exactly this text (docs/metrics.md). Repetitive text also has a
+    low perplexity: compare its token entropy too, with human text.
 
     Args:
         texts: File of texts: .txt with a form feed line between texts, or .jsonl with a text or {"text": ..} per line.
@@ -231,13 +223,10 @@ def learning(
         unmask model learning mdm --steps 8 32 --rows 2000 --json
         unmask model learning ar --language paper-2gram
 
-    The learning error at a hidden position is KL(exact || network) in nats, for
-    contexts from the language and for contexts that the sampler visits. SER and TER
-    at each number of steps have two parts: the sampling error, which the exact
-    denoiser has too, and the learning error (docs/networks.md).
-
-    For a network of uniform noise only SER is divided, that of uniform-ancestral with
-    the schedule geometric(last=0.000001).
+    The learning error at a hidden position is KL(exact || network) in nats. SER and
+    TER at each number of steps have two parts: the sampling error, which the exact
+    denoiser has too, and the learning error (docs/networks.md). For a network of
+    uniform noise only SER is divided.
 
     Args:
         model: Directory of a network of `unmask train`.

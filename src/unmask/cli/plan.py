@@ -54,12 +54,9 @@ def command(
         kl        KL(q || p) in nats per sequence (any positive number)
         records   fraction of incorrect answers
 
-    For a language, the output is the number of steps, the model calls and the
-    predicted error; --model adds the learning error of a trained network. For an
-    open model (--model with --prompts or --texts), --target is nats per answer that
-    parallel decoding loses against one token per step, in random order. For
-    records, the output is the fastest measured setting that meets the target, next
-    to AR. docs/choose.md explains the output.
+    For an open model (--model with --prompts or --texts), --target is nats per
+    answer that parallel decoding loses against one token per step, in random order.
+    docs/choose.md explains the output.
 
     Args:
         language: Preset (see `unmask show language`) or language file. (default with --model: its own language)

@@ -48,8 +48,7 @@ def command(
         unmask play trace.json --language paper-2gram
 
     The player shows for each step the new tokens, their dependence, the nats lost
-    by sampling them in the same step, and the first error, with its reason.
-    OUT is a page in one file (.html), or the trace (.json). docs/player.md explains
+    by sampling them in the same step, and the first error. docs/player.md explains
     how to record your own loop as TRACE.
 
     Args:

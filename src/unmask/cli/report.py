@@ -33,22 +33,16 @@ def command(
         unmask report --recipe figure-2 --set text=letters.txt --out letters
 
     DIR has the results of a sweep, a page (demo, board, figure-1), an evaluation or
-    a training; several directories become one page, which lists missing and failed
-    results. Controls select the language, the setting, the target and the metric.
+    a training; several directories become one page. --recipe measures first; the
+    same command resumes after an interruption. With --quick it takes minutes,
+    figure-1 half an hour on two cores:
 
-    --recipe measures first; the same command resumes after an interruption:
-
-    figure-1: SER and generative perplexity of the exact denoiser and of trained
-    networks, next to AR. Half an hour on two cores with --quick, else a GPU.
-    figure-2: perplexity, entropy and time of texts, next to an AR model. Half an
-    hour, or five minutes with --quick. For --set, text is a file or
-    kjv, and tokenizer is chars, bpe:N or a tokenizer.json.
-    reasoning: Figure 2, right, on sums: incorrect answers and incorrect steps. A
-    quarter of an hour, or five minutes.
-    growth: the steps for an SER of 50%, 10% and 1% against the length, with masks
-    and with uniform noise. 15 minutes, or one. growth-networks trains networks.
-    gap: the gap, which needs no ground truth, next to the true loss. Half an hour,
-    or a minute.
+        figure-1   SER and generative perplexity, exact and trained, next to AR
+        figure-2   perplexity, entropy and time of texts (--set text=, tokenizer=)
+        reasoning  Figure 2, right, on sums: incorrect answers, incorrect steps
+        growth     the steps for an SER against the length, masks and uniform
+                   noise; growth-networks trains networks
+        gap        the gap, which needs no ground truth, next to the true loss
 
     Args:
         directories: Directories with results.

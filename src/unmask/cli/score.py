@@ -39,9 +39,8 @@ def command(
             --sampler "top-probability(ties='position')" --steps 8
 
     SER is the percentage of sequences that the language cannot produce. Perplexity
-    is computed from the other sequences. It is also low for repetitive samples, so
-    compare the bigram entropy with the language's own. docs/metrics.md explains
-    --likelihood, intermediate steps and given tokens.
+    is that of the others; it is also low for repetitive samples, so compare the
+    bigram entropy with the language's own (docs/metrics.md).
 
     Args:
         given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in

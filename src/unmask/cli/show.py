@@ -31,10 +31,8 @@ def language(
         unmask show language "sparse-hmm(seed=3)" --length 512
         unmask show language exported.json --normalise --out language.json
 
-    Without a name, the output lists all presets and kinds. Entropy and token error
-    rate (TER) are those of the language itself at this length. The example is the
-    beginning of one of its sequences. With --out, the language is written as a
-    checked JSON file.
+    Without a name, the output lists all presets and kinds. With --out, the language
+    is written as a checked JSON file.
 
     Args:
         language: Preset with options, a language file, or a kind.
@@ -98,11 +96,11 @@ def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
         rule = inspect.getdoc(inspect.getmodule(entry.maker)) or ""  # the formula and its paper
         entry = replace(entry, documentation=f"{entry.documentation}\n\n{rule}")
         with suppress(UnmaskError):  # it needs options
-            made = SAMPLERS.make(sampler)
-            way = next(way for way in ("order", "choose", "run") if made.implements(way))  # docs/contracts.md
-            law = "a function" if callable(made.distribution) else made.distribution
-            facts = {"way": way, "pace": made.pace, "distribution": law, "reads": sorted(made.reads)}
-            facts["draws_steps"] = made.draws_steps
+            rules = SAMPLERS.make(sampler)
+            way = next(way for way in ("order", "choose", "run") if rules.implements(way))  # docs/contracts.md
+            distribution = "a function" if callable(rules.distribution) else rules.distribution
+            facts = {"way": way, "pace": rules.pace, "distribution": distribution, "reads": sorted(rules.reads)}
+            facts["draws_steps"] = rules.draws_steps
     return _described(entry, facts)
 
 
@@ -215,8 +213,6 @@ def doctor() -> Answer:
     Examples:
         unmask doctor
         unmask doctor --json
-
-    The command installs, downloads and changes nothing.
     """
     import platform
     import re

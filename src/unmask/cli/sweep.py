@@ -31,9 +31,8 @@ def run(
         unmask sweep run recipes/lengths.yaml --set rows=200 length=[128,256]
         unmask sweep run smoke --dry-run
 
-    A store keeps each finished cell, also if the recipe grows. A killed sweep loses
-    only the running cells. Press Ctrl-C once to stop after these cells, twice to
-    stop immediately.
+    A store keeps each finished cell, also if the recipe grows. Press Ctrl-C once to
+    stop after the running cells, twice to stop immediately.
 
     Args:
         recipe: YAML file with name, metrics, grid, zip, fixed, rows and seeds; or the name of an included recipe.
@@ -59,9 +58,7 @@ def status(store: Store, /) -> Answer:
     Example:
         unmask sweep status sweeps/smoke
 
-    Speed (cells per second) and remaining time (seconds) are those of the last run,
-    which may still be running. "Old" cells are of another version of the code;
-    `unmask sweep run` can measure them again.
+    Speed (cells per second) and remaining time (seconds) are those of the last run.
     """
     from unmask.experiments.tables import status as status_of
 
@@ -96,10 +93,6 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
     Examples:
         unmask sweep export sweeps/smoke --out smoke.csv
         unmask sweep export sweeps/smoke --json
-
-    The columns are the fields of the cells, then measure, value, low, high, n,
-    level, method, `model_calls` (model calls per sequence), digests of the language
-    and of the code, and the seconds of the cell.
 
     Args:
         out: File of the table, .csv. (default: STORE/table.csv)

@@ -21,10 +21,9 @@ def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "lin
         unmask theory exact --language interval-5 --length 510 --steps 737
         unmask theory exact --language paper-2gram --steps 64 --schedule optimal
 
-    The output is SER; TER and the NLL of valid samples under the language, in bits
-    per token (2 to their power are error rate and perplexity); KL(q || p) in nats,
-    and its upper bound, the mean over orders of KL(q || p_order). For values that
-    are not known exactly, a note gives the reason and the closest alternative.
+    TER and the NLL of valid samples are in bits per token, KL(q || p) and its upper
+    bound, the mean over orders of KL(q || p_order), in nats. For values that are
+    not known exactly, a note gives the reason and the closest alternative.
     """
     from unmask import languages
     from unmask.core.tables import rows_of
@@ -71,10 +70,8 @@ def table(*, case: Question, csv: Switch = False) -> Answer:
         unmask theory table --language paper-2gram --length 512
         unmask theory table --language interval-5 --length 510 --rows 0 --csv
 
-    The table has a line for each statement and a column for each number of steps N.
     Bounds begin with <= or >=; other values are exact or measured. A bound on SER
-    above 1 is empty and is printed as 1. The bound of theorem 4.2 is for the
-    theorem's own schedule, not for --schedule.
+    above 1 is printed as 1. The bound of theorem 4.2 is for the theorem's schedule.
 
     Args:
         json: Print one JSON object with all records instead of tables.
@@ -94,8 +91,6 @@ def listed() -> Answer:
     Examples:
         unmask theory list
         unmask theory list --json
-
-    `unmask theory show` evaluates them, with their assumptions and their origin.
     """
     from unmask.theory.listed import STATEMENTS
 
@@ -121,9 +116,7 @@ def show(
         unmask theory show "lemma-c6(coarse=True)" --learning 0.0078125 --json
 
     Each line has the quantity, its bound, its reference, its origin (the paper,
-    reconstructed from its proof, or ours) and its assumptions. A statement that
-    does not apply gives the reason. No value is clipped: a bound on a probability
-    may exceed 1.
+    reconstructed from its proof, or ours) and its assumptions.
 
     Args:
         names: Statements, with options (see `unmask theory list`). (default: all)

