@@ -361,9 +361,6 @@ def test_a_text_that_cannot_be_read(fails):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--steps", 0), "steps is 0"),
-        (("--steps", 4, "--schedule", "lin"), "did you mean linear?"),
-        (("--steps", 4, "--rows", 1), "rows is 1"),
         (("--length", 0), "length is 0"),
         (("--seed", -1), "the seed is -1"),
     ],
