@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Count, Counts, File, Grid, Measuring, Model, Number, Paths, Switch, Text, Word
-from unmask.core.run import Loading
+from unmask.cli.options import Answer, Count, Grid, Measuring, Number, Paths, Switch, Word
+from unmask.core.run import Evaluating, Loading
 
 if TYPE_CHECKING:
     from unmask.tasks.evaluation import Evaluation, Group
@@ -21,50 +21,10 @@ Filters = Annotated[tuple[str, ...], "NAME=VALUE"]
 SHOWN = 5  # incorrect answers to print
 
 
-@dataclass(frozen=True)
-class Writing:
-    """Options of a model's answers.
-
-    Args:
-        sampler: Names of `unmask show sampler`. (default: llada; for AR models autoregressive)
-        steps: Numbers of sampling steps N. (default: one for each token)
-        length: Largest number of tokens in an answer. (default: the task's own)
-        eos: Handling of end-of-text tokens: stop, fill, never or last (docs/evaluate.md).
-        until: Do not end an answer at the task's stop strings, for example the next question.
-        temperature: Sampling temperatures; 0 means greedy. (default: 0)
-        top_k: Keep at most this many tokens.
-        chat: Format the question as a user message with the model's chat template.
-        system: System message before the question.
-    """
-
-    sampler: Names = ()
-    steps: Counts = ()
-    schedule: str = "linear"
-    length: Counts = ()
-    eos: Names = ()
-    until: Switch = True
-    temperature: Numbers = ()
-    top_p: Number = None
-    top_k: Count = None
-    guidance: float = 0.0
-    chat: Switch = False
-    system: Text = None
-
-
 def run(
     *,
-    task: Annotated[str, "TASK"],
-    model: Annotated[str, "MODEL"],
-    causal_model: Model = None,
-    data: File = None,
-    limit: Count = None,
-    each: int = 1,
-    by: Writing = Writing(),
+    asked: Evaluating,
     out: Path = Path("eval"),
-    batch: int = 8,
-    loading: Loading = Loading(),
-    causal_card: Word = None,
-    seed: int = 0,
     engine: Literal["local", "here"] = "local",
     workers: int = 1,
     dry_run: Switch = False,
@@ -82,28 +42,17 @@ def run(
     resumes, and a larger --limit adds samples.
 
     Args:
-        task: Task: a name of `unmask show task`, with options: "gsm8k(shots=5, draw=lm-eval)".
-        model: Open model: a name of `unmask show model`, a repository, or a directory with its files.
-        causal_model: AR model to measure in the same run; speculative samplers use it too.
-        data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
-        limit: Number of items, from the first. (default: all)
-        each: Samples per item; more than one needs a temperature.
         out: Directory of the records, a store of `unmask sweep`; created if missing.
-        batch: Batch size. An interruption loses at most one batch.
-        causal_card: Model card of the AR model, if its directory does not identify it.
         engine: Processes on this machine (local), or this process only (here).
         workers: Number of processes, each with the model.
         dry_run: Print the memory and the time of each cell, and stop.
     """
     from unmask.tasks.evaluation import Settings, evaluate
 
-    options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
-    options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
-    settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
+    settings = Settings(**asdict(asked))
     if dry_run:
         return _plan(settings, out)
-    how: dict[str, Any] = {"engine": engine, "workers": workers}
-    return _answer(evaluate(settings, out=out, **how))
+    return _answer(evaluate(settings, out=out, engine=engine, workers=workers))
 
 
 def show(records: Records, /, *, wrong: Switch = False) -> Answer:

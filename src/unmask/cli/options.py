@@ -284,9 +284,10 @@ def _parameters(command: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter
 
 
 def _arguments(documented: Any) -> dict[str, str]:
-    """Return the text of each argument in the part "Args:" of the docstring."""
-    part = (inspect.getdoc(documented) or "").partition("Args:\n")[2]
-    entries = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", part, re.MULTILINE)
+    """Return the text of each argument in the part "Args:" of the docstring, and in those of base classes."""
+    classes = documented.__mro__[::-1] if inspect.isclass(documented) else [documented]
+    parts = [(inspect.getdoc(one) or "").partition("Args:\n")[2] for one in classes]
+    entries = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", "\n".join(parts), re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
 
 

@@ -112,6 +112,53 @@ class Answering:
     system: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluating(Loading):
+    """What models are asked, and how they answer; every combination of several values is measured.
+
+    Args:
+        task: Task: a name of `unmask show task`, with options: "gsm8k(shots=5, draw=lm-eval)".
+        model: Open model: a name of `unmask show model`, a repository, or a directory with its files.
+        causal_model: AR model to measure in the same run; speculative samplers use it too.
+        data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
+        limit: Number of items, from the first. (default: all)
+        each: Samples per item; more than one needs a temperature.
+        sampler: Names of `unmask show sampler`. (default: llada; for AR models autoregressive)
+        steps: Numbers of sampling steps N. (default: one for each token)
+        length: Largest number of tokens in an answer. (default: the task's own)
+        eos: Handling of end-of-text tokens: stop, fill, never or last (docs/evaluate.md).
+        until: Do not end an answer at the task's stop strings, for example the next question.
+        temperature: Sampling temperatures; 0 means greedy. (default: 0)
+        top_k: Keep at most this many tokens.
+        chat: Format the question as a user message with the model's chat template.
+        system: System message before the question.
+        batch: Batch size. An interruption loses at most one batch.
+        causal_card: Model card of the AR model, if its directory does not identify it.
+    """
+
+    task: Annotated[str, "TASK"]
+    model: Annotated[str, "MODEL"]
+    causal_model: Annotated[str | None, "MODEL"] = None
+    data: Annotated[str | None, "FILE"] = None
+    limit: int | None = None
+    each: int = 1
+    sampler: tuple[str, ...] = ()
+    schedule: str = "linear"
+    steps: tuple[int, ...] = ()
+    length: tuple[int, ...] = ()
+    eos: tuple[str, ...] = ()
+    until: bool = True
+    temperature: tuple[float, ...] = ()
+    top_p: float | None = None
+    top_k: int | None = None
+    guidance: float = 0.0
+    chat: bool = False
+    system: Annotated[str | None, "TEXT"] = None
+    batch: int = 8
+    causal_card: str | None = None
+    seed: int = 0
+
+
 def changed(options: Any, **usual: Any) -> dict[str, Any]:
     """The fields of a record of options that differ from their usual value, by the names of their flags."""
     default = replace(type(options)(), **usual)

@@ -17,6 +17,7 @@ import msgspec
 
 from unmask.core import arguments, progress
 from unmask.core.chance import check_seed
+from unmask.core.run import Evaluating
 from unmask.experiments.pool import EngineName
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import sweep
@@ -38,35 +39,8 @@ MOST = 128  # characters of a token: those of the longest spaces in vocabularies
 NO_ANSWER, WRONG = "no answer in the text", "another answer"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Every combination of the swept options. The AR model writes from left to right and has no steps."""
-
-    task: str
-    model: str
-    causal_model: str | None = None  # the baseline, also used by speculative samplers
-    data: str | None = None
-    card: str | None = None
-    causal_card: str | None = None
-    device: str = "auto"
-    dtype: str | None = None
-    cache: str | None = None
-    sampler: Sequence[str] = ()
-    schedule: str = "linear"
-    steps: Sequence[int] = ()
-    length: Sequence[int] = ()
-    eos: Sequence[str] = ()
-    temperature: Sequence[float] = ()
-    top_p: float | None = None
-    top_k: int | None = None
-    guidance: float = 0.0
-    until: bool = True
-    chat: bool = False
-    system: str | None = None
-    each: int = 1  # samples per item
-    batch: int = 8
-    limit: int | None = None  # the first items (default: all)
-    seed: int = 0
+class Settings(Evaluating):
+    """Checked settings. The AR model writes from left to right and has no steps."""
 
     def __post_init__(self) -> None:
         TASKS.make(self.task)
