@@ -82,7 +82,7 @@ def test_sums_with_an_ar_model_beside_it_and_what_is_said_of_both(model):
     assert named[2] == "small-reader, autoregressive"
     assert ran.result["settings"][0]["against_ar"]["verdict"] == "not distinguishable"
     ran = model("eval", "show", "o", "--wrong")
-    assert "gsm8k(shots=0), quality" in ran.out
+    assert "gsm8k(shots=0)" in ran.out
     assert "no answer in the text: 6" in ran.out
     ran = model("eval", "compare", "o", "o", "--first-is", "steps=2", "--second-is", "model=small-reader")
     assert "are not distinguishable in 6 items" in ran.out

@@ -167,7 +167,7 @@ def _answer(evaluation: Evaluation) -> Answer:
     tasks: dict[str, list[Group]] = {}
     for group in evaluation.groups:
         tasks.setdefault(group.settings["task"], []).append(group)
-    text: list[Grid | str] = [Grid(*one) for own in tasks.values() for one in table(own)]
+    text: list[Grid | str] = [Grid(*table(own)) for own in tasks.values()]
     for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
         text += [f"{label}: {group.too_long}; not in the accuracy."] if group.too_long else []
     result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from unmask.core.errors import SYNONYMS, UnmaskError, cut, plain, shown, unknown
 
@@ -103,7 +103,7 @@ def _run(words: list[str]) -> int:
     module, _, name = place.partition(":")
     command = getattr(import_module(module), name or "command")
     while isinstance(command, Mapping):
-        if _is_run(command, words[0] if words else ""):
+        if RUN in command and words and words[0].startswith("--") and words[0] not in HELP:
             words = [RUN, *words]
         runs = {name: one[RUN] if isinstance(one, Mapping) else one for name, one in command.items()}
         firsts = {name: about_of(one).partition("\n")[0] for name, one in runs.items()}
@@ -129,11 +129,6 @@ def _run(words: list[str]) -> int:
         if answer.failure:
             raise UnmaskError(answer.failure)
         return int(answer.status)
-
-
-def _is_run(command: Mapping[str, Any], first: str) -> bool:
-    """Return whether arguments that begin with this word belong to `run`."""
-    return RUN in command and first.startswith("--") and first not in HELP
 
 
 def _guide(

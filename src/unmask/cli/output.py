@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from unmask.cli.options import Answer, Grid, Printed
@@ -40,10 +40,6 @@ def say(*text: tuple[str, str] | Grid | str) -> None:
             print("\n".join([*grid(*one), ""]))
         elif one is not None:
             print(plain(one))
-
-
-def show_grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    say(Grid(title, head, rows))
 
 
 def number(value: float) -> str:

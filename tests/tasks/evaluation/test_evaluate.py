@@ -163,7 +163,7 @@ def test_what_was_not_written_was_not_measured():
     found = groups(unasked)
     assert found[0].accuracy is None
     assert summary(found)[0]["not_measured"] == "20 of 20 prompts too long for the context (2,048 tokens)"
-    assert "not measured" in table(found)[0][2][0]
+    assert "not measured" in table(found)[2][0]
     with pytest.raises(
         UnmaskError, match=r"no setting was measured: m, llada: 20 of 20 prompts too long for the context"
     ):

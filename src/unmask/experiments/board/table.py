@@ -12,8 +12,8 @@ than a twentieth, the points between are unknown and the later point counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,7 +69,7 @@ def board(
     """
     settings = settings or Settings()
     plan = recipe(settings)
-    with _directory(store) as directory:
+    with TemporaryDirectory(prefix="unmask-board-") if store is None else nullcontext(store) as directory:
         return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
 
 
@@ -79,18 +79,6 @@ def of_sweep(run: Sweep, settings: Settings) -> Board:
     if not curves:
         raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
     return Board(settings, records(curves, settings), failures, run.work, run.languages)
-
-
-@contextmanager
-def _directory(store: str | Path | None) -> Iterator[Path]:
-    if store is not None:
-        yield Path(store)
-        return
-    with TemporaryDirectory(prefix="unmask-board-") as directory:
-        try:
-            yield Path(directory)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("the results are lost; pass a store to keep them") from None
 
 
 class Need(NamedTuple):

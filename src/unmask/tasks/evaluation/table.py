@@ -33,40 +33,25 @@ def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, A
     return entry
 
 
-def table(settings: Sequence[Group]) -> list[Grid]:
-    """Quality and cost of each setting, compared with AR."""
-    first = settings[0]
-    quality: list[list[str]] = []
-    cost: list[list[str]] = []
+def table(settings: Sequence[Group]) -> Grid:
+    """Quality and cost of each setting of a task, compared with AR."""
+    first, rows = settings[0], []
     for label, group in zip(labels(settings), settings, strict=True):
-        spent = group.cost()
-        if group.perplexity is not None:
-            values = [_text(group.perplexity), _text(group.value("entropy"))]
+        spent, against = group.cost(), beside(group, settings)
+        row = {"": label, "items": str(len(group.items))}
+        if first.perplexity is not None:
+            row |= {"perplexity": _text(group.perplexity), "entropy, nats": _text(group.value("entropy"))}
         else:
-            values = [_share(group.accuracy) if group.written else "not measured"]
-            values += [_value(name, group.value(name)) for name in first.valued]
-        against = beside(group, settings)
-        values.append("" if against is None else f"{against.verdict}, {against.difference.points}")
-        quality.append([label, str(len(group.items)), *values])
-        ratio = ratios(group, settings).get("seconds")
-        shown = [_number(spent[name]) for name in ("answer_tokens", "model_calls", "tokens_per_model_call")]
-        shown += [_number(spent["flops"] and spent["flops"] / 1e9), _number(spent["seconds"])]
-        memory = spent["memory"]
-        shown += ["" if ratio is None else f"{ratio:.2f}", "" if memory is None else size(int(memory))]
-        cost.append([label, *shown])
-    measured = ["perplexity", "entropy, nats"] if first.perplexity is not None else ["accuracy"]
-    if first.perplexity is None:
-        measured += [name.replace("_", " ") for name in first.valued]
-    task = first.settings["task"]
-    heads = (
-        ["", "items", *measured, "against AR"],
-        [
-            "",
-            *("answer tokens", "model calls", "tokens per model call", "GFLOP", "seconds", "times AR", "memory"),
-        ],
-    )
-    grids = [without_empty(*part) for part in zip(heads, (quality, cost), strict=True)]
-    return [(f"{task}, {title}", *grid) for title, grid in zip(("quality", "cost of a sample"), grids, strict=True)]
+            row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
+            row |= {name.replace("_", " "): _value(name, group.value(name)) for name in first.valued}
+        row["against AR"] = "" if against is None else f"{against.verdict}, {against.difference.points}"
+        names = ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")
+        row |= {name.replace("_", " "): _number(spent[name]) for name in names}
+        row["GFLOP"] = _number(spent["flops"] and spent["flops"] / 1e9)
+        row["times AR"] = _number(ratios(group, settings).get("seconds"))
+        row["memory"] = "" if spent["memory"] is None else size(int(spent["memory"]))
+        rows.append(row)
+    return str(first.settings["task"]), *without_empty(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from statistics import fmean
 from typing import Any
 
@@ -118,7 +119,10 @@ def recipe(settings: Settings) -> Recipe:
 def measured(samples: Sequence[Sample], settings: Settings) -> list[Suite]:
     """The results of the model, with the accuracies of the exact denoiser as its ceilings."""
     tasks = {asking(task) for task in settings.every_task}
-    own = [one for one in samples if one.about["task"] in tasks and _known(one.about["model"]["card"], settings)]
+    own = [one for one in samples if one.about["task"] in tasks]
+    cards = [one.about["model"]["card"] for one in own]  # an open model has another name in its card, so all count
+    here = [card in settings.models or not (settings.exact or is_ideal(card)) for card in cards]
+    own = list(compress(own, here))
     outcomes = of_samples(own)
     exact = [one for one in outcomes if is_ideal(one.model)]
     ceilings = {
@@ -129,11 +133,6 @@ def measured(samples: Sequence[Sample], settings: Settings) -> list[Suite]:
     if settings.exact:
         return suites(outcomes)
     return suites([one for one in outcomes if not is_ideal(one.model)], ceilings=ceilings)
-
-
-def _known(card: str, settings: Settings) -> bool:
-    """Whether a sample is of these settings: an open model has another name in its card, so all in the store count."""
-    return card in settings.models or not (settings.exact or is_ideal(card))
 
 
 def planned(settings: Settings) -> list[dict[str, Any]]:
