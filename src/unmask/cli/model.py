@@ -142,34 +142,22 @@ def judge(
     draws: int = 64,
     device: str = "auto",
     seed: int = 0,
-    likelihood: Literal["bound", "chain", "path"] = "bound",
-    sampler: Word = None,
-    steps: Count = None,
-    schedule: Word = None,
 ) -> Answer:
     """Measure perplexity and token entropy of texts with an open model.
 
     Examples:
         unmask model judge written.txt
         unmask model judge written.jsonl --by Qwen/Qwen2.5-1.5B --json
-        unmask model judge story.txt --by llada-8b-base --likelihood path \\
-            --sampler "blocks(inner='top-probability(ties=\"position\")')" --steps 64
 
     An AR model gives the exact likelihood of a text, a masked model an upper bound
-    on its perplexity, from random masks. With --likelihood path, it is how likely a
-    sampler writes exactly this text (docs/metrics.md). Repetitive text also has a
-    low perplexity: compare its token entropy too, with human text.
+    on its perplexity, from random masks. Repetitive text also has a low perplexity:
+    compare its token entropy too, with human text.
 
     Args:
         texts: File of texts: .txt with a form feed line between texts, or .jsonl with a text or {"text": ..} per line.
         by: Model that judges: a name of `unmask show model`, a repository, or the directory of a checkpoint.
-        draws: Random masks per text, or random choices per text of a sampler (masked models only).
+        draws: Random masks per text (masked models only).
         seed: Random seed of the masks.
-        likelihood: Likelihood of a masked model: a bound, the chain from left to right, or along the path of a
-            sampler.
-        sampler: Sampler of that likelihood (see `unmask show sampler`).
-        steps: Number of sampling steps N. (default: one per token)
-        schedule: Schedule of the steps (see `unmask show schedule`). (default: linear)
     """
     import math
 
@@ -183,9 +171,7 @@ def judge(
 
     read = read_texts(texts)
     model = load_model(by, card=card, device=device)
-    given = {"sampler": sampler, "steps": steps, "schedule": schedule}
-    options = {name: value for name, value in given.items() if value is not None}
-    judged = judge(model, read, draws=draws, seed=seed, likelihood=likelihood, **options)
+    judged = judge(model, read, draws=draws, seed=seed)
     there = judged.tokens > 0
     entropy = torch.cat([token_entropy(row[None]) for row in tokens_of(model, read) if len(row)])
     nats = float((judged.nats * judged.tokens)[there].sum())
@@ -193,7 +179,7 @@ def judge(
         "texts": int(there.sum()),
         "tokens": int(judged.tokens.sum()),
         "judge": model.name,
-        "kind": "exact" if model.card.causal else likelihood,
+        "kind": "exact" if model.card.causal else "bound",
         "perplexity": mean(judged.nats[there]).map(math.exp),
         "draws_standard_error": float((judged.error[there] ** 2).sum().sqrt() / there.sum()),
         "bits_a_character": nats / math.log(2) / sum(map(len, read)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from unmask.cli.options import Answer, Count, File, Name, Samples, Switch, Word, refuse
+from unmask.cli.options import Answer, File, Name, Samples, Switch
 
 if TYPE_CHECKING:
     from unmask.languages import Language
@@ -23,11 +23,6 @@ def command(
     *,
     language: Name,
     given: File = None,
-    likelihood: Switch = False,
-    sampler: Word = None,
-    steps: Count = None,
-    schedule: Word = None,
-    draws: Count = None,
     verbose: Switch = False,
 ) -> Answer:
     """Measure the error rates and the perplexity of generated sequences.
@@ -35,8 +30,6 @@ def command(
     Examples:
         unmask score samples.npy --language interval-5
         unmask score samples.npy --language brackets --given infill.jsonl
-        unmask score samples.npy --language paper-2gram --likelihood \\
-            --sampler "top-probability(ties='position')" --steps 8
 
     SER is the percentage of sequences that the language cannot produce. Perplexity
     is that of the others; it is also low for repetitive samples, so compare the
@@ -45,11 +38,6 @@ def command(
     Args:
         given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
             .jsonl).
-        likelihood: Also the likelihood of the sequences under a sampler.
-        sampler: Sampler of that likelihood. (default: that of the samples' own record)
-        steps: Number of sampling steps N. (default: that of the record)
-        schedule: Schedule of the steps. (default: that of the record)
-        draws: Random choices of the sampler per sequence. (default: 16)
         verbose: Print all numbers, with the source of the samples.
     """
     from unmask import languages, score
@@ -63,23 +51,10 @@ def command(
     known.check_origin(account.get("source"), str(samples))
     pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
     origin = account.get("origin", {})
-    how: dict[str, Any] = {"sampler": sampler, "steps": steps, "schedule": schedule, "draws": draws}
-    if not likelihood:
-        refuse(how, "applies to a likelihood. Add --likelihood, or leave it out")
-        how = {}
-    elif sampler is None:
-        recorded = origin.get("configuration", {})
-        names = (*how, "temperature", "top_p", "top_k", "guidance")
-        how = {name: how.get(name) or recorded.get(name) for name in names}
-    scored = score(tokens, known, pattern, likelihood=likelihood, **how)
+    scored = score(tokens, known, pattern)
     result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
     result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
     lines = _brief(scored, known, conditional=pattern is not None)
-    if (likely := scored.likelihood) is not None:
-        result["likelihood"] = likely | {"nats": likely["nats"].to_dict()}
-        least = "" if likely["exact"] else "at least "
-        lines += [("log-likelihood", f"{least}{likely['nats']} nats")]
-        lines += [("by", str(likely["sampler"])), ("model calls", str(likely["model_calls"]))]
     if account and (old := age(origin)) is not None:
         progress.note(f"{samples}: {old}")
     return Answer(result, None if verbose else lines)
