@@ -18,7 +18,7 @@ from unmask.cli.generate import command as generate_command
 from unmask.cli.options import parser_of
 from unmask.core.arguments import size
 from unmask.core.samples import read_tokens
-from unmask.models.open import CARDS, find, known, load_model
+from unmask.models.open import CARDS, find, load_model
 from unmask.models.open.chat import TEMPLATES
 from unmask.models.open.prompted import Query, ending, rows_of
 from unmask.models.text import published
@@ -284,7 +284,7 @@ def plain(value):
 
 def test_list_and_show_say_what_cards_say(run):
     listed = run("show", "model", "--json").result
-    assert listed == plain({name: msgspec.to_builtins(card) for name, card in known().items()})
+    assert listed == plain({name: msgspec.to_builtins(card) for name, card in CARDS.items()})
     assert "GSAI-ML/LLaDA-8B-Instruct" in run("show", "model").out
     shown = run("show", "model", "GSAI-ML/LLaDA-8B-Instruct")
     assert "126336" in shown.out

@@ -139,11 +139,11 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
     """
     import msgspec
 
-    from unmask.models.open import find, known
+    from unmask.models.open import CARDS, find
 
     if model is None:
-        lines = [(name, f"{one.repository}, {one.attention}, {one.licence}") for name, one in sorted(known().items())]
-        return Answer({name: msgspec.to_builtins(one) for name, one in known().items()}, lines)
+        lines = [(name, f"{one.repository}, {one.attention}, {one.licence}") for name, one in sorted(CARDS.items())]
+        return Answer({name: msgspec.to_builtins(one) for name, one in CARDS.items()}, lines)
     card = find(model)
     tokens = {name: number for name, number in msgspec.to_builtins(card.tokens).items() if number is not None}
     rows: list[tuple[str, str]] = [

@@ -157,6 +157,6 @@ def _has_card(source: str | Path) -> bool:
 
     if str(source).partition("(")[0] in PRESETS.makers:
         return False
-    from unmask.models.open.card import known
+    from unmask.models.open.card import CARDS
 
-    return any(str(source).lower() in (card.name, card.repository.lower()) for card in known().values())
+    return any(str(source).lower() in (card.name, card.repository.lower()) for card in CARDS.values())

@@ -14,11 +14,10 @@ from tests.models.open import test_dense, test_dit, test_moe, test_smdm
 from tests.models.open.small import card, load, write
 from unmask import UnmaskError, generate
 from unmask.models import open as hub
-from unmask.models.open.card import FAMILIES, Tokens, known, recognised
+from unmask.models.open.card import CARDS, FAMILIES, Tokens, recognised
 from unmask.models.open.chat import TEMPLATES
 from unmask.samplers.contract import SAMPLERS
 
-CARDS = known()
 OPTIONS = {"--sampler", "--steps", "--length", "--temperature", "--top-p", "--top-k", "--guidance", "--schedule"}
 
 

@@ -18,7 +18,6 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_json
-from unmask.core.registry import installed
 from unmask.models.trained.checkpoints import MODEL_TYPE
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, unless the name of the directory fits a card
 UNIFORM = "diffusion_gemma"  # a model type with uniform noise instead of a mask
-GROUP = "unmask.cards"  # entry points of other packages: each a Card, or several
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Prediction = Literal["same", "shifted"]
 
@@ -107,16 +105,6 @@ FAMILIES: dict[str, Family] = {}
 CARDS: dict[str, Card] = {}
 
 
-def known() -> dict[str, Card]:
-    """All cards by name: those of unmask, then those of installed packages."""
-    cards = dict(CARDS)
-    for entry in installed(GROUP):
-        offered = entry.load()
-        for card in [offered] if isinstance(offered, Card) else offered:
-            cards.setdefault(card.name, card)
-    return cards
-
-
 def find(name: str) -> Card:
     """The card of this name or repository, or from this JSON file."""
     arguments.of_kind("card", name, str, "a name of `unmask show model`, or a JSON file")
@@ -126,18 +114,17 @@ def find(name: str) -> Card:
             families = ", ".join(sorted(FAMILIES))
             raise UnmaskError(f"{name}: family is {shown(card.family)}; expected one of {families}")
         return card
-    cards = known()
-    for card in cards.values():
+    for card in CARDS.values():
         if name.lower() in (card.name, card.repository.lower()):
             return card
-    near = get_close_matches(name.lower(), cards, 1, 0.5)
+    near = get_close_matches(name.lower(), CARDS, 1, 0.5)
     hint = f". Did you mean {near[0]}?" if near else ""
     raise UnmaskError(f"{shown(name)} does not exist; expected a directory, or a name of `unmask show model`{hint}")
 
 
 def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     """The card that fits a directory, by its config.json and, if several fit, by its name. None for AR models."""
-    fitting = [card for card in known().values() if FAMILIES[card.family].accepts(config)]
+    fitting = [card for card in CARDS.values() if FAMILIES[card.family].accepts(config)]
     if not fitting and FAMILIES["causal"].accepts(config):
         return None
     if not fitting:

@@ -87,7 +87,7 @@ def _named(source: str | Path, card: str | None) -> tuple[Path | None, Card | No
     named = None if card is None else cards.find(card)
     if os.path.isdir(source):
         return Path(source), named
-    with_cards = {card.repository.lower() for card in cards.known().values()}
+    with_cards = {card.repository.lower() for card in cards.CARDS.values()}
     if named is None and (not REPOSITORY.fullmatch(str(source)) or str(source).lower() in with_cards):
         named = cards.find(str(source))
     return None, named
