@@ -112,7 +112,7 @@ def test_the_page_judges_perplexity_relative_to_the_text(made, path):
     assert "relative generative perplexity of at most 1.05" in shown.verdict.sentence
     assert len(shown.view.cards(results, shown.state)) == 3
     best = min(p["value"] for p in results.of("generative_perplexity") if p["kind"] == "mdm")
-    words = verdict(results, METRICS["generative_perplexity_absolute"], shown.state).words
+    words = verdict(results, METRICS["generative_perplexity_absolute"], shown.state).sentence
     assert f"generative perplexity of at most {1.05 * best:.4g}" in words
     assert all(words.split()[0] in text for words in results.examples.values())
 

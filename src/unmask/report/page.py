@@ -126,21 +126,15 @@ def select(name: str, label: str, options: Mapping[str, str], chosen: str) -> st
 def verdicts(shown: Shown) -> str:
     """The verdict for each language, setting and target; settings that differ in the sampler share one."""
     written: dict[tuple[Any, ...], list[str]] = {}
-    samplers: dict[tuple[Any, ...], dict[str, list[str]]] = {}
     for (number, of), (at, values) in product(enumerate(shown.languages), enumerate(shown.settings)):
         group = (of, *(value for name, value in values.items() if name not in RIVALS))
         written.setdefault(group, []).append(f"{number}.{at}")
-        samplers.setdefault(group, {}).setdefault(values["sampler"], []).append(f"{number}.{at}")
     parts = []
-    for (group, tokens), target in product(written.items(), shown.metric.targets or (None,)):
+    for tokens, target in product(written.values(), shown.metric.targets or (None,)):
         number, at = tokens[0].split(".")
         state = shown.settings[int(at)] | {"of": shown.languages[int(number)]}
         own = verdict(shown.results, shown.metric, state, target)
-        notes = ""
-        for sampler, words in own.others.items():
-            choices = " ".join(samplers[group].get(sampler, ()))
-            notes += "".join(f"<span {one}>{escape(words)}</span>" for one in chosen(choices))
-        words = f'<p class="verdict">{escape(own.words)}{notes}</p>{cards(own.numbers)}'
+        words = f'<p class="verdict">{escape(own.sentence)}</p>{cards(own.numbers)}'
         of_target = "" if target is None else f' data-target="{target:g}"'
         parts += [f"<div {one}{of_target}>{words}</div>" for one in chosen(" ".join(tokens))]
     return "\n".join(parts)

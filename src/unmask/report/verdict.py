@@ -146,42 +146,35 @@ def need(points: Sequence[Point], metric: Metric, target: float) -> Need:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One or two sentences, the sentence on each sampler that is not the best, and at most three numbers."""
+    """One or two sentences, and at most three numbers."""
 
-    words: str
-    others: dict[str, str]
+    sentence: str
     numbers: list[tuple[str, str]]
-    chosen: str | None = None
-
-    @property
-    def sentence(self) -> str:
-        return self.words + self.others.get(self.chosen or "", "")
 
 
 def verdict(results: Results, metric: Metric, state: Fields, target: float | None = None) -> Verdict:
-    """The cheapest measured setting that meets the target, the need of other samplers, and the comparison with AR."""
+    """The cheapest measured setting that meets the target, and the comparison with AR."""
     every = matching(results.of(*metric.measures), state, RIVALS)
     ar = next((p for p in every if p["kind"] == "ar"), None)
     masked = [p for p in every if p["kind"] == "mdm"]
     whom = state["of"] + ("" if state["length"] is None else f" at {state['length']} tokens")
     if not masked:
-        return Verdict(f"No data for {metric.words} of {whom}.", {}, [])
+        return Verdict(f"No data for {metric.words} of {whom}.", [])
     if target is None and (target := metric.target) is None:
         here = [point["value"] for point in masked]
         target = max(here) * (1 - NEAR) if metric.rises else min(here) * (1 + NEAR)
     best = need([p for p in masked if usable(p["sampler"])], metric, target)
-    others = _others(masked, metric, target, best)
     aim = f"{metric.words} of at {'least' if metric.rises else 'most'} {metric.shown(target)}"
     if best.point is None:
         if best.best is None:
-            return Verdict(f"{metric.words} of {whom} has no measured cost.", {}, [])
+            return Verdict(f"{metric.words} of {whom} has no measured cost.", [])
         at = best.best
         numbers = [(value_text(at, metric), f"best measured {metric.words}: {setting(at)}")]
         numbers.append((f"{at['model_calls']:.4g}", "model calls per sequence there"))
         if ar:
             calls = "-" if ar["model_calls"] is None else f"{ar['model_calls']:.4g}"
             numbers.append((f"AR: {value_text(ar, metric)}", f"with {calls} model calls per sequence"))
-        return Verdict(f"On {whom}, no measured setting reaches {aim}.", others, numbers, state["sampler"])
+        return Verdict(f"On {whom}, no measured setting reaches {aim}.", numbers)
     at = best.point
     if best.standing == MEETS:
         words, sure = (
@@ -194,7 +187,7 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
     about = f"the cheapest measured setting; {metric.words} {value_text(at, metric)}: {sure}"
     more, numbers = _beside(at, ar)
     numbers = [(setting(at), about), *numbers]
-    return Verdict(f"On {whom}, {words}{more}", others, numbers, state["sampler"])
+    return Verdict(f"On {whom}, {words}{more}", numbers)
 
 
 def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
@@ -218,22 +211,6 @@ def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
     if even > 1:
         return f" It is faster than AR if one model call takes less time than {even:.3g} AR tokens.", numbers
     return " AR needs no more model calls.", numbers
-
-
-def _others(masked: Sequence[Point], metric: Metric, target: float, best: Need) -> dict[str, str]:
-    """A sentence on each sampler that is not that of the verdict."""
-    sentences = {}
-    for name in dict.fromkeys(point["sampler"] for point in masked):
-        own = need([point for point in masked if point["sampler"] == name], metric, target)
-        if name is None or (best.point and best.point["sampler"] == name) or not (own.point or best.point):
-            continue
-        note = "" if usable(name) else " (a reference that uses the true language; no real model can use it)"
-        if own.point is None:
-            does = "does not reach it" if own.best else "was not measured here"
-        else:
-            does = f"{'needs' if own.standing == MEETS else 'may need'} {pace(own.point)}"
-        sentences[name] = f" The chosen sampler, {name}{note}, {does}."
-    return sentences
 
 
 def setting(point: Point) -> str:
