@@ -250,11 +250,7 @@ def cores() -> int:
 
 
 def variables(threads: int) -> dict[str, str]:
-    """The environment variables of a worker.
-
-    UNMASK_THREADS divides rows among threads, which changes no result. torch has one thread in each worker: its threads
-    wait for each other in a busy loop, and its sums depend on the number of threads.
-    """
+    """The environment variables of a worker: torch's sums depend on its number of threads, so it has one."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return dict.fromkeys(SINGLE, "1") | {"UNMASK_THREADS": str(threads), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
 

@@ -114,9 +114,7 @@ def sweep(
 ) -> Sweep:
     """Measure the cells of a recipe that are missing in its store.
 
-    recipe: a YAML file, or its content as a dict.  store: a directory (default: sweeps/NAME).
-    workers: number of processes.                   threads: of each worker (default: cores / workers).
-    limit: maximum seconds for a block of rows.     attempts: number of processes that a block may lose.
+    recipe: a YAML file, or its content as a dict. store: a directory (default: sweeps/NAME). limit: seconds of a block.
     engine: "here" is this process alone; it has the samplers that a notebook registered.
     fresh: measure cells of other code versions again, except for trained networks.
     allow_imports: modules that a recipe file may import from, as "module:Name"; a program may name any.

@@ -238,11 +238,7 @@ class Writer(Store):
 
 @contextmanager
 def writing(directory: str | Path) -> Iterator[Writer]:
-    """Lock a store, which need not exist, or name the process that has the lock.
-
-    The system drops the lock of a dead process. The file stays, empty after an ordinary end: if it were removed, two
-    processes could lock two files of one name.
-    """
+    """Lock a store, which need not exist. The lock stays, or two processes could lock two files of one name."""
     directory = make_directory(Path(directory))
     with opened(directory / LOCK, os.O_RDWR | os.O_CREAT) as lock:
         try:

@@ -25,9 +25,7 @@ WEIGHTS = (".safetensors", ".bin", ".index.json")
 def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
     """Load a language, a network or an open model.
 
-    A language is given by its specification or file (languages.load). A network is given by the directory of `unmask
-    train` (networks.read_network; causal_model=DIR adds an AR model). An open model is given by a name of `unmask show
-    model` or by the directory of a checkpoint (hub.load_model).
+    Options are those of `read_network` and `load_model`.
     """
     path = arguments.path("source", source)
     if (os.path.isdir(path) and is_open(path)) or (not path.exists() and _has_card(source)):

@@ -2,8 +2,7 @@
 
     settings -> recipe -> sweep in OUT/sweep -> results -> files in OUT
 
-A `Page` has a function for each arrow; `publish` calls them. `page_of` is the page of a recipe: recipes/NAME.yaml with
-the words of views/NAME.html. BOARD and PARALLEL begin with tables of their own.
+A `Page` has a function for each arrow; `publish` calls them.
 """
 
 from __future__ import annotations

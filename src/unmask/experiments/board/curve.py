@@ -54,11 +54,7 @@ NONE = torch.zeros(0, dtype=torch.float64)
 
 @dataclass(frozen=True)
 class Ground:
-    """A language at one length, or a network in place of its exact denoiser, on which samplers are compared.
-
-    model: a directory of `unmask train`, in place of a language; causal_model: an additional AR network.
-    device: of the models. seed: of the samples.
-    """
+    """A language at one length, or the networks of directories in place of its exact denoiser."""
 
     language: str = ""
     model: str = ""

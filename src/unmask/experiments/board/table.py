@@ -62,11 +62,7 @@ def board(
     engine: EngineName = "here",
     workers: int | None = None,
 ) -> Board:
-    """Measure samplers on the exact denoisers of languages, with intervals.
-
-    store: a directory of `unmask.sweep`, which can resume an interrupted board (default: a temporary one).
-    engine, workers: of `unmask.sweep`; "here" has the samplers that this program registered.
-    """
+    """Measure samplers on the exact denoisers of languages; without a store of `unmask.sweep` in a temporary one."""
     settings = settings or Settings()
     plan = recipe(settings)
     with TemporaryDirectory(prefix="unmask-board-") if store is None else nullcontext(store) as directory:

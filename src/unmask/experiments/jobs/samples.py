@@ -99,10 +99,7 @@ def _check_baseline(source: Source, prompt_length: int, prompts: int, seed: int)
 
 @job(check=_check_baseline, about=about)
 def autoregressive(source: Source, prompt_length: int = 0, prompts: int = 100, seed: int = 0) -> list[Record]:
-    """The AR baseline, one model call per token: it samples from q, so only TER(q) is measured.
-
-    prompts: the number of prompts that TER is averaged over, if they have a length.
-    """
+    """The AR baseline, one model call per token: it samples from q, so only TER(q) is measured."""
     given, _ = Amount(prompts, seed, prompt_length).prompts(source.q, source.length)
     own = metrics.ter_autoregressive(source.q, source.length, given)
     numbers = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}

@@ -170,10 +170,7 @@ def _needs_both(reader: Reader, sampler: str) -> list[dict[str, Any]]:
 
 @job(records=_records, check=_check_written, needs=_needs_both, about=_about)
 def written(reader: Reader, sampling: Sampling, place: Place, rows: int = 200, first_row: int = 0) -> Tally:
-    """Judged samples of networks: perplexities, entropy, and words that the text does not have.
-
-    sampler: a sampler of an MDM, or `autoregressive`.
-    """
+    """Judged samples of networks: perplexities, entropy, and words that the text does not have."""
     judges, ar = reader.judges(place.needed[0]), trained_trunk(place.needed[0], reader.device)
     mdm = trained_trunk(place.needed[1], reader.device) if "mdm" in kinds_of(sampling.sampler) else None
     network, amount = Network(mdm, ar), Amount(rows, reader.seed)

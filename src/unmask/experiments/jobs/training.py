@@ -8,8 +8,7 @@
     learned_gap   the measures of `gap` for these networks
     clock      milliseconds per model call of such an MDM, or per token of such an AR model
 
-A training writes the files of `unmask train` to its cell's directory. It resumes after an interruption and stays valid
-when the code changes. The seed is that of the examples, the initial weights and the samples.
+A training resumes after an interruption and stays valid when the code changes.
 """
 
 from __future__ import annotations
@@ -115,10 +114,7 @@ def _check_uniform(student: Student, teaching: Teaching) -> None:
 
 @job(check=_check_training, about=about, lasts=True)
 def training(student: Student, teaching: Teaching, place: Place) -> list[Record]:
-    """Validation loss of a network, which is trained from the start or resumed.
-
-    targets, optimiser, spread: instead of the preset's.
-    """
+    """Validation loss of a network, which is trained from the start or resumed."""
     return teaching.records(student, place.own, "mask")
 
 
@@ -179,10 +175,7 @@ def _check_learned(student: Student, sampling: Sampling, amount: Amount, calls: 
 
 @job(records=records_of_samples, needs=needs_training, check=_check_learned, about=about)
 def learned(student: Student, sampling: Sampling, amount: Amount, place: Place, first_row: int = 0) -> Tally:
-    """SER, generative perplexity and model calls of rows from trained networks.
-
-    sampler: a sampler of an MDM, `autoregressive`, or `speculative`, which needs both networks.
-    """
+    """SER, generative perplexity and model calls of rows from trained networks."""
     network = _network(sampling.sampler, place, student.device)
     given, prompt = amount.prompts(student.q, network.length, first_row)
     generation = generated(network, network.length, sampling, amount, first_row=first_row, given=given)
@@ -205,10 +198,7 @@ def _check_clock(student: Student, kind: str, batch: int) -> None:
 
 @job(check=_check_clock, about=about)
 def clock(student: Student, kind: str = "mdm", batch: int = 16) -> list[Record]:
-    """Milliseconds of a batch, as in `unmask model time`: one model call of an MDM, or one token of an AR model.
-
-    kind: mdm or ar. Weights are untrained; the time does not depend on them.
-    """
+    """Milliseconds of a batch, as in `unmask model time`: one model call of an MDM, or one token of an AR model."""
     return [record("milliseconds", milliseconds(student.shape(kind), kind, batch, student.device), None)]
 
 

@@ -67,10 +67,7 @@ def load_model(
 
 
 def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | None]:
-    """The directory of a checkpoint, and its card if it is named; missing files are downloaded.
-
-    A repository without a card contains an AR model, or identifies its model by its files.
-    """
+    """The directory of a checkpoint, and its card if it is named; missing files are downloaded."""
     directory, named = _named(source, card)
     return directory or _fetched(*_origin(source, named)), named
 
@@ -163,10 +160,7 @@ def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
 
 
 def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published | None) -> Iterator[str]:
-    """Each difference between the special tokens in the files and in the card: an incorrect mask would cause no error.
-
-    Missing entries are skipped.
-    """
+    """Each difference between the special tokens in the files and in the card, which would cause no error."""
     tokens, where = card.tokens, "the tokenizer"
     values: list[tuple[str, Any, set[int | None]]] = [
         (f"{weights.CONFIG}: mask_token_id", config.get("mask_token_id"), {tokens.mask}),

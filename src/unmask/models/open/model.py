@@ -63,11 +63,7 @@ class Cache(NamedTuple):
 
 
 class OpenModel(Denoiser):
-    """An open model.
-
-    cache: none, or the approximations prefix and dual, which change the distribution. batch: rows per
-    forward pass. causal: an AR model with the same tokenizer, for autoregression and speculation.
-    """
+    """An open model. causal: an AR model with the same tokenizer, for autoregression and speculation."""
 
     def __init__(
         self,

@@ -186,11 +186,7 @@ class Answer(NamedTuple):
 def answers(
     model: OpenModel, queries: Sequence[Query], length: int, *, until: Sequence[str] = (), **options: Any
 ) -> list[Answer]:
-    """Generate an answer of up to `length` tokens to each query, in one batch.
-
-    until: strings that end an answer, besides the model's own end, or that of a turn. options: of `generate`; a
-    sequence depends only on the seed and its number, counted from first_row.
-    """
+    """Generate an answer of up to `length` tokens to each query, in one batch; `until` ends it, too."""
     rows = rows_of(model, queries, length)
     talks = any(query.messages is not None for query in queries)
     given = torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows

@@ -205,10 +205,7 @@ def free_on(device: torch.device) -> int:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Lock a writable directory, or raise an error if another process trains in it. The lock ends with the process.
-
-    A new directory is removed if it stays empty.
-    """
+    """Lock a writable directory while its process trains; a new directory is removed if it stays empty."""
     existed = os.path.isdir(directory)
     handle = os.open(make_directory(directory), os.O_RDONLY)
     try:
@@ -294,10 +291,7 @@ def _source(state: Facts, directory: Path) -> Language | Text:
 
 
 def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> dict[str, Tensor]:
-    """Read exactly these tensors, all of finite floats.
-
-    Names, shapes and types are checked in the header before any memory is allocated.
-    """
+    """Read exactly these tensors, all of finite floats; headers are checked before any memory is allocated."""
     together = "Copy all files of one network together"
     with opened(path) as file:
         names = set(file.keys())

@@ -36,9 +36,7 @@ LEAST_ROWS = 8  # in a block on the CPU
 class Network(Denoiser):
     """An MDM, an AR model, or a pair of both with the same symbols.
 
-    device: auto, cpu or cuda (default: the device of the weights). dtype: type of weights and activations.
-    batch: rows evaluated at once, for a device with little memory.
-    The given trunks are never changed; they are copied only if device or dtype differs.
+    batch: rows evaluated at once. The given trunks are copied only if device or dtype differs.
     """
 
     def __init__(

@@ -31,10 +31,7 @@ Result = TypeVar("Result")
 
 
 class Evaluator:
-    """`below` evaluates rows up to the last block; `states` applies the last block at some columns.
-
-    batch: rows computed at once (default: all; on the CPU few).
-    """
+    """`below` evaluates rows up to the last block; `states` applies the last block at some columns."""
 
     def __init__(self, trunk: Trunk, batch: int | None = None) -> None:
         self.trunk, self.batch = trunk, batch

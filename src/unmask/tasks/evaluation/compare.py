@@ -10,8 +10,7 @@ The exact two-sided p of that test is reported, too.
                              n = ((z_.975 sqrt(s) + z_.8 sqrt(s - d^2)) / d)^2, d: difference, s: fraction that differs
 
 Advice for a target accuracy is the fastest setting whose whole interval meets it, or else the fastest that may meet it
-(core/search.py). It also has the most accurate masked setting that needs at most the time of AR, and at most its
-arithmetic.
+(core/search.py).
 """
 
 from __future__ import annotations
