@@ -16,7 +16,7 @@ EVAL = ("eval", "--engine", "here", "--json", "--model", "m", "--card", "m.json"
 QUICK = (
     "sudoku(shots=0)",
     *(f"lists(operation={o}, shots=0)" for o in ("copy", "shuffle")),
-    *("infill", "sums"),
+    "sums",
 )
 
 
@@ -122,7 +122,7 @@ def test_what_is_refused_before_anything_is_written(model, words, said):
 
 def test_tasks_are_listed_and_shown(run):
     ran = run("show", "task", "--json")
-    assert ran.result.keys() == {"gsm8k", "infill", "latin", "lists", "open-text", "sudoku", "sums"}
+    assert ran.result.keys() == {"gsm8k", "latin", "lists", "open-text", "sudoku", "sums"}
     ran = run("show", "task", "sudoku(shots=1)")
     assert "Fill the 4x4 sudoku" in ran.out
     ran = run("show", "task", "gsm8k")

@@ -70,7 +70,6 @@ INDEX: dict[str, dict[str, str]] = {
     },
     "task": {
         "gsm8k": "unmask.tasks.gsm8k",
-        "infill": "unmask.tasks.infill",
         "latin": "unmask.tasks.latin",
         "lists": "unmask.tasks.lists",
         "open-text": "unmask.tasks.open_text",

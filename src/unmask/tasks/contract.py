@@ -15,11 +15,10 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -110,47 +109,6 @@ class Generated(Task):
 def _generated(task: Generated) -> Sequence[Item]:
     rngs = (random.Random(f"{task.items_seed}/{number}") for number in range(task.many))
     return [Item(str(number), task.numbered(number, rng)) for number, rng in enumerate(rngs)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line(Generated):
-    """A task whose prompt has rules, shots and a question, and whose answer is the line after it."""
-
-    until: ClassVar[tuple[str, ...]] = ("\n",)
-
-    def rules(self) -> str:
-        """The beginning of the prompt, before all questions."""
-        return ""
-
-    @abstractmethod
-    def question(self, row: Any) -> str:
-        """The request of one item."""
-
-    @abstractmethod
-    def solution(self, row: Any) -> str:
-        """A right answer in the requested format."""
-
-    def prompt(self, item: Item) -> str:
-        return self._beginning + self.question(item.row)
-
-    @cached_property
-    def _beginning(self) -> str:
-        shots = [f"{self.question(shot)} {self.solution(shot)}\n\n" for shot in self.examples()]
-        return "".join([f"{rules}\n\n" if (rules := self.rules()) else "", *shots])
-
-    def right(self, item: Item, answer: str) -> bool:
-        return answer == self.solution(item.row)
-
-    def solutions(self, item: Item) -> Sequence[str] | None:
-        return [self.solution(item.row)]
-
-
-def first_line(text: str, pattern: str) -> str:
-    """The first line that contains a match of a pattern; empty without one."""
-    match = re.search(pattern, text)
-    if match is None:
-        return ""
-    return text[text.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0].strip()
 
 
 def _check(kind: type, label: str) -> None:

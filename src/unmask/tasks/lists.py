@@ -15,7 +15,7 @@ from itertools import permutations
 from typing import ClassVar, NamedTuple
 
 from unmask.core import arguments
-from unmask.tasks.contract import TASKS, Item, Line
+from unmask.tasks.contract import TASKS, Generated, Item
 
 GIVEN_NAMES = "Ada Ben Cleo Dan Eva Finn Gina Hugo Iris Jack Kira Leo Mara Nils Olga Paul Rosa Sam Tara Vera"
 FAMILY_NAMES = "Ash Bell Clay Dale East Field Glass Hill Iron Jade Lake Moss North Oak Pine Quill Reed Stone Thorn Vale"
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 @TASKS.register("lists")
 @dataclass(frozen=True)
-class Lists(Line):
+class Lists(Generated):
     """Copy, reverse, sort or shuffle a list of names; insert, remove or replace a name.
 
     Item i has low + i mod (high - low + 1) names, so all sizes are equally frequent. Indices count from 1.
@@ -56,6 +56,7 @@ class Lists(Line):
     high: int = 6
 
     length: ClassVar[int] = 64
+    until: ClassVar[tuple[str, ...]] = ("\n",)
     wording = "{order}\nList: {names}\nAnswer:"
 
     def __post_init__(self) -> None:
@@ -82,8 +83,9 @@ class Lists(Line):
             pass
         return row._replace(shown=order)
 
-    def solution(self, row: Row) -> str:
-        return listed(row.shown)
+    def prompt(self, item: Item) -> str:
+        shots = [f"{self.question(shot)} {listed(shot.shown)}\n\n" for shot in self.examples()]
+        return "".join([*shots, self.question(item.row)])
 
     def question(self, row: Row) -> str:
         order = REQUESTS[self.operation].format(new=row.new, index=row.number)
