@@ -28,14 +28,13 @@ def test_tokens_per_step_three_ways():
     assert [same.item for same in one.tasks["copy"]] == ["a", "b"]
     assert one.score == pytest.approx((0.5 + 1) / 2)  # tasks count the same
     assert one.published == pytest.approx(((16 + 4) / 2 + 1) / 2)
-    assert one.by_totals == pytest.approx((32 / 5 + 1) / 2)
     assert one.real == pytest.approx((8 / 5 + 0.5) / 2)
     assert one.top_k
 
 
 def test_unknown_costs_are_unknown():
     (one,) = settings([outcome("a", 1, 1), outcome("b", 1, None, canvas=None, written=None)])
-    assert (one.published, one.by_totals, one.real) == (None, None, None)
+    assert (one.published, one.real) == (None, None)
     assert one.score == 1.0
     assert tokens_per_step(outcome("a", 1, 0)) is None
 

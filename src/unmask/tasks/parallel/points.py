@@ -1,10 +1,9 @@
 """The results of a benchmark of parallel decoding: an outcome for each item, in settings of samplers; and their files.
 
-An item has a canvas of masked positions, and a sampler needs some model calls to fill it. Tokens per step have three
+An item has a canvas of masked positions, and a sampler needs some model calls to fill it. Tokens per step have two
 definitions. Each is a mean over tasks:
 
     published    the mean over items of canvas / model calls; padding counts as tokens
-    by totals    mean canvas / mean model calls
     real         mean number of written tokens / mean model calls, without padding
 
 Files are records of `unmask eval`, or lines of JSON of any program, one for each item, with the fields of `Line`: item,
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -74,21 +73,14 @@ class Setting:
         return _mean(_mean(map(tokens_per_step, own)) for own in self.tasks.values())
 
     @property
-    def by_totals(self) -> float | None:
-        return self._ratio(lambda one: one.canvas)
-
-    @property
     def real(self) -> float | None:
-        return self._ratio(lambda one: one.written)
+        pairs = [(_mean(one.written for one in own), _mean(one.forwards for one in own)) for own in self.tasks.values()]
+        return _mean(a / b if a is not None and b else None for a, b in pairs)
 
     @property
     def top_k(self) -> bool:
         """Whether each step reveals a fixed number k of positions."""
         return list(options(self.setting)) == ["k"]
-
-    def _ratio(self, above: Callable[[Outcome], float | None]) -> float | None:
-        pairs = [(_mean(map(above, own)), _mean(one.forwards for one in own)) for own in self.tasks.values()]
-        return _mean(a / b if a is not None and b else None for a, b in pairs)
 
 
 def settings(outcomes: Iterable[Outcome]) -> list[Setting]:

@@ -25,7 +25,6 @@ from unmask.tasks.parallel.points import Outcome, Setting, options, settings
 Ceilings = Mapping[tuple[str, str, str], float]  # the best possible accuracy, by task, sampler and setting
 Grid = tuple[str, list[str], list[list[str]]]
 Item = tuple[str, str]  # (task, key)
-PADDED = 0.75  # a part of real tokens among all: below it, padding is worth a message
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Suite:
         """Messages on these numbers, most general first."""
         reached = [(one.name, one.pbx(threshold)) for one in self.swept for threshold in self.thresholds]
         warnings = [f"{name}: {warning}" for name, own in reached for warning in own.warnings]
-        return [*self.lacking, *self._of_speed(), *dict.fromkeys(warnings)]
+        return [*self.lacking, *dict.fromkeys(warnings)]
 
     def to_dict(self) -> dict[str, Any]:
         samplers = [
@@ -69,10 +68,10 @@ class Suite:
 
     def by_setting(self) -> Grid:
         """Score and tokens per step of each setting."""
-        head = ["sampler, setting", "score", "ceiling", "tokens per step", "by totals", "real"]
+        head = ["sampler, setting", "score", "ceiling", "tokens per step", "real"]
         rows = []
         for one in self._settings():
-            numbers = [_number(one[name], "{:.2f}") for name in ("published", "by_totals", "real")]
+            numbers = [_number(one[name], "{:.2f}") for name in ("published", "real")]
             rows.append([self._label(one), _percent(one["score"]), _number(one["ceiling"], "{:.1f}"), *numbers])
         return f"{self.source}, {self.model}: settings", *without_empty(head, rows)
 
@@ -114,7 +113,6 @@ class Suite:
             "score": score.to_dict(),
             "ceiling": fmean(ceilings) if ceilings and None not in ceilings else None,
             "published": one.published,
-            "by_totals": one.by_totals,
             "real": one.real,
             "tasks": tasks,
         }
@@ -125,21 +123,6 @@ class Suite:
         varied = {name: value for name, value in entry["options"].items() if any(o.get(name) != value for o in every)}
         texts = [f"{name}={value:g}" for name, value in varied.items()] or [entry["setting"]]
         return ", ".join([entry["sampler"], *texts])
-
-    def _of_speed(self) -> list[str]:
-        messages = []
-        every = (one for setting in self.settings for own in setting.tasks.values() for one in own)
-        canvases = sorted({one.canvas for one in every if one.canvas is not None})
-        if len(canvases) > 1:
-            sizes = " and ".join(map(str, canvases))
-            messages.append(f"tokens per step are a mean over canvases of {sizes} positions")
-        ratios = [(one.real, one.by_totals) for one in self.settings]
-        parts = [real / totals for real, totals in ratios if real is not None and totals]
-        if parts and (part := fmean(parts)) < PADDED:
-            messages.append(
-                f"{1 - part:.0%} of the tokens per step are padding, mean over settings; see the column real"
-            )
-        return messages
 
 
 def suites(
