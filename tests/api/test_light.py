@@ -21,7 +21,7 @@ import unmask
 generation = unmask.generate("interval-5", steps=4, length=20, rows=300, seed=1, trace=True)
 print(unmask.score(generation, "interval-5").ser)
 print(unmask.audit(generation.tokens, "interval-5", sampler="ancestral", steps=4).verdict)
-print(unmask.gap("interval-5", generation).gap)
+print(unmask.gap("interval-5", generation).nats)
 """
 REFUSED = {
     "pages": "demo",
