@@ -35,8 +35,8 @@ def command(
         unmask audit --endpoint http://127.0.0.1:30000 --out audit.json
 
     Samples that a loop made on `unmask.oracle` are compared with the sampler's
-    distribution; if they differ, the audit names the closest known fault. One in
-    10000 audits of a correct loop raises a false alarm (docs/audit-your-generate.md).
+    distribution. If they differ, the audit names the closest known fault. One in
+    10000 audits of a correct loop raises a false alarm.
 
     With --endpoint, fourteen tests show whether a server obeys its fields; one
     without a fault gets a red test in at most 1% of audits (docs/endpoints.md). The

@@ -23,7 +23,7 @@ SHOWN = 5  # incorrect answers to print
 
 def run(
     *,
-    asked: Evaluating,
+    options: Evaluating,
     out: Path = Path("eval"),
     engine: Literal["local", "here"] = "local",
     workers: int = 1,
@@ -49,7 +49,7 @@ def run(
     """
     from unmask.tasks.evaluation import Settings, evaluate
 
-    settings = Settings(**asdict(asked))
+    settings = Settings(**asdict(options))
     if dry_run:
         return _plan(settings, out)
     return _answer(evaluate(settings, out=out, engine=engine, workers=workers))

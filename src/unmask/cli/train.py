@@ -92,7 +92,7 @@ def command(
 
     Presets:
         quick      200,000 parameters, length 64: two minutes on one core. For the
-                   paper's recipe, add --targets tokens --optimiser adamw --spread 0.
+                   paper's recipe: --targets tokens --optimiser adamw --spread 0.
         thorough   Like quick, in ten minutes: for languages that are hard to learn.
         sums       Like quick, for modular-sum in five minutes.
         questions  Like quick, for modular-sum(terms=4) after a visible question.

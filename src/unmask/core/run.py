@@ -114,7 +114,7 @@ class Answering:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluating(Loading):
-    """What models are asked, and how they answer; every combination of several values is measured.
+    """Questions to models, and their way to answer; every combination of several values is measured.
 
     Args:
         task: Task: a name of `unmask show task`, with options: "gsm8k(shots=5, draw=lm-eval)".

@@ -19,15 +19,16 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import vl_convert
-
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
 from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
 from unmask.report.metrics import RIVALS, Card, Metric
 from unmask.report.results import Point, Results
 from unmask.report.verdict import Shown, grid, usable, value_text, verdict
+
+with needed("pages", "a page"):
+    import vl_convert
 
 MOST_NAMES = 3  # in the title
 WHOLE = "\n/* whole */"  # the end of a complete script

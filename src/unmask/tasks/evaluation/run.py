@@ -39,6 +39,7 @@ MOST = 128  # characters of a token: those of the longest spaces in vocabularies
 NO_ANSWER, WRONG = "no answer in the text", "another answer"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Settings(Evaluating):
     """Checked settings. The AR model writes from left to right and has no steps."""
 
