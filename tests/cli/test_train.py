@@ -77,8 +77,6 @@ def test_uniform_noise_is_what_python_trains_and_generates_with_its_samplers(run
     )
     refused = run("generate", "--model", "out", "--steps", 3, "--rows", 4, "--out", "d.npy").err
     assert "sampler ancestral removes mask noise, and Network removes uniform noise; expected the same. Use" in refused
-    run("train", *SMALL, "--noise", "uniform", "--untimed", "--out", "untimed")
-    assert trained.load("untimed", "cpu").shape.time_free
     assert run("train", "--out", "out", "--resume", "--json").result["steps"] == 10
 
 
@@ -88,8 +86,6 @@ def test_uniform_noise_is_what_python_trains_and_generates_with_its_samplers(run
         (("--noise", "gauss"), "unknown noise 'gauss'; known: mask, uniform"),
         (("--noise", "uniform", "--model", "ar"), "an AR model removes no noise"),
         (("--noise", "uniform", "--spread", 0.5), "spread is set, which needs masks; the noise is uniform"),
-        (("--noise", "uniform", "--timed", "--untimed"), "--untimed is for uniform noise, without --timed"),
-        (("--untimed",), "--untimed is for uniform noise"),
     ],
 )
 def test_mistakes_with_noise(run, options, said):
@@ -100,7 +96,7 @@ def test_mistakes_with_noise(run, options, said):
 
 
 def test_every_option_reaches_the_recipe(run):
-    options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40, "--timed")
+    options = ("--rate", 0.5, "--weight-decay", 0.25, "--average", 0.5, "--samples", 40)
     run(
         "train",
         *("--language", "paper-2gram(pruned=False)"),
@@ -131,7 +127,6 @@ def test_every_option_reaches_the_recipe(run):
         "optimiser": "muon",
     }
     assert {name: origin["recipe"][name] for name in wanted} == wanted
-    assert origin["shape"]["time_free"] is False
     assert origin["parts"] == 2
     assert origin["label"] == "paper-2gram(pruned=False)"
     assert origin["language"] == languages.load("paper-2gram(pruned=False)").to_dict()

@@ -69,8 +69,6 @@ def command(
     preset: Word = None,
     size: Size = Size(),
     noise: str = "mask",
-    timed: Switch = False,
-    untimed: Switch = False,
     change: Change = Change(),
     resume: Switch = False,
     device: str = "auto",
@@ -108,8 +106,6 @@ def command(
         preset: Size and recipe: quick, thorough, sums, questions, small, text or paper. (default: quick; for a text,
             text)
         noise: Noise that an MDM removes: mask; or uniform, which replaces tokens by random ones.
-        timed: Condition an MDM on the time; every step then calls the model for every sequence.
-        untimed: Leave out the level of uniform noise, which the network otherwise has as an input.
         resume: Continue the training in OUT with its own options.
         device: Device: cpu, cuda or auto.
         precision: Precision: float32, bfloat16 or auto; auto is bfloat16 on CUDA.
@@ -130,7 +126,7 @@ def command(
     if resume:
         given: dict[str, Any] = {"language": language, "text": text, "tokenizer": tokenizer, "model": model}
         given |= {"preset": preset, "noise": None if noise == "mask" else noise}
-        given |= {"timed": timed or None, "untimed": untimed or None} | asdict(size) | asdict(change)
+        given |= asdict(size) | asdict(change)
         refuse(given, "does not apply to --resume, which uses the options of the first run. Leave it out")
         trained = continued(out, conditions=conditions)
     else:
@@ -144,9 +140,7 @@ def command(
         chosen = preset or ("quick" if text is None else "text")
         if text is not None and change.targets is None:
             change = replace(change, targets="tokens")  # also if the preset differs: a text has no exact distribution
-        if untimed and (timed or noise == "mask"):
-            raise UnmaskError("--untimed is for uniform noise, without --timed. Leave --untimed out")
-        free = untimed or not (timed or noise == "uniform")
+        free = noise != "uniform"
         shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=free, noise=noise, **asdict(size))
         how = recipe(chosen, shape.kind, shape.noise, **asdict(change))
         trained = train(source_of, shape, how, out, label=label, conditions=conditions)
