@@ -275,23 +275,14 @@ def finished(layers: Sequence[Any], words: str, *parameters: alt.Parameter, heig
     size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
     embed = {"embedOptions": {"renderer": "svg", "actions": False}}
     chart = alt.layer(*layers).add_params(*parameters).properties(**size, description=words, usermeta=embed)
-    with alt.data_transformers.disable_max_rows():
-        return dict(styled(chart).to_dict(validate=False))  # tests check the schema
-
-
-def styled(chart: alt.TopLevelMixin) -> Any:
-    """Quiet axes in the colour of the text."""
     axis: dict[str, Any] = {f"{part}Color": INK for part in ("label", "title", "grid", "domain", "tick")}
     axis |= {"gridOpacity": 0.12, "domainOpacity": 0.4, "tickOpacity": 0.4, "titleFontWeight": "normal"}
     axis |= {"labelFontSize": 12, "titleFontSize": 12, "aria": False}
     legend = {"aria": False, "labelColor": INK, "labelFontSize": 12, "labelLimit": 400, "title": None}
-    look: dict[str, Any] = {
-        "axis": axis,
-        "legend": legend | {"symbolOpacity": 1},
-        "view": {"stroke": None},
-        "mark": {"aria": False},
-    }
-    return chart.configure(font=FONTS, background="transparent", **look)
+    look: dict[str, Any] = {"axis": axis, "legend": legend | {"symbolOpacity": 1}}
+    look |= {"view": {"stroke": None}, "mark": {"aria": False}, "font": FONTS, "background": "transparent"}
+    with alt.data_transformers.disable_max_rows():
+        return dict(chart.configure(**look).to_dict(validate=False))  # tests check the schema
 
 
 def svg(definition: Definition) -> str:

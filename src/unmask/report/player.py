@@ -92,8 +92,9 @@ class Run:
         reading, steps = self.readings[number], []
         for step, (name, group) in enumerate(groupby(row.events, lambda event: event[0])):
             events = [(position, token, None if p is None else float(f"{p:.4g}")) for _, position, token, p in group]
-            meter = None if reading is None else _finite(reading.steps[step].meter)
-            steps.append((name, events, meter, [(i, j, round(nats, 4)) for i, j, nats in self.arcs(number, step)]))
+            nats = math.inf if reading is None else reading.steps[step].meter
+            meter = round(nats, 4) if math.isfinite(nats) else None
+            steps.append((name, events, meter, [(i, j, round(own, 4)) for i, j, own in self.arcs(number, step)]))
         values = {"number": self.number(number), "length": row.length, "given": row.given, "steps": steps}
         values["revised"] = any(one.hidden for one in self.steps[number])
         if reading is not None:
@@ -104,10 +105,6 @@ class Run:
 def _step(row: Row, one: Step) -> ShownStep:
     revealed = {position: one.after[position][0] for position in one.revealed if position in one.after}
     return ShownStep(one.number, revealed, one.hidden, row.length - len(one.after))
-
-
-def _finite(value: float) -> float | None:
-    return round(value, 4) if math.isfinite(value) else None
 
 
 def check(runs: Sequence[Run]) -> None:
