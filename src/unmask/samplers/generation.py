@@ -47,6 +47,7 @@ class Generation(Shown):
     source: dict[str, Any] = field(default_factory=dict)  # the denoiser: a digest of its language or weights, or an id
     configuration: dict[str, Any] = field(default_factory=dict)
     ideal: Language | None = None  # the language, if its ideal denoiser was used
+    fallbacks: Tensor | None = None  # (B) with a joint draw: steps whose marginals excluded every allowed string
     taken: Taken | None = None  # re-masked tokens; None if there are any but `trace` was off
 
     @property
@@ -89,7 +90,8 @@ class Generation(Shown):
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
         written = int(self.written.sum())
-        return {
+        together = {} if self.fallbacks is None else {"fallback_steps": int(self.fallbacks.sum())}
+        return together | {
             "rows": rows,
             "length": length,
             "tokens_written": written,  # without given tokens and fill tokens
@@ -146,6 +148,7 @@ def join(parts: Sequence[Generation]) -> Generation:
     return replace(
         parts[0],
         **rows,
+        fallbacks=None if parts[0].fallbacks is None else torch.cat([part.fallbacks for part in parts]),
         reasons=tuple(chain.from_iterable(part.reasons for part in parts)),
         model_calls_of={
             name: torch.cat([part.model_calls_of.get(name, none) for part, none in zip(parts, nothing, strict=True)])
@@ -173,6 +176,7 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         planned=session.planned,
         vocabulary=session.denoiser.vocabulary,
         ideal=session.denoiser.language if session.denoiser.ideal else None,
+        fallbacks=None if session.together is None else session.together.fallbacks,
         taken=session.taken(),
         **about,
     )

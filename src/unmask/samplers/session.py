@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers import Canvas, Causal, Denoiser
+from unmask.denoisers import Canvas, Causal, Denoiser, Marginals
 from unmask.samplers.account import Account
 from unmask.samplers.stopping import Progress, StopRule
+
+if TYPE_CHECKING:
+    from unmask.samplers.joint import Joint, Together
 
 PATIENCE = 1000  # model calls per position and step; beyond this a sampler with its own loop counts as endless
 REASONS = ("filled", "stopped", "done")  # why a row is final: every position decided, the stop rule, the sampler
@@ -54,6 +57,7 @@ class Session:
         valid: Tensor | None = None,
         stop: StopRule | None = None,
         trace: bool = False,
+        joint: Joint | None = None,
     ) -> None:
         self.denoiser = denoiser
         self.given = given
@@ -71,6 +75,7 @@ class Session:
         self.order = torch.zeros_like(self.tokens)  # the step that revealed each position, 0 for given tokens
         self.turns = torch.zeros_like(self.lengths)  # (B): steps in which the sampler chose
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
+        self.joint = joint  # how the tokens of a step are drawn together; None: independently
         self.trace = trace  # whether re-masked tokens are recorded
         self._taken: list[Taken] = []
         self._revised = torch.zeros_like(self.lengths)  # (B): number of re-masked tokens
@@ -81,6 +86,12 @@ class Session:
     def canvas(self) -> Canvas:
         """The canvas, which shares the session's tokens."""
         return self.canvas_kind(self.denoiser, self.tokens, self.rng, valid=self.valid, patience=self.patience)
+
+    @cached_property
+    def together(self) -> Together | None:
+        from unmask.samplers.joint.steps import Together  # here, because compiled kernels follow
+
+        return None if self.joint is None else Together(self.joint, self.canvas)
 
     @cached_property
     def causal(self) -> Causal:
@@ -105,6 +116,17 @@ class Session:
     def settled(self) -> Tensor:
         """Bool (B): rows that are final."""
         return self.reasons > 0
+
+    def ask(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        """The marginals (K) of hidden positions, rows ascending, in one model call of each row."""
+        return (self.together or self.canvas).at(rows, positions, time)
+
+    def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens (K) of a step, and the marginal probability (K) of each."""
+        if self.together is not None:
+            return self.together.draw(rows, positions)
+        tokens = self.canvas.draw(marginals, rows, positions)
+        return tokens, marginals.of(tokens)
 
     def check_stop(self) -> None:
         """Apply the stop rule after a step: rows that have ended are settled."""
