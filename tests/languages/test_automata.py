@@ -79,7 +79,12 @@ def test_an_automaton_in_a_file(tmp_path):
     form = {"vocabulary": 3, "moves": [{"0": 1}, {"1": 0, "2": 1}], "final": [1]}
     (tmp_path / "a.json").write_text(json.dumps(form))
     automaton = automata.read(tmp_path / "a.json")
-    assert automaton.accepts(torch.tensor([[0, 2, 2], [0, 1, 0], [0, 1, 1], [2, 2, 2]])).tolist() == [True, True, False, False]
+    assert automaton.accepts(torch.tensor([[0, 2, 2], [0, 1, 0], [0, 1, 1], [2, 2, 2]])).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
     (tmp_path / "a.json").write_text(json.dumps(form | {"final": [2]}))
     with pytest.raises(UnmaskError, match="final is"):
         automata.read(tmp_path / "a.json")

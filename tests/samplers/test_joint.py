@@ -172,7 +172,10 @@ def test_a_row_depends_on_nothing_but_its_number(draw, sampler):
 def test_given_tokens_and_ragged_rows(draw):
     language = load("sparse-hmm")
     tokens = language.sample(6, 20, seed=4)
-    given = [torch.where(torch.rand(n) < 0.4, row[:n], 8).tolist() for n, row in zip((20, 7, 13, 20, 1, 9), tokens, strict=True)]
+    given = [
+        torch.where(torch.rand(n) < 0.4, row[:n], 8).tolist()
+        for n, row in zip((20, 7, 13, 20, 1, 9), tokens, strict=True)
+    ]
     made = generate(language, given=given, steps=3, draw=draw)
     for row, (line, drawn) in enumerate(zip(given, made.tokens, strict=True)):
         drawn = drawn[: len(line)]
@@ -220,8 +223,12 @@ def test_an_imperfect_denoiser_keeps_to_the_constraint():
 
 
 def test_a_regex_that_the_model_does_not_know():
-    made = generate(load("sparse-hmm"), steps=4, length=12, rows=50, draw="coupled(constraint=regex(pattern='(0[1-7]|2.)*'))")
-    assert all(row[k] in (0, 2) and (row[k] != 0 or row[k + 1] != 0) for row in made.tokens.tolist() for k in range(0, 12, 2))
+    made = generate(
+        load("sparse-hmm"), steps=4, length=12, rows=50, draw="coupled(constraint=regex(pattern='(0[1-7]|2.)*'))"
+    )
+    assert all(
+        row[k] in (0, 2) and (row[k] != 0 or row[k + 1] != 0) for row in made.tokens.tolist() for k in range(0, 12, 2)
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +237,10 @@ def test_a_regex_that_the_model_does_not_know():
         ({"sampler": "low-confidence"}, "chooses positions before it draws; low-confidence does not"),
         ({"sampler": "gibbs"}, "chooses positions before it draws"),
         ({"sampler": "autoregressive"}, "chooses positions before it draws"),
-        ({"draw": "fitted(constraint=regex(pattern='0*'))", "given": [8, 8, 3, 8]}, "of row 0: nothing fits its tokens up to position 2"),
+        (
+            {"draw": "fitted(constraint=regex(pattern='0*'))", "given": [8, 8, 3, 8]},
+            "of row 0: nothing fits its tokens up to position 2",
+        ),
         ({"draw": "fitted(constraint=regex(pattern='0*('))"}, "breaks at character 3"),
         ({"draw": "fitted(sweeps=-1)"}, "sweeps is -1"),
         ({"draw": "soft(order=1)"}, "order is 1"),

@@ -69,6 +69,7 @@ def command(
         how = {}
     elif sampler is None:
         recorded = origin.get("configuration", {})
+        refuse({"likelihood": recorded.get("draw")}, "needs draw=product, and these tokens were drawn together")
         names = (*how, "temperature", "top_p", "top_k", "guidance")
         how = {name: how.get(name) or recorded.get(name) for name in names}
     scored = score(tokens, known, pattern, likelihood=likelihood, **how)

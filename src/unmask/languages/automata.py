@@ -1,4 +1,4 @@
-"""Deterministic automata over tokens: what a language allows, as the smallest table of moves.
+"""Deterministic automata over tokens: the strings that a language allows, as the smallest table of moves.
 
 The support of a machine is a regular language. The subset construction makes it deterministic: the state after a prefix
 is the set of machine states that can have emitted it. Moore's refinement then merges states with the same future. Both
@@ -7,11 +7,12 @@ use sets of states only, so the result does not depend on probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,7 +28,6 @@ from unmask.languages.kernels.machine import Flags, Floats, Ints, Machine
 
 MOST_STATES = 2**16
 MOST_MOVES = 2**22  # states times symbols
-State = TypeVar("State", bound=Hashable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ class Automaton:
 
     def first_dead(self, given: Tensor) -> int | None:
         """The first position of given (L), V where hidden, up to which no string has a completion; None if one has."""
-        ends = [self.final]  # (S): whether a string can end exactly n tokens after each state
+        ends: list[Flags] = [self.final]  # (S): whether a string can end exactly n tokens after each state
         for _ in range(len(given)):
-            ends.append(np.append(ends[-1], False)[self.moves].any(1))
+            ends.append(np.any(np.append(ends[-1], False)[self.moves], axis=1))
         here = np.arange(self.states) == 0
         for position, token in enumerate(given.tolist()):
             here &= ends[len(given) - position]
@@ -76,12 +76,29 @@ class Automaton:
         return None
 
 
+@lru_cache(maxsize=16)
+def erased(automaton: Automaton) -> Automaton:
+    """The automaton over V + 1 symbols that also accepts a string with symbol V at some positions, if tokens fit there.
+
+    A state is the set of states that some tokens at those positions can reach, as bits."""
+    hole = automaton.vocabulary
+    image = [[0 if following < 0 else 1 << following for following in row] for row in automaton.moves.tolist()]
+    image = [[*row, reduce(or_, row)] for row in image]
+    final = _bits(np.flatnonzero(automaton.final).tolist())
+
+    def step(states: int, symbol: int) -> int | None:
+        return reduce(or_, (image[state][symbol] for state in _members(states)), 0) or None
+
+    return explored(1, step, lambda states: states & final > 0, hole + 1)
+
+
 def explored(
-    start: State, step: Callable[[State, int], State | None], final: Callable[[State], bool], vocabulary: int
+    start: Hashable, step: Callable[[Any, int], Hashable], final: Callable[[Any], bool], vocabulary: int
 ) -> Automaton:
-    """The smallest automaton of all states that can be reached; step(state, symbol) is None where a string dies."""
-    number: dict[State, int] = {start: 0}
-    queue, rows = [start], []
+    """The smallest automaton of all states that can be reached; step(state, symbol): the next state, or None."""
+    number: dict[Any, int] = {start: 0}
+    queue: list[Any] = [start]
+    rows = []
     for state in queue:  # grows while it is read
         row = np.full(vocabulary, -1)
         for symbol in range(vocabulary):
@@ -93,9 +110,8 @@ def explored(
         rows.append(row)
         if len(queue) > MOST_STATES or len(queue) * vocabulary > MOST_MOVES:
             most = min(MOST_STATES, MOST_MOVES // vocabulary)
-            raise UnmaskError(
-                f"the automaton has more than {most} states; expected fewer. Use soft(order=2), or a simpler constraint."
-            )
+            problem = f"the automaton has more than {most} states"
+            raise UnmaskError(f"{problem}; expected fewer. Use soft(order=2), or a simpler constraint.")
     return minimal(np.stack(rows), np.array([final(state) for state in queue]))
 
 
@@ -122,8 +138,8 @@ def minimal(moves: Ints, final: Flags) -> Automaton:
                 number[following] = len(order)
                 order.append(following)
     of = np.array([number.get(one, -1) for one in range(count)])
-    kept = member[order]
-    return Automaton(of[group[table[kept]]], final[kept])
+    states = member[order]
+    return Automaton(of[group[table[states]]], final[states])
 
 
 @lru_cache(maxsize=16)
@@ -151,14 +167,7 @@ def _support(machine: Machine) -> Automaton:
 
     @lru_cache(maxsize=1)
     def reached(states: int | None) -> int:
-        if states is None:
-            return first
-        out = 0
-        while states:
-            lowest = states & -states
-            out |= following[lowest.bit_length() - 1]
-            states ^= lowest
-        return out
+        return first if states is None else reduce(or_, (following[state] for state in _members(states)), 0)
 
     def step(states: int | None, symbol: int) -> int | None:
         return reached(states) & emitting[symbol] or None
@@ -168,6 +177,13 @@ def _support(machine: Machine) -> Automaton:
 
 def _bits(members: list[int]) -> int:
     return sum(1 << member for member in set(members))
+
+
+def _members(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 def _listed(language: Answers) -> Automaton:

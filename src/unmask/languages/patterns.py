@@ -1,8 +1,8 @@
 """Regular expressions over the text of tokens, as automata over tokens.
 
-A pattern has literals, ., classes [a-c^..], escapes (\\d \\w \\s, and \\ before a sign), groups (..), alternatives |, and
-the counts * + ? {m} {m,} {m,n}. It must match a whole string. Glushkov's construction needs no empty moves: a state is
-the set of those places in the pattern that can have read the last character. A token moves by all characters of its
+A pattern has literals, ., classes [a-c^..], escapes (\\d \\w \\s, \\ before a sign), groups (..), alternatives |, and the
+counts * + ? {m} {m,} {m,n}. It must match a whole string. Glushkov's construction needs no empty moves: a state is
+the set of those positions in the pattern that can have read the last character. A token moves by all characters of its
 text at once.
 """
 
@@ -22,7 +22,7 @@ Places = frozenset[int]
 
 
 class Signs(NamedTuple):
-    """The characters at one place: those listed, or all others."""
+    """The characters at one position: those listed, or all others."""
 
     listed: frozenset[str]
     others: bool = False
@@ -32,7 +32,7 @@ class Signs(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a pattern: whether it matches the empty text, and its possible first and last places."""
+    """A part of a pattern: whether it matches the empty text, and its possible first and last positions."""
 
     empty: bool
     first: Places
@@ -72,7 +72,9 @@ class _Reader:
         return lambda: self.either([part() for part in parts])
 
     def either(self, parts: list[Part]) -> Part:
-        first, last = (frozenset().union(*(part[k] for part in parts)) for k in (1, 2))
+        first, last = frozenset[int](), frozenset[int]()
+        for part in parts:
+            first, last = first | part.first, last | part.last
         return Part(any(part.empty for part in parts), first, last)
 
     def sequence(self) -> Build:
@@ -133,7 +135,9 @@ class _Reader:
     def place(self, signs: Signs) -> Build:
         def build() -> Part:
             if len(self.places) == MOST_PLACES:
-                raise UnmaskError(f"the pattern {shown(self.pattern)} has more than {MOST_PLACES} places; use smaller counts")
+                raise UnmaskError(
+                    f"the pattern {shown(self.pattern)} is too long, over {MOST_PLACES} positions; use smaller counts"
+                )
             here = frozenset([len(self.places)])
             self.places.append(signs)
             self.follow.append(set())
@@ -179,7 +183,9 @@ def regex(pattern: str, vocabulary: int, names: tuple[str, ...] | None = None) -
     """
     texts = names or tuple(DIGITS[:vocabulary])
     if len(texts) != vocabulary:
-        raise UnmaskError(f"{vocabulary} tokens have no names for a regex; expected names, or at most {len(DIGITS)} tokens")
+        raise UnmaskError(
+            f"{vocabulary} tokens have no names for a regex; expected names, or at most {len(DIGITS)} tokens"
+        )
     reader = _Reader(pattern)
     build = reader.alternatives()
     if reader.next:

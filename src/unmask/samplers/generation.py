@@ -144,11 +144,12 @@ def join(parts: Sequence[Generation]) -> Generation:
         for part, first in zip(parts, firsts, strict=True)
     ]
     traced = [part for part in taken if part is not None]
+    fallbacks = [part.fallbacks for part in parts if part.fallbacks is not None]
     nothing = [torch.zeros_like(part.impossible) for part in parts]
     return replace(
         parts[0],
         **rows,
-        fallbacks=None if parts[0].fallbacks is None else torch.cat([part.fallbacks for part in parts]),
+        fallbacks=torch.cat(fallbacks) if len(fallbacks) == len(parts) else None,
         reasons=tuple(chain.from_iterable(part.reasons for part in parts)),
         model_calls_of={
             name: torch.cat([part.model_calls_of.get(name, none) for part, none in zip(parts, nothing, strict=True)])

@@ -21,8 +21,8 @@ from unmask.denoisers.marginals import check_sharpening
 from unmask.languages import Language, LanguageLike
 from unmask.samplers import Sampler, Session, StopRule, fill
 from unmask.samplers.contract import as_sampler, inner_of
-from unmask.samplers.joint.draws import Joint, as_joint
 from unmask.samplers.generation import Generation, finished, join
+from unmask.samplers.joint.draws import Joint, as_joint
 from unmask.samplers.schedules import Fit, ScheduleLike, deltas
 from unmask.samplers.start import start
 from unmask.samplers.stopping import stop_rule
@@ -102,7 +102,9 @@ def generate(
     def make(part: slice) -> Generation:
         began = _now()
         rng = Randomness(seed, numbers[part])
-        session = Session(denoiser, tokens[part], rng, delta, name, valid=valid[part], stop=rule, trace=trace, joint=joint)
+        session = Session(
+            denoiser, tokens[part], rng, delta, name, valid=valid[part], stop=rule, trace=trace, joint=joint
+        )
         fill(used, session)
         return finished(session, _now() - began, about)
 

@@ -1,9 +1,9 @@
 """How the tokens of a step are drawn: from the product of their marginals, or together, by name.
 
-    fitted   the joint nearest to the product that has its marginals and allows only what the constraint allows,
-             for all hidden positions; the step keeps its own positions
+    fitted   the joint nearest to the product among those with its marginals on the allowed strings, for all hidden
+             positions; the step keeps its own positions
     alone    the same for the positions of the step only: in every step, its KL divergence is at most the product's
-    coupled  the product, cut to what the constraint allows; biased, because the marginals count the constraint too
+    coupled  the product, cut to the allowed strings; biased, because the marginals count the constraint too
     soft     fitted, with the windows of the language's n-gram in place of a constraint; it excludes no string by design
 
 Fitted marginals: Csiszar 1975; joints of masked models: Discrete Copula Diffusion, arXiv 2410.01949.
@@ -87,7 +87,7 @@ def product(source: Source) -> None:
 
 @DRAWS.register("fitted")
 def fitted(source: Source, constraint: str = "support", sweeps: int = SWEEPS) -> Joint:
-    """all hidden tokens together, with their marginals, on what the constraint allows"""
+    """all hidden tokens together, with their marginals, on the allowed strings"""
     return Joint(source.automaton(constraint), sweeps)
 
 
@@ -99,7 +99,7 @@ def alone(source: Source, constraint: str = "support", sweeps: int = SWEEPS) -> 
 
 @DRAWS.register("coupled")
 def coupled(source: Source, constraint: str = "support") -> Joint:
-    """the product, cut to what the constraint allows: biased even with one token per step"""
+    """the product, cut to the allowed strings: biased even with one token per step"""
     return Joint(source.automaton(constraint), 0, single=False)
 
 
@@ -108,7 +108,9 @@ def soft(source: Source, order: int = 2, sweeps: int = SWEEPS) -> Joint:
     """all hidden tokens together, with their marginals, by the windows of the language's n-gram"""
     language = source.denoiser.language
     if language is None:
-        raise UnmaskError(f"soft needs the windows of a language; {source.denoiser.name} has none. Use Joint(automaton).")
+        raise UnmaskError(
+            f"soft needs the windows of a language; {source.denoiser.name} has none. Use Joint(automaton)."
+        )
     arguments.whole("order", order, 2, source.length)
     return Joint(automata.windows(language, order, source.length), sweeps)
 
@@ -125,5 +127,7 @@ def as_joint(draw: str | Joint, sampler: Sampler, denoiser: Denoiser, length: in
         problem = f"the automaton has {joint.automaton.vocabulary} symbols, and {denoiser.name} {denoiser.vocabulary}"
         raise UnmaskError(f"{problem}; expected the same number, at most {MOST_SYMBOLS}")
     if denoiser.grid is not None and not joint.alone:
-        raise UnmaskError(f"{denoiser.name} predicts one block at a time; expected draw='alone', not all hidden positions")
+        raise UnmaskError(
+            f"{denoiser.name} predicts one block at a time; expected draw='alone', not all hidden positions"
+        )
     return joint

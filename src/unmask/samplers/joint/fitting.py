@@ -1,4 +1,4 @@
-"""Joints of an automaton with the marginals of a step: fitted, drawn and measured, eight rows side by side.
+"""Joints of an automaton and the marginals of a step: fitted, drawn and measured, eight rows side by side.
 
     J(x) ~ prod_i f_i(x_i) w(x)                w: the weight of the path, 0 where the automaton rejects x
     backward_i(s) = sum_v f_i(v) w(s, v) backward_(i+1)(s v)
@@ -6,8 +6,11 @@
     m_i(v) = f_i(v) c_i(v) / Z,  c_i(v) = sum_s forward_i(s) w(s, v) backward_(i+1)(s v)
 
 A sweep of iterative proportional fitting goes from left to right and replaces f_i by p_i Z / c_i, so that m_i = p_i
-there. All three sums run over the edges of the automaton, which are sorted by what they sum into. Messages are
+there. All three sums run over the edges of the automaton, sorted by their sums. Messages are
 normalized at each position. Lanes are treated separately, so a row does not depend on the others.
+
+A hidden position without an entry counts as the symbol V of an erased automaton. In a row with a single position to
+draw, the others have f = 1 and are not fitted: its marginal is then p, cut to the tokens that have a completion.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ class Case(NamedTuple):
     tokens: Ints  # (R, L): V where hidden
     entries: Ints  # (R, L): the row of the table with the marginals of each hidden position, or -1
     now: Flags  # (R, L): the positions that this step reveals
+    single: Flags  # (R): whether it is only one, with its own marginal
     table: Floats  # (K, V)
     rows: Ints  # (R): numbers of the rows, for random numbers
     visits: Ints  # (R, L)
@@ -68,7 +72,7 @@ class Case(NamedTuple):
 class Scratch(NamedTuple):
     """Memory for eight rows; a number is eight lanes."""
 
-    p: Floats  # (L, V)
+    p: Floats  # (L, V): -1 where f is not fitted
     f: Floats  # (L, V)
     old: Floats  # (L, V)
     backward: Floats  # (L+1, S)
@@ -88,8 +92,8 @@ def form(automaton: Automaton) -> Form:
 
     def sums(key: Ints, groups: int, left: Ints, right: Ints) -> Sums:
         order = np.argsort(key, kind="stable")
-        lanes = ((part[order] * LANES).astype(np.uint64) for part in (left, right))
-        return Sums(starts_of(key, groups).astype(np.uint64), *lanes, weights[source, symbol][order])
+        lefts, rights = ((part[order] * LANES).astype(np.uint64) for part in (left, right))
+        return Sums(starts_of(key, groups).astype(np.uint64), lefts, rights, weights[source, symbol][order])
 
     return Form(
         sums(source, states, symbol, target),
@@ -105,7 +109,7 @@ def scratch(automaton: Automaton, length: int) -> Scratch:
     states, symbols = automaton.moves.shape
     table = length * symbols
     sizes = (table, table, table, (length + 1) * states, length, states, states, symbols)
-    return Scratch(*(aligned((size * LANES,)) for size in sizes), np.zeros(symbols))
+    return Scratch._make([*(aligned((size * LANES,)) for size in sizes), np.zeros(symbols)])
 
 
 @kernel(_nrt=False)
@@ -168,7 +172,8 @@ def sweep(form, memory, length, active):  # type: ignore[no-untyped-def]
             f, c, p = load(memory.f, at + v * lanes), load(memory.c, v * lanes), load(memory.p, at + v * lanes)
             m = f * c * share
             apart += distance(m, p)
-            new = where_greater(m, zero, where_greater(active, zero, p * z / c, f), f)
+            wanted = where_greater(active, zero, where_greater(p, splat(-0.5), p * z / c, f), f)
+            new = where_greater(m, zero, wanted, f)
             norm += new
             store(memory.f, at + v * lanes, new)
         _divide(memory.f, at, symbols, norm)
@@ -211,35 +216,40 @@ def _fit(form, memory, case, first, length, sweeps):  # type: ignore[no-untyped-
 @kernel(_nrt=False)
 def _smooth(form, memory, case, first, length):  # type: ignore[no-untyped-def]
     """Give every symbol of hidden positions a probability, in the rows without an allowed string."""
-    symbols = form.moves.shape[1]
+    symbols, own = form.moves.shape[1], case.table.shape[1]
     for lane in range(LANES):
         row = min(first + lane, len(case.tokens) - 1)
         if memory.backward[lane] > 0.0:
             continue
         case.fallen[row] = True
         for i in range(length):
-            for v in range(symbols if case.entries[row, i] >= 0 else 0):
+            fitted = case.entries[row, i] >= 0 and (case.now[row, i] or not case.single[row])
+            for v in range(own if fitted else 0):
                 place = (i * symbols + v) * LANES + lane
-                memory.p[place] = (memory.p[place] + SMOOTH) / (1.0 + symbols * SMOOTH)
+                memory.p[place] = (memory.p[place] + SMOOTH) / (1.0 + own * SMOOTH)
                 memory.f[place] = memory.p[place]
 
 
 @kernel(_nrt=False)
 def _enter(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
     """Set p and f: the marginals of hidden positions, and certainty at revealed tokens."""
-    symbols = form.moves.shape[1]
+    symbols, own = form.moves.shape[1], case.table.shape[1]
     for lane in range(LANES):
         row = min(rows + lane, len(case.tokens) - 1)
         for i in range(length):
             entry, token, total = case.entries[row, i], case.tokens[row, i], 1.0
             if entry >= 0:
                 total = 0.0
-                for v in range(symbols):
+                for v in range(own):
                     total += case.table[entry, v]
             for v in range(symbols):
-                value = case.table[entry, v] / total if entry >= 0 else 1.0 if v == token else 0.0
-                memory.p[(i * symbols + v) * LANES + lane] = value
-                memory.f[(i * symbols + v) * LANES + lane] = value
+                p = f = 1.0 if v == token else 0.0
+                if entry >= 0:
+                    p = f = case.table[entry, v] / total if v < own else 0.0
+                    if case.single[row] and not case.now[row, i]:
+                        p, f = -1.0, 1.0
+                memory.p[(i * symbols + v) * LANES + lane] = p
+                memory.f[(i * symbols + v) * LANES + lane] = f
 
 
 @kernel(_nrt=False)

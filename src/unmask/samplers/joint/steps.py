@@ -10,12 +10,11 @@ from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Marginals
 from unmask.denoisers.canvas import by_length
-from unmask.samplers.joint import apart, fitting
-from unmask.samplers.joint.draws import MOST_SYMBOLS, Joint
+from unmask.languages.automata import erased
+from unmask.languages.kernels.machine import Ints
+from unmask.samplers.joint import fitting
+from unmask.samplers.joint.draws import Joint
 from unmask.samplers.joint.fitting import Case
-
-NODES = 2**12  # of the sets of one row, at first
-MOST_NODES = 2**20
 
 
 class Together:
@@ -23,10 +22,10 @@ class Together:
 
     def __init__(self, joint: Joint, canvas: Canvas) -> None:
         self.joint, self.canvas = joint, canvas
+        self.automaton = erased(joint.automaton) if joint.alone else joint.automaton
         self.used = False
         self.fallbacks = torch.zeros(len(canvas.tokens), dtype=torch.int64)  # (B): steps with smoothed marginals
         self._asked: tuple[Marginals, Tensor] | None = None  # and the entry (B, L) of each position
-        self._nodes = NODES
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
         """The marginals of K positions, rows ascending; those of all hidden positions of the rows are kept."""
@@ -35,7 +34,8 @@ class Together:
             wanted[rows, positions] = True
         else:
             wanted[rows] = self.canvas.hidden[rows]
-        marginals = self.canvas.at(*wanted.nonzero(as_tuple=True), time)
+        all_rows, all_positions = wanted.nonzero(as_tuple=True)
+        marginals = self.canvas.at(all_rows, all_positions, time)
         entries = torch.where(wanted, wanted.flatten().cumsum(0).view_as(wanted) - 1, -1)
         self._asked = marginals, entries
         return marginals[entries[rows, positions]]
@@ -59,48 +59,39 @@ class Together:
         now, log = torch.zeros_like(canvas.hidden), torch.zeros(len(values), dtype=torch.float64)
         now[rows, positions] = True
         which = rows.unique_consecutive()
-        counts = now[which].sum(1)
-        apart_rows = torch.full_like(which, self.joint.alone, dtype=torch.bool) | (counts == 1) & self.joint.single
-        for part, separate in ((which[~apart_rows], False), (which[apart_rows], True)):
-            for length, inside in by_length(canvas.lengths[part]):
-                members = part[inside]
-                cut = [tensor[members, :length] for tensor in (canvas.tokens, entries, now, canvas.visits, values)]
-                tokens, places, shown, visits, wanted = (tensor.contiguous().numpy() for tensor in cut)
-                each = torch.zeros(len(members), dtype=torch.float64).numpy(), np.zeros(len(members), bool)
-                numbers = canvas.rng.row_ids[members].contiguous().numpy()
-                key = np.uint64(canvas.rng.seed), int(Stream.TOKEN)
-                case = Case(tokens, places, shown, table, numbers, visits, *key, wanted, np.zeros(wanted.shape), *each)
-                self._run(case, members, separate, measured)
-                values[members, :length] = torch.from_numpy(case.values)
-                odds[members, :length] = torch.from_numpy(case.odds)
-                log[members] = torch.from_numpy(case.log)
-                self.fallbacks[members] += torch.from_numpy(case.fallen)
+        for length, inside in by_length(canvas.lengths[which]):
+            members = which[inside]
+            cut = [tensor[members, :length] for tensor in (canvas.tokens, entries, now, canvas.visits, values)]
+            tokens, places, shown, visits, wanted = (tensor.contiguous().numpy() for tensor in cut)
+            case = Case(
+                tokens=tokens,
+                entries=places,
+                now=shown,
+                single=(shown.sum(1) == 1) & self.joint.single,
+                table=table,
+                rows=canvas.rng.row_ids[members].contiguous().numpy(),
+                visits=visits,
+                seed=np.uint64(canvas.rng.seed),
+                stream=int(Stream.TOKEN),
+                values=wanted,
+                odds=np.zeros(wanted.shape),
+                log=np.zeros(len(members)),
+                fallen=np.zeros(len(members), bool),
+            )
+            memory = fitting.scratch(self.automaton, length)
+            row = fitting.together(fitting.form(self.automaton), memory, case, self.joint.sweeps, measured)
+            if row < len(members):
+                self._refuse(tokens[row], int(case.rows[row]))
+            values[members, :length] = torch.from_numpy(case.values)
+            odds[members, :length] = torch.from_numpy(case.odds)
+            log[members] = torch.from_numpy(case.log)
+            self.fallbacks[members] += torch.from_numpy(case.fallen)
         if not measured:
             canvas.visits[which] += entries[which] >= 0
         return log
 
-    def _run(self, case: Case, members: Tensor, separate: bool, measured: bool) -> None:
-        """Draw or measure the rows of one length."""
-        automaton, length = self.joint.automaton, case.tokens.shape[1]
-        if not separate:
-            memory = fitting.scratch(automaton, length)
-            row = fitting.together(fitting.form(automaton), memory, case, self.joint.sweeps, measured)
-            self._check(case, members, row)
-            return
-        row, status = 0, apart.FULL
-        while status == apart.FULL:
-            nodes = apart.nodes(automaton, length, self._nodes)
-            row, status = apart.alone(apart.sets_of(automaton), nodes, case, row, self.joint.sweeps, measured)
-            if status == apart.FULL and self._nodes * automaton.vocabulary > MOST_NODES:
-                problem = f"the completions of {automaton!r} need more than {self._nodes} sets of states"
-                raise UnmaskError(f"{problem}; expected fewer. Use draw='fitted', or more steps.")
-            self._nodes *= 2 if status == apart.FULL else 1
-        self._check(case, members, row)
-
-    def _check(self, case: Case, members: Tensor, row: int) -> None:
-        """Raise an error if this row has no completion."""
-        if row < len(members):
-            position = self.joint.automaton.first_dead(torch.from_numpy(case.tokens[row]))
-            number = int(self.canvas.rng.row_ids[members[row]])
-            problem = f"the constraint allows no completion of row {number}"
-            raise UnmaskError(f"{problem}: nothing fits its tokens up to position {position}. Change them, or the draw.")
+    def _refuse(self, tokens: Ints, number: int) -> None:
+        """Raise the error of a row (L) without a completion."""
+        position = self.joint.automaton.first_dead(torch.from_numpy(tokens))
+        problem = f"the constraint allows no completion of row {number}"
+        raise UnmaskError(f"{problem}: nothing fits its tokens up to position {position}. Change them, or the draw.")
