@@ -1,7 +1,7 @@
 """Regular expressions over the text of tokens, as automata over tokens.
 
-A pattern has literals, ., classes [a-c^..], escapes (\\d \\w \\s, \\ before a sign), groups (..), alternatives |, and the
-counts * + ? {m} {m,} {m,n}. It must match a whole string. Glushkov's construction needs no empty moves: a state is
+A pattern has literals, ., classes [a-c^..], escapes (\\d \\w \\s, \\ before a sign), groups (..), alternatives | and
+the counts * + ? {m} {m,} {m,n}. It must match a whole string. Glushkov's construction needs no empty moves: a state is
 the set of those positions in the pattern that can have read the last character. A token moves by all characters of its
 text at once.
 """

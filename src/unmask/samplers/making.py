@@ -22,7 +22,8 @@ from unmask.languages import Language, LanguageLike
 from unmask.samplers import Sampler, Session, StopRule, fill
 from unmask.samplers.contract import as_sampler, inner_of
 from unmask.samplers.generation import Generation, finished, join
-from unmask.samplers.joint.draws import Joint, as_joint
+from unmask.samplers.joint.draws import as_joint
+from unmask.samplers.joint.steps import Joint
 from unmask.samplers.schedules import Fit, ScheduleLike, deltas
 from unmask.samplers.start import start
 from unmask.samplers.stopping import stop_rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,10 +12,8 @@ from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Causal, Denoiser, Marginals
 from unmask.samplers.account import Account
+from unmask.samplers.joint.steps import Joint, Together
 from unmask.samplers.stopping import Progress, StopRule
-
-if TYPE_CHECKING:
-    from unmask.samplers.joint import Joint, Together
 
 PATIENCE = 1000  # model calls per position and step; beyond this a sampler with its own loop counts as endless
 REASONS = ("filled", "stopped", "done")  # why a row is final: every position decided, the stop rule, the sampler
@@ -89,8 +87,6 @@ class Session:
 
     @cached_property
     def together(self) -> Together | None:
-        from unmask.samplers.joint.steps import Together  # here, because compiled kernels follow
-
         return None if self.joint is None else Together(self.joint, self.canvas)
 
     @cached_property

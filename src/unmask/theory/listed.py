@@ -21,7 +21,7 @@ from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
 from unmask.samplers import orders
 from unmask.samplers.schedules import Schedule, deltas
-from unmask.theory import best_orders, correctness, crossover, fluency, repair, separators, uniform
+from unmask.theory import best_orders, correctness, crossover, fluency, joint, repair, separators, uniform
 from unmask.theory.correctness import INDEPENDENT, WIDTH
 from unmask.theory.known import exact_curve, exact_error_curve
 from unmask.theory.statements import Origin, Statement
@@ -242,6 +242,18 @@ statement("lemma-c6", correctness.lemma_c6, "lower", "reconstructed", "interval 
 statement("theorem-4.4", correctness.theorem_4_4, "lower, exact", "reconstructed", "interval language; any schedule")(
     lambda case, width=WIDTH, coarse=False, ser=0.5: limit_4_4(case, width, coarse, ser)
 )
+statement("joint-uniform", joint.joint_uniform, "exact", "ours", "uniform on its support; one step, drawn together")(
+    lambda case: [joint.joint_uniform(case.language, case.length)]
+)
+statement("joint-step", joint.joint_step, "upper", "ours", "an automaton; one step, drawn together; ideal denoiser")(
+    lambda case: [joint.joint_step(case.language, case.length)]
+)
+statement("joint-loss", joint.joint_loss, "exact", "ours", "a counterexample: one chain, whatever the case")(
+    lambda case: [joint.joint_loss()]
+)
+statement(
+    "alone", joint.alone, "upper", "ours", "an automaton; any schedule; each step drawn together; ideal denoiser"
+)(lambda case: [joint.alone(case.language.vocabulary, case.length, case.delta, case.between)])
 statement(
     "best-order", best_orders.of_orders, "exact", "ours", "first-order chains, intervals; ideal denoiser; N steps"
 )(best_order)

@@ -11,7 +11,6 @@ Fitted marginals: Csiszar 1975; joints of masked models: Discrete Copula Diffusi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from unmask.core import arguments
@@ -22,23 +21,9 @@ from unmask.languages import automata
 from unmask.languages.automata import Automaton
 from unmask.languages.patterns import regex as pattern_automaton
 from unmask.samplers.contract import Sampler
+from unmask.samplers.joint.steps import SWEEPS, Joint
 
-SWEEPS, MOST_SWEEPS = 3, 10**4
 MOST_SYMBOLS = 2**12
-
-
-@dataclass(frozen=True)
-class Joint:
-    """A joint draw: its automaton, and how the tokens of a step follow from it."""
-
-    automaton: Automaton
-    sweeps: int = SWEEPS  # of fitting; more do not help where the marginals are imperfect
-    alone: bool = False  # whether only the positions of the step are drawn together
-    single: bool = True  # whether a position that is alone in its step is drawn from its own marginal
-
-    def __post_init__(self) -> None:
-        arguments.of_kind("automaton", self.automaton, Automaton, "an automaton of unmask.languages.automata")
-        arguments.whole("sweeps", self.sweeps, 0, MOST_SWEEPS)
 
 
 class Source(NamedTuple):

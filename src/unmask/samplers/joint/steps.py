@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Marginals
 from unmask.denoisers.canvas import by_length
-from unmask.languages.automata import erased
+from unmask.languages.automata import Automaton, erased
 from unmask.languages.kernels.machine import Ints
 from unmask.samplers.joint import fitting
-from unmask.samplers.joint.draws import Joint
 from unmask.samplers.joint.fitting import Case
+
+SWEEPS, MOST_SWEEPS = 3, 10**4
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint draw: its automaton, and how the tokens of a step follow from it."""
+
+    automaton: Automaton
+    sweeps: int = SWEEPS  # of fitting; more do not help where the marginals are imperfect
+    alone: bool = False  # whether only the positions of the step are drawn together
+    single: bool = True  # whether a position that is alone in its step is drawn from its own marginal
+
+    def __post_init__(self) -> None:
+        arguments.of_kind("automaton", self.automaton, Automaton, "an automaton of unmask.languages.automata")
+        arguments.whole("sweeps", self.sweeps, 0, MOST_SWEEPS)
 
 
 class Together:
