@@ -5,6 +5,7 @@ Check values were computed by another program, with dense tables of V^L entries.
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -251,3 +252,48 @@ def test_a_regex_that_the_model_does_not_know():
 def test_mistakes_get_one_line(how, message):
     with pytest.raises(UnmaskError, match=message.replace("(", r"\(")):
         generate(load("paper-2gram"), **{"rows": 2, "length": 4, "steps": 2, "draw": "fitted"} | how)
+
+
+def fitted_by_hand(allowed, p, sweeps):
+    """J over all V^L strings after some sweeps, from left to right, with the stop rule."""
+    length, axes = p.shape[0], range(p.shape[0])
+    ones = [np.eye(length, dtype=int)[i] * (p.shape[1] - 1) + 1 for i in axes]
+    f, before = p.copy(), np.inf
+
+    def joint():
+        weights = reduce(np.multiply, [f[i].reshape(ones[i]) for i in axes], allowed)
+        return weights / weights.sum()
+
+    for _ in range(sweeps):
+        apart = 0.0
+        for i in axes:
+            m = joint().sum(tuple(j for j in axes if j != i))
+            apart += np.abs(m - p[i]).sum()
+            f[i] *= np.divide(p[i], m, out=np.zeros_like(m), where=m > 0)
+        if not apart < 0.9 * before:
+            break
+        before = apart
+    return joint()
+
+
+@pytest.mark.parametrize("sweeps", [0, 1, 2, 3, 5])
+def test_each_sweep_is_one_of_proportional_fitting(sweeps):
+    """Also with marginals that no joint on the constraint has."""
+    (language, length), g = WIDE, np.random.default_rng(sweeps)
+    p = g.dirichlet(np.ones(4), size=length)
+    strings = torch.cartesian_prod(*[torch.arange(4)] * length)
+    allowed = language.supports(strings)
+    expected = fitted_by_hand(allowed.numpy().reshape((4,) * length), p, sweeps).reshape(-1)[allowed.numpy()]
+    joint = Joint(automata.support(language), sweeps)
+    log = log_step(Fixed(language, torch.from_numpy(p)), joint, strings[allowed], (), tuple(range(length)))
+    assert np.exp(log) == pytest.approx(expected, rel=1e-9)
+
+
+class Fixed(Denoiser):
+    """The same marginals (L, V) in every context."""
+
+    def __init__(self, language, p):
+        self.language, self.vocabulary, self.p = language, language.vocabulary, p
+
+    def posterior(self, tokens, positions=None, time=None):
+        return self.p[torch.arange(tokens.shape[1]).expand(len(tokens), -1) if positions is None else positions]

@@ -1,4 +1,4 @@
-"""Joint draws: a step whose tokens are drawn together is no product, and Theorem 4.4 is about products.
+"""Joint draws: a step whose tokens are drawn together has no product, and Theorem 4.4 is about products.
 
 J is the joint nearest to the product p of the marginals, among those on A that have them. q has these marginals too, so
 by Pythagoras for I-projections (Csiszar 1975)
@@ -33,8 +33,8 @@ def joint_step(language: Language, length: int) -> Statement:
     marginals = together.at(rows, positions, None)
     mass = float(marginals.of(string[0]).log().sum() - together.log_probability(rows, positions, string)[0])
     apart = float(torch.special.entr(marginals.dense()).sum()) - language.entropy(length).value
-    how = "one step that reveals everything, draw='fitted', ideal denoiser"
-    return Statement(apart + mass, "upper", "divergence", how, "ours", "docs/joint-draws.md")
+    how = "draw='fitted', one step, ideal denoiser"
+    return Statement(round(apart + mass, 12), "upper", "divergence", how, "ours", "docs/joint-draws.md")
 
 
 def alone(vocabulary: int, length: int, delta: Tensor, between: float) -> Statement:
@@ -43,7 +43,7 @@ def alone(vocabulary: int, length: int, delta: Tensor, between: float) -> Statem
     J_S is fitted on A_S, the tokens with a completion, and q_S has the marginals: Pythagoras on S. Each update of the
     fitting is a projection onto marginals that q_S has, so this holds after any number of sweeps.
     """
-    how = "any language with an automaton, any length and schedule, draw='alone'"
+    how = "draw='alone', any schedule, ideal denoiser"
     value = fluency.universal(vocabulary, length, delta, between).value
     return Statement(value, "upper", "divergence", how, "ours", "docs/joint-draws.md")
 
@@ -58,7 +58,7 @@ def joint_uniform(language: Language, length: int) -> Statement:
     if spread > UNIFORM * length:
         problem = f"{language.kind} is not uniform on its support: log |A| - H is {spread:.3g} nats"
         raise UnmaskError(f"{problem}; expected 0, as for interval-5")
-    how = "one step, uniform on the support, draw='fitted', ideal denoiser"
+    how = "draw='fitted', one step, ideal denoiser"
     return Statement(0.0, "exact", "divergence", how, "ours", "docs/joint-draws.md")
 
 
@@ -77,7 +77,7 @@ def joint_loss() -> Statement:
         float(log.exp() @ (log - log_paths(Ideal(chain), strings, order, joint)))
         for joint in (None, Joint(support(chain), 100))
     )
-    how = "one chain of 3 tokens, L = 3, its ends first, draw='fitted' minus draw='product'"
+    how = "one chain, its ends first; fitted minus product"
     return Statement(together - apart, "exact", "divergence", how, "ours", "docs/joint-draws.md")
 
 
