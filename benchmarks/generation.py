@@ -17,7 +17,7 @@ from torch import Tensor
 from benchmarks.peers import Dynamax, Pace, Peer, best_pace, find, over, tables
 from benchmarks.timing import Measurement, Report, Work, main
 from unmask import Generation, generate, languages
-from unmask.core import cores
+from unmask.core import arguments
 from unmask.core.chance import Randomness
 from unmask.denoisers import as_marginals
 from unmask.languages import Language
@@ -70,7 +70,7 @@ def _ours(
 ) -> Measurement:
     whole = {"rows": rows, "length": length, "seed": SEED} | options
     small = whole | {"rows": 2, "steps": 4}
-    work = Work(lambda: generate(language, **whole), cores.count(), warm_up=lambda: generate(language, **small))
+    work = Work(lambda: generate(language, **whole), arguments.cores(), warm_up=lambda: generate(language, **small))
     return report.race(f"{task}, {rows} x {length}", rows, length, {"unmask": work}, size.repeats)["unmask"]
 
 
@@ -99,7 +99,7 @@ def _against(report: Report, name: str, peers: tuple[str, ...], size: Size) -> N
         for steps in steps_of:
             options = dict(rows=size.peer_rows, length=size.length, steps=steps, seed=SEED)
             made = generate(language, **options)
-            works = {"unmask": Work(lambda o=options: generate(language, **o), cores.count())}
+            works = {"unmask": Work(lambda o=options: generate(language, **o), arguments.cores())}
             works |= _ways(peer, language, made, rows, pace)
             task = f"{name} N={steps}, against {who}, {size.peer_rows} x {size.length}"
             timed = report.race(task, size.peer_rows, size.length, works, size.repeats, patience=5.0)
@@ -117,8 +117,8 @@ def _ways(peer: Peer, language: Language, made: Generation, rows: int, pace: Pac
     label = f"{peer.name}, chunks of {chunk}"
     note = _equal(peer, language, made, min(chunk, rows))
     ways = {label: Work(work(1), peer.threads, rows, first=first, note=note)}
-    if isinstance(peer, Dynamax) and cores.count() > 1:
-        ways[f"{label}, our threads"] = Work(work(cores.count()), cores.count(), rows, first=first)
+    if isinstance(peer, Dynamax) and arguments.cores() > 1:
+        ways[f"{label}, our threads"] = Work(work(arguments.cores()), arguments.cores(), rows, first=first)
     return ways
 
 

@@ -38,18 +38,18 @@ from reproduction.items import ITEMS
 from reproduction.judge import Size, own, part
 from reproduction.records import Records, plain
 from unmask.core import progress
+from unmask.core.arguments import available, size
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, finite, origin, write_json
-from unmask.core.memory import available, size
 from unmask.core.threads import torch_threads
 from unmask.diagnosis import flops
 from unmask.diagnosis.clock import device_name
-from unmask.diagnosis.memory import peak
+from unmask.diagnosis.needs import peak
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
 from unmask.models.open.model import OpenModel
 from unmask.models.trained import Shape, preset
-from unmask.models.trained.conditions import USUAL
+from unmask.models.trained.loop import PART_TOKENS, needed
 from unmask.models.trained.recipe import recipe
 
 MINUTES = 9.0
@@ -93,9 +93,9 @@ class TimeUp(KeyboardInterrupt):
     """The minutes of this call are over."""
 
 
-def compared(compiled: bool, here: Here) -> dict[str, Any]:
+def compared(here: Here) -> dict[str, Any]:
     report = Report("toy" if here.tiny else "full", here.out)
-    parity.measure(report, here.device, compiled)
+    parity.measure(report, here.device)
     return {"checks": [asdict(check) for check in report.checks]}
 
 
@@ -188,7 +188,7 @@ def pieces() -> dict[str, Piece]:
     """By name, in order of worth a minute."""
     claims: tuple[str, ...] = ("timing.ar", "timing.considerable", "figure-1.speed")
     found = {
-        "parity": Piece("every engine gives the sequences of the CPU", 3, SMALL, partial(compared, False)),
+        "parity": Piece("every engine gives the sequences of the CPU", 3, SMALL, compared),
         "timing": Piece("512 steps and AR at 512, 1024, 2048 tokens, as on the poster", 2, SMALL, times, claims=claims),
     }
     for name, (hidden, layers) in OPEN.items():
@@ -196,7 +196,6 @@ def pieces() -> dict[str, Piece]:
         logits = 20 * (GIVEN + NEW) * VOCABULARY  # bfloat16, and float64 twice
         about = f"an open model of {name[:-1]} billion parameters, with and without caches"
         found[f"open-{name}"] = Piece(about, 1 + weights / 5e9, weights + logits, partial(opened, name))
-    found["compiled"] = Piece("networks by torch.compile, compared likewise", 5, SMALL, partial(compared, True))
     for language in LEARNED:
         for kind in ("mdm", "ar"):
             shape = preset("paper", kind, 8, layers=10 if language == "paper-4gram" else None)
@@ -213,8 +212,8 @@ def pieces() -> dict[str, Piece]:
 
 
 def _trained_bytes(shape: Shape) -> int:
-    batch, device = recipe("paper", shape.kind).batch, torch.device("cuda")
-    return USUAL.needed(shape, batch // USUAL.parts(batch, shape.length, device), device)
+    rows = min(recipe("paper", shape.kind).batch, PART_TOKENS["cuda"] // shape.length)
+    return needed(shape, rows, True)
 
 
 def state(name: str, piece: Piece, here: Here, room: float) -> str:

@@ -27,8 +27,7 @@ from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Denoiser
 from unmask.models.open.model import OpenModel
 from unmask.models.trained import Network, Shape, Trunk
-from unmask.models.trained.conditions import Conditions
-from unmask.models.trained.loop import train
+from unmask.models.trained.loop import Conditions, train
 from unmask.models.trained.recipe import Recipe
 
 OPEN = 200  # symbols of the open models
@@ -46,14 +45,11 @@ class Engine(NamedTuple):
     predicts: bool = True
 
 
-def engines(length: int, hidden: int, layers: int, compiled: bool) -> dict[str, Engine]:
+def engines(length: int, hidden: int, layers: int) -> dict[str, Engine]:
     mdm, ar = (trunk(kind, length, hidden, layers) for kind in ("mdm", "ar"))
     timed = Trunk(Shape("mdm", VOCABULARY, length, hidden, layers, heads=8, time_free=False)).eval()
     timed.head.load_state_dict(mdm.head.state_dict())
     plain = model_of(hidden, layers, OPEN, head=hidden // 2)
-
-    def network(device: str, dtype: torch.dtype, *trunks: Trunk | None, compiled: bool = False) -> Network:
-        return Network(*trunks, device=device, dtype=dtype, compiled=compiled)
 
     def opened(device: str, dtype: torch.dtype, cache: str | None = None, **card: object) -> OpenModel:
         body = copy.deepcopy(plain.body).to(device, dtype)
@@ -63,8 +59,8 @@ def engines(length: int, hidden: int, layers: int, compiled: bool) -> dict[str, 
         body = copy.deepcopy(plain.body).to(device, dtype)
         return OpenModel(plain.card, body, causal=opened(device, dtype, block=1))
 
-    def of_networks(*trunks: Trunk | None, compiled: bool = False) -> Callable[[str, torch.dtype], Denoiser]:
-        return lambda device, dtype: network(device, dtype, *trunks, compiled=compiled)
+    def of_networks(*trunks: Trunk | None) -> Callable[[str, torch.dtype], Denoiser]:
+        return lambda device, dtype: Network(*trunks, device=device, dtype=dtype)
 
     filling = ("low-confidence", "ancestral")
     return {
@@ -72,9 +68,6 @@ def engines(length: int, hidden: int, layers: int, compiled: bool) -> dict[str, 
         "MDM with time": Engine(of_networks(timed), filling, VOCABULARY),
         "AR": Engine(of_networks(None, ar), ("autoregressive",), VOCABULARY, False),
         "MDM and AR": Engine(of_networks(mdm, ar), ("speculative",), VOCABULARY),
-        "MDM and AR, compiled": Engine(
-            of_networks(mdm, ar, compiled=compiled), ("ancestral", "autoregressive"), VOCABULARY
-        ),
         "open model": Engine(opened, (*filling, "llada(block_length=4)"), OPEN),
         "open model, shifted": Engine(partial(opened, prediction="shifted"), filling, OPEN),
         "open model, prefix cache": Engine(partial(opened, cache="prefix(block=4)"), ("llada(block_length=4)",), OPEN),
@@ -85,13 +78,10 @@ def engines(length: int, hidden: int, layers: int, compiled: bool) -> dict[str, 
     }
 
 
-def measure(report: Report, device: str, compiled: bool = False) -> None:
-    """compiled: only the engine that torch.compile makes, which takes minutes, and a compiler."""
+def measure(report: Report, device: str) -> None:
     toy = report.size == "toy"
     rows, length, hidden, layers = (2, 8, 16, 1) if toy else (64, 64, 128, 4)
-    for name, engine in engines(length, hidden, layers, device != "cpu").items():
-        if name.endswith("compiled") != compiled:
-            continue
+    for name, engine in engines(length, hidden, layers).items():
         say(f"parity: {name}")
         for dtype in APART:
             kind = str(dtype).removeprefix("torch.")
@@ -105,9 +95,8 @@ def measure(report: Report, device: str, compiled: bool = False) -> None:
                 noise[:, ::2] = engine.vocabulary  # hidden
                 apart = float((_predicted(there, noise) - _predicted(here, noise)).abs().max())
                 report.at_most(f"{name}, {kind}: difference of a probability", apart, APART[dtype], "of 1")
-    if not compiled:
-        _numbers(report, device)
-        _trainings(report, device, length, hidden, layers)
+    _numbers(report, device)
+    _trainings(report, device, length, hidden, layers)
 
 
 def _made(denoiser: Denoiser, sampler: str, rows: int, length: int) -> Tensor:

@@ -18,15 +18,12 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.peers import INSTALL
-from benchmarks.timing import Report, Work, agree, main
+from benchmarks.timing import Report, Work, main
 from unmask import languages
-from unmask.core import cores
+from unmask.core import arguments
 from unmask.core.threads import torch_threads
-from unmask.models import trained
-from unmask.models.trained import Shape, preset
-from unmask.models.trained.conditions import Conditions
-from unmask.models.trained.distributed import World
-from unmask.models.trained.loop import Training
+from unmask.models.trained import Shape, Trunk, preset
+from unmask.models.trained.loop import Conditions, Training
 from unmask.models.trained.recipe import Recipe
 
 LANGUAGE = "paper-2gram"
@@ -60,7 +57,7 @@ def measure(report: Report) -> None:
                 works = {"unmask": _bounded(ours(shape, task, Path(directory)), 1)}
                 if not absent:
                     peer = trainer(shape, task, Path(directory))
-                    works |= {TRAINER: _bounded(peer, 1), f"{TRAINER}, all cores": _bounded(peer, cores.count())}
+                    works |= {TRAINER: _bounded(peer, 1), f"{TRAINER}, all cores": _bounded(peer, arguments.cores())}
                 rows = task.batch * task.steps
                 found = report.race(name, rows, task.length, works, REPEATS[report.size], patience=60.0)
             ratio = found[TRAINER].ratio if TRAINER in found else None
@@ -70,8 +67,7 @@ def measure(report: Report) -> None:
 
 def ours(shape: Shape, task: Task, directory: Path) -> Callable[[], None]:
     recipe = Recipe(steps=task.steps, batch=task.batch, rate=1e-3)
-    here, language = World(0, 1, torch.device("cpu")), languages.load(LANGUAGE)
-    training = Training(language, LANGUAGE, shape, recipe, directory, here, Conditions(device="cpu"))
+    training = Training(languages.load(LANGUAGE), LANGUAGE, shape, recipe, directory, Conditions(device="cpu"))
 
     def learn() -> None:
         training.step = 0
@@ -86,15 +82,6 @@ def trainer(shape: Shape, task: Task, directory: Path) -> Callable[[], object]:
     """As its documentation says, with what is slow and not needed turned off."""
     from transformers import Trainer, TrainingArguments
 
-    from unmask.models.trained import huggingface
-
-    model = {"mdm": huggingface.UnmaskForMaskedLM, "ar": huggingface.UnmaskForCausalLM}[shape.kind](
-        huggingface.UnmaskConfig(**shape.to_dict())
-    )
-    noise = torch.randint(shape.vocabulary + 1, (4, shape.length), generator=torch.Generator().manual_seed(2))
-    trained.save(model.trunk, directory / "peer")
-    with torch.no_grad():
-        agree("the peer's model", model(noise).logits, trained.load(directory / "peer", "cpu")(noise), 1e-5)
     drawn = languages.load(LANGUAGE).sample(task.batch * task.steps, shape.length, seed=1)
     arguments = TrainingArguments(
         output_dir=str(directory / "trainer"),
@@ -109,8 +96,21 @@ def trainer(shape: Shape, task: Task, directory: Path) -> Callable[[], object]:
         disable_tqdm=True,
     )
     collate = _hide if shape.kind == "mdm" else _prepend
-    peer = Trainer(model, arguments, train_dataset=list(drawn), data_collator=lambda rows: collate(rows, shape))
+    peer = Trainer(Peer(shape), arguments, train_dataset=list(drawn), data_collator=lambda rows: collate(rows, shape))
     return peer.train
+
+
+class Peer(torch.nn.Module):
+    """The same network, with the loss that the Trainer asks of its model."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.trunk = Trunk(shape)
+
+    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        logits, shift = self.trunk(input_ids), int(self.trunk.shape.causal)
+        logits, labels = logits[:, : logits.shape[1] - shift], labels[:, shift:]
+        return {"loss": torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())}
 
 
 def _hide(rows: list[torch.Tensor], shape: Shape) -> dict[str, Any]:

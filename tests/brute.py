@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from unmask.languages import HMM, Brackets, Interval, Language, ModularSum, NGram, random_hmm, random_ngram
-from unmask.languages.grammar import Grammar
+from unmask.languages.grammars import Grammar
 
 SHARP = {"temperature": 2.0, "threshold": 0.15}  # about half of the entries are zero
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 import unmask
-from unmask.core.extras import NotInstalled
+from unmask.core.errors import NotInstalled
 from unmask.core.registry import Registry
 
 ROOT = Path(__file__).parents[1]

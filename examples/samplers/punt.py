@@ -9,9 +9,8 @@ all positions of S1 that the candidates of S0 change by more than epsilon nats:
 Then reveal R with its candidates: at least the most confident one. Each test is one more model call for the row; m
 hidden positions take ceil(log2 m). Whether a token stays depends on its neighbours, so the sampler claims no
 distribution. At epsilon = 0 the distribution is the language's if a set has at least the influence of each part (the
-paper's assumption), as in first-order chains. PUNT can use more than the marginals, like `clairvoyant`, which reads
-dependence from the language. The paper leaves the score open ("confidence"); temperature applies to the candidates.
-Steps and schedule are not used.
+paper's assumption), as in first-order chains. The paper leaves the score open ("confidence"); temperature applies to
+the candidates. Steps and schedule are not used.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from unmask.diagnosis.difference import difference as difference
     from unmask.diagnosis.gap import Gap as Gap
     from unmask.diagnosis.gap import gap as gap
+    from unmask.diagnosis.likelihood import score as score
     from unmask.diagnosis.planner import plan as plan
-    from unmask.diagnosis.scoring import score as score
     from unmask.experiments import board as board
     from unmask.experiments import sweep as sweep
     from unmask.metrics import Score as Score

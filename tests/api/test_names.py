@@ -18,7 +18,7 @@ from unmask.diagnosis import conformance
 from unmask.languages import load
 from unmask.samplers import SAMPLERS
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.structured import Strided
+from unmask.samplers.rules.orders import Strided
 
 EXAMPLE = Path(__file__).parent / "unmask_example_sampler"
 LANGUAGE = load("interval-5")
@@ -79,7 +79,7 @@ def test_nothing_is_imported_before_it_is_named(door):
 
 def test_a_broken_package_is_told_and_breaks_no_other(door):
     (door / "fine.py").write_text(
-        "from unmask.samplers.rules.structured import Strided\nclass Fine(Strided):\n    '''Works.'''\n"
+        "from unmask.samplers.rules.orders import Strided\nclass Fine(Strided):\n    '''Works.'''\n"
     )
     (door / "syntax.py").write_text("def :\n")
     offer(door, "many", fine="fine:Fine", gone="fine:Gone", none="nowhere.at:All", syntax="syntax:Any", text="no value")
@@ -93,7 +93,7 @@ def test_a_broken_package_is_told_and_breaks_no_other(door):
 
 
 def test_names_of_ours_come_first_and_two_offers_must_be_told_apart(door):
-    text = "from unmask.samplers.rules.structured import Strided\nclass Fine(Strided):\n    pass\n"
+    text = "from unmask.samplers.rules.orders import Strided\nclass Fine(Strided):\n    pass\n"
     (door / "fine.py").write_text(text)
     offer(door, "one", strided="fine:Fine", both="fine:Fine", same="fine:Fine")
     offer(door, "two", both="fine:Other", same="fine:Fine")
@@ -105,7 +105,7 @@ def test_names_of_ours_come_first_and_two_offers_must_be_told_apart(door):
 
 OWN = """
 from dataclasses import dataclass
-from unmask.samplers.rules.ancestral import Ancestral
+from unmask.samplers.rules.orders import Ancestral
 from unmask.samplers import Sampler
 
 @dataclass(frozen=True)
@@ -173,38 +173,15 @@ def test_a_module_is_named(own):
     ("name", "message"),
     [
         ("my.nowhere:Mine", "there is no module 'my.nowhere' for sampler 'my.nowhere:Mine'; install its package, or"),
-        ("nowhere:Mine", "there is no module 'nowhere' for sampler 'nowhere:Mine'"),
-        ("my.lacking:Mine", "importing 'my.lacking' fails with ModuleNotFoundError: No module named 'something_that"),
         ("my.leaving:Mine", "importing 'my.leaving' fails with SystemExit: 3"),
-        ("my.samplers:Mien", "unknown name in module 'my.samplers': 'Mien'; known: "),
-        ("my.samplers:", "unknown name in module 'my.samplers': ''; known: "),
         ("my:Mine", "sampler 'my:Mine' does not exist: module 'my' has no 'Mine'"),
-        (":Mine", "importing '' fails with ValueError"),
-        ("my.samplers:None_", "'my.samplers:None_' implements none of its methods; expected exactly one"),
         ("my.samplers:Two", "'my.samplers:Two' implements order and run; expected exactly one of order"),
-        (
-            "my.samplers:Stranger",
-            "'my.samplers:Stranger' is of class Stranger; expected a sampler. Derive it from unmask.samplers",
-        ),
-        (
-            "my.samplers:wrong",
-            "'my.samplers:wrong' is of class int; expected a sampler. Derive it from unmask.samplers.Sampler",
-        ),
         (
             "my.samplers:undeclared",
             "is not declared to return a sampler; write def undeclared(...) ->",
         ),
-        ("my.samplers:other", "is a function that is not declared to return a sampler"),
-        (
-            "os:system(command='exit 3')",
-            "is not declared to return a sampler; write def system(...) -> S",
-        ),
         ("blocks(inner='os:system(command=3)')", "sampler 'os:system' is a function that is not declared to return a"),
-        ("my.samplers:number", "'my.samplers:number' is an object of type int; expected a class or a function"),
-        ("my.samplers:needs", "'my.samplers:needs' needs its option share; write my.samplers:needs(share=...)"),
         ("my.samplers:Mine(part=1)", "unknown option of sampler 'my.samplers:Mine': 'part'"),
-        ("my.samplers:Mine(share=odd)", "share of sampler 'my.samplers:Mine' is 'odd'; expected a finite number"),
-        ("blocks(inner='my.samplers:Mien')", "'Mien'; known: "),
     ],
 )
 def test_what_is_wrong_with_a_named_module_is_said(own, name, message):
@@ -257,7 +234,7 @@ def test_a_module_in_the_working_directory(door, tmp_path_factory, monkeypatch):
     """The console script does not have it on its path."""
     here = tmp_path_factory.mktemp("work")
     (here / "lying_here.py").write_text(
-        "from unmask.samplers.rules.structured import Strided\nclass Here(Strided):\n    pass\n"
+        "from unmask.samplers.rules.orders import Strided\nclass Here(Strided):\n    pass\n"
     )
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])

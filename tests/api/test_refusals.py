@@ -17,13 +17,11 @@ from unmask import UnmaskError, denoisers, diagnosis, languages, metrics, sample
 from unmask.core import errors
 from unmask.models import open as hub
 from unmask.models import text, trained
-from unmask.models.trained.recipe import recipe
 from unmask.models.trained.trunk import Trunk
 from unmask.samplers import Choice, schedules
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.gibbs import Gibbs
-from unmask.samplers.rules.low_confidence import LowConfidence
-from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
+from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
@@ -139,32 +137,14 @@ NO_LANGUAGE |= {"a mapping": {}, "a class": languages.Interval}
 SHAPE = trained.preset("quick", "mdm", 8)
 TAKE_LANGUAGES = {
     "score": lambda x: unmask.score(TOKENS, x),
-    "generate": make,
-    "audit": lambda x: unmask.audit(TOKENS, x, steps=2),
     "gap": lambda x: unmask.gap(x, "ancestral", length=8, rows=3, steps=2),
-    "plan": lambda x: unmask.plan(x, 8, "ser", 0.1),
-    "train": lambda x: unmask.train(x, SHAPE, recipe("quick", "mdm"), "nowhere"),
     "check": unmask.check,
-    "prompts": lambda x: unmask.prompts(x, 3, 8, 2),
-    "as_denoiser": denoisers.as_denoiser,
     "sharpened": lambda x: denoisers.Sharpened(x, 0.5),
-    "guided": lambda x: denoisers.Guided(x, 0.5),
-    "perturbed": lambda x: denoisers.Perturbed(x, "leak", 0.5),
     "information curve": lambda x: theory.sampled.information_curve(x, 8),
-    "error curve": lambda x: theory.sampled.error_curve(x, 8),
-    "curve": lambda x: theory.known.curve(x, 8),
     "exact": lambda x: theory.known.exact(x, 8, LINEAR),
-    "exponential law": lambda x: theory.exponential.exponential_ser(x, LINEAR),
-    "first order": theory.first_order,
     "interaction": lambda x: theory.fluency.interaction(x, 8),
-    "ser": lambda x: metrics.ser(x, 8, "linear", 2),
-    "ter": lambda x: metrics.ter(x, 8, "linear", 2),
     "ter of AR": lambda x: metrics.ter_autoregressive(x, 8),
-    "total variation": lambda x: metrics.total_variation(TOKENS, x),
-    "bigrams": lambda x: metrics.bigrams(TOKENS, x),
     "output law": lambda x: metrics.output_distribution(x, 3, LINEAR),
-    "learning": lambda x: diagnosis.learning.of_language(denoisers.Ideal(L), x, 8),
-    "table": lambda x: diagnosis.table.table(x, 8, "linear", [2]),
     "network": trained.Network,
 }
 OPTIONS: dict[str, list[Any]] = {
@@ -187,36 +167,17 @@ OPTIONS: dict[str, list[Any]] = {
 }
 ANSWERS = {
     "too long": lambda p: torch.full((p.shape[0], p.shape[1] + 1, 8), 1 / 8),
-    "two dimensions": lambda p: p[0],
-    "nothing": lambda p: None,
     "a list": lambda p: p.tolist(),
-    "an array": lambda p: p.numpy(),
-    "sparse": lambda p: p.to_sparse(),
     "elsewhere": lambda p: p.to("meta"),
-    "a half": lambda p: p / 2,
-    "one symbol less": lambda p: p[..., 1:] * 8 / 7,
     "infinite": lambda p: p * math.inf,
-    "no numbers": lambda p: p * math.nan,
-    "integers": lambda p: p.long(),
     "nothing anywhere": lambda p: p * 0,
-    "below zero": lambda p: torch.cat([p[..., :6], -p[..., 6:7], 3 * p[..., 7:]], -1),
 }
 CHOICES = {
     "nothing": lambda view: None,
-    "a mask": lambda view: view.hidden,
-    "a tuple": lambda view: (view.hidden,),
     "no reveal": lambda view: Choice(None),
-    "an array": lambda view: Choice(view.hidden.numpy()),
-    "numbers": lambda view: Choice(view.hidden.long()),
     "one row": lambda view: Choice(view.hidden[:1]),
-    "tokens with a point": lambda view: Choice(view.hidden, torch.zeros(view.hidden.shape)),
-    "a number to hide": lambda view: Choice(view.hidden, None, 1),
     "done": lambda view: Choice(view.hidden, None, None, True),
-    "a word": lambda view: "x",
-    "what is known": lambda view: Choice(~view.hidden),
     "tokens beyond": lambda view: Choice(view.hidden, view.tokens * 0 + 99),
-    "in place": in_place,
-    "what it has emptied": lambda view: Choice(view.hidden.logical_and_(torch.tensor(False))),
 }
 ORDERS = {
     "nothing": lambda hidden: None,
@@ -492,9 +453,22 @@ def test_arrays_and_lists_of_tokens_are_tokens():
     assert torch.equal(L.sample(5, 8, given=[L.vocabulary] * 8), L.sample(5, 8))
 
 
-def test_arguments_that_are_not_there_are_pythons_own_error():
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        unmask.generate(L, step=4)
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("step", "steps"),
+        ("n_steps", "steps"),
+        ("num_steps", "steps"),
+        ("batch_size", "rows"),
+        ("gen_length", "length"),
+    ],
+)
+def test_an_argument_that_is_not_there_is_told_the_nearest(wrong, near):
+    with pytest.raises(UnmaskError, match=f"unknown argument .*'{wrong}'.*; did you mean {near}"):
+        unmask.generate(L, **{wrong: 4})
+
+
+def test_arguments_are_named():
     with pytest.raises(TypeError, match="positional argument"):
         unmask.generate(L, 4, 8)
     assert inspect.signature(unmask.generate).parameters["steps"]

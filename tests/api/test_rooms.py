@@ -10,18 +10,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2923,
-    "languages": 5345,
-    "denoisers": 2800,
-    "samplers": 5670,
-    "metrics": 620,
-    "models": 6980,
-    "theory": 3150,
-    "diagnosis": 7570,
-    "experiments": 4850,
-    "tasks": 4400,
-    "report": 3300,
-    "cli": 3600,
+    "core": 2760,
+    "languages": 5025,
+    "denoisers": 2640,
+    "samplers": 5400,
+    "metrics": 590,
+    "models": 5870,
+    "theory": 2995,
+    "diagnosis": 6775,
+    "experiments": 4190,
+    "tasks": 3780,
+    "report": 2590,
+    "cli": 3577,
 }
 ROOMS = list(CAPS)
 
@@ -65,5 +65,5 @@ def test_imports_go_down():
 
 def test_an_import_that_goes_up_is_seen(tmp_path):
     (tmp_path / "core").mkdir()
-    (tmp_path / "core" / "errors.py").write_text("def f():\n    from unmask.samplers.rules import gibbs\n")
+    (tmp_path / "core" / "errors.py").write_text("def f():\n    from unmask.samplers.rules import repair\n")
     assert upwards(tmp_path) == ["core/errors.py imports unmask.samplers.rules"]

@@ -51,12 +51,12 @@ LANGUAGE_FILES = {
         NGRAM | {"transition": [[0.5, 0.5], [0.5, 0.4]]},
         "transition row 1 sums to 0.9; expected 1. Pass --normalise",
     ),
-    "NaN": (NGRAM | {"initial": [float("nan"), 1]}, "NaN is not a finite number"),
+    "NaN": (NGRAM | {"initial": [float("nan"), 1]}, "is not JSON: invalid character"),
     "null": (NGRAM | {"initial": [None, 1]}, "initial is not a rectangular table"),
-    "infinity": (NGRAM | {"transition": [[float("inf"), 0], [1, 0]]}, "Infinity is not a finite number"),
+    "infinity": (NGRAM | {"transition": [[float("inf"), 0], [1, 0]]}, "is not JSON: invalid character"),
     "negative": (NGRAM | {"transition": [[0.5, 0.5], [1.5, -0.5]]}, "transition[1, 1] is -0.5: negative"),
     "tiny": (NGRAM | {"transition": [[0.5, 0.5], [1, 1e-30]]}, "transition[1, 1] is 1e-30; expected 0 or at least"),
-    "huge": (NGRAM | {"initial": [10**400, 1]}, "has more than 64 bits"),
+    "huge": (NGRAM | {"initial": [10**400, 1]}, "an entry is not a number"),
     "order 1": (NGRAM | {"order": 1}, "order is 1"),
     "order in words": (NGRAM | {"order": "2"}, "order is '2'"),
     "order too large": (NGRAM | {"order": 60}, "expected at most 16,777,216"),
@@ -89,8 +89,8 @@ def test_a_wrong_language_file(fails, case):
 
 TEXTS = {
     "truncated": ('{"kind": "ngram", "order": 2,', "is not JSON: "),
-    "empty": ("", "is it truncated?"),
-    "words": ("hello", "at line 1, column 1"),
+    "empty": ("", "Input data was truncated"),
+    "words": ("hello", "invalid character (byte 0)"),
     "deep": ("[" * 100_000, "wrong.json"),
     "a number without end": ("9" * 5000, "wrong.json"),
     "not text": (b"\xff\xfe\x00", "byte 0 is not UTF-8 text"),
@@ -309,7 +309,7 @@ LINES = {
     "a float": ("[0, 0]\n[0, 1.0]\n", "line 2: it[1] is 1.0; expected a whole number"),
     "a boolean": ("[0, true]\n", "line 1: it[1] is True"),
     "a word": ('[0, "a"]\n', "line 1: it[1] is 'a'"),
-    "too large": (f"[0, {2**70}]\n", "line 1: the integer 1180591620717411303424 has more than 64 bits"),
+    "too large": (f"[0, {2**70}]\n", "line 1: it[1] is 1180591620717411303424; expected a whole number"),
     "without end": ("[0, " + "9" * 5000 + "]", "samples.jsonl, line 1"),
     "too deep": ("[" * 100_000, "samples.jsonl, line 1"),
     "no list": ("3\n", "line 1: it is 3; expected a mapping of names to values or a list"),
@@ -399,3 +399,29 @@ def test_debug_shows_where(run):
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("Traceback")
     assert "unmask: error: unknown language" in ran.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("list sampler", "did you mean show?"),
+        ("show strided", "did you mean `unmask show sampler strided`?"),
+        ("show paper-2gram", "did you mean `unmask show language paper-2gram`?"),
+        ("compare ancestral strided", "did you mean `unmask board compare` or"),
+        ("parallel read", "did you mean `unmask eval parallel`?"),
+        ("boardd", "did you mean board?"),
+        ("play --language interval-5 --length 8 --against ar", "did you mean autoregressive?"),
+    ],
+)
+def test_a_command_that_is_nearly_one_is_named(fails, words, meant):
+    fails(meant, *words.split())
+
+
+def test_sequences_of_another_language_are_refused(run, fails):
+    run("generate", "--language", "sparse-hmm(seed=4)", "--length", 8, "--steps", 2, "--rows", 4, "--out", "a.npy")
+    run("play", "--language", "sparse-hmm(seed=4)", "--length", 8, "--rows", 4, "--out", "a.json")
+    other = ("--language", "sparse-hmm")
+    fails("a.npy is of another language: hmm with the digest", "score", "a.npy", *other)
+    fails("a.npy is of another language: hmm with the digest", "audit", "a.npy", *other, "--steps", 2)
+    fails("a.json is of another language: hmm with the digest", "play", "a.json", *other)
+    assert run("score", "a.npy", "--language", "sparse-hmm(seed=4)").code == 0

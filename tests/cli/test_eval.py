@@ -16,7 +16,7 @@ EVAL = ("eval", "--engine", "here", "--json", "--model", "m", "--card", "m.json"
 QUICK = (
     "sudoku(shots=0)",
     *(f"lists(operation={o}, shots=0)" for o in ("copy", "shuffle")),
-    *("infill", "paths", "sums(steps=after)"),
+    *("infill", "sums(steps=after)"),
 )
 
 
@@ -75,7 +75,7 @@ def test_sums_with_an_ar_model_beside_it_and_what_is_said_of_both(model):
     lines = ({"question": f"What is {n}+1?", "answer": f"#### {n + 1}"} for n in range(6))
     Path("p.jsonl").write_text("\n".join(map(json.dumps, lines)))
     options = ("--causal-model", "a", "--causal-card", "a.json", "--task", "gsm8k(shots=0)", "--data", "p.jsonl")
-    ran = model(*EVAL, *options, "--steps", 2, 6, "--store", "o")
+    ran = model(*EVAL, *options, "--steps", 2, 6, "--out", "o")
     assert ran.code == 0, ran.err
     named = [found["label"] for found in ran.result["settings"]]
     assert named[0].endswith("steps=2")
@@ -122,7 +122,7 @@ def test_what_is_refused_before_anything_is_written(model, words, said):
 
 def test_tasks_are_listed_and_shown(run):
     ran = run("show", "task", "--json")
-    assert ran.result.keys() == {"gsm8k", "infill", "latin", "lists", "open-text", "paths", "sudoku", "sums"}
+    assert ran.result.keys() == {"gsm8k", "infill", "latin", "lists", "open-text", "sudoku", "sums"}
     ran = run("show", "task", "sudoku(shots=1)")
     assert "Fill the 4x4 sudoku" in ran.out
     ran = run("show", "task", "gsm8k")

@@ -15,7 +15,7 @@ from tests.models.open import small, test_dense, test_dit, test_moe, test_smdm
 from tests.needs import needs
 from unmask.core.samples import read_tokens
 from unmask.models.open.card import Tokens
-from unmask.models.open.checking import check
+from unmask.models.open.loading import check
 from unmask.models.text.tokenizer import FILE
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz .?"

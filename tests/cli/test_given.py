@@ -61,7 +61,7 @@ def test_prompts_of_the_language(run):
     ours = generate(LANGUAGE, steps=3, length=20, rows=30, seed=4, given=given)
     assert torch.equal(read_tokens("samples.npy"), ours.tokens)
     found = run(*SCORE).result
-    assert (found["ser"]["n"], found["invalid_rows"]) == (15, score(ours, LANGUAGE).invalid_rows)
+    assert (found["ser"]["n"], found["impossible_rows"]) == (15, score(ours, LANGUAGE).impossible_rows)
     run(*GENERATE, *options, "--first-row", 13, "--rows", 17, "--out", "samples.npy")
     assert torch.equal(read_tokens("samples.npy"), ours.tokens[13:])
 
@@ -73,10 +73,10 @@ def test_samples_of_others_with_a_given_file(run):
     given[:, 5:] = V
     write("given.npy", given.tolist())
     write("samples.npy", x.tolist())
-    assert run(*SCORE, "--given", "given.npy").result["invalid_rows"] == 0
+    assert run(*SCORE, "--given", "given.npy").result["impossible_rows"] == 0
     write("samples.npy", [*x[:5].tolist(), x[0].tolist()])
-    assert run(*SCORE, "--given", "given.npy").result["invalid_rows"] == 1
-    assert run(*SCORE).result["invalid_rows"] == 0
+    assert run(*SCORE, "--given", "given.npy").result["impossible_rows"] == 1
+    assert run(*SCORE).result["impossible_rows"] == 0
 
 
 def test_nothing_given_leaves_nothing_behind(run):
@@ -131,7 +131,7 @@ def test_what_was_given_must_be_there(run):
 
 def test_a_sampler_of_a_module(run):
     """Named in full, from the working directory; a mistake in it is one line."""
-    Path("mine.py").write_text("from unmask.samplers.rules.structured import Strided\nclass Mine(Strided):\n    pass\n")
+    Path("mine.py").write_text("from unmask.samplers.rules.orders import Strided\nclass Mine(Strided):\n    pass\n")
     made = run(*GENERATE, "--length", 8, "--rows", 3, "--sampler", "mine:Mine", "--out", "samples.npy")
     assert made.code == 0
     ours = generate(LANGUAGE, sampler="strided", steps=3, length=8, rows=3)

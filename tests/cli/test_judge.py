@@ -10,8 +10,7 @@ import torch
 
 from tests.models.open.speaking import spoken
 from unmask.core.samples import write_tokens
-from unmask.diagnosis.judge import judge, tokens_of
-from unmask.diagnosis.texts import token_entropy
+from unmask.diagnosis.judge import judge, token_entropy, tokens_of
 from unmask.models import open as hub
 
 SAID = ["The cat sat on the mat.", "A dog, too.\nTwice."]

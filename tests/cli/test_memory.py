@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from benchmarks.open_models import config
-from unmask.core import memory, samples
+from unmask.core import arguments, samples
 from unmask.denoisers import Canvas
 from unmask.models.open import families
 from unmask.models.trained import Shape, Trunk, checkpoints
@@ -33,7 +33,7 @@ RECIPE = {
 CASES = {
     "generate": f"generate {LANGUAGE} --rows 100000 --length 512 --out x.npy",
     "generate, open model": "generate --model open --card llada-1.5 --length 8 --prompt [] --out x.jsonl",
-    "eval": "eval run --model open --card llada-1.5 --task sums --length 8 --engine here --store e",
+    "eval": "eval run --model open --card llada-1.5 --task sums --length 8 --engine here --out e",
     "board": "board run --languages paper-2gram --samplers ancestral --lengths 100000 --rows 1000 --out b",
     "gap": f"gap {LANGUAGE} --rows 100000 --length 512",
     "train": f"train {LANGUAGE} --layers 40 --hidden 1024 --heads 8 --length 64 --out t",
@@ -69,9 +69,9 @@ def large(directory: Path) -> None:
 
 @pytest.fixture
 def small_machine(monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: ROOM)
+    monkeypatch.setattr(arguments, "available", lambda: ROOM)
     for module in (samples, checkpoints):
-        monkeypatch.setattr(module, "available", memory.available)
+        monkeypatch.setattr(module, "available", arguments.available)
     monkeypatch.setattr(Canvas, "__init__", pytest.fail)
     monkeypatch.setattr(torch.optim.AdamW, "step", pytest.fail)
 

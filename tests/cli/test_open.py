@@ -17,11 +17,11 @@ from tests.models.text.test_published import byte_level
 from unmask import UnmaskError, generate
 from unmask.cli.generate import command as generate_command
 from unmask.cli.options import parser_of
-from unmask.core.memory import size
+from unmask.core.arguments import size
 from unmask.core.samples import read_tokens
 from unmask.models.open import CARDS, find, known, load_model
 from unmask.models.open.chat import TEMPLATES
-from unmask.models.open.checking import check
+from unmask.models.open.loading import check
 from unmask.models.open.prompted import Query, ending, rows_of
 from unmask.models.text import published
 from unmask.samplers import trace as traces
@@ -253,7 +253,7 @@ def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
     assert ran["memory"]["keys_and_values"] == size(kept)
     assert ran["memory"]["all"] == size(4 * parameters + kept + 4 * 3 * (length + 1) * found.body.hidden)
     assert ran["flops_at_most"] == 16 * 3 * found.body.flops(length, length)
-    monkeypatch.setattr("unmask.models.open.fetch._fetched", lambda *_: pytest.fail("files are fetched"))
+    monkeypatch.setattr("unmask.models.open.loading._fetched", lambda *_: pytest.fail("files are fetched"))
     ran = place("generate", "--model", "llada-8b-instruct", *options).result
     assert (ran["files"], ran["parameters"], ran["memory"]["weights"]) == ("not here", 8 * 10**9, "32 GB")
     monkeypatch.setattr("unmask.models.trained.checkpoints.available", lambda: 2 * 10**10)

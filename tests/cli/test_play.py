@@ -13,8 +13,7 @@ import torch
 from rich.console import Console
 
 from unmask import generate, languages
-from unmask.report.player import terminal
-from unmask.report.player.run import Run
+from unmask.report.player import Run, show
 from unmask.samplers import trace as traces
 
 SMALL = ("--language", "paper-2gram", "--length", 16, "--steps", 3, "--rows", 20)
@@ -105,7 +104,7 @@ def played():
 
 def test_a_terminal_shows_every_step(played):
     out = StringIO()
-    terminal.show(played, 0, Console(file=out, force_terminal=True, width=60))
+    show(played, 0, Console(file=out, force_terminal=True, width=60))
     steps = [line.split("step ")[1][0] for line in out.getvalue().splitlines() if "step " in line]
     assert steps == ["0", "1", "2", "3"]
     assert "\x1b[2J" not in out.getvalue()

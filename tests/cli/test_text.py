@@ -11,7 +11,7 @@ import pytest
 
 from unmask.cli.main import main
 from unmask.core.samples import read_tokens
-from unmask.models.text import Text, read, tokenizers
+from unmask.models.text import Text, load, read
 
 TINY = ("--length", 16, "--hidden", 16, "--layers", 1, "--heads", 2, "--steps", 10, "--batch", 8)
 WORDS = "\n\n".join(f"the cat number {number} sat on the mat" for number in range(60))
@@ -43,7 +43,7 @@ def test_what_it_says(place):
     assert ran.result.keys() > KEYS
     assert not {"entropy_nats_per_token", "excess_percent"} & ran.result.keys()
     assert "bits per character" in ran.err
-    assert tokenizers.load("out").name == "bpe:270"
+    assert load("out").name == "bpe:270"
     assert json.loads(Path("out/training.json").read_text())["origin"]["configuration"]["label"] == "words.txt, bpe:270"
     again = place("train", "--resume", "--out", "out", "--json")
     assert again.result["validation_nats_per_token"] == ran.result["validation_nats_per_token"]
@@ -57,7 +57,7 @@ def test_it_writes_text(place):
         assert (ran.code, ran.result["rows"]) == (0, 3)
     tokens = read_tokens("a.npy")
     assert tokens.equal(read_tokens("a.jsonl"))
-    texts = [tokenizers.load("mdm").decode(row) for row in tokens.tolist()]
+    texts = [load("mdm").decode(row) for row in tokens.tolist()]
     assert [json.loads(line)["text"] for line in Path("a.jsonl").read_text().splitlines()] == texts
     assert Path("a.txt").read_bytes().decode() == "\n\f\n".join(texts) + "\n"
     accounts = [json.loads(Path(f"a.{suffix}.json").read_text())["tokens_sha256"] for suffix in ("npy", "txt")]
@@ -73,7 +73,7 @@ def test_a_prompt_is_text(place):
     assert len(rows) == 4
     assert all(row.startswith("the cat") for row in rows)
     given = np.load("a.given.npy")
-    assert (given[:, 7:] == tokenizers.load("ar").vocabulary).all()
+    assert (given[:, 7:] == load("ar").vocabulary).all()
     both = place(
         "generate", "--model", "mdm", "--causal-model", "ar", "--sampler", "speculative", "--rows", 2, "--out", "b.txt"
     )
@@ -84,7 +84,7 @@ def test_the_bible_by_its_name(run):
     ran = run("train", "--text", "kjv", *TINY, "--out", "out")
     assert ran.code == 0
     assert json.loads(Path("out/training.json").read_text())["origin"]["configuration"]["text"] == (
-        Text(read("kjv"), tokenizers.load("out")).facts()
+        Text(read("kjv"), load("out")).facts()
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 
 import pytest
 
@@ -21,7 +20,7 @@ KEYS = {
     "method",
     "notes",
 }
-BESIDE = ("crossover",)  # of the language SMALL; of a chain orders, too
+
 SMALL = ("--language", "interval-5", "--length", 20, "--steps", 4, 32)
 
 
@@ -75,14 +74,8 @@ def test_the_table_has_the_theorems_of_an_ngram(run):
 
 def test_every_statement_is_listed_and_can_be_shown(run):
     listed = run("theory", "list", "--json").result
-    assert listed["lemma-c2"] == {
-        "about": "Lemma C.2: with one position per step P(valid) >= exp(-L eps).",
-        "assumption": "any language; no two positions in one step",
-        "kind": "lower",
-        "origin": "reconstructed",
-    }
-    lines = " ".join(run("theory", "list").out.split())
-    assert "lemma-c2 lower; reconstructed: Lemma C.2: with one position per step P(valid) >= exp(-L eps). [any" in lines
+    assert listed["lemma-c2"] == "Lemma C.2: with one position per step P(valid) >= exp(-L eps)."
+    assert f"lemma-c2 {listed['lemma-c2']}" in " ".join(run("theory", "list").out.split())
     ran = run("theory", "show", "--language", "paper-2gram", "--length", 32, "--steps", 8, "--json")
     assert list(dict.fromkeys(record["name"] for record in ran.result["statements"])) == list(listed)
     some = run("theory", "show", "theorem-4.4(coarse=True)", "lemma-c2", "--length", 510, "--learning", 0.0078125).out
@@ -96,28 +89,6 @@ def test_csv_is_the_same_records(run):
     records = run("theory", "table", *SMALL, "--rows", 0, "--json").result["records"]
     assert [float(row["value"]) for row in rows] == pytest.approx([record["value"] for record in records])
     assert not any(row["kind"] == "measured" for row in rows)
-
-
-@pytest.mark.rotates(3)
-def test_figures_are_files(run, tmp_path):
-    ran = run("theory", "figure", *SMALL, "--rows", 20, "--out", "made", "--json")
-    assert ran.code == 0
-    names = {path.name for path in (tmp_path / "made").iterdir()}
-    expected = {f"theory-{name}.{end}" for name in ("ser", "ter", "curve", *BESIDE) for end in ("svg", "png")}
-    assert names == expected | {"theory.json", "theory.csv", "index.html"}
-    assert json.loads((tmp_path / "made/theory.json").read_text())["records"]
-    assert "lemma C.6" in (tmp_path / "made/theory-ser.svg").read_text()
-    chain = ("--language", "paper-2gram", "--length", 12, "--steps", 4, "--rows", 0, "--out", "chain")
-    run("theory", "figure", *chain)
-    assert "best choice given" in (tmp_path / "chain/theory-orders.svg").read_text()
-    assert "AR tokens" in (tmp_path / "chain/theory-crossover.svg").read_text()
-    page = (tmp_path / "chain/index.html").read_text()
-    assert all(f'id="{name}"' in page for name in ("theory-ser", "theory-orders", "schedule", "schedule-optimal"))
-    records = json.loads((tmp_path / "chain/theory.json").read_text())["records"]
-    least = min(r["value"] for r in records if (r["quantity"], r["kind"]) == ("ser", "upper"))
-    assert f"SER &lt;= {100 * least:.2g}%" in page
-    assert run("report", "chain", "--out", "again").code == 0
-    assert 'id="theory-ser"' in (tmp_path / "again/index.html").read_text()
 
 
 def test_what_the_table_cannot_do(run):

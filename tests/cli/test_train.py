@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from unmask import UnmaskError, languages
 from unmask.models import trained
-from unmask.models.trained import conditions, loop, preset
-from unmask.models.trained.conditions import Conditions
+from unmask.models.trained import loop, preset
+from unmask.models.trained.loop import Conditions
 from unmask.models.trained.recipe import recipe
 
 TINY = ("--length", 8, "--hidden", 16, "--layers", 1, "--heads", 2)
@@ -106,10 +106,6 @@ def test_every_option_reaches_the_recipe(run):
         *("--language", "paper-2gram(pruned=False)"),
         *BRIEF,
         *options,
-        "--sampling-steps",
-        3,
-        "--schedule",
-        "cosine",
         "--accumulate",
         2,
         "--spread",
@@ -129,8 +125,6 @@ def test_every_option_reaches_the_recipe(run):
         "weight_decay": 0.25,
         "average": 0.5,
         "samples": 40,
-        "sampling_steps": 3,
-        "schedule": "cosine",
         "spread": 0.25,
         "run": 3,
         "targets": "posterior",
@@ -161,7 +155,7 @@ def test_an_interrupted_training_is_resumed(run, monkeypatch):
         report(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(conditions, "Conditions", often)
+        patch.setattr(loop, "Conditions", often)
         patch.setattr(loop.Training, "_report", interrupt)
         ran = run("train", *SMALL, "--out", "out")
     assert ran.code == 130
@@ -182,9 +176,7 @@ def often(*arguments):
         (("--out", "new", "--resume"), "new holds nothing to resume"),
         (("--out", "out", "--resume", "--rate", 1), "--rate does not apply to --resume"),
         (("--out", "out", "--resume", "--language", "brackets"), "--language does not apply to --resume"),
-        (("--out", "out", "--resume", "--sampling-steps", 3), "--sampling-steps does not apply to --resume"),
         ((*SMALL, "--out", "out"), "already holds a network"),
-        ((*SMALL, "--out", "new", "--schedule", "cosine"), "--sampling-steps N"),
         ((*SMALL, "--out", "new", "--model", "mmd"), "did you mean mdm?"),
         ((*SMALL, "--out", "new", "--preset", "papr"), "did you mean paper?"),
         ((*SMALL, "--out", "new", "--device", "cuda"), "no CUDA device"),

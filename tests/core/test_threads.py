@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from unmask import gap, generate
 from unmask.core import threads
-from unmask.core.cores import count
+from unmask.core.arguments import cores
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Ideal, Perturbed
 from unmask.diagnosis.audit import audit
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import load
-from unmask.samplers.schedules import deltas
 from unmask.theory import gaps, sampled
 from unmask.theory.chains import first_order
 
@@ -120,16 +119,16 @@ def test_one_thread_or_one_block_needs_no_worker(monkeypatch, setting, rows):
 
 def test_count(monkeypatch):
     monkeypatch.delenv("UNMASK_THREADS", raising=False)
-    assert count() >= 1
+    assert cores() >= 1
     monkeypatch.setenv("UNMASK_THREADS", "7")
-    assert count() == 7
+    assert cores() == 7
 
 
 @pytest.mark.parametrize("wanted", ["0", "-1", "", " ", "two", "1.5", "1e3", "\N{SUPERSCRIPT TWO}"])
 def test_a_wrong_number_of_threads_is_refused(monkeypatch, wanted):
     monkeypatch.setenv("UNMASK_THREADS", wanted)
     with pytest.raises(UnmaskError, match=r"UNMASK_THREADS is .*; expected "):
-        count()
+        cores()
 
 
 CHAIN, HMM = load("paper-2gram"), load("sparse-hmm")
@@ -149,7 +148,6 @@ SHARED_OUT = {  # everything that is shared out over threads
     "a curve of information": lambda: sampled.information_curve(HMM, 12, rows=600).terms,
     "a curve of errors": lambda: sampled.error_curve(CHAIN, 12, rows=40).terms,
     "orders": lambda: gaps.valid_given_order(first_order(CHAIN), 1 + torch.arange(24000).view(-1, 24) % 7 % 3),
-    "likelihoods by gaps": lambda: gaps.log_prob(first_order(CHAIN), CHAIN.sample(20, 12, seed=2), deltas("linear", 3)),
     "a curve of losses": lambda: loss_curve(Ideal(HMM), drawn()).losses,
     "a gap": lambda: gap(LEAKY, generate(LEAKY, steps=4, length=24, rows=3000)).nats,
     "an audit": lambda: list(audit(CHAIN.sample(200, 12, seed=3), CHAIN, steps=4).p_values.values()),

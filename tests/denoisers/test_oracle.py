@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
 
 from tests.brute import distribution, posterior, sequences, tiny_languages
-from tests.needs import needs
-from unmask import UnmaskError, languages, oracle, score
+from unmask import UnmaskError, languages, oracle
 from unmask.denoisers import Ideal
 from unmask.denoisers.oracles import FLOOR
 
@@ -157,27 +154,6 @@ def test_the_causal_twin_without_a_length():
         oracle("modular-sum", causal=True)
     with pytest.raises(UnmaskError, match="expected at most 11"):
         oracle("modular-sum", causal=True, length=11)(torch.tensor([[13, *[0] * 12]]))
-
-
-@needs("hub")
-def test_transformers_generates_from_the_causal_twin():
-    """Sampling follows the language; padding and beams work."""
-    torch.manual_seed(0)
-    model = oracle(LANGUAGE, causal=True)
-    start = torch.full((500, 1), model.config.bos_token_id)
-    made = model.generate(start, max_new_tokens=16, do_sample=True, top_k=0)[:, 1:]
-    assert score(made, LANGUAGE).invalid_rows == 0
-    assert model.calls == 16
-    greedy = model.generate(start[:1], max_new_tokens=4, do_sample=False)
-    padded, kept = torch.cat([torch.zeros(1, 2).long(), start[:1]], 1), torch.tensor([[0, 0, 1]])
-    assert torch.equal(model.generate(padded, attention_mask=kept, max_new_tokens=4, do_sample=False)[:, 2:], greedy)
-    assert model.generate(start[:1], max_new_tokens=4, num_beams=3, do_sample=False).shape == (1, 5)
-
-
-def test_without_transformers_generate_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UnmaskError, match=r"transformers needs the extra hub: .*; pip install 'unmask\[hub\]'"):
-        oracle(LANGUAGE, causal=True).generate(max_new_tokens=2)
 
 
 def test_a_preset_has_a_seed_and_a_file_is_a_language(tmp_path):

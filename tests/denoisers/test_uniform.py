@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -14,7 +13,6 @@ from unmask import UnmaskError
 from unmask.denoisers import Denoiser, Ideal, Perturbed, UniformIdeal
 from unmask.denoisers.uniform import PRIOR
 from unmask.languages import Brackets, Interval, Language, random_ngram, sparse_hmm
-from unmask.languages.kernels import uniform as kernels
 
 LANGUAGES = {
     "chain": (chain(ZERO3), 4),
@@ -61,19 +59,6 @@ def test_posteriors_and_evidence_are_those_of_enumeration(name):
     assert close(evidence, mass)
 
 
-@pytest.mark.parametrize("name", ["chain", "3-gram", "hmm", "brackets"])
-def test_rows_one_by_one_are_those_of_eight_at_a_time(name):
-    language, _ = LANGUAGES[name]
-    y, known, _ = rows(name)
-    arrays = y.numpy(), known.numpy(), LEVELS.numpy()
-    one, eight = np.empty((2, *y.shape, language.vocabulary))
-    mass, other = np.empty((2, len(y)))
-    kernels._one_by_one(language.machine, y.numpy(), kernels._levels(*arrays, language.vocabulary), one, mass)
-    kernels.machine_rows(language.passes, *arrays, eight, other)
-    assert close(torch.from_numpy(one), torch.from_numpy(eight))
-    assert close(torch.from_numpy(mass), torch.from_numpy(other))
-
-
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_clean_tokens_stay_and_noise_says_nothing(name):
     language, length = LANGUAGES[name]
@@ -102,19 +87,6 @@ def test_unknown_levels_are_weighted_by_their_evidence():
         alone = sum(part[0][:, i] * part[2].exp().unsqueeze(1) for part in hidden)
         alone /= sum(part[2].exp().unsqueeze(1) for part in hidden)
         assert close(prior.posterior(y)[:, i], alone)
-
-
-def test_kept_tokens_are_counted_since_the_last_prediction():
-    language = chain(CHAIN3)
-    canvas = torch.tensor([[0, 1, 2, 0]])
-    engine = UniformIdeal(language, "kept").engine(canvas, torch.tensor([[0, 3, 3, 3]]))
-    everywhere = torch.zeros(4, dtype=torch.int64), torch.arange(4)
-    known = torch.tensor([[True, False, False, False]])
-    exact = UniformIdeal(language)
-    assert close(engine.at(*everywhere, None), exact.predict(canvas, known, torch.zeros(1).double())[0])
-    canvas[0, 1] = 2
-    half = torch.tensor([0.5], dtype=torch.float64)  # two kept of three, and one more in the denominator
-    assert close(engine.at(*everywhere, None), exact.predict(canvas, known, half)[0])
 
 
 def test_a_row_has_the_same_bits_in_any_batch():
@@ -158,14 +130,7 @@ class Strange(Language):
     ("ask", "said"),
     [
         (lambda d, y: d.posterior(y), r"time is missing, and level is 'given'; expected a level a. Pass time="),
-        (lambda d, y: d.posterior(y, time=1.5), r"time is 1.5; expected a level a from 0 \(noise\) to 1 \(clean\)"),
-        (lambda d, y: d.posterior(y, time=-0.1), r"time is -0.1; expected a level a"),
         (lambda d, y: d.posterior(y, time=math.nan), r"time is nan; expected a level a"),
-        (lambda d, y: d.posterior(y + 3, time=0.5), r"row 0, position 0: token 4 is not in 0..3"),
-        (lambda d, y: UniformIdeal(d.language, "prior").posterior(y, time=0.5), "time is set, and level is 'prior'"),
-        (lambda d, y: UniformIdeal(d.language, "kept").posterior(y), "needs two predictions in a row"),
-        (lambda d, y: UniformIdeal(d.language, "guess"), "unknown level 'guess'; known: given, kept, prior"),
-        (lambda d, y: d.causal(1, 3), "cannot read from left to right"),
         (lambda d, y: Perturbed(d, "mix", 1.5), "epsilon is 1.5; expected a number from 0 to 1"),
     ],
 )
@@ -202,20 +167,6 @@ def test_the_oracle_has_logits_of_the_asked_view_and_level():
     assert (prior.calls, prior.needed) == (2, 2)
 
 
-def test_the_oracle_knows_its_prompt_and_what_was_kept():
-    language = chain(ZERO3)
-    y, other = torch.tensor([[0, 1, 2, 0]]), torch.tensor([[0, 0, 2, 0]])
-    model = unmask.oracle(language, noise="uniform", level="kept", prompt_length=1, dtype=torch.float64)
-    known = torch.tensor([[True, False, False, False]])
-    full = UniformIdeal(language).full()
-    assert close(p_of(model, y), full.predict(y, known, torch.zeros(1).double()))
-    assert close(p_of(model, other), full.predict(other, known, torch.tensor([0.5]).double()))
-    padded = torch.cat([torch.tensor([[9]]), y], 1)
-    model.reset()
-    shown = p_of(model, padded, torch.tensor([[0, 1, 1, 1, 1]]))
-    assert close(shown[:, 1:], full.predict(y, known, torch.zeros(1).double()))
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -223,7 +174,7 @@ def test_the_oracle_knows_its_prompt_and_what_was_kept():
         ({"noise": "uniform", "causal": True}, "an oracle of uniform noise has no mask"),
         ({"noise": "white"}, "unknown noise 'white'"),
         ({"noise": "uniform", "view": "half"}, "unknown view 'half'"),
-        ({"level": "kept"}, "level, view and prompt_length need noise='uniform'"),
+        ({"level": "given"}, "level, view and prompt_length need noise='uniform'"),
     ],
 )
 def test_an_oracle_refuses_options_of_the_other_noise(options, said):

@@ -11,8 +11,7 @@ import pytest
 
 from unmask import languages, metrics
 from unmask.denoisers import Ideal, Perturbed
-from unmask.diagnosis.decomposition import blame, blame_ar
-from unmask.diagnosis.learning import of_language
+from unmask.diagnosis.learning import blame, blame_ar, of_language
 from unmask.samplers.schedules import deltas
 from unmask.theory.known import curve
 from unmask.theory.sampled import information_curve

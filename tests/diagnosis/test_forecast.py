@@ -12,11 +12,10 @@ from tests import brute
 from tests.diagnosis.noisy import CHAIN3, Noisy, chain
 from tests.models.open.small import CONFIGS
 from tests.models.open.speaking import spoken
-from unmask import UnmaskError
 from unmask.denoisers import Ideal
 from unmask.diagnosis.forecast import forecast
+from unmask.diagnosis.likelihood import of_sampler
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve, masked_losses
-from unmask.diagnosis.sampler_likelihood import likelihood
 from unmask.languages import Brackets, Interval, ModularSum, random_ngram
 from unmask.models.open import load_model
 from unmask.models.open.prompted import Query
@@ -89,28 +88,6 @@ def test_an_inconsistent_denoiser_is_not_clipped():
     assert abs(smooth.divergence([0.25, 0.75], fixed_size=True).value - truth) > 1e-6
 
 
-def test_given_tokens_are_context():
-    """Rows of several lengths, the given tokens at any position: the curve of the language given them."""
-    language = chain(CHAIN3)
-    rows = language.sample(600, 7, seed=3)
-    samples = [row[: 6 + number % 2] for number, row in enumerate(rows)]
-    given = [row.clone() for row in samples]
-    for row in given:
-        row[1:5] = 3
-    found = loss_curve(Ideal(language), samples, 4, 1, given=given)
-    assert found.length == 4
-    strings = torch.from_numpy(brute.sequences(3, 6))
-    q = language.log_prob(strings).exp()
-    joint = torch.zeros(3, 3, dtype=torch.float64).index_put_((strings[:, 0], strings[:, 5]), q, accumulate=True)
-    entropy = float(-(q * q.log()).sum() + (joint * joint.log()).sum())  # H(X2, .., X5 | X1, X6)
-    one = found.nelbo([0.25] * 4, fixed_size=True)
-    assert abs(one.value - entropy) < 5 * (one.high - one.low) / 2
-    with pytest.raises(UnmaskError, match="same number in all rows"):
-        loss_curve(Ideal(language), rows[:2], given=torch.stack([rows[0], torch.full((7,), 3)]))
-    with pytest.raises(UnmaskError, match="token 3; expected 0 to 2"):
-        loss_curve(Ideal(language), torch.full((2, 4), 3), given=torch.full((2, 4), 3))
-
-
 @pytest.fixture(scope="module", params=sorted(CONFIGS))
 def each(request, tmp_path_factory):
     """A random open model of each masked family."""
@@ -139,19 +116,13 @@ def test_a_random_open_model(model):
     assert "8 times faster than AR" in faster.text
 
 
-def test_the_models_own_answers(model):
-    found = forecast(model, [Query(prompt="the"), Query(prompt="a cat")], length=6, looks=3, seed=1)
-    assert found.own
-    assert found.model_calls == 2 * 6 + 2 * 3
-
-
 def test_it_predicts_the_loss_of_random_orders(each):
     """The measured loss of fixed-size with 2 steps against first-hitting, on the same texts: 5 standard errors."""
     model = each
     found = forecast(model, None, TEXTS, length=8, looks=8, seed=3).gap(2)
     tokens = torch.stack([torch.from_numpy(model.tokenizer.encode(text)).long()[:8] for text in TEXTS])
-    few = likelihood(model, "fixed-size", tokens, steps=2, draws=12, seed=1)
-    one = likelihood(model, "first-hitting", tokens, draws=12, seed=2)
+    few = of_sampler(model, "fixed-size", tokens, steps=2, draws=12, seed=1)
+    one = of_sampler(model, "first-hitting", tokens, draws=12, seed=2)
     measured = one.nats - few.nats
     error = math.hypot(float(measured.std()) / len(tokens) ** 0.5, (found.high - found.low) / 4)
     assert abs(found.value - float(measured.mean())) < 5 * error
@@ -167,28 +138,10 @@ def test_a_trained_network(tmp_path, seed):
     network = Network(load(tmp_path / "net", "cpu"))
     curve = loss_curve(network, language.sample(400, 8, seed=1), 8, 1, monotone=False)
     rows = language.sample(400, 8, seed=2)
-    one = likelihood(network, "first-hitting", rows, draws=8, seed=1).nats
+    one = of_sampler(network, "first-hitting", rows, draws=8, seed=1).nats
     for steps in (1, 2, 4):
         predicted = curve.divergence([1 / steps] * steps, fixed_size=True)
-        measured = one - likelihood(network, "fixed-size", rows, steps=steps, draws=8, seed=2).nats
+        measured = one - of_sampler(network, "fixed-size", rows, steps=steps, draws=8, seed=2).nats
         error = math.hypot(float(measured.std()) / 20, (predicted.high - predicted.low) / 4)
         assert abs(predicted.value - float(measured.mean())) < 5 * error
         assert steps > 1 or predicted.low > 0, "there is something to predict"
-
-
-def test_refusals(model, tmp_path):
-    with pytest.raises(UnmaskError, match=r"expected at least 2\. Reduce --length"):
-        forecast(model, None, ["a", "b"], length=16)
-    with pytest.raises(UnmaskError, match="3 prompts and 12 texts"):
-        forecast(model, [Query(prompt="a")] * 3, TEXTS, length=4)
-    with pytest.raises(UnmaskError, match="expected at most 64"):
-        forecast(model, [Query(prompt="a" * 200)] * 2, ["b" * 20] * 2, length=8)
-    with pytest.raises(UnmaskError, match="no prompts and no texts"):
-        forecast(model)
-    with pytest.raises(UnmaskError, match="did you mean linear"):
-        forecast(model, None, TEXTS, length=4, schedule="lineal")
-    place = tmp_path / "ar"
-    place.mkdir()
-    reader = load_model(spoken(place, "qwen2", block=1), card=str(place / "card.json"), device="cpu")
-    with pytest.raises(UnmaskError, match="is an AR model"):
-        forecast(reader, None, TEXTS, length=4)

@@ -11,7 +11,7 @@ from tests.models.open.small import CONFIGS, card, load, published
 from tests.models.open.small import tokens as some_tokens
 from unmask import languages
 from unmask.denoisers import Denoiser, Ideal
-from unmask.diagnosis.likelihood import bound, chain, drawn, every, read, sets_of
+from unmask.diagnosis.likelihood import bound, chain, drawn, every, read
 
 FIRST, SIZE = 3, 6
 
@@ -96,29 +96,6 @@ def test_an_error_is_as_large_as_what_seeds_differ_by(small):
     made = [bound(small, row, FIRST, drawn(9, 36, seed)) for seed in range(60)]
     nats, errors = (torch.tensor([getattr(one, name) for one in made]) for name in ("nats", "error"))
     assert float(errors.mean() / nats.std()) == pytest.approx(1, rel=0.35)
-
-
-def test_sets_of_places():
-    sets = every(4)
-    assert len({tuple(hidden.tolist()) for hidden in sets.hidden}) == 15
-    assert float(sets.weights.sum()) == pytest.approx(1)
-    for hidden, weight in zip(sets.hidden, sets.weights.tolist(), strict=True):
-        assert weight == pytest.approx(1 / (4 * math.comb(4, int(hidden.sum()))))
-    found = drawn(5, 1000, seed=0)
-    sizes, roots = found.hidden.sum(1), torch.arange(1, 6).double().sqrt()
-    assert sizes.bincount()[1:].tolist() == pytest.approx((1000 / roots / (1 / roots).sum()).tolist(), abs=1)
-    for m in range(1, 6):
-        assert float(found.weights[sizes == m].sum()) == pytest.approx(0.2, abs=1e-3)
-    assert not sets_of(7, 127, 0).drawn
-    assert sets_of(7, 126, 0).drawn
-
-
-def test_one_token_is_exact_by_every_way(small):
-    row = some_tokens(1, 8, hidden=0, seed=1)[0]
-    one, other = chain(small, row, 7), bound(small, row, 7, sets_of(1, 2, 0))
-    assert one == other
-    assert one.model_calls == 1
-    assert one.greedy is not None
 
 
 def test_the_chain_rule_is_that_of_its_contexts(small):

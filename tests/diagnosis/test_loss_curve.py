@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import sequences
 from tests.metrics.small import SMALL, by_rank, cross_entropies
-from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Ideal, Perturbed
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve
-from unmask.languages import Interval, NGram, random_ngram
+from unmask.languages import Interval, NGram
 from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import known
 
@@ -132,29 +130,6 @@ def test_a_denoiser_that_asks_for_the_time_is_told_the_share_that_is_hidden():
     loss_curve(network, Interval(3).sample(20, 6), looks=6)
     for tokens, time in network.times:
         torch.testing.assert_close(time, (tokens == 4).double().mean(1))
-
-
-def test_rows_do_not_depend_on_how_many_looks_a_block_holds(monkeypatch):
-    language = random_ngram(2, 3, seed=1)
-    samples = language.sample(40, 10)
-    whole = loss_curve(Ideal(language), samples)
-    monkeypatch.setattr("unmask.diagnosis.loss_curve.MESSAGE_BYTES", 1)
-    parts = loss_curve(Ideal(language), samples)
-    assert torch.equal(whole.revealed, parts.revealed)
-    torch.testing.assert_close(whole.losses, parts.losses, rtol=0, atol=1e-12)
-
-
-def test_refusals():
-    language = random_ngram(2, 3, threshold=0.2, seed=2)
-    samples = language.sample(5, 6)
-    with pytest.raises(UnmaskError, match=r"samples have shape .*, at least 2 rows"):
-        loss_curve(Ideal(language), samples[:1])
-    with pytest.raises(UnmaskError, match="looks is 0; expected at least 1"):
-        loss_curve(Ideal(language), samples, looks=0)
-    strings = torch.from_numpy(sequences(3, 6))
-    impossible = strings[~language.supports(strings)][:1]
-    with pytest.raises(UnmaskError, match="the denoiser gives sample 3 probability 0: its NELBO is infinite"):
-        loss_curve(Ideal(language), torch.cat([samples[:3], impossible]), looks=6)
 
 
 def test_a_loss_of_another_rank_is_caught():

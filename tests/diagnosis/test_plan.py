@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api.test_languages import Equal
-from tests.metrics.small import ENDING
 from unmask import generate, score
 from unmask.core.errors import UnmaskError
 from unmask.core.search import Floor, least
 from unmask.denoisers import Perturbed
 from unmask.diagnosis.flops import model_calls
 from unmask.diagnosis.learning import of_language
-from unmask.diagnosis.planner import Goal, plan
+from unmask.diagnosis.planner import plan
 from unmask.languages import Interval, NGram, load, random_ngram
 from unmask.metrics import ter
 from unmask.samplers.schedules import deltas
@@ -99,45 +98,12 @@ def test_tiny_languages_are_inverted_by_enumeration(metric):
     assert measure(deltas("linear", steps)) <= target < measure(deltas("linear", steps - 1))
 
 
-def test_a_measured_curve_predicts_with_an_interval():
-    q = load("sparse-hmm")
-    found = plan(q, 32, "ser", 0.3).chosen
-    assert found.predicted.low < found.predicted.value <= 0.3
-    assert found.predicted.high > found.predicted.value
-    assert found.predicted.method == "first order: monte carlo, at most 1 - e^-KL"
-
-
-def test_where_everything_is_possible_one_round_is_correct():
-    found = plan(random_ngram(2, 3, seed=1), 100, "ser", 0.0).chosen
-    assert (found.steps, found.predicted.value) == (1, 0.0)
-
-
 def test_a_target_that_no_number_of_rounds_reaches():
     with pytest.raises(UnmaskError, match=r"no number of steps up to 1,048,576 .* falls as 1/N. Use AR, which"):
         plan(Interval(2), 10, "kl", 0.0)
     floor = Interval(5).closed_form.ser(100, deltas("geometric", 20000))
     with pytest.raises(UnmaskError, match=f"schedule 'geometric', SER stays at {floor:.4g}"):
         plan(Interval(5), 100, "ser", 0.1, "geometric")
-
-
-@pytest.mark.parametrize(
-    ("metric", "target", "options", "message"),
-    [
-        ("ser", 1.0, {}, "expected a number from 0 to below 1"),
-        ("ser", -0.1, {}, "expected a number from 0 to below 1"),
-        ("kl", math.nan, {}, "expected 0 or a positive number"),
-        ("kl", 1.0, {"batch": 0}, "batch is 0"),
-        ("kl", 1.0, {"times": (0.0, 1.0)}, "ar_token_ms is 0.0; expected"),
-    ],
-)
-def test_what_cannot_be_planned(metric, target, options, message):
-    with pytest.raises(UnmaskError, match=message):
-        plan(Interval(3), 12, metric, target, **options)
-
-
-def test_ter_of_varying_lengths_is_refused():
-    with pytest.raises(UnmaskError, match="varies in length"):
-        plan(ENDING, 5, "ter", 0.1)
 
 
 def test_the_verdict_goes_with_the_clock():
@@ -148,16 +114,6 @@ def test_the_verdict_goes_with_the_clock():
     fast = plan(Interval(5), 510, "ter", 0.01, times=(3.3, 9.4))
     assert "Masked diffusion is the better choice" in fast.text
     assert plan(Interval(5), 510, "ser", 0.5, batch=64).chosen.model_calls == pytest.approx(737, abs=1e-6)
-
-
-@given(st.floats(0.01, 0.99), st.integers(5, 500))
-def test_the_scale_of_nats_is_a_scale(share, length):
-    for metric in ("ser", "ter", "kl"):
-        goal = Goal(metric, Interval(2), length)
-        assert goal.shown(goal.nats(share)) == pytest.approx(share)
-    delta = deltas("linear", 3)
-    nats = Goal("ser", Interval(2), length).nats(Interval(2).closed_form.ser(length, delta))
-    assert nats == pytest.approx(min(Interval(2).closed_form.divergence(length, delta), 34.5), rel=0.02)
 
 
 @given(st.floats(-3.0, -0.3), st.floats(1.0, 1e4), st.floats(1e-3, 1.0), st.floats(0.2, 5000.0))

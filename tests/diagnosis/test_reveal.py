@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -199,7 +198,7 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
         (
             CYCLE,
             [(1, 0, 0, 0.3), (1, 2, 0, 0.3)],
-            "positions 1 and 3 were drawn together; a never occurs 2 positions after a",
+            "positions 1 and 3 were drawn together; no sequence of the language has a at 1 and a at 3",
         ),
         (
             CYCLE,
@@ -209,7 +208,7 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
         (
             Interval(3),
             [(1, 0, 1, 0.25), (1, 1, 0, 0.25)],
-            TOGETHER + "both encode one bit: b at 1 sets it to 1, a at 2 to 0",
+            TOGETHER + "after b the language does not continue with a there",
         ),
     ],
     ids=["neighbours", "apart", "alone", "interval"],
@@ -217,39 +216,6 @@ CYCLE = random_ngram(2, 3, seed=0).__class__(2, [1 / 3] * 3, np.roll(np.eye(3), 
 def test_the_culprit_in_words(language, events, why):
     trace = _trace(language, *events)
     assert agrees(language, trace, 0).why == why
-
-
-def test_a_repaired_row_is_possible_again():
-    events = [(1, 0, 0, 0.5), (1, 1, 0, 0.5), (2, 1, None, None), (2, 1, 1, 0.5)]
-    found = agrees(CYCLE, _trace(CYCLE, *events), 0)
-    assert (found.impossible, found.steps[0].lost, found.steps[1].lost) == (0, math.inf, -math.inf)
-    assert found.lost == pytest.approx(math.log(0.25) - math.log(1 / 3))
-
-
-def test_many_symbols_tell_no_arcs(monkeypatch):
-    monkeypatch.setattr(reveal, "MOST_PAIR_TOKENS", 23)
-    trace = _trace(CYCLE, (1, 0, 0, 0.3), (1, 1, 1, 0.3))
-    assert reveal.read(CYCLE, trace, 0).steps[0].pairs == ()
-
-
-def test_where_there_are_too_many_sets_none_of_the_guilty_can_be_spared(monkeypatch):
-    monkeypatch.setattr(reveal, "MOST_SETS", 0)
-    trace = _trace(CYCLE, *((1, place, 0, 0.3) for place in range(4)))
-    guilty = reveal.read(CYCLE, trace, 0).guilty
-    assert len(guilty) == 2
-
-
-def test_of_much_that_stood_the_farthest_are_spared_together(monkeypatch):
-    monkeypatch.setattr(reveal, "MOST_TRIED", 1)
-    events = [*((1, place, place % 3, 0.3) for place in range(4)), (2, 5, 0, 0.1)]
-    found = reveal.read(CYCLE, _trace(CYCLE, *events, length=6), 0)
-    assert (found.guilty, found.because) == ((5,), (3,))
-
-
-def test_in_a_long_row_nothing_is_said_of_elsewhere(monkeypatch):
-    monkeypatch.setattr(reveal, "MOST_SHIFTED", 0)
-    why = reveal.read(CYCLE, _trace(CYCLE, (1, 1, 0, 0.3), (1, 2, 0, 0.3)), 0).why
-    assert why.endswith("after a the language does not continue with a there")
 
 
 @pytest.mark.parametrize(
@@ -262,10 +228,3 @@ def test_in_a_long_row_nothing_is_said_of_elsewhere(monkeypatch):
 def test_a_trace_of_another_language_is_refused(trace, said):
     with pytest.raises(UnmaskError, match=said):
         reveal.read(CYCLE, trace, 0)
-
-
-def test_a_symbol_is_shown_short_and_plain():
-    assert reveal.quoted("the") == "the"
-    assert reveal.quoted(" a") == "\u201c a\u201d"
-    assert reveal.quoted("x" * 1000) == "x" * reveal.LONGEST_SYMBOL + ".."
-    assert torch.tensor(len(reveal.quoted("\u202eabc\n"))) > 4

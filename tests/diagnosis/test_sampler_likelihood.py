@@ -13,7 +13,8 @@ from tests.diagnosis.noisy import CHAIN3, ZERO3, Noisy, chain
 from tests.samplers.tables import Quarters
 from unmask import UnmaskError, languages
 from unmask.denoisers import Ideal
-from unmask.diagnosis.sampler_likelihood import follow, likelihood
+from unmask.diagnosis.likelihood import follow
+from unmask.diagnosis.likelihood import of_sampler as likelihood
 from unmask.metrics import output_distribution
 from unmask.samplers import SAMPLERS, generate
 from unmask.samplers.schedules import deltas
@@ -124,20 +125,6 @@ def test_refusals(noisy, sampler, message):
     with pytest.raises(UnmaskError, match=message) as caught:
         likelihood(noisy, sampler, EVERY[:2], steps=2)
     assert "\n" not in str(caught.value)
-
-
-def test_refused_texts(noisy):
-    for texts, message in (
-        (torch.tensor([[0, 1, 3, 1]]), "token 3; expected 0 to 2"),
-        (torch.zeros((0, 4), dtype=torch.int64), "expected"),
-        (torch.zeros(4, dtype=torch.int64), "expected"),
-    ):
-        with pytest.raises(UnmaskError, match=message):
-            likelihood(noisy, "left-to-right", texts)
-    with pytest.raises(UnmaskError, match="continue them"):
-        likelihood(noisy, "left-to-right", EVERY[:1], given=torch.tensor([1, 3, 3, 3]))
-    with pytest.raises(UnmaskError, match="given as a whole"):
-        likelihood(noisy, "left-to-right", EVERY[:1], given=EVERY[0])
 
 
 SOME = {"best-order"}  # need a language

@@ -7,8 +7,7 @@ import math
 import pytest
 import torch
 
-from unmask import UnmaskError
-from unmask.diagnosis.texts import Judges, token_entropy
+from unmask.diagnosis.judge import Judges, token_entropy
 from unmask.models.text import Corpus, NGramJudge, Text, make
 from unmask.models.trained import Shape, Trunk
 
@@ -61,10 +60,3 @@ def test_a_row_without_words_says_nothing_of_them():
     assert not found.wrong.any()
     only = judges(torch.full((1, 24), TEXT.tokenizer.separator))
     assert only.ngram.isfinite().all()
-
-
-def test_an_mdm_is_no_judge():
-    with pytest.raises(UnmaskError, match="is an MDM"):
-        Judges(TEXT, trunk("mdm"))
-    with pytest.raises(UnmaskError, match="at most 24 tokens"):
-        Judges(TEXT, trunk())(torch.zeros((1, 25), dtype=torch.int64))

@@ -14,8 +14,8 @@ import pytest
 from benchmarks import remake
 from tests.needs import needs
 from unmask.core.files import age, code, origin
-from unmask.experiments.board.grid import Settings
-from unmask.experiments.board.run import board
+from unmask.experiments.board.run import Settings
+from unmask.experiments.board.table import board
 
 RESULTS = Path(__file__).parents[2] / "results"
 ORIGINS = {path.name: json.loads(path.read_text())["origin"] for path in sorted(RESULTS.glob("*.json"))}

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import ast
 import importlib
-import itertools
 import math
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from tests.brute import distribution, sequences, tiny_languages
-from tests.samplers.test_adaptive import TINY, as_array, choices, nats
+from tests.brute import distribution
 from tests.samplers.test_distributions import CASES as CHAINS
 from tests.samplers.test_distributions import passes
-from tests.samplers.test_distributions import said as marginals
 from tests.samplers.test_pace import EXACT, LENGTH, changed, matches
 from tests.samplers.test_pace import nats as divergence
 from tests.samplers.test_reference import SEED, SOURCES, entropy, rng
@@ -32,7 +28,7 @@ from unmask.core.chance import Stream, uniform
 from unmask.core.registry import imports, written
 from unmask.denoisers import Ideal, Logits, Table
 from unmask.diagnosis import conformance
-from unmask.languages import Language, load, random_ngram
+from unmask.languages import Language, random_ngram
 from unmask.samplers import SAMPLERS
 
 pytestmark = pytest.mark.long
@@ -40,7 +36,6 @@ ROOT = Path(__file__).parents[2] / "examples" / "samplers"
 PLUGINS = {
     "adaptive-blocks": "adaptive_blocks.py:AdaptiveBlocks",
     "apd": "apd.py:AdaptiveParallel",
-    "clairvoyant": "clairvoyant.py:Clairvoyant",
     "credit": "credit.py:Credit",
     "info-gain": "info_gain.py:InfoGain",
     "informed-corrector": "informed_corrector.py:InformedCorrector",
@@ -528,73 +523,6 @@ def test_a_rule_that_reads_needs_somebody_to_read():
         generate(SOURCES["hmm"], sampler=plugin("apd"), length=4, guidance=1.0)
 
 
-# --------------------------------------------------------------------------------- what the language says of dependence
-
-
-def depends(p, every, i, j):
-    return nats(p, every, [i]) + nats(p, every, [j]) - nats(p, every, [i, j])
-
-
-def leftmost(p, every, hidden, gamma):
-    """Greedily from the left: each that depends on none of those before it by more than gamma."""
-    taken: list[int] = []
-    for j in hidden:
-        if all(depends(p, every, i, j) <= gamma + 1e-9 for i in taken):
-            taken.append(j)
-    return tuple(taken)
-
-
-@pytest.mark.parametrize("name", [*TINY, "hmm, periodic", "interval 3"])
-@pytest.mark.parametrize("gamma", [0.0, 0.05, 0.7])
-def test_the_clairvoyant_takes_what_does_not_depend(name, gamma):
-    """Every pair within gamma, and nothing left out that would be: the greedy set by enumeration."""
-    language, length = tiny_languages()[name]
-    for context, places, every, p in choices(
-        SAMPLERS.make(plugin("clairvoyant", gamma=gamma)), language, length, rows=15
-    ):
-        hidden = [j for j in range(length) if context[j] == language.vocabulary]
-        assert places == leftmost(p, every, hidden, gamma)
-
-
-@pytest.mark.parametrize("name", ["2-gram", "hmm", "interval"])
-def test_the_clairvoyant_follows_its_law(name):
-    language, length = CHAINS[name]
-    every, q = sequences(language.vocabulary, length), distribution(language, length)
-    v = language.vocabulary
-
-    def distribution_of(gamma):
-        states = {(v,) * length: 1.0}
-        while any(v in context for context in states):
-            following = defaultdict(float)
-            for context, mass in states.items():
-                fit = np.all([(every[:, j] == t) | (t == v) for j, t in enumerate(context)], 0) * q
-                p = fit / fit.sum() if fit.sum() else fit
-                places = leftmost(p, every, [j for j in range(length) if context[j] == v], gamma)
-                shown = marginals(name, context)
-                for tokens in itertools.product(range(v), repeat=len(places)):
-                    weight = mass * math.prod(shown[j, t] for j, t in zip(places, tokens, strict=True))
-                    new = list(context)
-                    for j, t in zip(places, tokens, strict=True):
-                        new[j] = t
-                    if weight:
-                        following[tuple(new)] += weight
-            states = following
-        return as_array(states, v, length)
-
-    for gamma in (0.0, 0.1):
-        assert passes(name, distribution_of(gamma), sampler=SAMPLERS.make(plugin("clairvoyant", gamma=gamma)), seed=5)
-
-
-def test_the_clairvoyant_needs_as_many_steps_as_an_interval_has_places():
-    """Exact on the interval language at any length in 5 steps; above ln 2 nothing holds it back."""
-    source = load("interval-5")
-    made = generate(source, sampler=plugin("clairvoyant"), length=510, rows=30)
-    assert made.model_calls.tolist() == [5] * 30
-    assert bool(source.supports(made.tokens).all())
-    free = generate(source, sampler=plugin("clairvoyant", gamma=0.7), length=510, rows=3)
-    assert free.model_calls.tolist() == [1] * 3
-
-
 # ------------------------------------------------------------------------------------------------------------- mistakes
 
 
@@ -617,15 +545,9 @@ def test_the_clairvoyant_needs_as_many_steps_as_an_interval_has_places():
         ("particle-gibbs", {"beta": 0}, "beta is 0"),
         ("apd", {"weight": 2}, "weight is 2; expected a number from 0 to 1"),
         ("apd", {"lookahead": 0}, "lookahead is 0"),
-        ("clairvoyant", {"gamma": -1}, "gamma is -1; expected 0 or a positive number of nats"),
     ],
 )
 def test_options_out_of_range_are_one_clear_line(name, options, message):
     with pytest.raises(UnmaskError, match=message) as caught:
         SAMPLERS.make(plugin(name, **options))
     assert "\n" not in str(caught.value)
-
-
-def test_the_clairvoyant_needs_the_language_itself():
-    with pytest.raises(UnmaskError, match="the denoiser is Sharpened of the ideal denoiser of ngram"):
-        generate(load("paper-2gram"), sampler=plugin("clairvoyant"), length=8, rows=2, temperature=0.5)

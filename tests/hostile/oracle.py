@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.files import TEMPORARY
-from unmask.core.progress import COMPILING
 
 HERE = Path(__file__).parent
 SOCKET = "socket"
@@ -69,7 +68,7 @@ class Ran:
     @property
     def lines(self) -> list[str]:
         """Of stderr, but for those of progress."""
-        return [line for line in self.err.splitlines() if not PROGRESS.fullmatch(line) and line != COMPILING]
+        return [line for line in self.err.splitlines() if not PROGRESS.fullmatch(line)]
 
 
 class Server:

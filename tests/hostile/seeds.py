@@ -70,7 +70,6 @@ theory exact --language interval-5 --length 8 --steps 4
 theory exact --language paper-2gram --length 8 --steps 4
 theory table --language paper-2gram --length 8 --rows 10 --steps 2 4
 theory show kl-ancestral --language paper-2gram --length 8
-theory figure --language paper-2gram --length 8 --rows 10 --steps 2 4 --out figure
 plan --language paper-2gram --length 8 --target 0.1
 model time --preset quick --lengths 8 --batch 1 --steps 4 --repeats 1
 board --rows 10 --samplers ancestral strided --languages interval-5 --lengths 8 --steps 2 4 --seeds 2 --out board

@@ -97,11 +97,11 @@ def _join_pages() -> None:
 
 def _simulate() -> None:
     """A machine with a gigabyte for a command, and sweeps in their own process."""
-    import unmask.core.memory
+    import unmask.core.arguments
     from unmask.experiments import pool
     from unmask.report import charts, page
 
-    real = unmask.core.memory.available
+    real = unmask.core.arguments.available
     watching.import_all()
     for module in list(sys.modules.values()):
         if getattr(module, "available", None) is real:

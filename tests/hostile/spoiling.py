@@ -22,13 +22,6 @@ def text_of(value: Any) -> str:
     return json.dumps(value).replace(f'"{HUGE}"', "1" + "0" * 5000)
 
 
-def nested(depth: int) -> list[Any]:
-    made: list[Any] = []
-    for _ in range(depth):
-        made = [made]
-    return made
-
-
 def edited(name: str, change: Callable[[Any], Any]) -> Make:
     """The JSON file of that name in a directory, or the file itself where it has none, after a change."""
 
@@ -48,15 +41,6 @@ def setting(*keys: Any, to: Any) -> Callable[[Any], None]:
         for key in keys[:-1]:
             content = content[key]
         content[keys[-1]] = to
-
-    return change
-
-
-def without(*keys: Any) -> Callable[[Any], None]:
-    def change(content: Any) -> None:
-        for key in keys[:-1]:
-            content = content[key]
-        del content[keys[-1]]
 
     return change
 
@@ -113,15 +97,6 @@ def weights(name: str, change: Callable[[dict[str, Any], bytes], bytes]) -> Make
         (path / name).write_bytes(change(*header_of((path / name).read_bytes())))
 
     return edit
-
-
-def filled(value: float) -> Content:
-    """A network whose weights are all this number."""
-
-    def change(header: dict[str, Any], data: bytes) -> bytes:
-        return tensors(header, np.full(len(data) // 4, value, np.float32).tobytes())
-
-    return "net", weights("model.safetensors", change)
 
 
 def facts(change: Callable[[Any], Any]) -> Content:

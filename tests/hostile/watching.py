@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import unmask
-from unmask.core.extras import NotInstalled
+from unmask.core.errors import NotInstalled
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGING = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.link", "os.symlink")

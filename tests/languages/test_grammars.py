@@ -11,7 +11,7 @@ import torch
 from tests import brute
 from unmask.core.errors import UnmaskError
 from unmask.languages import Brackets, ModularSum
-from unmask.languages.grammar import Grammar
+from unmask.languages.grammars import Grammar
 
 
 def tokens(language: Grammar, text: str) -> torch.Tensor:

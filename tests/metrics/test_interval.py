@@ -17,7 +17,7 @@ from unmask import generate
 from unmask.core.chance import Randomness
 from unmask.denoisers import Ideal
 from unmask.languages import Interval
-from unmask.languages.interval_form import agreement
+from unmask.languages.closed_form import agreement
 from unmask.metrics import output_distribution, score, ter
 from unmask.samplers import orders
 from unmask.samplers.schedules import deltas
@@ -39,17 +39,6 @@ def test_agreement_is_the_mean_over_all_labels(places, schedule, steps):
     labels = sequences(len(delta), places)
     expected = delta[labels].prod(1) @ [2.0 ** -pairs(row, places) for row in (labels + 1).tolist()]
     assert agreement(places, torch.from_numpy(delta)) == pytest.approx(float(expected), abs=1e-12)
-
-
-@pytest.mark.parametrize("steps", [1, 7, 10**6])
-def test_less_than_a_pair_always_agrees(steps):
-    assert agreement(0, deltas("linear", steps)) == 1
-    assert agreement(1, deltas("linear", steps)) == pytest.approx(1, abs=1e-10)
-
-
-def test_two_places_disagree_half_the_time_that_they_meet():
-    delta = deltas([0.1, 0.6, 0.3])
-    assert agreement(2, delta) == pytest.approx(1 - (0.01 + 0.36 + 0.09) / 2, abs=1e-12)
 
 
 @pytest.mark.rotates(4)
@@ -79,12 +68,6 @@ def test_the_fewest_steps_with_an_error_rate_of_a_half(length, steps):
     assert language.closed_form.ser(length, deltas("linear", steps - 1)) > 0.5
 
 
-def test_the_error_rates_at_510():
-    language = Interval(5)
-    assert language.closed_form.ser(510, deltas("linear", 737)) == pytest.approx(0.49966, abs=5e-6)
-    assert language.closed_form.ser(510, deltas("linear", 736)) == pytest.approx(0.50013, abs=5e-6)
-
-
 @pytest.mark.parametrize("length", [512, 10**5])
 @pytest.mark.parametrize("steps", [1, 4, 64])
 def test_fluency_is_finite_where_hardly_anything_is_valid(length, steps):
@@ -93,11 +76,6 @@ def test_fluency_is_finite_where_hardly_anything_is_valid(length, steps):
     ours = math.log2(ter(language, length, "linear", steps).value) - language.closed_form.bits(length) / length
     assert 0 < ours <= 2 / steps + 1e-9
     assert language.closed_form.ser(length, deltas("linear", steps)) == pytest.approx(1, abs=0.1)
-
-
-def test_one_round_costs_every_pair():
-    """At N = 1 each of the 10 pairs of an interval of 5 is lost: 2 bits a token."""
-    assert ter(Interval(5), 510, "linear", 1).value == pytest.approx(2**4)
 
 
 @pytest.mark.parametrize("width", [2, 3, 5])

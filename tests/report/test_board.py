@@ -8,7 +8,7 @@ import pytest
 
 from unmask.experiments.board import Settings, board
 from unmask.experiments.board.run import Failure
-from unmask.report import charts, pages
+from unmask.report import publishing
 from unmask.report.figures import front
 from unmask.report.publishing import Context
 from unmask.report.results import Results, points
@@ -24,14 +24,13 @@ def made():
 @pytest.fixture(scope="module")
 def shown(made):
     rows = [record | {"job": "curve", "key": ""} for record in made.records if record["budget"] is not None]
-    return Shown(Results(points(rows)), pages.BOARD.view)
+    return Shown(Results(points(rows)), publishing.BOARD.view)
 
 
 @pytest.mark.rotates(3)
 def test_a_drawing_per_language_with_the_measured_points(made, shown):
     figure = front(shown)
     for number, language in enumerate(shown.languages):
-        assert "<svg" in charts.svg(charts.alone(charts.chosen(figure, language, number)))
         rows = [row for row in figure.rows if row["l"] == str(number) and row["kind"] == "mdm"]
         wanted = {
             (r["sampler"], r["model_calls"], r["value"])
@@ -50,11 +49,11 @@ def test_nothing_is_better_and_cheaper_than_the_front(shown):
     assert not [row for row in front(shown).rows if row["front"] and row["series"] in ORACLES]
 
 
-def test_the_page_begins_with_the_board(made, shown, tmp_path):
+def test_the_page_begins_with_the_board(made, shown):
     """AUP of every sampler, the reference and what was left out stand above the figures."""
     lost = Failure("interval-5", 20, "strided", "steps", 2, "it <broke>")
-    given = Context({"command": ["unmask", "board"]}, replace(shown, results=replace(shown.results)), tmp_path)
-    page = pages.board_contents(replace(made, failures=[lost]), given)["index.html"].decode()
+    given = Context({"command": ["unmask", "board"]}, replace(shown, results=replace(shown.results)))
+    page = publishing.board_contents(replace(made, failures=[lost]), given)["index.html"].decode()
     table, figures = page.index("<caption>"), page.index('class="figures"')
     assert table < figures
     accuracy = {r["sampler"]: r["value"] for r in made.records if r["measure"] == "accuracy_under_parallelism"}

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.sparing import in_this_process, undrawn
+from tests.sparing import undrawn
 from unmask import UnmaskError, generate
-from unmask.cli.main import main
 from unmask.core.estimates import mean
-from unmask.diagnosis.texts import Judges
-from unmask.experiments.tables import status
+from unmask.diagnosis.judge import Judges
 from unmask.models.text import Text, read
 from unmask.models.trained import Network, load, loop
 from unmask.models.trained.checkpoints import read_tokenizer
 from unmask.report.metrics import METRICS
-from unmask.report.publishing import STORE, Context, Selection, page_of, publish
+from unmask.report.publishing import Context, Selection, page_of, publish
 from unmask.report.verdict import Shown, verdict
 
 PAGE = page_of("figure-2")
@@ -103,11 +100,11 @@ def test_a_text_that_changed_is_another(made, path, tmp_path):
 
 
 def test_the_page_judges_perplexity_relative_to_the_text(made, path):
-    """An absolute perplexity has no fixed target; the page shows what both models wrote, and their networks."""
-    out, results = made
+    """An absolute perplexity has no fixed target; the page shows what both models wrote."""
+    _, results = made
     shown = Shown(results, PAGE.view)
     with undrawn():
-        about = Context({"command": ["unmask", "page"]}, shown, out)
+        about = Context({"command": ["unmask", "page"]}, shown)
         contents = PAGE.contents(None, about)
     text = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", text)
@@ -118,23 +115,6 @@ def test_the_page_judges_perplexity_relative_to_the_text(made, path):
     words = verdict(results, METRICS["generative_perplexity_absolute"], shown.state).words
     assert f"generative perplexity of at most {1.05 * best:.4g}" in words
     assert all(words.split()[0] in text for words in results.examples.values())
-    assert all(f'{place.name}/losses.csv">' in text for place in places(results).values())
-
-
-def test_the_command(path, tmp_path, capsys):
-    out = tmp_path / "out"
-    command = ["report", "--recipe", "figure-2", "--quick", "--device", "cpu", "--out", str(out)]
-    command += ["--set", f"text={path}", *SIZE, "training_steps=2"]
-    with in_this_process() as asked:
-        assert main([*command, "--json"]) == 0
-    assert asked
-    said = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert Path(said["page"]) == (out / "index.html").resolve()
-    assert load(said["networks"][f"{path}, MDM"], "cpu").shape.kind == "mdm"
-    assert (status(out / STORE)["todo"], status(out / STORE)["failed"]) == (0, 0)
-    with undrawn():
-        assert main(command) == 0
-    assert said["networks"][f"{path}, AR"] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unmask.experiments import sweep
-from unmask.report.figures import GROWTH, NOISES, label, noises
-from unmask.report.page import drawn
+from unmask.report.figures import GROWTH, NOISES, drawn, label, noises
 from unmask.report.publishing import Selection, page_of
 from unmask.report.results import read
 from unmask.report.verdict import Shown
@@ -26,14 +25,9 @@ def results(tmp_path_factory):
 def test_rows_are_what_was_measured(results):
     points = [p for p in results.of("steps_for_ser") if p["setting"] == "ser=0.1"]
     assert {p["sampler"] for p in points} >= {"ancestral", "uniform-ancestral"}
-    for name, field in (("growth-1", "value"), ("growth-1-calls", "model_calls")):
-        rows = GROWTH[name](Shown(results)).rows
-        of = Shown(results).languages
-        expected = {(p["of"], label(p), p["length"], p[field]) for p in points}
-        assert {(of[int(row["l"])], row["series"], row["x"], row["value"]) for row in rows} == expected
-    near = {(label(p), p["length"], p["value"]) for p in results.of("bigram_distance")}
-    distances = GROWTH["growth-5-distance"](Shown(results)).rows
-    assert {(row["series"], row["x"], row["value"]) for row in distances} < near
+    rows, of = GROWTH["growth-1"](Shown(results)).rows, Shown(results).languages
+    expected = {(p["of"], label(p), p["length"], p["value"]) for p in points if p["value"] is not None}
+    assert {(of[int(row["l"])], row["series"], row["x"], row["value"]) for row in rows} == expected
     assert GROWTH["growth-01"](Shown(results)) is None
 
 
@@ -55,7 +49,7 @@ def test_networks_of_both_kinds_of_noise(tmp_path):
 def test_the_page_has_them_for_one_language(results):
     shown = Shown(results, PAGE.view)
     figures = drawn(shown)
-    assert {"growth-1", "growth-5", "growth-1-calls", "growth-1-distance"} <= set(figures)
+    assert {"growth-1", "growth-5"} <= set(figures)
     assert not {"growth-01", "lengths"} & set(figures)
     numbers = {row["k"] for row in figures["growth-1"].rows if row["l"] == "0"}
     assert len(numbers) == 1

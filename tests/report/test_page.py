@@ -6,8 +6,6 @@ import csv
 import json
 import os
 import re
-import time
-from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -16,14 +14,15 @@ import pytest
 
 from tests.report.tiny import demo
 from unmask.core.errors import UnmaskError
-from unmask.report import charts, publishing
+from unmask.report import charts
+from unmask.report.figures import drawn
 from unmask.report.metrics import METRICS
-from unmask.report.page import choices, drawn
-from unmask.report.publishing import TO_COME, page_of, publish, write
-from unmask.report.verdict import Shown, grid, table, value_text, verdict
+from unmask.report.page import choices
+from unmask.report.publishing import page_of, publish, write
+from unmask.report.verdict import grid, table, value_text, verdict
 
 FIGURES = {"ser-by-language", "ter-by-language", "generative-perplexity-by-language", "diversity-by-language"}
-FIGURES |= {"lengths", "front", "schedule"}
+FIGURES |= {"lengths", "front"}
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +141,6 @@ def test_the_page_has_three_messages_from_the_numbers(made, elements):
         assert words in text
 
 
-def test_a_message_without_numbers_is_left_out(made):
-    results = made.shown.results
-    few = Shown(replace(results, points=results.of("ser")), made.shown.view)
-    assert [number.split()[0] for number, _ in few.view.cards(few.results, few.state)] == ["SER"]
-
-
 def test_every_number_is_in_the_table_of_its_metric(made):
     text = made.page.read_text()
     for metric in made.shown.metrics:
@@ -172,32 +165,6 @@ def test_what_was_not_seen_is_not_zero():
     assert value_text({"value": 0.25, "low": 0.125, "high": 0.5} | about, ser) == "25% [12.5%, 50%]"
 
 
-def test_the_first_figures_come_early(tmp_path, monkeypatch):
-    """A page of the first cells is written while the others are measured, and says so."""
-    pages = []
-    monkeypatch.setattr(publishing, "LOOK", 0.05)
-    monkeypatch.setattr(publishing, "write", lambda out, contents, last: pages.append(contents) or [])
-    real = publishing.sweep
-
-    def slow(recipe, **options):
-        real(replace(recipe, parts=recipe.parts[:2]), **options)
-        deadline = time.monotonic() + 300
-        while not pages and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return real(recipe, **options)
-
-    monkeypatch.setattr(publishing, "sweep", slow)
-    publish(page_of("demo"), demo(tmp_path), tmp_path / "out")
-    early, whole = (contents["index.html"].decode() for contents in (pages[0], pages[-1]))
-    assert len(pages) == 2
-    assert list(pages[0]) == ["index.html"]
-    assert TO_COME in early
-    assert TO_COME not in whole
-    assert 'id="ser-by-language"' in early
-    assert 'id="front"' not in early
-    assert 'id="front"' in whole
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_a_failure_leaves_nothing(tmp_path, monkeypatch, error):
     replaced = []
@@ -216,17 +183,10 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch, error):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_was_there_stays(tmp_path):
-    (tmp_path / "mine.txt").write_text("mine")
-    written = write(tmp_path, {"index.html": b"page", "a.svg": b"a"}, "index.html")
-    assert [path.name for path in written] == ["a.svg", "index.html"]  # the page last
-    assert (tmp_path / "mine.txt").read_text() == "mine"
-
-
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
 def test_the_page_opens_in_a_browser(made, open_page, serious, width, dark):
     shown = open_page(made.page, width=width, dark=dark)
-    shown.wait_for_selector("#schedule.vega-embed svg")
+    shown.wait_for_selector("#front.vega-embed svg")
     assert shown.locator(".plot.vega-embed svg .mark-symbol path").count() > 40
     assert serious(shown) == []
     assert shown.evaluate("document.documentElement.scrollWidth") == width
@@ -239,7 +199,7 @@ def seen(page, selector):
 def test_a_choice_decides_words_rows_and_figures(made, open_page):
     """For each setting and language: the verdict of Python, one table, and a sentence and points in each figure."""
     page, shown = open_page(made.page), made.shown
-    page.wait_for_selector("#schedule.vega-embed svg")
+    page.wait_for_selector("#front.vega-embed svg")
     assert seen(page, ".verdict") == []  # the messages are in its place
     of = shown.languages.index("interval-5")
     page.select_option("#language", str(of))
@@ -253,14 +213,14 @@ def test_a_choice_decides_words_rows_and_figures(made, open_page):
         for name, figure in drawn(shown).items():
             words = "".join(seen(page, f"#figure-{name} .says"))
             assert words in [one.words for one in figure.sentences]
-            assert page.locator(f"#{name} .mark-symbol path").count() or name == "schedule"
+            assert page.locator(f"#{name} .mark-symbol path").count()
     page.select_option("#metric", "diversity")
     assert all(caption.startswith("Diversity") for caption in seen(page, "caption"))
 
 
 def test_a_click_on_a_point_chooses_for_all_figures(made, open_page):
     page, shown = open_page(made.page), made.shown
-    page.wait_for_selector("#schedule.vega-embed svg")
+    page.wait_for_selector("#front.vega-embed svg")
     points = page.locator("#ser-by-language .mark-symbol path[aria-label*='interval-5']")
     points.first.dispatch_event("click")
     assert page.input_value("#language") == str(shown.languages.index("interval-5"))

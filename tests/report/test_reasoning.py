@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.sparing import in_this_process, undrawn
+from tests.sparing import undrawn
 from unmask import generate, languages, score
-from unmask.cli.main import main
-from unmask.experiments import read_recipe, sweep
-from unmask.experiments.cell import cells_of
+from unmask.experiments import sweep
 from unmask.experiments.jobs.sources import Amount
 from unmask.experiments.recipe import packaged
-from unmask.experiments.tables import status
 from unmask.models.trained import Network, load
-from unmask.report.page import drawn as figures_of
+from unmask.report.figures import drawn as figures_of
 from unmask.report.publishing import STORE, Context, Selection, page_of
 from unmask.report.results import read
 from unmask.report.verdict import Shown
@@ -26,7 +21,6 @@ PAGE = page_of("reasoning")
 ORDERS = ("ancestral", "low-confidence", "left-to-right")
 SET = ("steps=[1,4]", "rows=24", "training_steps=3", "batch=2")
 SMALL = {"questions": ("modular-sum(terms=3, modulus=3)", 8), "chains": ("modular-sum(modulus=2)", 0)}
-WORDS = "report --recipe reasoning --quick --device cpu --set training_steps=2 rows=4 steps=[1,2] batch=2 --out"
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +79,11 @@ def test_the_points_are_what_is_written(made, task):
 
 
 def test_the_page_is_a_view(made):
-    """Answers, steps and both at once, by sampler; three messages; the networks."""
-    out, results = made
+    """Answers, steps and both at once, by sampler; three messages."""
+    _, results = made
     shown = Shown(results, PAGE.view)
     with undrawn():
-        contents = PAGE.contents(None, Context({"command": ["unmask", "page"]}, shown, out))
+        contents = PAGE.contents(None, Context({"command": ["unmask", "page"]}, shown))
     text = contents["index.html"].decode()
     assert not re.search(r"(src|href)=.https?:", text)
     names = [*figures_of(shown)]
@@ -97,25 +91,3 @@ def test_the_page_is_a_view(made):
     assert "training" in names
     assert len(shown.view.cards(results, shown.state)) == 3
     assert shown.metric.name == "answer_error"
-    assert sum(f'{training.place.name}/losses.csv">' in text for training in results.trainings) == 4
-
-
-def test_quick_is_the_questions_alone():
-    every, few = (cells_of(read_recipe(name, {"rows": 500})) for name in ("reasoning", "reasoning-quick"))
-    questions = {cell.key for cell in every if cell.spec["language"] == "modular-sum(terms=4)"}
-    assert questions == {cell.key for cell in few}
-
-
-@pytest.mark.rotates(3)
-def test_the_command(tmp_path, capsys):
-    out = tmp_path / "out"
-    name = "modular-sum(terms=4)"
-    with in_this_process() as asked, undrawn():
-        assert main([*WORDS.split(), str(out), "--json"]) == 0
-        said = json.loads(capsys.readouterr().out.splitlines()[-1])
-        assert main([*WORDS.split(), str(out)]) == 0
-    assert asked
-    assert Path(said["page"]) == (out / "index.html").resolve()
-    assert load(said["networks"][f"{name}, MDM"], "cpu").shape.kind == "mdm"
-    assert (status(out / STORE)["todo"], status(out / STORE)["failed"]) == (0, 0)
-    assert said["networks"][f"{name}, AR"] in capsys.readouterr().out

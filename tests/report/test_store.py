@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from statistics import fmean
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,8 +14,7 @@ from unmask.core.files import finite, origin
 from unmask.experiments.cell import SCHEMA, Cell, find
 from unmask.experiments.store import Done, Failed, Planned, Run, writing
 from unmask.report.metrics import METRICS
-from unmask.report.page import trained
-from unmask.report.results import Results, Training, points, read
+from unmask.report.results import points, read
 from unmask.report.verdict import Shown, grid
 from unmask.tasks.sample import lines
 
@@ -63,11 +61,6 @@ def test_what_is_not_there_is_said(store):
     done, failed = read([store]).missing
     assert done.startswith("1 of 5 cells of ")
     assert failed == "failed: samples (interval-5, ancestral, 8): it <broke>"
-
-
-def test_a_directory_of_a_page_holds_its_store(store, tmp_path):
-    store.rename(tmp_path / "sweep")
-    assert len(read([tmp_path]).of("ser")) == 2
 
 
 def test_several_stores_are_one_table(store, tmp_path):
@@ -168,15 +161,6 @@ def test_all_settings_of_an_evaluation_and_ar_are_in_one_view(tmp_path):
     assert all(len(cells) == 1 for cells in table.values())
 
 
-def test_the_message_of_a_training_is_its_last_loss():
-    entry = SimpleNamespace(validation=1.65, seconds=7.0)
-    own = [Training("a", "mdm", [entry], 1.5, steps=9), Training("b", "", [entry], None), Training("c", "", [], None)]
-    first, second = trained(Results([], trainings=own))
-    assert first[0] == "a, MDM: 10% above the entropy"
-    assert "after 9 training steps (7 s)" in first[1]
-    assert second[0] == "b: 1.65 nats per token"
-
-
 def test_a_training_is_its_journal(tmp_path):
     entries = [{"step": 1, "seconds": 2.0, "rate": 0.1, "loss": 3.0, "validation": 2.5}]
     (tmp_path / "training.json").write_text(json.dumps({"journal": entries, "entropy": 1.5, "step": 1}))
@@ -188,7 +172,7 @@ def test_a_training_is_its_journal(tmp_path):
     ("make", "said"),
     [
         (lambda path: None, "there is no directory .*nowhere. Pass the directory of a sweep"),
-        (lambda path: path.mkdir(), "contains no results; expected sweep.jsonl, records.jsonl, training.json or "),
+        (lambda path: path.mkdir(), "contains no results; expected sweep.jsonl, records.jsonl or training.json"),
         (lambda path: (path.mkdir(), (path / "sweep.jsonl").write_text("{}")), "sweep.jsonl"),
         (lambda path: (path.mkdir(), (path / "records.jsonl").write_text("{")), r"records.jsonl, line 1"),
         (lambda path: (path.mkdir(), (path / "training.json").write_text("{")), "training.json is not JSON"),
@@ -199,8 +183,3 @@ def test_what_is_no_store_is_refused(tmp_path, make, said):
     with pytest.raises(UnmaskError, match=said) as error:
         read([tmp_path / "nowhere"])
     assert "\n" not in str(error.value)
-
-
-def test_nothing_to_report_of():
-    with pytest.raises(UnmaskError, match="no directory is given; expected that of a sweep"):
-        read([])

@@ -24,9 +24,8 @@ from unmask.languages import random_ngram
 from unmask.samplers import ranking, schedules
 from unmask.samplers.contract import Choice
 from unmask.samplers.rules.adaptive import EntropyBounded, EntropySum
-from unmask.samplers.rules.gibbs import Gibbs
-from unmask.samplers.rules.remdm import ReMDM
-from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
+from unmask.samplers.rules.remasking import ReMDM
+from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
 
 
 def as_array(states, vocabulary, length):
@@ -349,7 +348,7 @@ def test_restarts_with_the_same_order_are_caught(monkeypatch):
     valid = distribution(*CASES["3-gram"]) > 0
     expected = np.where(valid, p, 0) / p[valid].sum()
     assert passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
-    monkeypatch.setattr("unmask.samplers.rules.verify_and_restart.APART", 0)
+    monkeypatch.setattr("unmask.samplers.rules.repair.APART", 0)
     assert not passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
 
 

@@ -14,11 +14,9 @@ from unmask.core.chance import Randomness, Stream
 from unmask.denoisers import Denoiser, Ideal, Perturbed, Sharpened, Table
 from unmask.languages import load, random_ngram
 from unmask.samplers import schedules
-from unmask.samplers.rules.ancestral import FirstHitting
-from unmask.samplers.rules.gibbs import Gibbs
-from unmask.samplers.rules.mdlm import coarse, race
-from unmask.samplers.rules.structured import Strided
-from unmask.samplers.rules.verify_and_restart import VerifyAndRestart
+from unmask.samplers.rules.orders import FirstHitting, Strided
+from unmask.samplers.rules.published import coarse, race
+from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
 
 SIZE = {"length": 32, "rows": 20, "seed": 3}
 

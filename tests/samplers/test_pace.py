@@ -213,14 +213,14 @@ MUTANTS = {  # module, what stands there, what stands there instead, the case th
     "settled for ever": ("adaptive", "torch.where(calm, stable + 1, 0)", "stable + calm.long()", 1, 1),
     "a bound too tight": ("adaptive", "(self.history - 1)", "(self.history - 3)", 1, 1),
     "the other divergence": (
-        "memory",
+        "view",
         "view.marginals[now[known] - 1].divergence(earlier[before[known] - 1])",
         "earlier[before[known] - 1].divergence(view.marginals[now[known] - 1])",
         0,
         1,
     ),
     "the mean begins at zero": ("adaptive", "torch.where(known,", "torch.where(known | True,", 4, 1),
-    "changes are forgotten": ("memory", "view.hidden.long())", "view.memory.get('held', nothing))", 3, 1),
+    "changes are forgotten": ("view", "view.hidden.long())", "view.memory.get('held', nothing))", 3, 1),
     "the radius is off by one": ("adaptive", "place - self.radius)", "place - self.radius + 1)", 5, 1),
     "surer neighbours": ("adaptive", "near & at_least", "inside & at_least", 5, 1),
     "a window of positions": (
@@ -248,10 +248,8 @@ def test_a_wrong_rule_is_seen(what, monkeypatch):
     module, old, new, case, blocks = MUTANTS[what]
     name, options = CASES[case]
     maker = SAMPLERS.find(name)
-    made = changed(
-        importlib.import_module(f"unmask.samplers.{'' if module == 'memory' else 'rules.'}{module}"), old, new
-    )
-    if module == "memory":
+    made = changed(importlib.import_module(f"unmask.samplers.{'' if module == 'view' else 'rules.'}{module}"), old, new)
+    if module == "view":
         for function in ("divergence", "agreement"):
             monkeypatch.setattr(f"{maker.__module__}.{function}", made[function])
     sampler = made.get(maker.__name__, maker)(**options)

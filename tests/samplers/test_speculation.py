@@ -13,9 +13,8 @@ from unmask import generate
 from unmask.core.chance import Stream
 from unmask.languages import load
 from unmask.samplers import Session, fill
-from unmask.samplers.rules import speculation
-from unmask.samplers.rules.self_speculative import SelfSpeculative
-from unmask.samplers.rules.speculative import Speculative
+from unmask.samplers.rules import speculative as speculation
+from unmask.samplers.rules.speculative import SelfSpeculative, Speculative
 
 T, A, R = Stream.TOKEN, Stream.ACCEPT, Stream.RESIDUAL
 # (vocabulary, length, draft_length): the cells of each draw, by place in the order. Quarters have 4, ratios of quarters
@@ -69,17 +68,18 @@ def test_speculation_has_the_causal_law(case):
         assert worst(made, denoiser.one_by_one(range(length))) < 1e-12
 
 
+verify = speculation.verify
+
+
 def no_refusal(session, drafts, checked, target, turn):
-    return speculation.verify(
-        session, drafts, checked, drafts.marginals[speculation.numbered(drafts.inside)[checked]], turn
-    )
+    return verify(session, drafts, checked, drafts.marginals[speculation.numbered(drafts.inside)[checked]], turn)
 
 
 @pytest.mark.parametrize(
     ("case", "place", "mutant"),
     [
         ((3, 2, 2), "unmask.denoisers.marginals.Table.beyond", lambda target, draft: target),
-        ((2, 3, 2), "unmask.samplers.rules.self_speculative.verify", no_refusal),
+        ((2, 3, 2), "unmask.samplers.rules.speculative.verify", no_refusal),
     ],
 )
 def test_wrong_speculation_is_seen(monkeypatch, case, place, mutant):

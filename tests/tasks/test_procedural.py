@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise, permutations, product
+from itertools import product
 
 import pytest
-import torch
 
 from unmask import languages
 from unmask.core.errors import UnmaskError
 from unmask.tasks import TASKS, Item
 from unmask.tasks.contract import Line
-from unmask.tasks.paths import Row as Route
 from unmask.tasks.sums import Row as Chain
-from unmask.tasks.twin import twin
 
 MADE = (
-    "paths",
     *(f"sums(terms=3, steps={steps})" for steps in ("before", "after", "none")),
     "infill",
     "infill(language=modular-sum, size=11, span=5)",
@@ -104,52 +100,6 @@ def test_no_text_breaks_the_check(name):
         assert all(0 <= value <= len(text) + 1 for value in values.values())
 
 
-# Paths
-
-
-@pytest.mark.parametrize("name", ["paths(nodes=6, edges=8)", "paths(nodes=5, edges=4)"])
-def test_the_shortest_paths_are_those_among_all_sequences_of_nodes(name):
-    task, items = few(name, 12)
-    for item in items:
-        joined = {frozenset(edge) for edge in item.row.edges}
-        assert len(joined) == len(item.row.edges)
-        nodes = {node for edge in joined for node in edge}
-        paths = [
-            path
-            for size in range(1, len(nodes) + 1)
-            for path in permutations(nodes, size)
-            if path[0] == item.row.start
-            and path[-1] == item.row.goal
-            and all({a, b} in joined for a, b in pairwise(path))
-        ]
-        least = min(map(len, paths))
-        texts = {path: "-".join(map(str, path)) for path in paths}
-        assert sorted(texts[path] for path in paths if len(path) == least) == sorted(task.solutions(item))
-        for path in paths:
-            right, values = graded(task, item, texts[path])
-            assert right == (len(path) == least)
-            assert values["valid"] == 1
-            assert graded(task, item, texts[path] + f"-{item.row.goal}")[1]["valid"] == 0
-        assert len(item.row.edges) == task.edges
-
-
-def test_a_path_is_walked_again():
-    task = TASKS.make("paths")
-    item = Item("0", Route(((10, 11), (12, 11), (10, 13), (13, 12), (13, 14), (14, 12)), 10, 12))
-    assert task.solutions(item) == ["10-11-12", "10-13-12"]
-    for text, right, valid, first in (
-        ("10, 11, 12", 1, 1, 1),
-        ("10 -> 13 -> 12", 1, 1, 1),
-        ("10-13-14-12", 0, 1, 1),
-        ("10-12", 0, 0, 0),
-        ("10-11", 0, 0, 1),
-        ("12-11-10", 0, 0, 0),
-        ("010-11-12", 0, 0, 0),
-    ):
-        verdict, values = graded(task, item, text)
-        assert (verdict, values["valid"], values["first_edge"]) == (right, valid, first)
-
-
 # Answers with steps
 
 
@@ -218,7 +168,6 @@ def test_the_shown_signs_must_stay():
 @pytest.mark.parametrize(
     ("specification", "message"),
     [
-        ("paths(nodes=5, edges=3)", "edges is 3; expected 4 to 9 for 5 nodes"),
         ("infill(language='paper-2gram')", "no sign for each token"),
         ("infill(language='brackets(stop=0.1)')", "has sequences of several lengths"),
         ("infill(size=13)", "13"),
@@ -228,17 +177,3 @@ def test_the_shown_signs_must_stay():
 def test_options_that_do_not_fit_are_refused(specification, message):
     with pytest.raises(UnmaskError, match=re.escape(message)):
         TASKS.make(specification)
-
-
-def test_the_twin_of_a_gap_is_the_language_given_the_shown_signs():
-    """All balanced strings are equally likely, and so are the right answers of a twin."""
-    task, items = few("infill(size=10, span=5)", 4)
-    for item in items:
-        sequence, start = item.row
-        twins = twin(task.solutions(item), list)
-        shown = task.exact.encode([sequence])
-        shown[:, start : start + 5] = task.exact.vocabulary
-        posterior = task.exact.posterior(shown)[0]
-        alone = twins.posterior(twins.blank(1, 10))[0]
-        for symbol, name in enumerate(twins.names):
-            assert torch.allclose(alone[:, symbol], posterior[:, task.exact.names.index(name.strip())], atol=1e-12)

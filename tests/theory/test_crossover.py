@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unmask import UnmaskError
 from unmask.languages import load
 from unmask.samplers.schedules import deltas
-from unmask.theory import crossover
+from unmask.theory import correctness
 from unmask.theory.known import error_curve
 
 
@@ -25,26 +25,28 @@ def test_the_crossover_law_is_the_limit(ser):
     steps = round(length / -math.log1p(-ser))
     reached = form.ser(length, deltas("linear", steps))
     model_calls = steps * -math.expm1(length * math.log1p(-1 / steps))
-    assert model_calls / length == pytest.approx(crossover.model_calls_per_token(1.0, reached), rel=0.05 * ser + 0.005)
+    assert model_calls / length == pytest.approx(
+        correctness.model_calls_per_token(1.0, reached), rel=0.05 * ser + 0.005
+    )
 
 
 @given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-3, 10))
 @settings(derandomize=True, deadline=None)
 def test_both_take_as_long_where_they_cross(ratio, constant):
-    x = crossover.crossing(ratio)
-    assert crossover.calls_per_token(x) == pytest.approx(ratio, rel=1e-9)
-    ser = crossover.ser_at(constant, ratio)
+    x = correctness.crossing(ratio)
+    assert correctness.calls_per_token(x) == pytest.approx(ratio, rel=1e-9)
+    ser = correctness.ser_at(constant, ratio)
     if 1e-9 < ser < 1 - 1e-9:
-        assert crossover.model_calls_per_token(constant, ser) == pytest.approx(ratio, rel=1e-5)
+        assert correctness.model_calls_per_token(constant, ser) == pytest.approx(ratio, rel=1e-5)
 
 
 def test_where_there_is_no_crossing():
-    assert crossover.ser_at(0.1, 1.0) == 0.0
-    assert crossover.ser_at(0.0, 0.5) == 0.0
+    assert correctness.ser_at(0.1, 1.0) == 0.0
+    assert correctness.ser_at(0.0, 0.5) == 0.0
     for wrong in (0.0, 1.0):
         with pytest.raises(UnmaskError, match="ser is"):
-            crossover.model_calls_per_token(1.0, wrong)
+            correctness.model_calls_per_token(1.0, wrong)
     with pytest.raises(UnmaskError, match=r"ratio is 1\.5"):
-        crossover.crossing(1.5)
+        correctness.crossing(1.5)
     with pytest.raises(UnmaskError, match="constant is -1"):
-        crossover.ser_at(-1, 0.5)
+        correctness.ser_at(-1, 0.5)

@@ -60,7 +60,7 @@ def test_gaps_and_partitions_agree(name, monkeypatch):
     for name in known(ours):
         assert getattr(ours, name) == pytest.approx(getattr(theirs, name), abs=1e-10), name
     assert "recursion on gaps" in ours.method.values()
-    assert "theory.sampled.divergence" in ours.notes[0]
+    assert "sampled.information_curve" in ours.notes[0]
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -16,7 +16,7 @@ from tests.theory.small import contradictions
 from unmask.core.errors import UnmaskError
 from unmask.core.search import least
 from unmask.languages import Interval
-from unmask.languages.interval_form import agreement, disagreement
+from unmask.languages.closed_form import agreement, disagreement
 from unmask.samplers.schedules import deltas
 from unmask.theory.known import curve, error_curve
 

@@ -12,7 +12,7 @@ from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, load, random_hmm
 from unmask.samplers.schedules import deltas
 from unmask.theory import correctness
-from unmask.theory.listed import STATEMENTS, Case, catalogue, shown
+from unmask.theory.listed import STATEMENTS, Case, shown
 from unmask.theory.partitions import partitions
 from unmask.theory.statements import Statement
 
@@ -55,24 +55,6 @@ def test_what_is_said_is_true(name, schedule, steps):
     assert {"divergence", "ser", "collision"} <= said
     (first,) = STATEMENTS.make("lemma-a1", Case(language, length, delta))
     assert first.allows(partitions(language, length).divergence(deltas("linear", 1)))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_what_is_listed_is_what_is_shown(name):
-    """Kind and origin of each statement as `unmask theory list` has them."""
-    language, length = CASES[name]
-    listed = catalogue()
-    assert list(listed) == list(STATEMENTS.makers)
-    for label, made in shown((), Case(language, length, deltas("linear", 9), 1e-3)):
-        assert listed[label]["assumption"]
-        if isinstance(made, Statement):
-            assert made.kind in listed[label]["kind"].split(", ")
-            assert made.origin == listed[label]["origin"]
-            assert (
-                made.proven
-                or "heuristic" in listed[label]["assumption"]
-                or "first order" in listed[label]["assumption"]
-            )
 
 
 def test_each_is_what_its_formula_says():

@@ -262,10 +262,3 @@ def test_weights_that_count_their_own_round_are_caught(monkeypatch):
     assert exact(costs).nelbo(delta).value == pytest.approx(nats, abs=1e-10)
     monkeypatch.setattr(curves, "Schedule", lambda delta: SimpleNamespace(p=delta.cumsum(0).clamp(max=1)))
     assert InformationCurve(by_rank(costs), "known").nelbo(delta).value < nats - 0.1
-
-
-@pytest.mark.parametrize("name", ["hmm, sparse", "hmm, end", "brackets, 2 kinds", "brackets, 1 kind, stop"])
-def test_the_two_references_agree(name):
-    """H(X_j | X_R) as a difference of joint entropies is the mean surprisal under the ideal denoiser."""
-    ideal = cross_entropies(name, Ideal(SMALL[name][0]))
-    np.testing.assert_allclose(ideal, conditional_entropies(name), atol=1e-9)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.theory.cases import cases
-from unmask import generate, metrics
+from unmask import generate
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Ideal, Perturbed
 from unmask.languages import Interval, NGram, load, random_hmm, random_ngram
@@ -58,14 +58,6 @@ def test_the_fewest_errors_of_fixed_sizes_are_the_best_of_all(g, steps):
     best = min(map(errors, compositions(length, steps)))
     delta = optimal.for_errors(curve, steps, fixed_size=True)
     assert errors(sizes(delta, length).numpy()) == pytest.approx(best, abs=1e-9)
-
-
-def test_the_sizes_of_theory_md_8():
-    """A chain of 14 positions in 4 steps: 3, 3, 4, 4 or the like: the largest where the curve is flat."""
-    curve = known.curve(random_ngram(2, 4, seed=1), 14)
-    counts = sizes(optimal.for_divergence(curve, 4, fixed_size=True), 14).tolist()
-    assert sum(counts) == 14
-    assert counts == sorted(counts)
 
 
 @EXAMPLES
@@ -177,16 +169,6 @@ def test_many_rounds_have_the_density_of_theory(steps):
     assert exponent * steps == pytest.approx(np.sqrt(errors.e(middle)).mean() ** 2, rel=5 / steps + 2e-3)
 
 
-def test_step_sizes_follow_the_rule():
-    """delta_k is proportional to e(p_k)^(-1/2) where there are many steps."""
-    curve = ErrorCurve(np.linspace(1.0, 0.1, 30), "by hand")
-    delta = optimal.for_errors(curve, 400).numpy()
-    p = np.cumsum(delta) - delta / 2
-    np.testing.assert_allclose(delta * np.sqrt(curve.e(p)) * 400, np.sqrt(curve.e(p)).mean() * 1.0, rtol=0.35)
-    product = delta * np.sqrt(curve.e(p))
-    assert product.std() / product.mean() < 0.02
-
-
 @pytest.mark.parametrize("fixed_size", [False, True])
 @pytest.mark.parametrize("steps", [1, 5, 40, 700])
 def test_where_nothing_can_go_wrong_rounds_are_equal(steps, fixed_size):
@@ -208,16 +190,6 @@ def test_what_can_be_gained():
         assert bool((delta.diff() > 0).all())  # as where h is convex: (h(p) - h(p')) / -h'(p') >= p' - p
 
 
-def test_the_optimum_is_stationary():
-    """d/dp_k = h(p_{k-1}) - h(p_k) + (p_{k+1} - p_k) h'(p_k) = 0 at every inner edge."""
-    curve = known.curve(STICKY, 256)
-    for steps in (4, 16):
-        p = np.append(0, np.cumsum(optimal.for_divergence(curve, steps).numpy()))
-        drop = curve.h(p[:-2]) - curve.h(p[1:-1])
-        gradient = drop + np.diff(p)[1:] * curve.slope(p[1:-1])
-        assert np.abs(gradient / drop).max() < 1e-3
-
-
 def test_plateaus_need_the_grid(monkeypatch):
     """Where a curve falls in two leaps, or errors live in two positions, the density leads into the wrong valley."""
     f = np.concatenate([np.full(3, 1.9), np.full(151, 0.5), np.zeros(24)])
@@ -236,12 +208,6 @@ def test_plateaus_need_the_grid(monkeypatch):
         ratios = [without[steps][which] / found[steps][which] for steps in found]
         assert min(ratios) > 0.999
         assert max(ratios) > 1.02
-
-
-def test_by_density_shares_out_the_integral():
-    edges = optimal.by_density(lambda u: 2 * u, 10)
-    np.testing.assert_allclose(edges, np.sqrt(np.arange(11) / 10), atol=1e-6)
-    np.testing.assert_allclose(optimal.by_density(np.zeros_like, 4), [0, 0.25, 0.5, 0.75, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize("rising", [False, True])
@@ -323,16 +289,6 @@ def test_wherever_a_schedule_is_named(sampler, schedule):
     again = generate(language, sampler=sampler, schedule=delta.tolist(), length=20, rows=10)
     assert torch.equal(made.tokens, again.tokens)
     assert made.configuration["schedule"] == schedule
-
-
-def test_metrics_take_them_too():
-    language = random_ngram(2, 3, threshold=0.1, seed=5)
-    delta = deltas("optimal", 3, Fit(language, 4))
-    assert metrics.ter(language, 4, "optimal", 3) == metrics.ter(language, 4, delta)
-    curve = sampled.information_curve(language, 4, rows=200)
-    assert curve.ter_upper("optimal", 3) == curve.ter_upper(delta)
-    fixed = deltas("optimal", 3, Fit(language, 4, fixed_size=True))
-    assert curve.ser_upper("optimal", 3, fixed_size=True) == curve.ser_upper(fixed, fixed_size=True)
 
 
 class Stranger(Denoiser):

@@ -11,9 +11,7 @@ from tests.brute import SHARP, distribution, entropy
 from tests.metrics.small import by_rank, conditional_entropies
 from tests.theory.small import SMALL, TINY, contradictions
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Ideal
 from unmask.languages import Interval, random_hmm, random_ngram
-from unmask.metrics import output_distribution
 from unmask.samplers.schedules import deltas
 from unmask.theory import exponential, sampled
 from unmask.theory.chains import first_order
@@ -80,18 +78,7 @@ def test_full_support_makes_no_errors():
     assert sampled.error_curve(random_ngram(2, 3), 1, rows=5).g.tolist() == []
 
 
-@pytest.mark.parametrize("steps", [1, 3])
-def test_the_divergence_of_the_mixture(steps):
-    language, length, delta = random_ngram(2, 3, seed=1), 5, deltas("linear", steps)
-    q, p = distribution(language, length), output_distribution(Ideal(language), length, delta).numpy()
-    ours = sampled.divergence(language, length, delta, rows=5 * ROWS)
-    assert within(ours, q @ np.log(q / p))
-    assert not within(ours, 2 * q @ np.log(q / p))
-
-
 def test_refusals():
-    with pytest.raises(UnmaskError, match=r"p\(x\) of hmm is not known.* theory.known.curve"):
-        sampled.divergence(random_hmm(3, 3), 5, deltas("linear", 2))
     with pytest.raises(UnmaskError, match="rows is 1"):
         sampled.error_curve(random_hmm(3, 3), 5, rows=1)
 

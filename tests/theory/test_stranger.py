@@ -15,10 +15,9 @@ from unmask.core.estimates import Estimate
 from unmask.denoisers import Ideal, Perturbed
 from unmask.diagnosis.planner import plan
 from unmask.diagnosis.table import table
-from unmask.experiments.jobs import steps as predictions
 from unmask.languages import ClosedForm, Language
 from unmask.samplers.schedules import Fit, deltas
-from unmask.theory import chains, exponential, fluency, known, listed, sampled
+from unmask.theory import chains, exponential, fluency, known, listed
 from unmask.theory.partitions import partitions
 
 EQUAL, TINY, LONG = Equal(), 6, 16
@@ -96,7 +95,6 @@ def test_what_only_enumeration_says_names_what_there_is_instead():
         (lambda: metrics.ser(EQUAL, LONG, "linear", 4), "no exact SER for equal at length 16. Measure it with score"),
         (lambda: metrics.ter(EQUAL, LONG, "linear", 4), "no exact TER for equal at length 16. Use ter_upper"),
         (lambda: exponential.exponential_ser(EQUAL, DELTA), "SER of equal is not known to be exponential"),
-        (lambda: sampled.divergence(EQUAL, LONG, DELTA), r"p\(x\) of equal is not known"),
         (lambda: partitions(EQUAL, LONG), "2 symbols at length 16 give 65,536 sequences"),
     ]:
         with pytest.raises(UnmaskError, match=reason):
@@ -184,7 +182,6 @@ def test_it_is_asked_at_every_length_and_by_everybody():
     assert found.value == pytest.approx(length / 2 / steps * math.log(2))
     chosen = plan(TWINS, length, "ser", ser).chosen
     assert (chosen.steps, chosen.predicted.method) == (steps, "exact: closed form of twins")
-    assert predictions.predictable(TWINS, length)
     assert len(deltas("fewest-pairs", 8, Fit(TWINS, length))) == 8
 
 

@@ -67,7 +67,7 @@ def command(
     from unmask import audit, languages
     from unmask.core.errors import UnmaskError
     from unmask.core.files import check_writable, write_json
-    from unmask.core.samples import read_tokens
+    from unmask.core.samples import read_account, read_tokens
     from unmask.core.tables import rows_of
 
     if endpoint is not None:
@@ -88,6 +88,7 @@ def command(
     refuse({"model": model, "out": out}, "needs --endpoint URL. Add it, or leave the option out")
     tokens = read_tokens(samples)
     known = languages.load(language)
+    known.check_origin(read_account(samples, tokens).get("source"), str(samples))
     revealed = None if order is None else read_tokens(order)
     result = audit(tokens, known, sampler=sampler, schedule=schedule, steps=steps, calls=calls, order=revealed)
     rows = rows_of(result.table())

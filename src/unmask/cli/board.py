@@ -92,13 +92,12 @@ def run(
         samplers: Samplers with options, package.module:Name or file.py:Name. (default: all registered by unmask)
         against: Sampler to compare all others with, row by row.
         steps: Numbers of steps N of samplers that have a number of steps. (default: from L/32 to 8 L)
-        out: Directory of the page, board.json, .csv, .svg, .png and the store; created if missing.
+        out: Directory of the page, board.json, .csv and the store; created if missing.
     """
     from dataclasses import asdict
 
     from unmask.experiments.board.table import HOW_TO_READ, tables
-    from unmask.report.pages import BOARD, left_out
-    from unmask.report.publishing import publish
+    from unmask.report.publishing import BOARD, left_out, publish
     from unmask.report.results import STORE
 
     settings = ground.settings(samplers=samplers, against=against, steps=steps)
@@ -149,7 +148,7 @@ def compare(
         store: Store of the sweep, created if missing; a board in OUT has OUT/sweep.
         engine: local, ray or here, as in `unmask sweep run`.
     """
-    from unmask.experiments.board.versus import versus
+    from unmask.experiments.board.compare import versus
 
     verdicts = versus(first, second, ground.settings(), store=store, engine=engine_on(ground.place, engine))
     text = [verdict.sentence(first, second) for verdict in verdicts]

@@ -60,7 +60,7 @@ def run(
     limit: Count = None,
     each: int = 1,
     by: Writing = Writing(),
-    store: Path = Path("eval"),
+    out: Path = Path("eval"),
     batch: int = 8,
     until_decided: Number = None,
     loading: Loading = Loading(),
@@ -81,7 +81,7 @@ def run(
         unmask eval run --model llada-8b-base --task gsm8k --until-decided 0.02
 
     For options with several values, every combination is measured, and the AR model
-    next to them. STORE/records.jsonl has one record per sample: prompt, tokens,
+    next to them. OUT/records.jsonl has one record per sample: prompt, tokens,
     order, model calls, time, text and verdict. Existing records are not generated
     again: the same command resumes, and a larger --limit adds samples.
 
@@ -94,7 +94,7 @@ def run(
         data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
         limit: Number of items, from the first. (default: all)
         each: Samples per item, for pass@k; more than one needs a temperature.
-        store: Directory of the records, a store of `unmask sweep`; created if missing.
+        out: Directory of the records, a store of `unmask sweep`; created if missing.
         batch: Batch size. An interruption loses at most one batch.
         until_decided: Stop when the interval of every accuracy is within plus or minus this value, for example 0.02.
         causal_card: Model card of the AR model, if its directory does not identify it.
@@ -109,9 +109,9 @@ def run(
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
     settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
     if dry_run:
-        return _plan(settings, store)
+        return _plan(settings, out)
     how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
-    return _answer(evaluate(settings, out=store, **how))
+    return _answer(evaluate(settings, out=out, **how))
 
 
 def show(records: Records, /, *, wrong: Switch = False, too_long_is_wrong: Switch = False) -> Answer:
@@ -222,7 +222,7 @@ def _plan(settings: Any, out: Path) -> Answer:
 
 
 def _answer(evaluation: Evaluation) -> Answer:
-    from unmask.tasks.evaluation.summary import labels
+    from unmask.tasks.evaluation.records import labels
     from unmask.tasks.evaluation.table import summary, table
 
     tasks: dict[str, list[Group]] = {}
@@ -279,8 +279,7 @@ def lm_eval(*words: str) -> None:
     """
     import sys
 
-    from unmask.core.errors import UnmaskError
-    from unmask.core.extras import needed
+    from unmask.core.errors import UnmaskError, needed
 
     with needed("lm-eval", "lm-eval"):
         from lm_eval.__main__ import cli_evaluate
@@ -349,8 +348,7 @@ def parallel_run(
         batch: Batch size of an open model.
         dry_run: Print the number of answers and the time of a model, and stop.
     """
-    from unmask.report.pages import PARALLEL
-    from unmask.report.publishing import publish
+    from unmask.report.publishing import PARALLEL, publish
     from unmask.tasks.parallel.run import Settings, planned
 
     what = (model, tasks, samplers, tokens, items, each, quick)
@@ -376,9 +374,9 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
         unmask eval parallel read results.csv
         unmask eval parallel read eval --thresholds 90 80 --tasks
 
-    PATH is a file of items (.csv or .jsonl), a directory of them, records of
-    `unmask eval`, or the directory `data` of ParallelBench's site. A line of items
-    has item, right (0 to 1) and calls (model calls); docs/parallel.md has the rest.
+    PATH is a file of items (.csv or .jsonl), a directory of them, or records of
+    `unmask eval`. A line of items has item, right (0 to 1) and calls (model calls);
+    docs/parallel.md has the rest.
 
     Args:
         paths: Files or directories with results.
@@ -386,7 +384,7 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
         tasks: Also print the accuracy of each setting on each task.
     """
     from unmask.core import arguments
-    from unmask.tasks.parallel.published import read as published
+    from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel.table import suites
 
     for threshold in thresholds:
@@ -420,14 +418,14 @@ def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = 
         speed: Also compare at these tokens per model call, by a line between two settings.
     """
     from unmask.core import arguments
-    from unmask.experiments.board.versus import Versus
+    from unmask.experiments.board.compare import Versus
+    from unmask.tasks.parallel import read as published
     from unmask.tasks.parallel import settings
-    from unmask.tasks.parallel.published import read as published
-    from unmask.tasks.parallel.versus import at_speed, versus
+    from unmask.tasks.parallel.table import at_speed, versus
 
     if speed is not None:
         arguments.number("--speed", speed, above=True)
-    every = settings(published(paths).outcomes)
+    every = settings(published(paths))
     pair = [_of_sampler(every, name, model) for name in (first, second)]
     difference = versus(*pair)
     result: dict[str, Any] = {"first": first, "second": second} | difference.to_dict()

@@ -15,7 +15,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
-from unmask.core.errors import UnmaskError, cut, plain, unknown
+from unmask.core.errors import SYNONYMS, UnmaskError, cut, plain, shown, unknown
 
 GROUPS = {
     "Try": {
@@ -116,9 +116,9 @@ def _run(words: list[str]) -> int:
     if any(word in HELP for word in (words[:1] if takes_all(command) else words)):
         print(parser_of(program, command).format_help(), end="")
         return 0
-    from unmask.core import cores, progress
+    from unmask.core import arguments, progress
 
-    cores.count()  # check UNMASK_THREADS, also for commands without threads
+    arguments.cores()  # check UNMASK_THREADS, also for commands without threads
     with progress.command(program):
         answer = call(program, command, words)
         if answer is None:
@@ -150,6 +150,8 @@ def _guide(
     if arguments and arguments[0] not in ("--help", "-h"):
         flags = [flag.split()[0] for flags in options for flag in flags.split(", ")]
         noun, known = ("option", flags) if arguments[0].startswith("-") else ("command", commands)
+        if noun == "command" and arguments[0] not in SYNONYMS and (meant := _meant(program, arguments[0])):
+            raise UnmaskError(f"unknown command {shown(arguments[0])}; did you mean {' or '.join(meant)}?")
         raise unknown(f"{noun} of {program}" if program != "unmask" else noun, arguments[0], known)
     lines = [f"usage: {program} COMMAND [OPTIONS]", "", about]
     width = max(map(len, (*commands, *options))) + 2
@@ -157,6 +159,17 @@ def _guide(
         lines += ["", f"{title}:", *(f"  {name:<{width}}{summary}" for name, summary in entries.items())]
     print("\n".join(lines), file=sys.stdout if arguments else sys.stderr)
     return 0 if arguments else 2
+
+
+def _meant(program: str, word: str) -> list[str]:
+    """Return the commands that end with this word, such as `unmask board compare`; of `show`, its kinds."""
+    from unmask.cli.show import kinds
+
+    if program == "unmask show":
+        return [f"`unmask show {kind} {word}`" for kind, names in kinds() if word in names]
+    modules = {name: import_module(place) for name, (place, _) in COMMANDS.items() if ":" not in place}
+    groups = {name: module.command for name, module in modules.items() if isinstance(module.command, Mapping)}
+    return [f"`unmask {name} {word}`" for name, group in groups.items() if program == "unmask" and word in group]
 
 
 def _explain(error: BaseException, debug: bool) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Count, Counts, Grid, Model, Named, Switch, Word
+from unmask.cli.options import Answer, Count, Counts, Grid, Model, Named, Word
 
 if TYPE_CHECKING:
-    from unmask.diagnosis.decomposition import Blame
+    from unmask.diagnosis.learning import Blame
     from unmask.models.trained import Network
 
 USUAL = "HuggingFaceTB/SmolLM2-135M-Instruct"  # judge
@@ -35,8 +35,8 @@ def check(directory: Annotated[str, "DIR"], /, *, card: Word = None, device: str
         device: Device of the loaded model: auto, cpu or cuda.
     """
     from unmask.core.errors import cut
-    from unmask.models.open.checking import PARTS
-    from unmask.models.open.checking import check as look
+    from unmask.models.open.loading import PARTS
+    from unmask.models.open.loading import check as look
 
     result = look(directory, card, device)
     name = "not known" if result.card is None else result.card.name
@@ -68,7 +68,6 @@ def time(
     dtype: Literal["float32", "bfloat16"] | None = None,
     threads: Count = None,
     repeats: int = 5,
-    compiled: Switch = False,
 ) -> Answer:
     """Measure the time of MDM model calls and of AR tokens with a KV cache.
 
@@ -100,7 +99,6 @@ def time(
         dtype: Data type of weights and activations. (default: float32, or an open model's own)
         threads: CPU threads of torch. (default: all cores)
         repeats: Repeats of each measurement.
-        compiled: Use torch.compile, with CUDA graphs on CUDA.
     """
     import torch
 
@@ -119,9 +117,9 @@ def time(
             shape = shaped(preset, "mdm", vocabulary, layers=layers, hidden=hidden)
             sizes, dtype = lengths or (PRESETS[preset]["length"],), dtype or "float32"
             settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
-            results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats, compiled)
+            results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats)
         else:
-            from unmask.diagnosis.open_clock import open_clock
+            from unmask.diagnosis.clock import open_clock
             from unmask.models.open.loading import load_model
 
             opened = load_model(model, card=card, device=device, dtype=dtype, causal_model=causal_model)
@@ -222,8 +220,7 @@ def judge(
     from unmask.core.estimates import Estimate, mean
     from unmask.core.samples import read_texts
     from unmask.core.tables import rows_of
-    from unmask.diagnosis.judge import judge, tokens_of
-    from unmask.diagnosis.texts import token_entropy
+    from unmask.diagnosis.judge import judge, token_entropy, tokens_of
     from unmask.models.open.loading import load_model
 
     read = read_texts(texts)
@@ -273,10 +270,8 @@ def learning(
     at each number of steps have two parts: the sampling error, which the exact
     denoiser has too, and the learning error (docs/networks.md).
 
-    For a network of uniform noise the learning error is KL(exact || network) at all
-    positions, by the fraction of noise. `keeping` is the probability of a replaced
-    token, next to that of the exact denoiser. SER is that of
-    uniform-ancestral with the schedule geometric(last=0.000001).
+    For a network of uniform noise only SER is divided, that of uniform-ancestral
+    with the schedule geometric(last=0.000001).
 
     Args:
         model: Directory of a network of `unmask train`.
@@ -287,9 +282,8 @@ def learning(
         contexts: Sequences used to estimate the learning error.
         device: Device of the network: auto, cpu or cuda.
     """
-    from unmask.core.memory import PLACE_BYTES, fits
-    from unmask.diagnosis.decomposition import blame, blame_ar
-    from unmask.diagnosis.learning import by_noise, of_language, of_sampler
+    from unmask.core.arguments import PLACE_BYTES, fits
+    from unmask.diagnosis.learning import blame, blame_ar, of_language, of_sampler
     from unmask.models.loading import studied
     from unmask.models.trained import Network
 
@@ -300,13 +294,8 @@ def learning(
     text: list[Grid | str] = []
     if trunk.shape.noise == "uniform":
         network: Network = Network(trunk)
-        noisy = by_noise(network, exact, size, **seen)
         errors = blame(network, exact, size, UNIFORM, steps, learning=None, rows=rows, seed=seed)
-        about |= {"kind": "uniform noise", "learning": [one.to_dict() for one in noisy]}
-        title = (
-            f"network of uniform noise on {label}: learning error in nats per position, and keeping of replaced tokens"
-        )
-        text.append(Grid(title, ["noise", "mean", "maximum", "keeping", "exact"], list(map(_noisy, noisy))))
+        about["kind"] = "uniform noise"
     else:
         fits(rows, f"rows of {size} tokens", PLACE_BYTES * size)  # here, since the contexts take minutes
         causal = trunk.shape.causal
@@ -331,14 +320,6 @@ def learning(
     what = "SER and TER" if len(parts[0]) == len(head) else "SER"
     text.append(Grid(f"{what}: sampling error and learning error", head[: len(parts[0])], parts))
     return Answer(about | {"errors": [error.to_dict() for error in errors]}, text)
-
-
-def _noisy(one: Any) -> list[str]:
-    from unmask.cli.output import spread
-
-    unknown = one.keeping is None or one.keeping_exact is None
-    keeping = ["-", "-"] if unknown else [spread(one.keeping), f"{one.keeping_exact:.3g}"]
-    return [f"{one.noise:.1%}", spread(one.nats), f"{one.largest:.3g}", *keeping]
 
 
 def _hidden(row: dict[str, Any]) -> list[str]:

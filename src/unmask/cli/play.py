@@ -13,7 +13,7 @@ from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
     from unmask.models.loading import Begun
-    from unmask.report.player.run import Chosen
+    from unmask.report.player import Chosen
     from unmask.samplers.trace import Trace
 
 PAGE = Path("play.html")
@@ -94,6 +94,8 @@ def command(
         read = traces.read(trace)
         recorded = {read.sampler or trace.name: read}
         known = None if language is None else languages.load(language)
+        if known is not None:
+            known.check_origin(read.source, str(trace))
         source: Any = known if model is None else load_model(model, loading)
     else:
         if language is None and model is None:
@@ -113,7 +115,7 @@ def command(
     if file is not None:
         _write(file, picked)
     if terminal:
-        from unmask.report.player.terminal import show as play
+        from unmask.report.player import show as play
 
         play(picked.runs, picked.row)
     if open and file is not None:

@@ -61,6 +61,7 @@ def command(
     tokens = read_tokens(samples)
     known = languages.load(language)
     account = read_account(samples, tokens)
+    known.check_origin(account.get("source"), str(samples))
     pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
     origin = account.get("origin", {})
     how: dict[str, Any] = {"sampler": sampler, "steps": steps, "schedule": schedule, "draws": draws}
@@ -73,9 +74,8 @@ def command(
         names = (*how, "temperature", "top_p", "top_k", "guidance")
         how = {name: how.get(name) or recorded.get(name) for name in names}
     scored = score(tokens, known, pattern, likelihood=likelihood, **how)
-    result = scored.to_dict() | {"impossible_rows": account.get("impossible_rows")}
-    result |= {"language": known.source(), "source": account.get("source"), "made_by_code": origin.get("code")}
-    result |= {"scored_by_code": code()}
+    result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
+    result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
     lines = _brief(scored, known, conditional=pattern is not None)
     if (likely := scored.likelihood) is not None:
         result["likelihood"] = likely | {"nats": likely["nats"].to_dict()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Count, Counts, File, Grid, Named, Switch, refuse
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unmask.samplers import Sampler
 
 SHOWN = 60  # tokens of an example
-OF_DEVELOPERS = ("test", "extras", "bench", "docs")  # extras that only this project's own work needs
+LEFT_OUT = ("all", "test", "extras", "bench", "docs")  # extras of other extras, and of this project's own work
 PACES = {
     "counts": "reveals the schedule's number of tokens in each step",
     "steps": "reveals its own number of tokens in each step, within N steps",
@@ -270,13 +270,33 @@ def doctor() -> Answer:
             needs.setdefault(optional[2], []).append(optional[1])
     versions = {name: number(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
     versions |= {"python": platform.python_version()}
-    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
+    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in LEFT_OUT}
     missing = [name for name, installed in extras.items() if not installed]
     devices = _devices()
     lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]
     lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
     lines += [("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'")] if missing else []
     return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
+
+
+def kinds() -> Iterator[tuple[str, set[str]]]:
+    """Yield each kind that is described here, with its names."""
+    from unmask import languages
+    from unmask.experiments.cell import JOBS
+    from unmask.models.open import known
+    from unmask.samplers import SAMPLERS
+    from unmask.samplers.schedules import SCHEDULES
+    from unmask.tasks import TASKS
+
+    registries: dict[str, Registry[Any]] = {
+        "sampler": SAMPLERS,
+        "schedule": SCHEDULES,
+        "language": languages.PRESETS,
+        "task": TASKS,
+        "job": JOBS,
+    }
+    yield from ((kind, {*registry.names()}) for kind, registry in registries.items())
+    yield "model", {*known()}
 
 
 def _devices() -> str:

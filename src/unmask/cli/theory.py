@@ -1,9 +1,8 @@
-"""unmask theory exact|table|figure|list|show."""
+"""unmask theory exact|table|list|show."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Counts, Grid, Name, Switch
@@ -84,32 +83,14 @@ def table(*, case: Question, csv: Switch = False) -> Answer:
     _, records, settings = case.answer()
     if not csv:
         return Answer(settings | {"records": records}, _grids(records))
-    import pandas as pd
+    import io
+    from csv import DictWriter
 
-    return Answer(settings | {"records": records}, pd.DataFrame(records).to_csv(index=False).splitlines())
-
-
-def figure(*, case: Question, out: Path = Path("theory")) -> Answer:
-    """Draw the table as figures: SER and TER against N, and the information curve.
-
-    Example:
-        unmask theory figure --language paper-2gram --out theory
-
-    The output is a page, and each figure as SVG and PNG. If they are known, it also
-    has the break-even of masked diffusion and AR (theory-crossover), and the
-    divergence by order (theory-orders).
-
-    Args:
-        out: Directory of figures and numbers (JSON, CSV); created if missing.
-    """
-    from unmask.report import pages
-    from unmask.report.publishing import check_directory
-    from unmask.report.results import THEORY
-
-    check_directory(out, THEORY)
-    language, records, settings = case.answer()
-    files = [str(path) for path in pages.theory(out, language, case.length, records, settings)]
-    return Answer({"files": files}, files)
+    out = io.StringIO()
+    table = DictWriter(out, dict.fromkeys(name for record in records for name in record), lineterminator="\n")
+    table.writeheader()
+    table.writerows(records)
+    return Answer(settings | {"records": records}, out.getvalue().splitlines())
 
 
 def listed() -> Answer:
@@ -119,14 +100,12 @@ def listed() -> Answer:
         unmask theory list
         unmask theory list --json
 
-    Each line has the kind (upper bound, lower bound or exact), the origin (the
-    paper, reconstructed from it, or ours), the statement and its assumptions.
+    `unmask theory show` evaluates them, with their assumptions and their origin.
     """
-    from unmask.theory.listed import catalogue
+    from unmask.theory.listed import STATEMENTS
 
-    form = "{kind}; {origin}: {about} [{assumption}]"
-    statements = catalogue()
-    return Answer(statements, [(name, form.format(**statement)) for name, statement in statements.items()])
+    about = STATEMENTS.about()
+    return Answer(about, list(about.items()))
 
 
 def show(
@@ -188,4 +167,4 @@ def _cell(record: Record) -> str:
     return f"{sign}{record['value']:.5g}{spread}"
 
 
-command = {"exact": exact, "table": table, "figure": figure, "list": listed, "show": show}
+command = {"exact": exact, "table": table, "list": listed, "show": show}

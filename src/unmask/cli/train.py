@@ -32,7 +32,7 @@ class Change:
 
     Args:
         steps: Number of training batches.
-        batch: Sequences per batch, over all processes.
+        batch: Sequences per batch.
         rate: Highest learning rate.
         weight_decay: Weight decay of matrices (AdamW).
         average: Decay of the weight average (EMA); 0 is off.
@@ -42,8 +42,6 @@ class Change:
         prompt_length: Tokens at the beginning that are always visible and not learned.
         targets: Training targets: tokens, as in the paper, or posterior, the exact distribution of each token.
         optimiser: Optimizer: adamw, or muon for matrices with AdamW for the rest.
-        sampling_steps: Train on the NELBO of a sampler with N steps, not in continuous time.
-        schedule: Schedule of --sampling-steps; see `unmask show schedule`. (default: linear)
         seed: Random seed of weights, sequences and masks. (default: 0)
     """
 
@@ -58,8 +56,6 @@ class Change:
     prompt_length: Count = None
     targets: Word = None
     optimiser: Word = None
-    sampling_steps: Count = None
-    schedule: Word = None
     seed: Count = None
 
 
@@ -88,14 +84,11 @@ def command(
         unmask train --language paper-2gram --out mdm
         unmask train --out mdm --resume
         unmask train --text letters.txt --tokenizer bpe:4096 --model ar --out ar
-        torchrun --nproc-per-node=2 -m unmask train --language sparse-hmm \\
-            --preset small --out shared
 
-    `unmask.models.trained.load` loads the directory OUT, as do the AutoModel
-    classes of transformers. training.json has the settings and results, losses.csv
-    the losses of each validation. --resume continues from state.safetensors after
-    any interruption; on the CPU with the same number of threads, the result is the
-    same to the bit.
+    `unmask.models.trained.load` loads the directory OUT. training.json has
+    the settings and results, losses.csv the losses of each validation. --resume
+    continues from state.safetensors after any interruption; on the CPU with the
+    same number of threads, the result is the same to the bit.
 
     The loss is in nats per token, next to the exact entropy of the language; its
     excess on held-out sequences is the learning error (docs/networks.md). A text is
@@ -138,10 +131,8 @@ def command(
     from unmask.diagnosis import flops
     from unmask.models.text import Text
     from unmask.models.trained import shape as shapes
-    from unmask.models.trained.conditions import Conditions
-    from unmask.models.trained.distributed import is_first
+    from unmask.models.trained.loop import Conditions, train
     from unmask.models.trained.loop import resume as continued
-    from unmask.models.trained.loop import train
     from unmask.models.trained.recipe import recipe
 
     conditions = Conditions(device, precision, accumulate, threads, progress.note)
@@ -152,8 +143,6 @@ def command(
         refuse(given, "does not apply to --resume, which uses the options of the first run. Leave it out")
         trained = continued(out, conditions=conditions)
     else:
-        if change.sampling_steps is None:
-            refuse({"schedule": change.schedule}, "needs --sampling-steps N. Add it, or leave --schedule out")
         if language is None and text is None:
             missing = "Add --language NAME, --text FILE, or --resume to continue a training"
             raise UnmaskError(f"--language is missing. {missing}")
@@ -170,4 +159,4 @@ def command(
         shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=free, noise=noise, **asdict(size))
         how = recipe(chosen, shape.kind, shape.noise, **asdict(change))
         trained = train(source_of, shape, how, out, label=label, conditions=conditions)
-    return Answer(trained.to_dict() | {"percent_of_matmul_peak": flops.percent(trained)}) if is_first() else None
+    return Answer(trained.to_dict() | {"percent_of_matmul_peak": flops.percent(trained)})

@@ -2,7 +2,8 @@
 
 numba's own cache checks only the file that defines a function, so it would reuse a function whose callee in another
 file has changed. Here the digest covers all sources that a kernel may call: a cache entry is never stale, and needs no
-deletion. When several processes need the same kernel, the first one compiles it; the others wait and load it.
+deletion. When several processes need the same kernel, the first one compiles it; the others wait and load it. Without
+that, numba's index can name the code of another signature.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.event import Listener, register
 
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
@@ -43,6 +43,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         name = f"{function.__module__}.{function.__qualname__}.lock"
         dispatcher.compile = _one_at_a_time(dispatcher.compile, cache_directory / name)
     return dispatcher
+
+
+inner = partial(kernel, _nrt=False, no_cpython_wrapper=True)  # of a function that only kernels call
 
 
 def _one_at_a_time(compiled: Callable[[Any], Any], lock: Path) -> Callable[[Any], Any]:
@@ -113,30 +116,6 @@ def digest(source: str) -> str:
     """Digest of a file and of all files whose kernels it may call."""
     files = {Path(source), *(path for pattern in CALLED for path in PACKAGE.glob(pattern))}
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
-
-
-class _Clock(Listener):  # type: ignore[misc]
-    """Reports the seconds spent on compilation; kernels loaded from disk do not count."""
-
-    began = 0.0
-    depth = 0
-
-    def on_start(self, event: Any) -> None:
-        if self.depth == 0:
-            self.began = time.monotonic()
-        progress.compiling(self._passed())
-        self.depth += 1
-
-    def on_end(self, event: Any) -> None:
-        self.depth -= 1
-        progress.compiling(self._passed())
-
-    def _passed(self) -> float:
-        before, self.began = self.began, time.monotonic()
-        return self.began - before
-
-
-register("numba:compile", _Clock())
 
 
 class _Locator:

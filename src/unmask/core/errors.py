@@ -1,11 +1,19 @@
-"""Errors with a message of three parts: problem, expected value, advice."""
+"""Errors with a message of three parts: problem, expected value, advice.
+
+Packages of the optional extras of `unmask`: the error for a missing one shows how to install it.
+
+with needed("hub", "an architecture of transformers"):
+    import transformers
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 SHOWN = 200  # characters of a value in a message; the rest is omitted
+SYNONYMS = {"ar": "autoregressive", "mdm": "ancestral", "list": "show"}  # too short, or too unlike, to be near
 LISTED = 12  # names in a message
 MESSAGE = 2000  # characters of a whole message
 
@@ -59,8 +67,24 @@ def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
     names = sorted(set(known))
     bare = {one.lstrip("-"): one for one in names}  # dashes of options make all of them alike
     wanted = name[:SHOWN].lower().lstrip("-")
-    parts = [one for one in bare if set(one.split("-")) <= set(wanted.split("-"))]  # --training-steps: --steps
+    parts = [bare[SYNONYMS[wanted]]] if SYNONYMS.get(wanted) in bare else []
+    parts = parts or [one for one in bare if set(one.split("-")) <= set(wanted.split("-"))]  # --training-steps: --steps
     close = parts or difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.6)
     near = [bare[one] for one in close]
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listed(names)}"
     return UnmaskError(f"unknown {noun} {shown(name)}; {hint}")
+
+
+class NotInstalled(UnmaskError):
+    """A package of an extra cannot be imported."""
+
+
+@contextmanager
+def needed(extra: str, what: str, otherwise: str = "") -> Iterator[None]:
+    """Guard the imports of an extra's packages; `otherwise` is an alternative for the user."""
+    try:
+        yield
+    except ImportError as error:
+        missing = f"the package {error.name} is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+        advice = f"pip install 'unmask[{extra}]'{otherwise and f', or {otherwise}'}"
+        raise NotInstalled(f"{what} needs the extra {extra}: {missing}; {advice}") from error

@@ -26,7 +26,9 @@ def lazily(package: str, path: Iterable[str] = ()) -> Hooks:
     def get(name: str) -> Any:
         if name in parents and parents[name] != package:
             parent = import_module(parents[name])
-            return getattr(parent, name) if hasattr(parent, name) else import_module(f"{parents[name]}.{name}")
+            value = getattr(parent, name) if hasattr(parent, name) else import_module(f"{parents[name]}.{name}")
+            setattr(sys.modules[package], name, value)  # the next time Python finds it itself
+            return value
         if name in parents or name in modules:
             return import_module(f"{package}.{name}")
         near = f": {unknown('name', name, names())}" if not name.startswith("_") else ""  # Python itself tries these

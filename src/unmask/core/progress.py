@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 DELAY = 2.0  # seconds of silence before a bar
-FIRST, LATER = 5.0, 30.0  # before a line, and between lines
-COMPILING = "compiling the exact kernels (first start, or a new version); the next start loads them from the cache"
-PATIENT = 1.0  # seconds of compilation without a note
+FIRST, LATER, KNOWN = 5.0, 30.0, 0.1  # before a line, between lines; part that is done before a line has the rest
 
 
 class _Bar:
@@ -52,9 +50,9 @@ class _Bar:
                 self._draw()
 
     def print_line(self) -> None:
-        passed = time.monotonic() - self.began
-        left = f", about {_duration(passed * (self.total / self.done - 1))} left" if 0 < self.done < self.total else ""
-        note(f"{self.label}: {self.done / max(self.total, 1):.0%} after {_duration(passed)}{left}")
+        part, passed = self.done / max(self.total, 1), time.monotonic() - self.began
+        left = f", about {_duration(passed * (1 / part - 1))} left" if KNOWN <= part < 1 else ""
+        note(f"{self.label}: {part:.0%} after {_duration(passed)}{left}")
 
     def _draw(self) -> None:
         from rich.console import Console
@@ -93,7 +91,6 @@ class _Bar:
 _lines = False  # whether a command runs, so that lines are printed
 _silent = 0  # number of open `silent` blocks, in all threads
 _counting = Lock()
-_compiled = 0.0  # seconds; negative once the note is printed
 _outermost: _Bar | None = None
 
 
@@ -143,17 +140,6 @@ def silent() -> Iterator[None]:
     finally:
         with _counting:
             _silent -= 1
-
-
-def compiling(seconds: float) -> None:
-    """Count seconds of kernel compilation, and print one note if they are many."""
-    global _compiled
-    if _compiled < 0 or not (_lines or _watched()):
-        return
-    _compiled += seconds
-    if _compiled >= PATIENT:
-        _compiled = -1.0
-        note(COMPILING)
 
 
 @contextmanager

@@ -113,8 +113,7 @@ class Registry(Generic[Made]):
 
     def make(self, specification: str, *arguments: Any) -> Made:
         """The object of "name" or "name(option=value, ...)", from the positional arguments of its maker."""
-        maker, options = self.bind(specification, len(arguments))
-        name, _ = parse(self.noun, specification)
+        name, maker, options = self.bind(specification, len(arguments))
         try:
             product = maker(*arguments, **options)
         except (UnmaskError, MemoryError):
@@ -124,11 +123,12 @@ class Registry(Generic[Made]):
                 raise
             reason = f"{type(error).__name__}: {cut(str(error))}"  # an error in the code of a plugin
             raise UnmaskError(f"{self.noun} {name!r} cannot be created: {reason}") from error
-        self.check(type(product), f"{self.noun} {name!r}")
+        if name not in self._makers:
+            self.check(type(product), f"{self.noun} {name!r}")
         return product
 
-    def bind(self, specification: str, positional: int) -> tuple[Callable[..., Made], dict[str, Any]]:
-        """(maker, checked options) of a specification whose maker takes `positional` positional arguments."""
+    def bind(self, specification: str, positional: int) -> tuple[str, Callable[..., Made], dict[str, Any]]:
+        """(name, maker, checked options) of a specification whose maker takes `positional` positional arguments."""
         name, options = parse(self.noun, specification)
         maker = self.find(name)
         known = dict(list(inspect.signature(maker).parameters.items())[positional:])
@@ -142,7 +142,7 @@ class Registry(Generic[Made]):
         for option, parameter in known.items():
             if option not in options and parameter.default is parameter.empty and parameter.kind in NEEDED:
                 raise UnmaskError(f"{self.noun} {name!r} needs its option {option}; write {name}({option}=...)")
-        return maker, options
+        return name, maker, options
 
     @property
     def makers(self) -> dict[str, Callable[..., Made]]:

@@ -99,7 +99,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Answering:
-    """How an open model answers a task; None: the usual of the model (models/open/answering.py) or of the task."""
+    """How an open model answers a task; None: the usual of the model (models/open/prompted.py) or of the task."""
 
     length: int | None = None  # tokens of an answer
     sampler: str | None = None

@@ -22,9 +22,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.core.arguments import available, counted, size
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
-from unmask.core.memory import available, counted, size
 from unmask.core.reading import fit, opened, read_json, read_lines, read_text
 
 Ints = NDArray[np.int64]
@@ -64,7 +64,6 @@ class Account(msgspec.Struct):
 
     tokens_sha256: str
     given_sha256: str | None = None
-    impossible_rows: Annotated[int, msgspec.Meta(ge=0)] | None = None
     source: dict[str, Any] | None = None
     origin: Origin = Origin()
 

@@ -1,10 +1,11 @@
-"""A result as lines of a name and its value, for the command line and for `repr`."""
+"""A result as lines of a name and its value, for the command line and for `repr`; and as a chart, for a notebook."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from itertools import zip_longest
 from typing import Any
 
@@ -75,3 +76,21 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+class Shown:
+    """An object that a notebook displays."""
+
+    __slots__ = ()
+
+    def plot(self) -> Any:
+        """Return an Altair chart of the object."""
+        return _notebook().plot(self)
+
+    def _repr_html_(self) -> str:
+        """Its text and its chart, as a drawing that loads nothing."""
+        return str(_notebook().html(self))
+
+
+def _notebook() -> Any:
+    return import_module("unmask.report.notebook")  # by its name: the report is above all that it shows

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import torch
 
-from unmask.core.cores import count
+from unmask.core.arguments import cores
 
 Result = TypeVar("Result")
 _inside = threading.local()
@@ -26,7 +26,7 @@ def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple
     A block has at most `block` rows. With several workers, it is smaller if that spreads the rows evenly; its size is a
     multiple of the rows that are computed together: eight by the kernels of exact languages.
     """
-    workers = min(count(), -(-rows // block))
+    workers = min(cores(), -(-rows // block))
     alone = workers <= 1 or getattr(_inside, "worker", False)
     size = block if alone else min(block, _shared_out(rows, block, workers, multiple))
     blocks = [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]

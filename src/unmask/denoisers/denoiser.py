@@ -1,22 +1,229 @@
 """The base class of denoisers: the same samplers run on exact denoisers, networks and open models.
 
 B rows, L positions, V symbols; tokens are 0..V-1, and V is the mask.
+
+Its engine and reader predict from scratch: each changed row takes a model call.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from unmask.core.arguments import whole
-from unmask.core.errors import UnmaskError
-from unmask.denoisers.contracts import Causal, Engine
-from unmask.denoisers.marginals import Marginals, as_marginals
-from unmask.denoisers.noise import Noise
-from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, table_of
+from unmask.core.errors import UnmaskError, shown
+from unmask.denoisers.contracts import Causal, Cost, Engine, Noise
+from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
 from unmask.languages import Language
+
+SUMS, ROUGH_SUMS = 1e-3, 0.05  # the largest error of a sum of probabilities, for 32 bits and more, and for fewer
+
+
+class Predictor(Protocol):
+    """The part of a denoiser that these engines use."""
+
+    vocabulary: int
+    time_free: bool
+
+    @property
+    def name(self) -> str: ...
+    def posterior(
+        self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None
+    ) -> Tensor | Marginals: ...
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine: ...
+
+
+class StatelessEngine(Engine):
+    """Evaluates changed rows at the requested positions, and caches the last predictions.
+
+    An unchanged row is evaluated again only for positions that are not in the cache.
+    """
+
+    def __init__(self, denoiser: Predictor, tokens: Tensor) -> None:
+        super().__init__(tokens)
+        self.denoiser = denoiser
+        self._last: Marginals | None = None
+        self._index = torch.full(tokens.shape, -1)  # (B, L): the entry of `_last` for each position; -1: none
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        self._index[rows] = -1
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        index = self._index[rows, positions]
+        unknown = torch.zeros(len(self.tokens), dtype=torch.bool)
+        unknown[rows] = not self.denoiser.time_free
+        unknown[rows[index < 0]] = True
+        new = unknown[rows]
+        if not bool(new.any()):
+            assert self._last is not None
+            return self._last[index]
+        marginals = self._evaluate(rows[new], positions[new], time)
+        if not bool(new.all()):
+            assert self._last is not None
+            where = torch.empty_like(index)
+            where[~new], where[new] = torch.arange(len(index)).split([int((~new).sum()), int(new.sum())])
+            marginals = joined([self._last[index[~new]], marginals])[where]
+        self._last = marginals
+        self._index.fill_(-1)
+        self._index[rows, positions] = torch.arange(len(rows))
+        return marginals
+
+    def _evaluate(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        which, index = rows.unique_consecutive(return_inverse=True)
+        padded, valid = layout(index, positions)
+        self.spend_on(which)
+        answer = self.denoiser.posterior(self.tokens[which], padded, None if time is None else time[which])
+        shape = (*padded.shape, self.denoiser.vocabulary)
+        if isinstance(answer, Marginals) and len(answer) == padded.numel():
+            return answer[valid]
+        probabilities = table_of(answer, shape, self.denoiser.name).view(-1, shape[2])[valid]
+        check_sums(probabilities, rows, positions, self.denoiser.name)
+        return Table(probabilities)
+
+
+def table_of(answer: object, shape: tuple[int, int, int], name: str) -> Tensor:
+    """Check the probabilities (B, K, V) that a denoiser has returned."""
+    expected = f"expected probabilities {shape}, a floating-point tensor, or Marginals of that number of entries"
+    if not isinstance(answer, Tensor):
+        raise UnmaskError(f"the posterior of {name} is {shown(answer)}; {expected}")
+    if answer.shape != shape or not answer.is_floating_point() or answer.layout != torch.strided or answer.is_meta:
+        kind = "meta " if answer.is_meta else "" if answer.layout == torch.strided else "sparse "
+        kind += f"{str(answer.dtype).removeprefix('torch.')} {tuple(answer.shape)}"
+        raise UnmaskError(f"the posterior of {name} is {kind}; {expected}")
+    return answer.contiguous()
+
+
+def check_sums(probabilities: Tensor, rows: Tensor, positions: Tensor, name: str) -> None:
+    """Raise an error unless probabilities (K, V) are distributions."""
+    if not len(probabilities):
+        return
+    sums, exact = probabilities.sum(-1), probabilities.dtype in (torch.float64, torch.float32)
+    good = (sums - 1).abs() <= (SUMS if exact else ROUGH_SUMS)  # also false for NaN
+    if not (bool(good.all()) and float(probabilities.min()) >= 0):
+        good &= (probabilities >= 0).all(-1)
+        at = int((~good).int().argmax())
+        where = f"position {int(positions[at])} of row {int(rows[at])}"
+        problem = f"probabilities of {name} at {where} sum to {float(sums[at]):.6g}"
+        least = f"the least is {float(probabilities[at].min()):.6g}"
+        raise UnmaskError(f"{problem} and {least}; expected a sum of 1, none below 0")
+
+
+def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions (R, A), padded, of K entries whose rows 0..R-1 ascend; and the index (K) of each entry in them."""
+    counts = torch.bincount(rows)
+    width = int(counts.max()) if len(counts) else 0
+    column = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
+    valid = rows * width + column
+    return positions.new_zeros(len(counts) * width).index_copy_(0, valid, positions).view(len(counts), width), valid
+
+
+class ByLength(Engine):
+    """A separate engine for the rows of each length, for denoisers that do not support padding."""
+
+    def __init__(self, denoiser: Predictor, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
+        super().__init__(tokens)
+        lengths, self._part = valid.sum(1).unique(return_inverse=True)  # (B): the engine of each row
+        self._row = torch.empty_like(self._part)  # (B): the index of each row in its engine
+        self._engines = []
+        for part, length in enumerate(lengths.tolist()):
+            rows = (self._part == part).nonzero().squeeze(1)
+            self._row[rows] = torch.arange(len(rows))
+            cut = None if given is None else given[rows, :length]
+            self._engines.append((rows, denoiser.engine(tokens[rows, :length], cut)))
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        for part, (_, engine) in enumerate(self._engines):
+            inside = self._part[rows] == part
+            if bool(inside.any()):
+                entries = self._row[rows[inside]], positions[inside]
+                engine.tokens[entries] = self.tokens[rows[inside], positions[inside]]
+                engine.renew(*entries)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        marginals, where = [], []
+        for part, (its_rows, engine) in enumerate(self._engines):
+            inside = (self._part[rows] == part).nonzero().squeeze(1)
+            if len(inside):
+                its_time = None if time is None else time[its_rows]
+                marginals.append(as_marginals(engine.at(self._row[rows[inside]], positions[inside], its_time)))
+                where.append(inside)
+        return joined(marginals)[torch.cat(where).argsort()]
+
+    @property
+    def hollow(self) -> bool:
+        return all(engine.hollow for _, engine in self._engines)
+
+    @property
+    def spent(self) -> Cost:
+        return sum((engine.spent for _, engine in self._engines), Cost())
+
+    def dead(self) -> Tensor | None:
+        impossible = torch.zeros(len(self.tokens), dtype=torch.bool)
+        for rows, engine in self._engines:
+            dead = engine.dead()
+            if dead is None:
+                return None
+            impossible[rows] = dead
+        return impossible
+
+
+class PrefixCausal(Causal):
+    """Any denoiser as a causal reader: it predicts the first hidden position, with one model call per prefix."""
+
+    def __init__(self, denoiser: Predictor, rows: int, length: int, valid: Tensor | None = None) -> None:
+        super().__init__(rows)
+        self.tokens = torch.full((rows, length), denoiser.vocabulary)
+        self.lengths = torch.full((rows,), -1)
+        self._ends = torch.full((rows,), length) if valid is None else valid.sum(1)
+        self._engine = denoiser.engine(self.tokens, None, valid)
+        self.vocabulary = denoiser.vocabulary
+
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
+        rows, width = tokens.shape
+        counts = torch.full((rows,), width) if counts is None else counts
+        self.need(counts > 0)
+        marginals, order = [], []
+        for k in range(width):
+            reading = (counts > k).nonzero().squeeze(1)
+            positions = self.lengths[reading]
+            written = positions >= 0
+            self._write(reading[written], positions[written], tokens[reading[written], k])
+            self.lengths[reading] += 1
+            followed = reading[self.lengths[reading] < self._ends[reading]]
+            if selected is not None:
+                followed = followed[selected[followed, k]]
+            if len(followed):
+                marginals.append(as_marginals(self._engine.at(followed, self.lengths[followed], None)))
+                order.append(followed * width + k)
+        if not marginals:
+            return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
+        return joined(marginals)[torch.cat(order).argsort()]
+
+    @property
+    def spent(self) -> Cost:
+        return self._engine.spent
+
+    def rewind(self, lengths: Tensor) -> None:
+        beyond = torch.arange(self.tokens.shape[1]) >= lengths.unsqueeze(1)
+        rows, positions = (beyond & (self.tokens != self.vocabulary)).nonzero(as_tuple=True)
+        self._write(rows, positions, self.vocabulary)
+        self.lengths = torch.minimum(self.lengths, lengths)
+
+    def _write(self, rows: Tensor, positions: Tensor, tokens: Tensor | int) -> None:
+        self.tokens[rows, positions] = tokens
+        self._engine.renew(rows, positions)
+
+
+def followed(lengths: Tensor, counts: Tensor, width: int, length: int, selected: Tensor | None) -> Tensor:
+    """Bool (B, K): the tokens after which `Causal.extend` predicts, of K tokens.
+
+    A row reads its first counts (B) tokens after lengths (B) of the `length` tokens of a sequence.
+    """
+    steps = torch.arange(width)
+    predicted = (steps < counts.unsqueeze(1)) & (lengths.unsqueeze(1) + 1 + steps < length)
+    return predicted if selected is None else predicted & selected
 
 
 def checked(denoiser: object) -> Denoiser:
@@ -44,7 +251,7 @@ class Denoiser:
     """
 
     vocabulary: int  # V
-    removes: Noise = "mask"  # the kind of noise (denoisers/noise.py); samplers of the other kind refuse it
+    removes: Noise = "mask"  # the kind of noise (denoisers/contracts.py); samplers of the other kind refuse it
     time_free: bool = True  # False: predictions depend on the time, so every step needs a model call
     calls: int = 1  # model calls of one prediction: 2 with guidance
     grid: int | None = None  # block size of a model that sees one block and those before it; samplers follow it

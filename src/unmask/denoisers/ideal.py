@@ -1,8 +1,16 @@
-"""The ideal denoiser of a language: its posterior, updated while a canvas is filled."""
+"""The ideal denoiser of a language: its posterior, updated while a canvas is filled.
+
+For a table of answers its state is the number of revealed tokens that contradict each answer:
+
+    q(x_j = v | x_R)  ~  sum over answers m of  w_m [m_j = v] [m contradicts no token of R other than that at j]
+"""
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +19,63 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
-from unmask.denoisers.contracts import Causal, Cost, Engine
-from unmask.denoisers.denoiser import Denoiser
-from unmask.denoisers.listed import ListedEngine
-from unmask.denoisers.stateless import ByLength, PrefixCausal, StatelessEngine, followed
-from unmask.languages import Language
-from unmask.languages.answers import Answers
+from unmask.denoisers.contracts import Causal, Cost, Engine, Noise
+from unmask.denoisers.denoiser import ByLength, Denoiser, PrefixCausal, StatelessEngine, checked, followed
+from unmask.languages import Language, LanguageLike, load
+from unmask.languages.answers import Answers, normalised
 from unmask.languages.base import MESSAGE_BYTES
-from unmask.languages.kernels import filling, messages, neighbours, paths, windows
-from unmask.languages.kernels.chain import Chain
+from unmask.languages.kernels import local, messages, paths, windows
+from unmask.languages.kernels.local import Chain
 from unmask.languages.kernels.machine import Floats, Ints, aligned
 from unmask.languages.kernels.windows import Windows
 from unmask.languages.machine import MachineLanguage
+
+
+class ListedEngine(Engine):
+    """A change of one token costs one comparison per answer. The own token of a position is left out, so the engine is
+    hollow."""
+
+    hollow = True
+
+    def __init__(self, language: Answers, tokens: Tensor) -> None:
+        super().__init__(tokens)
+        self.language = language
+        self.vocabulary = language.vocabulary
+        self.seen = torch.full_like(tokens, self.vocabulary)  # the tokens that are counted
+        self.against = torch.zeros(len(tokens), len(language.answers), dtype=torch.int16)  # (B, M)
+        rows, positions = (tokens != self.vocabulary).nonzero(as_tuple=True)
+        self.renew(rows, positions)
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        for position in positions.unique().tolist():
+            own = rows[positions == position].unique()
+            new = self.tokens[own, position]
+            before, after = (self._contradicts(tokens, position) for tokens in (self.seen[own, position], new))
+            self.against[own] += after - before
+            self.seen[own, position] = new
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+        self.spend_on(rows)
+        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
+        agreeing = torch.where(self.against == 0, self.language.weights, 0.0)  # (B, M), for hidden positions
+        for position in positions.unique().tolist():
+            entries = (positions == position).nonzero().squeeze(1)
+            which = rows[entries]
+            held, own = agreeing[which], self.tokens[which, position]
+            if bool((own != self.vocabulary).any()):
+                others = self.against[which] - self._contradicts(own, position)
+                held = torch.where(others == 0, self.language.weights, 0.0)
+            out[entries] = held @ self.language.one_hot(position)
+        return normalised(out, torch.full_like(rows, self.vocabulary))
+
+    def dead(self) -> Tensor:
+        return (self.against > 0).all(1)
+
+    def _contradicts(self, tokens: Tensor, position: int) -> Tensor:
+        """(K, M), 1 where a revealed token (K) contradicts an answer."""
+        shown = tokens.unsqueeze(1)
+        differs = (shown != self.vocabulary) & (shown != self.language.answers[:, position])
+        return differs.to(torch.int16)
 
 
 class Ideal(Denoiser):
@@ -89,12 +142,8 @@ LOCAL_BYTES = 64  # per position, if only tokens are stored
 
 @lru_cache(maxsize=8)
 def _blank_messages(language: MachineLanguage, length: int) -> Floats:
-    """Both messages (2, L, S) of a canvas without revealed tokens."""
-    forward, backward = both = np.empty((2, 1, length, language.machine.states))
-    messages.fill_rows(
-        language.machine, language.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool)
-    )
-    return both[:, 0]
+    """Both messages (2, L*S) of a canvas without revealed tokens."""
+    return messages.blank(language.machine, length)
 
 
 @lru_cache(maxsize=8)
@@ -131,7 +180,7 @@ class MessageEngine(Engine):
             shape = (*self.tokens.shape, self.machine.states)
             forward, backward, restarts = aligned(shape), aligned(shape), np.zeros(self.tokens.shape, bool)
             if bool((self.tokens == self.vocabulary).all()):
-                forward[:], backward[:] = _blank_messages(self.language, shape[1])
+                forward[:], backward[:] = _blank_messages(self.language, shape[1]).reshape(2, *shape[1:])
             else:
                 messages.fill_rows(self.machine, self.tokens.numpy(), forward, backward, restarts)
             self._messages = forward, backward, restarts
@@ -148,9 +197,16 @@ class MessageEngine(Engine):
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._messages = None
         length = self.tokens.shape[1]
-        blank = _blank_messages(self.language, length).reshape(2, -1)
-        alone = filling.scratch(self.machine, length)
-        return _follow(self, filling.by_messages, (self.machine, blank, alone), order, rng, visits)
+
+        def fill(*arrays: Any) -> None:
+            blank, scratch = _blank_messages(self.language, length), messages.scratch(self.machine, length)
+            messages.fill(self.machine, blank, scratch, *arrays)
+
+        return _follow(self, self.fillers(fill), order, rng, visits)
+
+    def fillers(self, last: Callable[..., None]) -> tuple[Callable[..., None], ...]:
+        """Kernels that fill rows, each from where those before it have ended them."""
+        return (last,)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
@@ -225,17 +281,10 @@ class WindowEngine(MessageEngine):
         windows.marginals_at(self.form, self.tokens.numpy(), *restricted, *arrays, self._scratch)
         return out
 
-    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        self._restricted = self._messages = None
-        length = self.tokens.shape[1]
-        spare = aligned((2, length * len(self.form.initial))), self._scratch
-        rest = (
-            self.machine,
-            _blank_messages(self.language, length).reshape(2, -1),
-            filling.scratch(self.machine, length),
-        )
-        arguments = self.form, _blank_windows(self.language, length), spare, rest
-        return _follow(self, windows.by_windows, arguments, order, rng, visits)
+    def fillers(self, last: Callable[..., None]) -> tuple[Callable[..., None], ...]:
+        self._restricted = None
+        spare = aligned((2, self.tokens.shape[1] * len(self.form.initial))), self._scratch
+        return partial(windows.fill, self.form, _blank_windows(self.language, self.tokens.shape[1]), spare), last
 
 
 def _grouped(rows: Tensor, positions: Tensor, length: int) -> tuple[Ints, Ints, Ints]:
@@ -249,15 +298,18 @@ def _grouped(rows: Tensor, positions: Tensor, length: int) -> tuple[Ints, Ints, 
 
 
 def _follow(
-    engine: Engine, kernel: Any, arguments: tuple[Any, ...], order: Tensor, rng: Randomness, visits: Tensor
+    engine: Engine, fillers: Sequence[Callable[..., None]], order: Tensor, rng: Randomness, visits: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     tokens = engine.tokens
     steps, positions = order.sort(dim=1, stable=True)
+    begins = (order == 0).sum(1)
     probability = torch.ones(tokens.shape, dtype=torch.float64)
-    model_calls, impossible = torch.zeros_like(tokens[:, 0]), torch.zeros_like(tokens[:, 0])
+    model_calls, impossible = torch.zeros_like(begins), torch.zeros_like(begins)
     keys = np.uint64(rng.seed), int(Stream.TOKEN), rng.row_ids.numpy()
-    results = (t.numpy() for t in (visits, probability, model_calls, impossible))
-    kernel(*arguments, tokens.numpy(), (steps.numpy(), positions.numpy()), keys, *results)
+    results = [t.numpy() for t in (visits, probability, model_calls, impossible)]
+    for fill in fillers:
+        if bool((begins < tokens.shape[1]).any()):
+            fill(tokens.numpy(), (steps.numpy(), positions.numpy()), begins.numpy(), keys, *results)
     engine.spend_on_steps(model_calls)
     return probability, model_calls, impossible
 
@@ -265,18 +317,18 @@ def _follow(
 class LocalEngine(Engine):
     """A closed form over the tokens themselves; the only state is the set of contradictory rows.
 
-    tables: those of a chain, in which only the nearest revealed neighbours matter; None for the interval language of
-    this width, in which the bits of revealed partners are copied (languages/kernels/neighbours.py). The marginal at a
-    position does not depend on its own token, so the engine is hollow.
+    It is a chain, in which only the nearest revealed neighbours matter, or the interval language of a width, in which
+    the bits of revealed partners are copied (languages/kernels/local.py). The marginal at a position does not depend on
+    its own token, so the engine is hollow.
     """
 
     hollow = True
 
-    def __init__(self, language: Language, tokens: Tensor, tables: Chain | None, width: int) -> None:
+    def __init__(self, language: Language, tokens: Tensor, chain: Chain | None, width: int | None) -> None:
         super().__init__(tokens)
         self.language = language
         self.vocabulary = language.vocabulary
-        self.tables, self.width = tables, width
+        self.form = chain, width
         self._dead = torch.zeros(len(tokens), dtype=torch.bool)
         if not bool((tokens == self.vocabulary).all()):
             self._dead = language.log_evidence(tokens) == -torch.inf
@@ -287,18 +339,17 @@ class LocalEngine(Engine):
             self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
         else:
             arrays = (t.numpy() for t in (self.tokens, rows, positions, self._dead))
-            neighbours.contradictions(self.tables, self.width, *arrays)
+            local.contradictions(*self.form, *arrays)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        neighbours.marginals_at(self.tables, self.width, *(t.numpy() for t in (self.tokens, rows, positions, out)))
+        local.marginals_at(*self.form, *(t.numpy() for t in (self.tokens, rows, positions, out)))
         return out
 
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scratch = self._dead.numpy(), np.empty(self.vocabulary), np.empty_like(self.tokens[0].numpy())
-        arguments = self.tables, self.width, scratch
-        return _follow(self, neighbours.by_neighbours, arguments, order, rng, visits)
+        return _follow(self, [partial(local.fill, *self.form, scratch)], order, rng, visits)
 
     def dead(self) -> Tensor:
         return self._dead
@@ -314,7 +365,7 @@ class FilterCausal(Causal):
         super().__init__(rows)
         self.machine = language.machine
         self.passes = language.passes
-        self.ahead = _blank_messages(language, length)[1]  # (L, S)
+        self.ahead = _blank_messages(language, length)[1].reshape(length, -1)  # (L, S)
         self.lengths = torch.full((rows,), -1)
 
     @cached_property
@@ -350,3 +401,13 @@ class FilterCausal(Causal):
         self.need(left)
         self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
         return probability
+
+
+def as_denoiser(source: LanguageLike | Denoiser, noise: Noise = "mask") -> Denoiser:
+    """The denoiser itself, or the ideal denoiser of a language or its spec for this noise."""
+    if not isinstance(source, Language | str | Path):
+        return checked(source)
+    if noise == "mask":
+        return Ideal(load(source))
+    denoiser: Denoiser = import_module("unmask.denoisers.uniform").UniformIdeal(load(source))  # it is made of this file
+    return denoiser

@@ -10,7 +10,6 @@ of probability zero the logits are those of `ideal.Ideal`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
@@ -19,12 +18,11 @@ from torch import Tensor, nn
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.extras import needed
+from unmask.denoisers.contracts import Noise
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.marginals import as_marginals
-from unmask.denoisers.noise import Noise
 from unmask.denoisers.record import Record
-from unmask.denoisers.uniform import Level, UniformIdeal, kept_fraction
+from unmask.denoisers.uniform import Level, UniformIdeal
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import as_tokens
 
@@ -200,13 +198,6 @@ class UniformOracle(Oracle):
         self._level = self.ideal.levels(None if self.ideal.time_free else level, rows)
         return super().forward(input_ids, attention_mask)
 
-    def _answer_padded(self, ids: Tensor) -> Tensor:
-        if self.ideal.level == "kept":
-            before = torch.full_like(ids, -1) if self._before is None else self._before
-            prompt = (ids >= 0).cumsum(1) <= self.prompt_length  # and padding before it
-            self._level = kept_fraction(ids, before, prompt | (ids < 0))
-        return super()._answer_padded(ids)
-
     def _answer(self, ids: Tensor, answers: Tensor, rows: Tensor) -> None:
         known = (torch.arange(ids.shape[1]) < self.prompt_length).expand(ids.shape)
         level = None if self._level is None else self._level[rows]
@@ -214,10 +205,7 @@ class UniformOracle(Oracle):
 
 
 class CausalOracle(Oracle):
-    """The autoregressive twin: logits[:, i] = log q(x_(i+1) | x_1..x_i). A row begins with the start id, which is V.
-
-    `generate` is that of transformers, if it is installed. Nothing is cached between calls.
-    """
+    """The autoregressive twin: logits[:, i] = log q(x_(i+1) | x_1..x_i). A row begins with the start id, which is V."""
 
     def __init__(self, language: Language, length: int | None, dtype: torch.dtype) -> None:
         self.start_id = language.vocabulary
@@ -236,37 +224,6 @@ class CausalOracle(Oracle):
         read = min(size, length)  # nothing follows the last token
         marginals = Ideal(self.language).causal(len(ids), length).extend(ids[:, :read].contiguous())
         answers[rows, :read] = as_marginals(marginals).dense().view(len(ids), read, -1)
-
-    def generate(self, *arguments: Any, **options: Any) -> Tensor:
-        """Run `generate` of transformers on this oracle."""
-        return self._pretrained.generate(*arguments, **options)
-
-    @cached_property
-    def _pretrained(self) -> Any:
-        with needed("hub", "generate of transformers"):
-            import transformers
-            from transformers.modeling_outputs import CausalLMOutput
-        forward, anchor = self.forward, self.anchor
-
-        class Pretrained(transformers.PreTrainedModel, transformers.GenerationMixin):  # type: ignore[misc]
-            config_class = transformers.PretrainedConfig
-
-            def __init__(self, config: Any) -> None:
-                super().__init__(config)
-                self.anchor = anchor
-
-            def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> Any:
-                return CausalLMOutput(logits=forward(input_ids, attention_mask).logits)
-
-            def prepare_inputs_for_generation(
-                self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any
-            ) -> dict[str, Any]:
-                return {"input_ids": input_ids, "attention_mask": attention_mask}
-
-        special = {"bos_token_id": self.start_id, "use_cache": False}
-        model = Pretrained(transformers.PretrainedConfig(vocab_size=self.config.vocab_size, **special))
-        model.generation_config.update(**special)
-        return model
 
 
 def oracle(
@@ -290,7 +247,7 @@ def oracle(
     shift: Dream's convention: the logits at a position predict the next one.
     causal: the autoregressive twin; it needs `length` if the probabilities of the language depend on it.
     noise: "mask", or "uniform" for loops of models that start from random tokens. These have three options:
-    level: how the oracle knows the level of the noise: "prior", "kept" or "given" (ideal.UniformIdeal).
+    level: how the oracle knows the level of the noise: "prior" or "given" (ideal.UniformIdeal).
     view: "full", predictions given all tokens; or "loo", given all others.
     prompt_length: number of tokens at the start of each row without noise.
     """

@@ -1,4 +1,4 @@
-"""Denoisers that modify each marginal of another denoiser."""
+"""Denoisers that modify each marginal of another one: temperature, top-p, top-k, guidance, an error of known size."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core import arguments
+from unmask.core.chance import Stream, check_seed, uniform
+from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Causal, Cost, Engine
-from unmask.denoisers.denoiser import Denoiser, checked
-from unmask.denoisers.marginals import Marginals, as_marginals
-from unmask.denoisers.stateless import followed
+from unmask.denoisers.denoiser import Denoiser, checked, followed
+from unmask.denoisers.ideal import as_denoiser
+from unmask.denoisers.marginals import Marginals, as_marginals, check_sharpening
+from unmask.languages import Language
 
 
 class Reshaped(Denoiser, ABC):
@@ -107,3 +111,176 @@ class ReshapedCausal(Causal):
     def rewind(self, lengths: Tensor) -> None:
         self.inner.rewind(lengths)
         self.lengths = torch.minimum(self.lengths, lengths)
+
+
+class Sharpened(Reshaped):
+    """p^(1/T), restricted to the fewest most likely symbols with mass top_p, and of these to the first top_k.
+
+    T = 0 leaves only the most likely symbol. Samplers score and draw from the same sharpened distribution.
+    """
+
+    def __init__(self, inner: Denoiser, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> None:
+        check_sharpening(temperature, top_p, top_k)
+        super().__init__(inner)
+        self.temperature, self.top_p, self.top_k = temperature, top_p, top_k
+
+    def options(self) -> Mapping[str, Any]:
+        return {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
+        return marginals.sharpened(self.temperature, self.top_p, self.top_k)
+
+
+class Nucleus(Reshaped):
+    """The most likely symbols with probabilities that sum to at most `most`, at least one (BD3-LM's top-p)."""
+
+    def __init__(self, inner: Denoiser, most: float) -> None:
+        super().__init__(inner)
+        self.most = most
+
+    def options(self) -> Mapping[str, Any]:
+        return {"nucleus": self.most}
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
+        return marginals.nucleus(self.most)
+
+
+class Guided(Denoiser):
+    """p(v | x)^(1+w) / p(v | x without the prompt)^w, normalized; w = scale, LLaDA's cfg_scale.
+
+    The prompt is the given part of a canvas. For the prediction without it, the given positions are hidden, so each
+    prediction takes two model calls. At w = 0 there is a single call, of the denoiser itself.
+    """
+
+    def __init__(self, inner: Denoiser, scale: float) -> None:
+        arguments.number("scale", scale, what="; 0 turns guidance off")
+        self.inner = checked(inner)
+        self.scale = scale
+        self.vocabulary, self.language, self.grid = self.inner.vocabulary, self.inner.language, self.inner.grid
+        self.time_free, self.concurrent = self.inner.time_free, self.inner.concurrent
+        self.removes = self.inner.removes
+        self.calls = self.inner.calls * (2 if scale else 1)
+
+    @property
+    def name(self) -> str:
+        return f"{self.inner.name}, guided by {self.scale:g}"
+
+    def source(self) -> dict[str, Any]:
+        return super().source() | {"scale": self.scale, "of": self.inner.source()}
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        if not self.scale:
+            return self.inner.engine(tokens, given, valid)
+        return GuidedEngine(self, tokens, tokens.clone() if given is None else given, valid)
+
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        raise UnmaskError("a guided denoiser cannot read from left to right. Pass the denoiser without guidance.")
+
+    def rows_at_once(self, length: int) -> int | None:
+        return self.inner.rows_at_once(length)
+
+
+class GuidedEngine(Engine):
+    """Two engines: one for the canvas, and one for a copy without the given tokens."""
+
+    def __init__(self, denoiser: Guided, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
+        super().__init__(tokens)
+        self.scale, self.vocabulary = denoiser.scale, denoiser.vocabulary
+        self.prompt = given != denoiser.vocabulary if valid is None else (given != denoiser.vocabulary) & valid
+        self.bare = torch.where(self.prompt, denoiser.vocabulary, tokens)
+        self.engines = (
+            denoiser.inner.engine(tokens, given, valid),
+            denoiser.inner.engine(self.bare, torch.full_like(tokens, denoiser.vocabulary), valid),
+        )
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        self.bare[rows, positions] = self.tokens[rows, positions]
+        for engine in self.engines:
+            engine.renew(rows, positions)
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        prompted, bare = (as_marginals(engine.at(rows, positions, time)) for engine in self.engines)
+        return prompted.guided(bare, self.scale)
+
+    @property
+    def hollow(self) -> bool:
+        return all(engine.hollow for engine in self.engines)
+
+    def dead(self) -> Tensor | None:
+        return self.engines[0].dead()
+
+    @property
+    def positions(self) -> Tensor | None:
+        prompted, bare = (engine.positions for engine in self.engines)
+        return None if prompted is None or bare is None else prompted + bare
+
+    @property
+    def spent(self) -> Cost:
+        return self.engines[0].spent + self.engines[1].spent
+
+
+KINDS = ("leak", "tilt", "mix")
+NEAR = 1e-12  # relative step at which the iteration ends; the remaining error is of the order of its square
+
+
+class Perturbed(Reshaped):
+    """p = (1-w) q + w on the least likely token, with w solved so that KL(q || p) is epsilon nats in every context.
+
+    `leak` uses the least likely token of all, so it makes errors that are impossible under q. `tilt` uses the least
+    likely possible token, which preserves the support; the divergence is then 0 if only one token is possible. Ties are
+    broken by a random ranking of the tokens for each seed and position. Assumption 4.1 holds for epsilon with equality
+    (theory.md 4).
+
+    `mix` has another meaning of epsilon: p = (1 - epsilon) q + epsilon / V. Under uniform noise a wrong token at level
+    a is repaired only while 1 - a is above epsilon.
+    """
+
+    def __init__(self, source: Language | Denoiser, kind: str, epsilon: float, seed: int = 0) -> None:
+        arguments.word("kind of perturbation", kind, KINDS)
+        if kind == "mix":
+            arguments.number("epsilon", epsilon, most=1.0, what=", a weight")
+        else:
+            arguments.number("epsilon", epsilon, what=" in nats")
+        check_seed(seed)
+        super().__init__(as_denoiser(source))
+        self.kind, self.epsilon, self.seed = kind, epsilon, seed
+
+    def options(self) -> Mapping[str, Any]:
+        return {"kind": self.kind, "epsilon": self.epsilon, "seed": self.seed}
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Tensor:
+        exact = marginals.dense()
+        if self.kind == "mix":
+            return (1 - self.epsilon) * exact + self.epsilon / self.vocabulary
+        symbols = torch.arange(self.vocabulary)
+        rank = uniform(self.seed, Stream.TIE, symbols, positions.unsqueeze(-1))
+        score = torch.round(exact / 1e-9) + rank  # the rank decides between probabilities equal to 1e-9
+        if self.kind == "tilt":
+            score = torch.where(exact > 0, score, torch.inf)
+        chosen = score.argmin(-1, keepdim=True)
+        weight = solve_weight(exact.gather(-1, chosen), self.epsilon)
+        return ((1 - weight) * exact).scatter_add(-1, chosen, weight)
+
+
+def solve_weight(probability: Tensor, epsilon: float) -> Tensor:
+    """The w for which adding weight w to a token of probability s gives KL = epsilon; 0 if s is 1.
+
+    With y = -log(1-w):  KL(y) = (1-s) y - s log(e^-y + (1-e^-y)/s),  convex and increasing from 0, so Newton's
+    iteration decreases to the root from the right. Each s stops at its own root, independently of the others.
+    """
+    probability = probability.double()
+    free = probability < 1
+    s = torch.where(free, probability, 0.5)
+    entropy = -torch.xlogy(s, s)
+    y = (epsilon + entropy) / (1 - s)
+    falls = free
+    for _ in range(60):
+        rest = torch.exp(-y)
+        mixed = s * rest - torch.expm1(-y)  # the new probability of the token
+        value = (1 - s) * y - torch.xlogy(s, mixed) - entropy
+        slope = (1 - s) - s * rest * (1 - s) / mixed
+        below = torch.where(slope > 0, y - (value - epsilon) / slope.clamp(min=1e-300), y).clamp(min=0.0)
+        y, falls = torch.where(falls, below, y), falls & (y - below > NEAR * y)
+        if not bool(falls.any()):
+            break
+    return torch.where(free, -torch.expm1(-y), 0.0)

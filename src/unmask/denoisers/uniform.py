@@ -18,17 +18,15 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
-from unmask.denoisers.contracts import Causal, Engine
-from unmask.denoisers.denoiser import Denoiser
+from unmask.denoisers.contracts import Causal, Engine, Noise, emitted
+from unmask.denoisers.denoiser import ByLength, Denoiser
 from unmask.denoisers.ideal import Ideal
-from unmask.denoisers.noise import Noise, emitted
-from unmask.denoisers.stateless import ByLength
 from unmask.languages import Interval, Language
 from unmask.languages.kernels import uniform as kernels
 from unmask.languages.machine import ROWS, MachineLanguage
 
-Level = Literal["given", "kept", "prior"]
-LEVELS = ("given", "kept", "prior")
+Level = Literal["given", "prior"]
+LEVELS = ("given", "prior")
 PRIOR = tuple((k + 0.5) / 16 for k in range(16))  # equally likely levels
 
 
@@ -37,7 +35,6 @@ class UniformIdeal(Denoiser):
 
     level: how it knows the level of the noise:
         given   the time of each prediction (default)
-        kept    the fraction of positions whose tokens have not changed since the last prediction
         prior   one of PRIOR, each weighted by its evidence q_a(y)
     """
 
@@ -102,9 +99,6 @@ class UniformIdeal(Denoiser):
         """
         tokens = self.language.check_tokens(tokens, hidden=True)
         known = torch.zeros(tokens.shape, dtype=torch.bool) if known is None else known
-        if self.level == "kept":
-            problem = "the kept fraction needs two predictions in a row; expected a level. Use a sampler or an oracle"
-            raise UnmaskError(f"{problem}, or level='given'.")
         out = self.predict(tokens, known, self.levels(time, len(tokens)))
         if positions is None:
             return out
@@ -176,18 +170,12 @@ def seen(alone: Tensor, tokens: Tensor, known: Tensor, level: Tensor) -> tuple[T
     return torch.where(shown.unsqueeze(2), full, alone), torch.where(shown, mass, 1.0)
 
 
-def kept_fraction(tokens: Tensor, before: Tensor, known: Tensor) -> Tensor:
-    """(B): kept tokens / (1 + positions with noise), below 1 because a kept token may be wrong."""
-    return ((tokens == before) & ~known).sum(1).double() / (1 + (~known).sum(1))
-
-
 class UniformEngine(Engine):
     """Computes all messages of a row in each step, since every token may have changed."""
 
     def __init__(self, denoiser: UniformIdeal, tokens: Tensor, known: Tensor) -> None:
         super().__init__(tokens)
         self.denoiser, self.known = denoiser, known
-        self._before = torch.full_like(tokens, denoiser.vocabulary)  # at the last prediction of a row
 
     @property
     def hollow(self) -> bool:
@@ -198,7 +186,4 @@ class UniformEngine(Engine):
         which, index = rows.unique_consecutive(return_inverse=True)
         tokens, known = self.tokens[which], self.known[which]
         level = self.denoiser.levels(None if time is None else time[which], len(which))
-        if self.denoiser.level == "kept":
-            level = kept_fraction(tokens, self._before[which], known)
-            self._before[which] = tokens
         return self.denoiser.predict(tokens, known, level)[index, positions]

@@ -1,4 +1,4 @@
-"""Why: gap, audit, conformance, learning error, likelihood, difference; the planner and the clock."""
+"""Why: gap, audit, conformance, endpoints, learning error, likelihood, difference; the planner and the clock."""
 
 from __future__ import annotations
 

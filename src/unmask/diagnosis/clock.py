@@ -1,21 +1,24 @@
-"""Measured time of an MDM model call and of an AR token, and the break-even between them.
+"""Measured time of a masked model's call and of an AR token, and the break-even between them.
 
-Weights are untrained and contexts are noise: neither changes the time. Both run through the engines of `generate` and
-include the sampling of tokens. The MDM runs a few steps that each reveal the average number of tokens of N steps. The
-AR model with its cache writes a few tokens at several distances from the start. The first run warms up; later runs
-wait for the device before and after. For a whole batch (theory.md 9):
+Contexts are noise, and an own network is untrained: neither changes the time. Both run through the engines of
+`generate` and include the sampling of tokens. The masked model runs a few steps that each reveal the average number of
+tokens of N steps. The AR model with its cache writes a few tokens at several distances from the start. The first run
+warms up; later runs wait for the device before and after. For a whole batch (theory.md 9):
 
     T_MDM = E[model calls] t_call        T_AR = L t_token        break-even: L t_token / t_call model calls
+
+An open model is compared with a given causal model or, without one, with its own layers under a causal mask: then both
+have the same size, so only the order of work is compared.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -25,12 +28,16 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.search import Floor, first
 from unmask.core.tables import as_table
+from unmask.denoisers import Marginals
 from unmask.denoisers.contracts import Follower
+from unmask.denoisers.marginals import as_marginals
 from unmask.diagnosis import flops
-from unmask.diagnosis.memory import peak
 from unmask.models.trained import Network, Shape, Trunk
-from unmask.models.trained.causal import NetworkCausal
+from unmask.models.trained.running import NetworkCausal
 from unmask.samplers.schedules import deltas
+
+if TYPE_CHECKING:
+    from unmask.models.open.model import OpenModel
 
 PLACES = 4  # distances from the start at which AR tokens are timed
 REPEATS = 5
@@ -87,13 +94,14 @@ def most_steps(budget: float, length: int) -> int | None:
     """Return the largest N with N (1 - (1 - 1/N)^L) model calls within a budget; None if all N are."""
     if budget >= length:
         return None
-
-    def exceeds(steps: int) -> bool:
-        return steps * (1 - (1 - 1 / steps) ** length) > budget
-
     with suppress(Floor):
-        return first(exceeds, most=MOST_STEPS + 1) - 1
+        return first(lambda steps: steps * (1 - (1 - 1 / steps) ** length) > budget, most=MOST_STEPS + 1) - 1
     return None
+
+
+def needed(length: int, steps: int) -> float:
+    """Return the average number of model calls per sequence of N linear steps."""
+    return flops.model_calls(deltas("linear", steps), length)
 
 
 def clock(
@@ -104,20 +112,19 @@ def clock(
     device: str = "auto",
     dtype: torch.dtype | None = None,
     repeats: int = REPEATS,
-    compiled: bool = False,
 ) -> list[Timing | UnmaskError]:
-    """Return a Timing for each length and batch, in order, or the error of a size that does not fit."""
+    """Return a Timing of untrained networks for each length and batch, or the error of a size that does not fit."""
     check_sizes(lengths, batches, steps, repeats)
-    network = untrained(shape, max(lengths), device, dtype, compiled)
-    timings: list[Timing | UnmaskError] = []
-    with progress.track("timing", len(lengths) * len(batches) * (1 + PLACES) * (1 + repeats)) as advance:
-        for length in lengths:
-            for batch in batches:
-                try:
-                    timings.append(_timing(network, shape, length, batch, steps, repeats, lambda: advance(1)))
-                except UnmaskError as error:
-                    timings.append(error)
-    return timings
+    network = untrained(shape, max(lengths), device, dtype)
+    return _timings(network, network, lengths, batches, steps, repeats)
+
+
+def open_clock(
+    model: OpenModel, lengths: Sequence[int], batches: Sequence[int], steps: int = 512, repeats: int = REPEATS
+) -> list[Timing | UnmaskError]:
+    """Return the same for a loaded open model."""
+    check_sizes(lengths, batches, steps, repeats)
+    return _timings(model, as_reader(model), lengths, batches, steps, repeats)
 
 
 def check_sizes(lengths: Sequence[int], batches: Sequence[int], steps: int, repeats: int) -> None:
@@ -128,120 +135,141 @@ def check_sizes(lengths: Sequence[int], batches: Sequence[int], steps: int, repe
             arguments.whole(name, number, 1, arguments.MOST_LENGTH)
 
 
-def untrained(
-    shape: Shape, length: int, device: str = "auto", dtype: torch.dtype | None = None, compiled: bool = False
-) -> Network:
+def untrained(shape: Shape, length: int, device: str = "auto", dtype: torch.dtype | None = None) -> Network:
     """Return an untrained MDM and AR model of one shape, for sequences of this length."""
     sizes = shape.to_dict() | {"length": length}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         mdm, ar = (Trunk(Shape.from_dict(sizes | {"kind": kind})).eval() for kind in ("mdm", "ar"))
-        return Network(mdm, ar, device=device, dtype=dtype, compiled=compiled)
+        return Network(mdm, ar, device=device, dtype=dtype)
+
+
+def as_reader(model: OpenModel) -> OpenModel:
+    """Return the AR model of an open model, or the model itself with a causal mask."""
+    from unmask.models.open.model import OpenModel
+
+    if model.reader is not None or model.card.causal:
+        return model.reader or model
+    if model.body.sizes is None:
+        raise UnmaskError(f"{model.name} cannot run causally. Pass an AR model with --causal-model")
+    card = msgspec.structs.replace(model.card, name=f"{model.name}, causal", block=1)
+    return OpenModel(card, model.body, batch=model.batch)
+
+
+def _timings(
+    model: Network | OpenModel,
+    reader: Network | OpenModel,
+    lengths: Sequence[int],
+    batches: Sequence[int],
+    steps: int,
+    repeats: int,
+) -> list[Timing | UnmaskError]:
+    timings: list[Timing | UnmaskError] = []
+    with progress.track("timing", len(lengths) * len(batches)) as advance:
+        for length in lengths:
+            for batch in batches:
+                try:
+                    timings.append(_timing(model, reader, length, batch, steps, repeats))
+                except UnmaskError as error:
+                    timings.append(error)
+                advance(1)
+    return timings
 
 
 def _timing(
-    network: Network, shape: Shape, length: int, batch: int, steps: int, repeats: int, advance: Callable[[], None]
+    model: Network | OpenModel, reader: Network | OpenModel, length: int, batch: int, steps: int, repeats: int
 ) -> Timing:
-    assert network.mdm is not None
-    with peak(network.mdm.device) as most:
-        evaluation = of_model_calls(network, length, batch, steps, repeats, advance)
-        token = of_tokens(network, length, batch, repeats, advance)
-    arithmetic = flops.evaluation(shape, length), flops.autoregression(shape, length) / length
-    return timing(length, batch, steps, (evaluation, token), arithmetic, most(), network.mdm.device)
+    from unmask.diagnosis.needs import peak
 
-
-def timing(
-    length: int,
-    batch: int,
-    steps: int,
-    times: tuple[Estimate, Estimate],
-    arithmetic: tuple[float, float],
-    memory: int | None,
-    device: torch.device,
-) -> Timing:
-    """times: milliseconds of a model call and of a token; arithmetic: their FLOP per sequence."""
+    device = _device(model)
+    with peak(device) as most:
+        evaluation = of_model_calls(model, length, batch, steps, repeats)
+        token = of_tokens(reader, length, batch, repeats)
+    if isinstance(model, Network):
+        assert model.mdm is not None
+        shape = model.mdm.trunk.shape
+        arithmetic = flops.evaluation(shape, length), flops.autoregression(shape, length) / length
+    else:
+        assert not isinstance(reader, Network)
+        arithmetic = model.body.flops(length, length), reader.body.flops(1, length // 2)
     return Timing(
         length=length,
         batch=batch,
         steps=steps,
-        model_call_ms=times[0],
-        token_ms=times[1],
+        model_call_ms=evaluation,
+        token_ms=token,
         model_calls=needed(length, steps),
         model_call_flop=batch * arithmetic[0],
         token_flop=batch * arithmetic[1],
-        peak_bytes=memory,
+        peak_bytes=most(),
         threads=torch.get_num_threads(),
         device=device_name(device),
     )
 
 
-def needed(length: int, steps: int) -> float:
-    """Return the average number of model calls per sequence of N linear steps."""
-    return flops.model_calls(deltas("linear", steps), length)
-
-
-def of_model_calls(
-    network: Network,
-    length: int,
-    batch: int,
-    steps: int,
-    repeats: int = REPEATS,
-    advance: Callable[[], None] = lambda: None,
-) -> Estimate:
+def of_model_calls(model: Network | OpenModel, length: int, batch: int, steps: int, repeats: int = REPEATS) -> Estimate:
     """Measure milliseconds per model call; each reveals the average number of positions of N steps."""
-    assert network.mdm is not None
-    rng = Randomness(0, torch.arange(batch))
+    device, rng = _device(model), torch.Generator().manual_seed(0)
     revealed = max(1, round(length / needed(length, steps)))
-    timed = max(1, min(TOGETHER[network.mdm.device.type], length // revealed))
+    timed = max(1, min(TOGETHER[device.type], length // revealed))
     order = torch.zeros((batch, length), dtype=torch.int64)
     order[:, : timed * revealed] = torch.arange(1, timed + 1).repeat_interleave(revealed)[:length]
-    order = order.gather(1, torch.rand(order.shape, generator=torch.Generator().manual_seed(0)).argsort(1))
-    start = torch.where(order > 0, network.vocabulary, _noise(network, order.shape))
+    order = order.gather(1, torch.rand(order.shape, generator=rng).argsort(1))
+    noise = torch.randint(model.vocabulary, order.shape, generator=rng)
+    start = torch.where(order > 0, model.vocabulary, noise)
 
     def run() -> None:
-        engine = network.engine(start.clone())
-        assert isinstance(engine, Follower)
-        engine.follow(order, rng, torch.zeros_like(order))
+        tokens = start.clone()
+        engine = model.engine(tokens, start)
+        if isinstance(engine, Follower):
+            engine.follow(order, Randomness(0, torch.arange(batch)), torch.zeros_like(order))
+            return
+        for step in range(1, timed + 1):
+            rows, positions = (order == step).nonzero(as_tuple=True)
+            tokens[rows, positions] = _drawn(as_marginals(engine.at(rows, positions, None)), rng)
+            engine.renew(rows, positions)
 
-    times = measure(run, network.mdm.device, repeats, advance)
+    times = measure(run, device, repeats)
     return middle([1000 * seconds / timed for seconds in times])
 
 
-def of_tokens(
-    network: Network, length: int, batch: int, repeats: int = REPEATS, advance: Callable[[], None] = lambda: None
-) -> Estimate:
+def of_tokens(model: Network | OpenModel, length: int, batch: int, repeats: int = REPEATS) -> Estimate:
     """Measure milliseconds per AR token: each repeat averages over distances from the start, evenly spread."""
-    assert network.ar is not None
-    rng, device = Randomness(0, torch.arange(batch)), network.ar.device
+    device = _device(model)
     together = min(TOGETHER[device.type], length)
+    generator = torch.Generator().manual_seed(0)
     total = torch.zeros(repeats, dtype=torch.float64)
     for place in range(PLACES):
         begin = min(int((place + 0.5) * length / PLACES), length - together)
-        reader = network.causal(batch, begin + together)
-        assert isinstance(reader, NetworkCausal)
-        reader.memory.lengths[:] = begin  # as if this number of symbols had been read, with the start
-        tokens = _noise(network, torch.Size((batch, begin + together)))
-        last = tokens[:, begin - 1] if begin else torch.full((batch,), network.vocabulary)
+        reader = model.causal(batch, begin + together if isinstance(model, Network) else length)
+        if isinstance(reader, NetworkCausal):
+            reader.memory.lengths[:] = begin  # as if this number of symbols had been read, with the start
+        else:
+            reader.extend(torch.full((batch, begin + 1), model.vocabulary))
+        tokens = torch.randint(model.vocabulary, (batch, begin + together), generator=generator)
+        last = tokens[:, begin - 1] if begin else torch.full((batch,), model.vocabulary)
 
-        def run(reader: NetworkCausal = reader, last: Tensor = last, tokens: Tensor = tokens) -> None:
-            reader.finish(last, tokens, rng)
+        def run(begin: int = begin, reader: Any = reader, last: Tensor = last, tokens: Tensor = tokens) -> None:
+            if isinstance(reader, NetworkCausal):
+                reader.finish(last, tokens, Randomness(0, torch.arange(batch)))
+                return
+            reader.rewind(torch.full((batch,), begin))
+            current = tokens[:, begin : begin + 1]
+            for _ in range(together):
+                marginals = as_marginals(reader.extend(current, None, torch.ones((batch, 1), dtype=torch.bool)))
+                current = _drawn(marginals, generator).unsqueeze(1) if len(marginals) else current
 
-        total += torch.tensor(measure(run, device, repeats, advance), dtype=torch.float64) / together
+        total += torch.tensor(measure(run, device, repeats), dtype=torch.float64) / together
     return middle((1000 * total / PLACES).tolist())
 
 
-def measure(
-    run: Callable[[], None], device: torch.device, repeats: int, advance: Callable[[], None] = lambda: None
-) -> list[float]:
+def measure(run: Callable[[], None], device: torch.device, repeats: int) -> list[float]:
     """Return the seconds of each repeat, after one warm-up run."""
     times = []
     for _ in range(1 + repeats):
-        _wait(device)
-        began = time.perf_counter()
+        began = flops.now(device)
         run()
-        _wait(device)
-        times.append(time.perf_counter() - began)
-        advance()
+        times.append(flops.now(device) - began)
     return times[1:]
 
 
@@ -250,13 +278,16 @@ def middle(values: Sequence[float]) -> Estimate:
     return Estimate(float(middle), float(low), float(high), len(values), 0.5, "median and quartiles")
 
 
-def _noise(network: Network, shape: torch.Size) -> Tensor:
-    return torch.randint(network.vocabulary, shape, generator=torch.Generator().manual_seed(0))
+def _drawn(marginals: Marginals, rng: torch.Generator) -> Tensor:
+    return marginals.draw(torch.rand(len(marginals), generator=rng, dtype=torch.float64))
 
 
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+def _device(model: Network | OpenModel) -> torch.device:
+    if isinstance(model, Network):
+        evaluator = model.mdm or model.ar
+        assert evaluator is not None
+        return evaluator.device
+    return model.body.device
 
 
 def device_name(device: torch.device) -> str:

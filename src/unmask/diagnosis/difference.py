@@ -19,11 +19,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from unmask.core.errors import UnmaskError
 from unmask.samplers.trace import Row, Step, Trace
+
+Entries = dict[int, tuple[int, float]]  # position: token and its probability, as a step revealed them
 
 SAME = 1e-8  # relative; a file keeps nine digits of a probability
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}  # ulp of a probability in [1, 2)
@@ -49,73 +50,28 @@ class Pair(NamedTuple):
     def differs(self) -> bool:
         return abs(self.p - self.q) > SAME * max(self.p, self.q)
 
-    @property
-    def log_ratio(self) -> float:
-        return math.log(self.q) - math.log(self.p)
-
     def ulps(self, dtype: str) -> float:
         """|p - q| in ulp of this dtype at the larger probability."""
         exponent = max(math.floor(math.log2(max(self.p, self.q))), SMALLEST)
         return abs(self.p - self.q) / (EPSILON[dtype] * 2.0**exponent)
 
 
-class Split(NamedTuple):
-    """The first step of a row in which positions or tokens differ; a side is empty if it changed nothing then."""
-
-    step: int
-    a: dict[int, tuple[int, float]]  # position: token and its probability, as revealed in this step
-    b: dict[int, tuple[int, float]]
-
-    @property
-    def kind(self) -> str:
-        return "tokens" if self.a.keys() == self.b.keys() else "positions"
-
-    @property
-    def only(self) -> tuple[dict[int, tuple[int, float]], dict[int, tuple[int, float]]]:
-        """The entries of A and of B that the other one does not have."""
-        a = {at: entry for at, entry in self.a.items() if self.b.get(at, (-1, 0))[0] != entry[0]}
-        b = {at: entry for at, entry in self.b.items() if self.a.get(at, (-1, 0))[0] != entry[0]}
-        return a, b
-
-    def near(self, most: float) -> bool:
-        """Whether the different choices of the step have probabilities this close, in nats."""
-        ours, theirs = ([math.log(p) for _, p in side.values()] for side in self.only)
-        if not ours or len(ours) != len(theirs):
-            return False
-        return max(abs(p - q) for p in ours for q in theirs) <= most
-
-
-@dataclass(frozen=True)
-class Compared:
+class Compared(NamedTuple):
     """One row of both traces."""
 
     number: int
-    pairs: tuple[Pair, ...]
-    split: Split | None
-    steps: tuple[int, ...]  # in which the row changed
-
-    @cached_property
-    def doubtful(self) -> Pair | None:
-        """The first pair whose probabilities differ."""
-        return next((pair for pair in self.pairs if pair.differs), None)
+    pairs: list[Pair]
+    split: tuple[int, Entries, Entries] | None  # the first step that differs in positions or tokens, and who has what
+    alike: bool  # whether the split has the same positions
+    steps: list[int]  # in which the row changed
 
     @property
-    def differs(self) -> bool:
-        return self.split is not None or self.doubtful is not None
-
-    @property
-    def first(self) -> tuple[int, str]:
+    def first(self) -> tuple[int, str] | None:
         """The first step that differs, and whether in positions, tokens or probabilities."""
-        doubt, split = self.doubtful, self.split
-        if split is not None and (doubt is None or split.step <= doubt.step):
-            return split.step, split.kind
-        assert doubt is not None
-        return doubt.step, "probabilities"
-
-    @property
-    def before(self) -> dict[str, int]:
-        step = self.first[0]
-        return {"steps": sum(one < step for one in self.steps), "tokens": sum(pair.step < step for pair in self.pairs)}
+        doubt = next((pair.step for pair in self.pairs if pair.differs), math.inf)
+        if self.split is not None and self.split[0] <= doubt:
+            return self.split[0], "tokens" if self.alike else "positions"
+        return None if math.isinf(doubt) else (int(doubt), "probabilities")
 
 
 @dataclass(frozen=True)
@@ -151,15 +107,17 @@ class Difference:
 
     def lines(self) -> list[tuple[str, str]]:
         """The evidence for a reader."""
-        lines = [("verdict", self.verdict)]
         if self.first is None:
-            return lines
+            return [("verdict", self.verdict)]
         where = f"row {self.first['row']}, step {self.first['step']}, in {self.first['kind']}"
-        lines.append(("first difference", f"{where}: A {self.first['a']}; B {self.first['b']}"))
-        lines.append(("equal before", f"{self.before['steps']} steps and {self.before['tokens']} tokens of that row"))
         kinds = ", ".join(f"{number} in {kind}" for kind, number in self.kinds.items())
-        text = f"{self.differing} of {self.rows} differ, first {kinds}"
-        lines.append(("rows", f"{text}; {self.split} differ in positions or tokens"))
+        rows = f"{self.differing} of {self.rows} differ, first {kinds}"
+        lines = [
+            ("verdict", self.verdict),
+            ("first difference", f"{where}: A {self.first['a']}; B {self.first['b']}"),
+            ("equal before", f"{self.before['steps']} steps and {self.before['tokens']} tokens of that row"),
+            ("rows", f"{rows}; {self.split} differ in positions or tokens"),
+        ]
         if self.probabilities:
             text = f"{self.probabilities} of {self.tokens} differ; the largest log ratio is {self.log_ratio:.4g} nats"
             lines.append(("probabilities", text))
@@ -174,21 +132,29 @@ def difference(a: Trace, b: Trace) -> Difference:
     likely = a.likely and b.likely
     if not likely:
         a, b = a.bare(), b.bare()
-    rows = compared(a, b)
-    differing = [row for row in rows if row.differs]
+    if a.vocabulary != b.vocabulary:
+        _refuse(f"A has {a.vocabulary} symbols, B has {b.vocabulary}", "traces of one vocabulary")
+    if len(a.rows) != len(b.rows):
+        _refuse(f"A has {len(a.rows)} rows, B has {len(b.rows)}", "the same rows. Choose one row of each with --row")
+    rows = [_compared(number, *pair) for number, pair in enumerate(zip(a.rows, b.rows, strict=True))]
+    differing = [(row.first, row) for row in rows if row.first is not None]
     doubts = [pair for row in rows for pair in row.pairs if pair.differs]
-    first = min(differing, key=lambda row: row.first, default=None)
     dtype = rounding(a, b, rows) if doubts else None
+    first, before = None, {}
+    if differing:
+        (step, _), row = min(differing, key=lambda one: one[0])
+        first = _first(row, a, b)
+        before = {"steps": sum(one < step for one in row.steps), "tokens": sum(one.step < step for one in row.pairs)}
     return Difference(
         rows=len(rows),
         tokens=sum(len(row.pairs) for row in rows),
         differing=len(differing),
         split=sum(row.split is not None for row in rows),
-        kinds=dict(Counter(row.first[1] for row in differing)),
-        first=None if first is None else _first(first, a, b),
-        before={} if first is None else first.before,
+        kinds=dict(Counter(kind for (_, kind), _ in differing)),
+        first=first,
+        before=before,
         probabilities=len(doubts),
-        log_ratio=max((abs(pair.log_ratio) for pair in doubts), default=0.0) if likely else None,
+        log_ratio=max(map(_log_ratio, doubts), default=0.0) if likely else None,
         rounding=dtype,
         ulps=None if dtype is None else max(pair.ulps(dtype) for pair in doubts),
     )
@@ -210,11 +176,23 @@ def rounding(a: Trace, b: Trace, rows: Sequence[Compared]) -> str | None:
             return None
         if _ordered(doubts) >= SORTED:
             return None  # as of a temperature near 1
-    scale = max(max(abs(pair.log_ratio) for pair in doubts), 4 * EPSILON[dtype])
-    flips = sum(not row.split.near(2 * scale) for row in rows if row.split is not None)
+    scale = max(max(map(_log_ratio, doubts)), 4 * EPSILON[dtype])
+    flips = sum(not _near(row.split, 2 * scale) for row in rows if row.split is not None)
     if flips and (_greedy(a, b) or flips > 3 + 3 * scale * len(pairs)):
         return None
     return dtype
+
+
+def _log_ratio(pair: Pair) -> float:
+    return abs(math.log(pair.q) - math.log(pair.p))
+
+
+def _near(split: tuple[int, Entries, Entries], most: float) -> bool:
+    """Whether the different choices of the step have probabilities this close, in nats."""
+    ours, theirs = ([math.log(p) for _, p in side.values()] for side in split[1:])
+    if not ours or len(ours) != len(theirs):
+        return False
+    return max(abs(p - q) for p in ours for q in theirs) <= most
 
 
 def _greedy(a: Trace, b: Trace) -> bool:
@@ -234,16 +212,6 @@ def _ordered(doubts: Sequence[Pair]) -> float:
     return max(max(right), len(up) - min(right)) / len(up)
 
 
-def compared(a: Trace, b: Trace) -> list[Compared]:
-    """Each row of both traces, after a check that they can be compared."""
-    if a.vocabulary != b.vocabulary:
-        _refuse(f"A has {a.vocabulary} symbols, B has {b.vocabulary}", "traces of one vocabulary")
-    if len(a.rows) != len(b.rows):
-        remedy = "the same rows. Choose one row of each with --row"
-        _refuse(f"A has {len(a.rows)} rows, B has {len(b.rows)}", remedy)
-    return [_compared(number, *rows) for number, rows in enumerate(zip(a.rows, b.rows, strict=True))]
-
-
 def _compared(number: int, a: Row, b: Row) -> Compared:
     shorter = min(a.length, b.length)
     if a.length != b.length and not _cut(a, b):
@@ -255,27 +223,22 @@ def _compared(number: int, a: Row, b: Row) -> Compared:
         problem = f"row {number} has given {texts[0]} at position {at + 1} in A, {texts[1]} in B"
         _refuse(problem, "the same given tokens")
     steps = [{step.number: step for step in row.steps()} for row in (a, b)]
-    numbers = tuple(sorted(steps[0].keys() | steps[1].keys()))
+    numbers = sorted(steps[0].keys() | steps[1].keys())
     pairs: list[Pair] = []
     for turn in numbers:
         ours, theirs = (_entries(one.get(turn)) for one in steps)
-        for at in sorted(ours.keys() & theirs.keys()):
-            (token, p), (other, q) = ours[at], theirs[at]
-            if token == other:
-                pairs.append(Pair(turn, at, token, p, q))
+        same = [at for at in sorted(ours.keys() & theirs.keys()) if ours[at][0] == theirs[at][0]]
+        pairs += [Pair(turn, at, *ours[at], theirs[at][1]) for at in same]
+        a_only, b_only = ({at: side[at] for at in side if at not in same} for side in (ours, theirs))
         hidden = [set(one[turn].hidden) if turn in one else set() for one in steps]
-        if _tokens(ours) != _tokens(theirs) or hidden[0] != hidden[1]:
-            return Compared(number, tuple(pairs), Split(turn, ours, theirs), numbers)
-    return Compared(number, tuple(pairs), None, numbers)
+        if a_only or b_only or hidden[0] != hidden[1]:
+            return Compared(number, pairs, (turn, a_only, b_only), ours.keys() == theirs.keys(), numbers)
+    return Compared(number, pairs, None, False, numbers)
 
 
-def _entries(step: Step | None) -> dict[int, tuple[int, float]]:
+def _entries(step: Step | None) -> Entries:
     """Position: token and probability, of the tokens that a step revealed and kept."""
     return {} if step is None else {at: step.after[at] for at in step.revealed if at in step.after}
-
-
-def _tokens(entries: dict[int, tuple[int, float]]) -> dict[int, int]:
-    return {at: token for at, (token, _) in entries.items()}
 
 
 def _cut(a: Row, b: Row) -> bool:
@@ -287,19 +250,18 @@ def _cut(a: Row, b: Row) -> bool:
 
 def _first(row: Compared, a: Trace, b: Trace) -> dict[str, Any]:
     """The first difference of a row, in words; positions count from 1, rows from 0."""
+    assert row.first is not None
     step, kind = row.first
     if kind == "probabilities":
-        assert row.doubtful is not None
-        pair = row.doubtful
+        pair = next(pair for pair in row.pairs if pair.differs)
         texts = [f"draws {trace.symbol(pair.token)!r} at position {pair.position + 1}" for trace in (a, b)]
         texts = [f"{text} with p = {p:.9g}" for text, p in zip(texts, (pair.p, pair.q), strict=True)]
     else:
         assert row.split is not None
         texts = []
-        for trace, entries in zip((a, b), row.split.only, strict=True):
-            parts = [
-                f"{trace.symbol(token)!r} at {at + 1} (p = {p:.6g})" for at, (token, p) in sorted(entries.items())[:3]
-            ]
+        for trace, entries in zip((a, b), row.split[1:], strict=True):
+            some = sorted(entries.items())[:3]
+            parts = [f"{trace.symbol(token)!r} at {at + 1} (p = {p:.6g})" for at, (token, p) in some]
             more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
             texts.append(f"reveals {', '.join(parts)}{more}" if parts else "reveals nothing else")
     return {"row": row.number, "step": step, "kind": kind, "a": texts[0], "b": texts[1]}

@@ -25,7 +25,7 @@ from unmask.core.threads import torch_threads
 from unmask.models.trained.shape import Shape
 
 if TYPE_CHECKING:
-    from unmask.models.trained.conditions import Trained
+    from unmask.models.trained.loop import Trained
 
 
 def evaluation(shape: Shape, length: int) -> float:
@@ -65,11 +65,11 @@ SECONDS = 0.2  # of products; the fastest counts
 
 
 def percent(trained: Trained) -> float:
-    """Return the arithmetic rate of a training in percent of the peak with the same threads or devices."""
+    """Return the arithmetic rate of a training in percent of the peak with the same threads."""
     shape = trained.shape
     done = training(shape, shape.length) / shape.length * trained.tokens_per_second
     each = flop_per_second(torch.device(trained.device), getattr(torch, trained.precision), trained.threads)
-    return 100 * done / (each * trained.processes)
+    return 100 * done / each
 
 
 @cache
@@ -80,13 +80,14 @@ def flop_per_second(device: torch.device, dtype: torch.dtype, threads: int) -> f
     least, end = float("inf"), time.perf_counter() + SECONDS
     with torch_threads(threads), torch.inference_mode():
         while time.perf_counter() < end:
-            began = _now(device)
+            began = now(device)
             left @ left
-            least = min(least, _now(device) - began)
+            least = min(least, now(device) - began)
     return 2.0 * size**3 / least
 
 
-def _now(device: torch.device) -> float:
+def now(device: torch.device) -> float:
+    """Return the time in seconds once the device has done its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

@@ -47,44 +47,37 @@ class Forecast:
 
     __repr__ = as_table
 
-    @property
-    def length(self) -> int:
-        """Tokens of an answer, M."""
-        return self.curve.length
-
-    def delta(self, steps: int, schedule: str) -> Tensor:
-        return self.curve.schedule(steps, fixed_size=True) if schedule == BEST else deltas(schedule, steps)
-
     def gap(self, steps: int, schedule: str | None = None) -> Estimate:
         """Nats per answer that N steps lose against one token per step."""
-        if steps >= self.length:
-            return self.curve.divergence(torch.full((self.length,), 1 / self.length).double(), fixed_size=True)
-        return self.curve.divergence(self.delta(steps, schedule or self.schedule), fixed_size=True)
-
-    def least(self, schedule: str) -> int | None:
-        """The smallest N whose predicted loss is at most the target; it falls with N, apart from noise."""
-        target = self.target
-        if target is None:
-            return None
-        return 1 + bisect_left(range(1, self.length), True, key=lambda n: self.gap(n, schedule).value <= target)
+        most, name = self.curve.length, schedule or self.schedule
+        if steps >= most:
+            delta = torch.full((most,), 1 / most).double()
+        else:
+            delta = self.curve.schedule(steps, fixed_size=True) if name == BEST else deltas(name, steps)
+        return self.curve.divergence(delta, fixed_size=True)
 
     @cached_property
     def gaps(self) -> dict[int, dict[str, Estimate]]:
         """By N, a power of two below M: the loss of the schedule and of the best one."""
-        numbers = [2**i for i in range(self.length.bit_length()) if 2**i < self.length]
+        numbers = [2**i for i in range(self.curve.length.bit_length()) if 2**i < self.curve.length]
         names = dict.fromkeys((self.schedule, BEST))
         return {steps: {name: self.gap(steps, name) for name in names} for steps in numbers}
 
     @cached_property
     def steps(self) -> dict[str, int]:
-        """By schedule: the smallest N for the target."""
-        needed = {name: self.least(name) for name in dict.fromkeys((self.schedule, BEST))}
-        return {name: steps for name, steps in needed.items() if steps is not None}
+        """By schedule: the smallest N whose predicted loss is at most the target; it falls with N, apart from noise."""
+        target = self.target
+        if target is None:
+            return {}
+        return {
+            name: 1 + bisect_left(range(1, self.curve.length), True, key=lambda n: self.gap(n, name).value <= target)
+            for name in dict.fromkeys((self.schedule, BEST))
+        }
 
     @property
     def time_break_even(self) -> float | None:
         """Steps that take as long as an AR model with a KV cache."""
-        return None if self.times is None else self.length * self.times[0] / self.times[1]
+        return None if self.times is None else self.curve.length * self.times[0] / self.times[1]
 
     @property
     def text(self) -> str:
@@ -92,13 +85,12 @@ class Forecast:
             return "Pass --target with the nats per answer that may be lost, for the number of steps."
         best = min(self.steps, key=lambda name: self.steps[name])
         steps = self.steps[best]
-        noun = "step" if steps == 1 else "steps"
-        aim = f"A loss of at most {self.target:g} nats per answer of {self.length} tokens"
-        says = f"{aim} needs {steps} {noun} of schedule {best}"
+        aim = f"A loss of at most {self.target:g} nats per answer of {self.curve.length} tokens"
+        says = f"{aim} needs {steps} {'step' if steps == 1 else 'steps'} of schedule {best}."
         if (most := self.time_break_even) is None:
-            return f"{says}."
-        faster = f"Masked decoding is {most / steps:.3g} times faster than AR" if steps < most else ""
-        return f"{says}. {faster or f'AR is {steps / most:.3g} times faster'}."
+            return says
+        faster = f"Masked decoding is {most / steps:.3g}" if steps < most else f"AR is {steps / most:.3g}"
+        return f"{says} {faster} times faster{' than AR' if steps < most else ''}."
 
     def lines(self) -> list[tuple[str, str]]:
         """Lines for a reader."""
@@ -107,8 +99,8 @@ class Forecast:
             each = "; ".join(f"{name} {estimate}" for name, estimate in by_schedule.items())
             lines.append((f"{steps} {'step' if steps == 1 else 'steps'}", f"{each} nats"))
         source = "the model's own answers" if self.own else "the texts"
-        rows = len(self.curve.losses)
-        return [*lines, ("from", f"{rows} of {source}, {self.length} tokens each; {self.model_calls:,} model calls")]
+        rows = f"{len(self.curve.losses)} of {source}, {self.curve.length} tokens each"
+        return [*lines, ("from", f"{rows}; {self.model_calls:,} model calls")]
 
     def to_dict(self) -> dict[str, Any]:
         gaps = {
@@ -116,7 +108,7 @@ class Forecast:
             for steps, by_schedule in self.gaps.items()
         }
         plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
-        about = {"verdict": self.text, "target": self.target, "plans": plans, "gaps": gaps, "length": self.length}
+        about = {"verdict": self.text, "target": self.target, "plans": plans, "gaps": gaps, "length": self.curve.length}
         about |= {"rows": len(self.curve.losses), "own_answers": self.own, "model_calls": self.model_calls}
         return about | {"break_even_steps": self.time_break_even, "f": self.curve.curve.f.tolist()}
 
@@ -143,7 +135,8 @@ def forecast(
     arguments.length(length)
     if target is not None:
         arguments.number("target", target, what=" of nats")
-    deltas(schedule, 1) if schedule != BEST else None
+    if schedule != BEST:
+        deltas(schedule, 1)
     spent = 0
     if texts is None:
         if prompts is None:

@@ -1,15 +1,22 @@
-"""Judge texts with an open model: nats per token, exact for an AR model, a bound for a masked model.
+"""Judges of generated texts: open models, and those of the networks that learn a text.
 
-    -log p(x) / L, as in likelihood.py, without a context
+An open model (`judge`) gives -log p(x) / L, as in likelihood.py without a context: exact for an AR model, a bound for a
+masked model. Each model has its own tokens, so nats per token are comparable only between models with the same
+tokenizer. Nats per character are always comparable. For networks (`Judges`):
 
-Each model has its own tokens, so nats per token are comparable only between models with the same tokenizer. Nats per
-character are always comparable.
+    twin      -log p(x) under an AR network of the same symbols, for the L tokens of the row
+    ngram     -log p(x) under an n-gram model of the held-out documents, independent of networks (models/text/ngrams.py)
+
+Generative perplexity, exp E[-log p(x) / |x|], is also low for repetitive text. So it is shown with the entropy H(f) of
+the token frequencies f within a row. A row is short, so H(f) is far below the entropy of the whole text: compare it
+with rows of the text. Words that do not occur in the text are the counterpart of impossible sequences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -17,12 +24,24 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
-from unmask.diagnosis import sampler_likelihood
-from unmask.diagnosis.likelihood import AT_ONCE, Likelihood, bound, chain, drawn, read
-from unmask.models.open.answering import usual as usual_options
-from unmask.models.open.fetch import locate
-from unmask.models.open.loading import load_model
+from unmask.diagnosis.likelihood import (
+    AT_ONCE,
+    Likelihood,
+    bound,
+    chain,
+    checked_sampler,
+    drawn,
+    of_sampler,
+    read,
+)
+from unmask.models.open.loading import load_model, locate
 from unmask.models.open.model import OpenModel
+from unmask.models.open.prompted import usual as usual_options
+from unmask.models.text import Lexicon, NGramJudge, Text
+from unmask.models.trained import Trunk
+from unmask.models.trained.checkpoints import check_fits
+from unmask.models.trained.objectives import Objective
+from unmask.models.trained.validation import HeldOut
 
 USUAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 DRAWS = 64  # sets of positions per row
@@ -74,10 +93,13 @@ def judge(
             some = [number for number in part.tolist() if len(rows[number])]
             if model.card.causal and some:
                 by_text |= zip(some, read(model, [rows[number] for number in some], [0] * len(some)), strict=True)
-            elif some:
-                by_text |= {
-                    number: _judged(model, rows[number], likelihood, draws, seed + number, options) for number in some
-                }
+            elif likelihood == "chain":
+                by_text |= {number: chain(model, rows[number], 0) for number in some}
+            elif likelihood == "bound":
+                sets = {number: drawn(len(rows[number]), draws, seed + number) for number in some}
+                by_text |= {number: bound(model, rows[number], 0, sets[number]) for number in some}
+            else:
+                by_text |= {n: by_sampler(model, rows[n], 0, draws, seed + n, **options) for n in some}
             advance(len(part))
     nats, error = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(2))
     calls = torch.zeros_like(lengths)
@@ -97,27 +119,17 @@ def check_kind(model: OpenModel, likelihood: str, **options: Any) -> None:
         problem = f"{model.name} is an AR model, whose likelihood is exact"
         raise UnmaskError(f"{problem}; expected no likelihood or sampler. Leave them out")
     if likelihood == "path":
-        sampler_likelihood.checked_sampler(usual_options(model, 1, **options)["sampler"])
+        checked_sampler(usual_options(model, 1, **options)["sampler"])
     elif options:
         problem = f"the likelihood {likelihood} has no sampler"
         raise UnmaskError(f"{problem}; expected no {', '.join(options)}. Pass the likelihood path")
-
-
-def _judged(
-    model: OpenModel, row: Tensor, likelihood: str, draws: int, seed: int, options: dict[str, Any]
-) -> Likelihood:
-    if likelihood == "chain":
-        return chain(model, row, 0)
-    if likelihood == "bound":
-        return bound(model, row, 0, drawn(len(row), draws, seed))
-    return by_sampler(model, row, 0, draws, seed, **options)
 
 
 def by_sampler(model: OpenModel, row: Tensor, first: int, draws: int, seed: int, **options: Any) -> Likelihood:
     """Log-likelihood of a row (L) from position `first` on, under a sampler with its usual options."""
     given = torch.where(torch.arange(len(row)) < first, row, model.vocabulary)
     settings = usual_options(model, len(row) - first, **options)
-    result = sampler_likelihood.likelihood(model, texts=row[None], given=given, draws=draws, seed=seed, **settings)
+    result = of_sampler(model, texts=row[None], given=given, draws=draws, seed=seed, **settings)
     return Likelihood(float(result.nats), float(result.error), None, int(result.model_calls))
 
 
@@ -127,3 +139,72 @@ def tokens_of(model: OpenModel, texts: Sequence[str]) -> list[Tensor]:
         raise UnmaskError(f"{model.name} has no tokenizer, which texts need. Copy tokenizer.json next to its weights")
     rows = (torch.from_numpy(model.tokenizer.encode(text)).long()[: model.length - 1] for text in texts)
     return [row.clamp(max=model.vocabulary - 1) for row in rows]  # unknown bytes become the last symbol
+
+
+@dataclass(frozen=True)
+class Written:
+    """Metrics of B rows, (B) float64 each; NaN for a row without characters or words."""
+
+    entropy: Tensor  # nats per token: H of the token frequencies within the row
+    twin: Tensor  # nats per token, under the AR network
+    ngram: Tensor  # nats per character, under the n-gram model of the held-out documents
+    unknown: Tensor  # fraction of words that do not occur in the text
+
+    @property
+    def wrong(self) -> Tensor:
+        """Bool (B): whether the row has such a word."""
+        return self.unknown > 0
+
+
+@dataclass(frozen=True)
+class Judges:
+    """The judges of a text; `twin` is an AR network trained on it. Each judge is built once."""
+
+    text: Text
+    twin: Trunk
+
+    def __post_init__(self) -> None:
+        if not self.twin.shape.causal:
+            raise UnmaskError("the network that judges is an MDM; expected an AR network")
+        check_fits(self.twin.shape, "the network that judges", self.text.vocabulary)
+
+    @cached_property
+    def ngram(self) -> NGramJudge:
+        return NGramJudge(self.text.corpus.held_out)
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """Words of the whole text, so that no row of the text has an unknown word."""
+        return Lexicon(self.text.corpus.documents)
+
+    def __call__(self, tokens: Tensor) -> Written:
+        """Judge tokens (B, L)."""
+        check_fits(self.twin.shape, "the network that judges", length=tokens.shape[1])
+        return Written(
+            entropy=token_entropy(tokens),
+            twin=HeldOut(tokens, 0, Objective(self.twin.shape)).nats(self.twin) / tokens.shape[1],
+            ngram=self.by_ngram(tokens),
+            unknown=_rates([self.lexicon.unknown(self.text.tokenizer.documents(row)) for row in tokens.tolist()]),
+        )
+
+    def by_ngram(self, tokens: Tensor) -> Tensor:
+        """(B): nats per character."""
+        return _rates([self.ngram.nats(self.text.tokenizer.documents(row)) for row in tokens.tolist()])
+
+
+def token_entropy(tokens: Tensor) -> Tensor:
+    """(B) float64: -sum_v f_v log f_v, where f_v is the fraction of symbol v in a row of (B, L)."""
+    ordered = tokens.sort(1).values
+    begins = torch.ones_like(ordered, dtype=torch.bool)
+    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    run = begins.cumsum(1) - 1  # index among the different symbols of the row
+    fraction = torch.zeros(tokens.shape, dtype=torch.float64).scatter_add_(
+        1, run, torch.full(tokens.shape, 1 / tokens.shape[1], dtype=torch.float64)
+    )
+    return torch.special.entr(fraction).sum(1)
+
+
+def _rates(pairs: Sequence[tuple[float, int]]) -> Tensor:
+    """(B): ratios of (amount, count); NaN if the count is 0."""
+    amounts, counts = torch.tensor(pairs, dtype=torch.float64).T
+    return torch.where(counts > 0, amounts / counts, torch.nan)

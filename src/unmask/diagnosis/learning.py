@@ -9,14 +9,19 @@ mean f_KL(k) is exactly the contribution of learning to the NELBO of any schedul
 
 and for an AR model, whose contexts are prefixes, the sum over positions is KL(q || p_theta).
 
-Under uniform noise `by_noise` compares q(x_i | y) at all positions of noisy tokens y, at several levels. Near clean the
-network must know a wrong token among its neighbors: `keeping` is the probability that it gives to a token that the
-noise has replaced. The exact denoiser keeps such a token if it fits.
+`blame` divides the errors of samples into those of sampling and those of learning (theory.md 7):
+
+    SER = SER of the exact denoiser, same random seed          + the rest, the learning error
+    log TER <= H(q)/L + E KL(q || p_order)/L of the schedule   + sum_k delta_k h_KL(p_k)/L, the learning error
+
+Under uniform noise only SER is decomposed. An exact AR model makes no errors, so all errors of an AR model are learning
+errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,28 +29,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unmask import metrics
 from unmask.core import progress
-from unmask.core.chance import Randomness, Stream
+from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, ratio
-from unmask.core.memory import fits
-from unmask.denoisers import Denoiser, Ideal, UniformIdeal
+from unmask.core.estimates import Estimate, bounded_mean, exactly, ratio
+from unmask.core.tables import as_table
+from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked, removing
-from unmask.denoisers.marginals import as_marginals
-from unmask.denoisers.noise import emitted
 from unmask.diagnosis.loss_curve import hidden_places, revealed_counts
 from unmask.languages import Language, LanguageLike, load
-from unmask.samplers import generate
+from unmask.samplers import Generation, generate
+from unmask.samplers.schedules import Fit, deltas
 from unmask.samplers.teaching import read
 from unmask.theory.curves import weights
+from unmask.theory.known import curve
 
 QUANTILE = 0.99
 BINS = 8
 LOOKS = 16  # contexts per row
-COPIES = 4  # noisy ones per row and level
 ROWS_AT_ONCE = 64
 LANGUAGE = "of the language"
-NOISES = (0.9, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)  # 1 - a, most of them near clean
+RULES = {"mask": "ancestral", "uniform": "uniform-ancestral"}  # by the noise of the denoiser
 Contexts = Callable[[slice], tuple[Tensor, Tensor]]  # for some rows: contexts (C, L), and the row (C) of each
 
 
@@ -70,9 +75,7 @@ class Learning:
     def mean(self, low: float = 0.0, high: float = 1.0) -> Estimate | None:
         """Mean over contexts with a hidden fraction above low, up to high; None without such contexts."""
         inside = self._between(low, high)
-        if not bool(inside.any()):
-            return None
-        return self._ratio(inside.double())
+        return self._ratio(inside.double()) if bool(inside.any()) else None
 
     def quantile(self, level: float = QUANTILE, low: float = 0.0, high: float = 1.0) -> float:
         return float(self.nats[self._between(low, high)].quantile(level))
@@ -88,11 +91,9 @@ class Learning:
         for index in range(bins):
             ends = index / bins, (index + 1) / bins
             if (value := self.mean(*ends)) is not None:
-                tail = {
-                    "quantile": self.quantile(QUANTILE, *ends),
-                    "largest": float(self.nats[self._between(*ends)].max()),
-                }
-                records.append({"low": ends[0], "high": ends[1], "mean": value.to_dict(), **tail})
+                largest = float(self.nats[self._between(*ends)].max())
+                about = {"low": ends[0], "high": ends[1], "mean": value.to_dict()}
+                records.append(about | {"quantile": self.quantile(QUANTILE, *ends), "largest": largest})
         return records
 
     def to_dict(self, bins: int = BINS) -> dict[str, Any]:
@@ -115,88 +116,20 @@ class Learning:
         return self._ratio(weight).map(lambda nats: nats * self.length)
 
     def _ratio(self, weight: Tensor) -> Estimate:
-        return weighted(self.nats, weight, self.row)
+        """Weighted mean over positions: a ratio of sums over rows, since only rows are independent."""
+        rows = int(self.row.max()) + 1
+        weights, total = (
+            torch.zeros(rows, dtype=torch.float64).index_add_(0, self.row, part)
+            for part in (weight, weight * self.nats)
+        )
+        if not bool(weights.any()):
+            raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
+        met = weights > 0
+        return ratio(total[met], weights[met], "ratio of sums over rows")
 
     def _between(self, low: float, high: float) -> Tensor:
         hidden = 1 - self.revealed / self.length
         return (hidden > low) & (hidden <= high)
-
-
-def weighted(values: Tensor, weight: Tensor, row: Tensor) -> Estimate:
-    """Weighted mean over positions (P) of rows (P): a ratio of sums over rows, since only rows are independent."""
-    rows = int(row.max()) + 1
-    weights = torch.zeros(rows, dtype=torch.float64).index_add_(0, row, weight)
-    total = torch.zeros(rows, dtype=torch.float64).index_add_(0, row, weight * values)
-    if not bool(weights.any()):
-        raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
-    met = weights > 0
-    return ratio(total[met], weights[met], "ratio of sums over rows")
-
-
-@dataclass(frozen=True)
-class AtNoise:
-    """The learning error at one level of uniform noise, 1 - a."""
-
-    noise: float
-    nats: Estimate  # KL(q(x_i | y) || p(x_i | y)), a mean over all positions
-    largest: float
-    keeping: Estimate | None  # mean probability of a replaced token; None if the noise replaced none
-    keeping_exact: float | None  # the same of the exact denoiser
-
-    def __repr__(self) -> str:
-        return f"<AtNoise {self.noise:g}: {self.nats} nats>"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def by_noise(
-    denoiser: Denoiser, language: LanguageLike, length: int, *, rows: int = 200, looks: int = COPIES, seed: int = 0
-) -> list[AtNoise]:
-    """Learning error under uniform noise at each of NOISES, for `looks` noisy copies of each row x ~ q."""
-    language = load(language)
-    removing(checked(denoiser), "uniform", "the learning error by noise")
-    clean = language.sample(rows, length, seed=seed)
-    levels = []
-    with progress.track("learning error", len(NOISES)) as advance:
-        for noise in NOISES:
-            levels.append(_at_noise(denoiser, language, clean, noise, looks, seed))
-            advance(1)
-    return levels
-
-
-def _at_noise(denoiser: Denoiser, language: Language, clean: Tensor, noise: float, looks: int, seed: int) -> AtNoise:
-    exact = UniformIdeal(language).full()
-    nats, ours, theirs, replaced = [], [], [], []
-    for look in range(looks):
-        rng, shape = Randomness(seed, torch.arange(len(clean))), clean.shape
-        fresh = (rng.grid(Stream.RESIDUAL, shape[1], look) * language.vocabulary).long()
-        noisy = torch.where(rng.grid(Stream.ACCEPT, shape[1], look) < noise, fresh, clean)
-        level = torch.full((len(clean),), 1 - noise, dtype=torch.float64)
-        truth, guess = exact.posterior(noisy, time=level), full_posterior(denoiser, noisy, level)
-        nats.append(divergence(truth, guess))
-        own = noisy.unsqueeze(2)
-        ours.append(guess.gather(2, own).squeeze(2))
-        theirs.append(truth.gather(2, own).squeeze(2))
-        replaced.append(noisy != clean)
-    row = torch.arange(len(clean)).repeat_interleave(clean.shape[1]).repeat(looks)
-    loss, wrong = torch.cat(nats).flatten(), torch.cat(replaced).flatten().double()
-    mean_of = weighted(loss, torch.ones_like(loss), row)
-    if not bool(wrong.any()):
-        return AtNoise(noise, mean_of, float(loss.max()), None, None)
-    keeping, exactly = (weighted(torch.cat(each).flatten(), wrong, row) for each in (ours, theirs))
-    return AtNoise(noise, mean_of, float(loss.max()), keeping, exactly.value)
-
-
-def full_posterior(denoiser: Denoiser, noisy: Tensor, level: Tensor) -> Tensor:
-    """(B, L, V): q(x_i | y) from noisy tokens (B, L) at levels (B), by a denoiser of either view."""
-    engine = denoiser.engine(noisy.clone(), torch.full_like(noisy, denoiser.vocabulary))
-    rows, positions = torch.ones_like(noisy).nonzero(as_tuple=True)
-    answer = as_marginals(engine.at(rows, positions, None if denoiser.time_free else level)).dense().double()
-    if engine.hollow:
-        answer = emitted(answer, noisy.flatten(), level[rows])
-        answer = answer / answer.sum(1, keepdim=True)
-    return answer.view(*noisy.shape, -1)
 
 
 def of_language(
@@ -296,3 +229,93 @@ def _of_prefixes(denoiser: Denoiser, language: Language, tokens: Tensor, name: s
 def divergence(exact: Tensor, learned: Tensor) -> Tensor:
     """KL(exact || learned) over the last axis, in nats."""
     return (torch.xlogy(exact, exact) - torch.xlogy(exact, learned.double())).sum(-1).clamp(min=0)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Errors at N steps; None for an AR model, which takes one step per token."""
+
+    steps: int | None
+    model_calls: float
+    ser: Estimate
+    ser_sampling: Estimate  # SER of the exact denoiser
+    ser_learning: Estimate  # the difference, on the same rows
+    ter_sampling: Estimate | None  # bound of TER / TER of the language: 1 without error; None under uniform noise
+    ter_learning: Estimate | None  # factor of the learning error
+    generative_perplexity: Estimate | None
+
+    __repr__ = as_table
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def blame(
+    denoiser: Denoiser,
+    language: Language,
+    length: int,
+    schedule: str,
+    steps: Sequence[int],
+    *,
+    learning: Learning | None,
+    rows: int = 1000,
+    seed: int = 0,
+) -> list[Blame]:
+    """Decompose ancestral sampling at each number of steps.
+
+    learning: `of_language` of the same denoiser; None for one of uniform noise, whose SER alone is decomposed.
+    """
+    how: dict[str, Any] = {"length": length, "rows": rows, "seed": seed}
+    own = None if learning is None else curve(language, length)
+    results = []
+    for count in steps:
+        delta = deltas(schedule, count, Fit(language, length))
+        ours, theirs = (
+            generate(source, sampler=RULES[denoiser.removes], schedule=delta.tolist(), **how)
+            for source in (denoiser, language)
+        )
+        sampling = learned = None
+        if learning is not None and own is not None:
+            sampling = own.divergence(delta).map(lambda nats: math.exp(nats / length))
+            learned = _factor(learning.excess(delta), length)
+        results.append(_one(count, ours, theirs, language, sampling, learned))
+    return results
+
+
+def blame_ar(
+    denoiser: Denoiser, language: Language, length: int, *, learning: Learning, rows: int = 1000, seed: int = 0
+) -> Blame:
+    """Decompose autoregression; learning: `of_language(.., causal=True)`."""
+    ours = generate(denoiser, sampler="autoregressive", length=length, rows=rows, seed=seed)
+    return _one(None, ours, None, language, exactly(1.0), _factor(learning.excess(), length))
+
+
+def _one(
+    steps: int | None,
+    ours: Generation,
+    theirs: Generation | None,
+    language: Language,
+    sampling: Estimate | None,
+    learning: Estimate | None,
+) -> Blame:
+    measured = metrics.rows(ours, language)
+    exact, rest = exactly(0.0), measured.ser
+    if theirs is not None:
+        ideal = metrics.rows(theirs, language)
+        exact = ideal.ser
+        difference = ideal.valid.double() - measured.valid.double()
+        rest = bounded_mean(difference, (-1.0, 1.0), method="gaffke, paired")
+    return Blame(
+        steps=steps,
+        model_calls=float(ours.model_calls.double().mean()),
+        ser=measured.ser,
+        ser_sampling=exact,
+        ser_learning=rest,
+        ter_sampling=sampling,
+        ter_learning=learning,
+        generative_perplexity=measured.estimate("generative_perplexity"),
+    )
+
+
+def _factor(nats: Estimate, length: int) -> Estimate:
+    return nats.map(lambda value: math.exp(value / length))

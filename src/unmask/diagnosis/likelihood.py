@@ -1,6 +1,4 @@
-"""Log-likelihood of a continuation under a model: exact, in one order, or as a bound with its standard error.
-
-The likelihood under a sampler, with its own steps and order, is in sampler_likelihood.py.
+"""Log-likelihood of texts under a model: exact, in one order, as a bound with its standard error, or under a sampler.
 
     AR       log p(y | c) = sum_j log p(y_j | c, y_<j), in one model call
     chain    the same sum for a masked model, one model call per token: exact for the order from left to right
@@ -13,24 +11,53 @@ The bound is a mean over sets M: over all 2^T - 1 if they are few, so one token 
 mean over m of T positions has a variance near 1 / m. So sizes are drawn with P(m) ~ 1 / sqrt(m), the k-th from the k-th
 of K equal parts, and weighted by the inverse. Then the variance is spread over all sets, and its estimate has nearly K
 degrees of freedom. B rows, L positions, T of them the target.
+
+Under a sampler that chooses positions before it draws, a likelihood is along the path that leads to the text:
+
+    log p_tau(x) = sum_k sum_{i in F(z_k)} log c(x_i | z_k)         F(z_k): the positions of step k, given its text z_k
+
+Without random choices tau, one path leads to a text, and this is exact (arXiv 2603.01367). With them, such as a random
+order, p(x) = E_tau p_tau(x), and the mean of log p_tau is a lower bound: the ELBO, measured on some draws. A text is
+read by the loop that writes: draws return its tokens. So scores, ties and steps are those of generation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from unmask.denoisers import Denoiser
+from unmask import metrics
+from unmask.core import arguments, progress
+from unmask.core.chance import Randomness, Stream, check_seed
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import mean
+from unmask.core.samples import read_tokens
+from unmask.core.threads import over_blocks
+from unmask.denoisers import Canvas, Denoiser, Ideal, Marginals
+from unmask.denoisers.denoiser import checked
 from unmask.denoisers.marginals import as_marginals
+from unmask.languages import LanguageLike, load
+from unmask.languages.base import as_tokens
+from unmask.metrics import Score
+from unmask.samplers import Generation, Sampler, Session, fill
+from unmask.samplers.contract import CANVAS, as_sampler
+from unmask.samplers.making import fit_of, reshaped
+from unmask.samplers.schedules import ScheduleLike, deltas
 
 if TYPE_CHECKING:
     from unmask.models.open.model import OpenModel
 
 AT_ONCE = 8  # rows
 FEW = 16  # positions; up to here all sets are enumerated
+ROWS = 512  # of a forward pass that reads a sampler's path, if the denoiser does not limit them
+DRAWS = 16
+RECORDED = ("sampler", "steps", "schedule", "temperature", "top_p", "top_k", "guidance")  # of a generation
 
 
 class Sets(NamedTuple):
@@ -88,18 +115,13 @@ def bound(denoiser: Denoiser, row: Tensor, first: int, sets: Sets) -> Likelihood
     means = torch.zeros(many, dtype=torch.float64).index_add_(0, which, nats) * size / sets.hidden.sum(1)
     greedy = bool((best == row[places]).all()) if size == 1 else None
     total = float((sets.weights * means).sum())
-    error = _error(sets.weights * (means - total)) if sets.drawn else 0.0
+    error = 0.0
+    if sets.drawn:
+        # of a sum of K independent parts, whose means change slowly with k: (p_{k+1} - p_k)^2 / 2 has the mean variance
+        # of the two parts, or more; the first and last difference count twice, since one neighbour is missing
+        gaps = (sets.weights * (means - total)).diff().square()
+        error = float(((gaps.sum() + gaps[0] + gaps[-1]) / 2).sqrt())
     return Likelihood(total, error, greedy, many)
-
-
-def _error(parts: Tensor) -> float:
-    """Standard error of a sum of K independent parts, whose means change slowly with k.
-
-    (p_{k+1} - p_k)^2 / 2 has the mean variance of the two parts, or more. The first and last difference count twice,
-    since one neighbour is missing.
-    """
-    gaps = parts.diff().square()
-    return float(((gaps.sum() + gaps[0] + gaps[-1]) / 2).sqrt())
 
 
 def sets_of(size: int, draws: int, seed: int) -> Sets:
@@ -142,3 +164,213 @@ def _scores(denoiser: Denoiser, row: Tensor, hidden: Tensor, at: tuple[Tensor, T
         nats.append(marginals.of(row[places[mine]]).log())
         best.append(marginals.best)
     return torch.cat(nats), torch.cat(best)
+
+
+class SamplerLikelihood(NamedTuple):
+    """Log-likelihoods of B texts, (B) each."""
+
+    nats: Tensor  # float64: log p, or the mean of log p_tau over draws
+    error: Tensor  # standard error of the mean, 0 if exact
+    model_calls: Tensor  # int64
+    exact: bool  # no random number besides those of tokens
+
+
+class Paths(NamedTuple):
+    """Texts that were read along one path each."""
+
+    nats: Tensor  # (R) float64
+    order: Tensor  # (R, L): the step that revealed each token
+    model_calls: Tensor  # (R)
+    random: bool  # whether the path used random numbers
+
+
+def of_sampler(
+    denoiser: Denoiser,
+    sampler: str | Sampler,
+    texts: Any,
+    *,
+    given: Tensor | None = None,
+    schedule: ScheduleLike = "linear",
+    steps: int | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int | None = None,
+    guidance: float = 0.0,
+) -> SamplerLikelihood:
+    """Log-likelihood of texts (B, L) under a sampler.
+
+    given: tokens that the sampler continues, (L) or (B, L), V where it writes. (default: it writes all)
+    steps: number of steps N. (default for a named schedule: L) draws: random choices per text, if there are any.
+    temperature, top_p, top_k, guidance: as in `generate`; a token that they leave out has probability 0.
+    """
+    used = checked_sampler(sampler)
+    denoiser = reshaped(checked(denoiser), temperature, top_p, top_k, guidance)
+    texts, start = _texts(denoiser, texts, given)
+    if steps is None and isinstance(schedule, str):
+        steps = texts.shape[1]
+    language = denoiser.language
+    delta = deltas(schedule, steps, None if language is None else fit_of(used, language, texts.shape[1]))
+    draws, seed = arguments.whole("draws", draws, 2), check_seed(seed)
+    once = follow(denoiser, used, texts, start, delta, torch.arange(len(texts)), seed)
+    if not once.random:
+        return SamplerLikelihood(once.nats, torch.zeros_like(once.nats), once.model_calls, True)
+    copies = torch.arange(len(texts)).repeat(draws - 1)
+    more = follow(denoiser, used, texts[copies], start[copies], delta, len(texts) + torch.arange(len(copies)), seed)
+    nats = torch.cat([once.nats, more.nats]).view(draws, len(texts))
+    calls = torch.cat([once.model_calls, more.model_calls]).view(draws, len(texts))
+    return SamplerLikelihood(nats.mean(0), nats.std(0) / draws**0.5, calls.sum(0), False)
+
+
+def checked_sampler(sampler: str | Sampler) -> Sampler:
+    """The sampler; raise an error if it has no likelihood along a path."""
+    used, problem = as_sampler(sampler), ""
+    if used.reads != CANVAS:
+        problem = "reads an AR model"
+    elif used.revises:
+        problem = "re-masks tokens, so its texts have many paths"
+    elif not used.chooses_before_drawing:
+        problem = "chooses positions by drawn tokens"
+    if problem:
+        expected = "expected a sampler that chooses positions first, such as entropy. Pass another --sampler"
+        raise UnmaskError(f"sampler {used.spec} {problem}; {expected}")
+    return used
+
+
+def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor, Tensor]:
+    """(texts (B, L), tokens to start from (B, L)) after their checks."""
+    texts = as_tokens(texts, "texts")
+    if texts.dim() != 2 or not texts.numel():
+        raise UnmaskError(f"texts have shape {tuple(texts.shape)}; expected (rows, length), neither of them 0")
+    if bool((wrong := (texts < 0) | (texts >= denoiser.vocabulary)).any()):
+        row = int(wrong.any(1).int().argmax())
+        problem = f"row {row} of the texts has token {int(texts[wrong][0])}"
+        raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
+    start = torch.full_like(texts, denoiser.vocabulary) if given is None else given.expand(texts.shape)
+    if bool((start != denoiser.vocabulary).all(1).any()):
+        raise UnmaskError("a text is given as a whole; expected at least one position that the sampler writes")
+    if bool(((start != denoiser.vocabulary) & (start != texts)).any()):
+        raise UnmaskError("the texts differ from the given tokens; expected texts that continue them")
+    return texts, start
+
+
+@torch.no_grad()
+def follow(
+    denoiser: Denoiser, sampler: Sampler, texts: Tensor, start: Tensor, delta: Tensor, numbers: Tensor, seed: int
+) -> Paths:
+    """Read texts (R, L) along the sampler's path from their start (R, L); numbers (R): of the rows' random numbers."""
+
+    def read(part: slice) -> Paths:
+        session = ReadSession(denoiser, start[part], Noted(seed, numbers[part]), delta, f"sampler {sampler.spec}")
+        session.text = texts[part]
+        fill(sampler, session)
+        nats = torch.where(session.hidden, session.canvas.nats, 0.0).sum(1)
+        return Paths(nats, session.order, session.account().model_calls, bool(session.noted.used))
+
+    rows, length = texts.shape
+    block = min(denoiser.rows_at_once(length) or ROWS, rows)
+    slices = (slice(first, first + block) for first in range(0, rows, block))
+    parts: list[Paths] = []
+    with progress.track("reading", rows) as advance:
+        for part in over_blocks(read, rows, block) if denoiser.concurrent else map(read, slices):
+            parts.append(part)
+            advance(len(part.nats))
+    nats, order, calls, random = zip(*parts, strict=True)
+    return Paths(torch.cat(nats), torch.cat(order), torch.cat(calls), any(random))
+
+
+class ReadCanvas(Canvas):
+    """A canvas whose draws are the tokens of a text; nats (B, L): their log-probabilities, NaN where not drawn."""
+
+    text: Tensor
+    nats: Tensor
+
+    def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> Tensor:
+        tokens = self.text[rows, positions]
+        self.nats[rows, positions] = marginals.of(tokens).double().nan_to_num(0.0).log()
+        return tokens
+
+    def follow(self, order: Tensor) -> Tensor | None:
+        return None  # the kernel would draw the tokens
+
+
+class ReadSession(Session):
+    """A session that reads a text: it writes the text's tokens, whatever their probability."""
+
+    canvas_kind = ReadCanvas
+    text: Tensor
+
+    def __init__(self, denoiser: Denoiser, given: Tensor, rng: Noted, *arguments: Any, **options: Any) -> None:
+        self.noted = rng
+        super().__init__(denoiser, given, rng, *arguments, **options)
+
+    @cached_property
+    def canvas(self) -> ReadCanvas:
+        canvas = super().canvas
+        assert isinstance(canvas, ReadCanvas)
+        canvas.text, canvas.nats = self.text, torch.full(self.text.shape, torch.nan, dtype=torch.float64)
+        return canvas
+
+    def put(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, steps: Tensor | int) -> None:
+        nats = self.canvas.nats
+        if bool(((tokens != self.text[rows, positions]) | nats[rows, positions].isnan()).any()):
+            problem = f"{self.name} writes tokens that it did not draw"
+            raise UnmaskError(f"{problem}; expected draws from the marginals alone. Pass another --sampler.")
+        super().put(rows, positions, tokens, torch.ones_like(probability), steps)
+        nats[self.canvas.hidden] = torch.nan
+
+
+@dataclass(frozen=True)
+class Noted(Randomness):
+    """Randomness that notes its uses."""
+
+    used: set[Stream] = field(default_factory=set)
+
+    def uniform(self, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
+        self.used.add(stream)
+        return super().uniform(stream, rows, positions, visits)
+
+    def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
+        self.used.add(stream)
+        return super().grid(stream, length, visits)
+
+
+def score(
+    samples: Generation | Tensor | str | Path,
+    language: LanguageLike,
+    given: Tensor | None = None,
+    *,
+    likelihood: bool = False,
+    **how: Any,
+) -> Score:
+    """Measure SER, generative perplexity and diversity of samples (B, L), or of a file of them, on a known language.
+
+    given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation)
+    likelihood: also the mean log-likelihood under a sampler with the language's exact denoiser. how: its sampler,
+        steps, schedule and draws. (default: those of the Generation)
+    """
+    known = load(language)
+    if isinstance(samples, str | Path):
+        samples = read_tokens(Path(samples))
+    scored = metrics.score(samples, known, given)
+    if how and not likelihood:
+        raise UnmaskError(f"{next(iter(how))} applies to a likelihood; expected likelihood=True with it")
+    if not likelihood:
+        return scored
+    tokens = samples
+    if isinstance(samples, Generation):
+        recorded = {name: samples.configuration.get(name) for name in RECORDED}
+        how = (recorded if "sampler" not in how else {}) | how
+        tokens, given = samples.tokens, samples.given if given is None else given
+    how = {name: value for name, value in how.items() if value is not None}
+    if "sampler" not in how:
+        problem = "the samples have no record of their sampler"
+        raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
+    likely = of_sampler(Ideal(known), texts=tokens, given=given, **how)
+    there = likely.nats.isfinite()
+    if not bool(there.any()):
+        raise UnmaskError(f"all {len(there)} sequences have probability 0 under {how['sampler']}. Pass another")
+    about = {"exact": likely.exact, **how, "model_calls": int(likely.model_calls.sum())}
+    about |= {"left_out": int((~there).sum())}  # probability 0
+    return replace(scored, likelihood=about | {"nats": mean(likely.nats[there])})

@@ -24,17 +24,17 @@ from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from unmask.core import arguments, progress
+from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate
-from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, as_marginals
 from unmask.denoisers.denoiser import checked, removing
 from unmask.languages.base import MESSAGE_BYTES, as_tokens
 from unmask.languages.kernels.machine import Floats
+from unmask.samplers.making import start as starting
 from unmask.samplers.schedules import deltas
-from unmask.samplers.start import start as starting
 from unmask.theory import optimal
 from unmask.theory.curves import InformationCurve, weights
 
@@ -117,7 +117,9 @@ def loss_curve(
     """
     checked(denoiser)
     if given is None:
-        samples = _alike(samples)
+        samples = as_tokens(samples, "samples")
+        if samples.dim() != 2 or len(samples) < 2 or not samples.numel():
+            raise UnmaskError(f"samples have shape {tuple(samples.shape)}; expected (rows, length), at least 2 rows")
         given = torch.full_like(samples, denoiser.vocabulary)
     rows, _, start, valid = starting(denoiser, given, None, None)
     truth, targets = _truth(denoiser, samples, start, valid)
@@ -131,9 +133,8 @@ def loss_curve(
     def look(part: slice) -> Tensor:
         hidden = hidden_places(revealed, part, length, seed)
         copies = torch.arange(part.start, part.stop).repeat_interleave(looks)
-        return masked_losses(denoiser, truth[copies], targets[copies], hidden, start[copies], valid[copies]).view(
-            -1, looks
-        )
+        rows = truth[copies], targets[copies], hidden, start[copies], valid[copies]
+        return masked_losses(denoiser, *rows).view(-1, looks)
 
     parts = []
     with progress.track("loss curve", rows) as advance:
@@ -165,14 +166,6 @@ def masked_losses(
     return torch.zeros(len(truth), dtype=torch.float64).index_add_(0, rows, nats) / hidden.sum(1)
 
 
-def _alike(samples: Tensor | Sequence[Tensor]) -> Tensor:
-    """Samples (rows, L), without given tokens."""
-    rows = as_tokens(samples, "samples")
-    if rows.dim() != 2 or len(rows) < 2 or not rows.numel():
-        raise UnmaskError(f"samples have shape {tuple(rows.shape)}; expected (rows, length), at least 2 rows")
-    return rows
-
-
 def _truth(
     denoiser: Denoiser, samples: Tensor | Sequence[Tensor], start: Tensor, valid: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -184,9 +177,8 @@ def _truth(
     for number, row in enumerate(samples):
         where = valid[number]
         if len(row) != int(where.sum()):
-            raise UnmaskError(
-                f"sample {number} has {len(row)} tokens; expected {int(where.sum())}, as in its given row"
-            )
+            problem = f"sample {number} has {len(row)} tokens"
+            raise UnmaskError(f"{problem}; expected {int(where.sum())}, as in its given row")
         truth[number, where] = row
         if bool((wrong := (row < 0) | (row >= denoiser.vocabulary)).any()):
             problem = f"sample {number} has token {int(row[wrong][0])}"

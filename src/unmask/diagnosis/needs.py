@@ -1,4 +1,4 @@
-"""Estimate the memory and time of an open model before anything of it is fetched or loaded.
+"""Estimate the memory and time of an open model before anything of it is fetched or loaded; and measure the peak.
 
     weights           parameters x bytes of their type
     keys and values   2 x layers x heads x width x rows x (L + 1), with a cache
@@ -10,24 +10,26 @@ Without its files only the number of parameters is known, from the card.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from unmask.core import arguments
-from unmask.core.cores import count
+from unmask.core.arguments import cores, size
 from unmask.core.errors import UnmaskError
-from unmask.core.memory import size
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 from unmask.diagnosis.flops import flop_per_second
 from unmask.models.open import Card, OpenModel
-from unmask.models.open.fetch import here
-from unmask.models.open.loading import DTYPES, outline
+from unmask.models.open.loading import DTYPES, here, outline
 from unmask.models.open.prompted import NEW, Query, begun, queries_of
 from unmask.models.trained.checkpoints import choose_device, free_on
 
 USUAL = "bfloat16"  # of published weights
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+PEAK = "5"  # the high-water mark of resident memory, in the words of the Linux kernel
 
 
 def look(source: str | Path, card: str | None, cache: str | None) -> tuple[Card, OpenModel | None]:
@@ -73,7 +75,7 @@ def needs(
     about |= {"rows": rows, "length": length, "model_calls_at_most": model_calls}
     if model is not None:
         flops = float(model_calls * rows * model.body.flops(length, length))
-        speed = flop_per_second(place, DTYPES[kind] if place.type == "cuda" else torch.float32, count())
+        speed = flop_per_second(place, DTYPES[kind] if place.type == "cuda" else torch.float32, cores())
         about |= {"flops_at_most": flops, "seconds_about": flops / speed}
     return about
 
@@ -82,6 +84,29 @@ def _parameters(card: Card) -> int:
     if card.billions is None:
         raise UnmaskError(f"the files of {card.name} are not here, and its card has no size")
     return round(card.billions * 1e9)
+
+
+@contextmanager
+def peak(device: torch.device) -> Iterator[Callable[[], int | None]]:
+    """`with peak(device) as most: ...; most()`: bytes of a CUDA device or of the process; None if unknown."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        yield lambda: torch.cuda.max_memory_allocated(device)
+        return
+    try:
+        RESET.write_text(PEAK)
+    except OSError:
+        yield lambda: None
+        return
+    yield _resident_peak
+
+
+def _resident_peak() -> int | None:
+    for line in STATUS.read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == "VmHWM":
+            return 1024 * int(rest.split()[0])
+    return None
 
 
 def needs_of_prompts(

@@ -37,8 +37,9 @@ from unmask.diagnosis.learning import Learning
 from unmask.languages import Language, LanguageLike, load
 from unmask.models.trained.shape import Shape, preset
 from unmask.samplers.schedules import Fit, deltas
-from unmask.theory import crossover, optimal
+from unmask.theory import correctness, optimal
 from unmask.theory.chains import first_order
+from unmask.theory.curves import InformationCurve
 from unmask.theory.exponential import exponential_ser
 from unmask.theory.gaps import ser_by_orders
 from unmask.theory.known import FITTED, LONGEST, MOST_WORK, exact, work
@@ -67,6 +68,14 @@ class Plan:
     model_calls: float  # of a batch, on average
     predicted: Estimate
 
+    def to_dict(self) -> dict[str, Any]:
+        about = {"schedule": self.schedule, "steps": self.steps, "model_calls": self.model_calls}
+        return about | {"predicted": self.predicted.to_dict(), "method": self.predicted.method}
+
+    def __str__(self) -> str:
+        noun = "step" if self.steps == 1 else "steps"
+        return f"{self.steps:,} {noun} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -83,14 +92,10 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         time = self.time_break_even
-        distribution = {} if self.crossover is None else {"crossover": self.crossover}
-        return _plan(self.chosen) | {
-            "break_even_model_calls": self.flop_break_even if time is None else time,
-            "break_even": {"flop": self.flop_break_even, "time": time},
-            **distribution,
-            "optimal": _plan(self.optimal),
-            "verdict": self.text,
-        }
+        about = self.chosen.to_dict() | {"break_even_model_calls": self.flop_break_even if time is None else time}
+        about |= {"break_even": {"flop": self.flop_break_even, "time": time}}
+        about |= {} if self.crossover is None else {"crossover": self.crossover}
+        return about | {"optimal": self.optimal.to_dict(), "verdict": self.text}
 
 
 @dataclass(frozen=True)
@@ -134,25 +139,23 @@ class Goal:
 
     def sampling(self, delta: Tensor) -> Estimate:
         """Return the nats of the ideal denoiser: exact if that is as fast, else by the curve of the language."""
+        ser = self.metric == "ser"
         if (form := self.language.closed_form) is not None:
-            how = f"exact: {form.method}"
-            if self.metric == "ser":
-                return exactly(-form.log_valid(self.length, delta), how)
-            return exactly(form.divergence(self.length, delta), how)
+            nats = -form.log_valid(self.length, delta) if ser else form.divergence(self.length, delta)
+            return exactly(nats, f"exact: {form.method}")
         if self.every is not None:
-            if self.metric == "ser":
-                return exactly(self.nats(self.every.ser(delta)), "exact: enumeration")
-            return exactly(self.every.divergence(delta), "exact: enumeration")
-        if self.metric == "ser":
+            nats = self.nats(self.every.ser(delta)) if ser else self.every.divergence(delta)
+            return exactly(nats, "exact: enumeration")
+        if ser:
             return self.first_order(delta).map(self.nats)
-        mean = optimal.information_curve(self.language, self.length).divergence(delta)
+        mean = self.curve.divergence(delta)
         method = f"upper bound: mean over orders, {mean.method}"
         return Estimate(mean.value, mean.low, mean.high, mean.n, mean.level, method)
 
     def first_order(self, delta: Tensor) -> Estimate:
         """Return the SER for few errors, far from each other. The interval ends at the upper bound 1 - e^-KL."""
         ser = optimal.error_curve(self.language, self.length).ser(delta)
-        most = optimal.information_curve(self.language, self.length).ser_upper(delta).high
+        most = self.curve.ser_upper(delta).high
         return Estimate(ser.value, 0.0, max(most, ser.value), ser.n, LEVEL, f"{ser.method}, at most 1 - e^-KL")
 
     def exact(self, delta: Tensor) -> Estimate | None:
@@ -185,7 +188,7 @@ class Goal:
         if self.metric == "ser":
             height = np.maximum(optimal.error_curve(self.language, self.length).e(middle), 0.0)
         else:
-            height = np.maximum(-optimal.information_curve(self.language, self.length).slope(middle), 0.0) / 2
+            height = np.maximum(-self.curve.slope(middle), 0.0) / 2
         total = float(width @ np.sqrt(height)) ** 2 if best else float(width @ height)
         nats -= self.floor
         return min(total / max(nats, total / MOST), MOST) if total > 0 else 1
@@ -197,7 +200,11 @@ class Goal:
             return True
         if self.metric == "ser":
             return optimal.error_curve(self.language, self.length).terms is not None
-        return optimal.information_curve(self.language, self.length).rows is not None
+        return self.curve.rows is not None
+
+    @property
+    def curve(self) -> InformationCurve:
+        return optimal.information_curve(self.language, self.length)
 
     @cached_property
     def every(self) -> Partitions | None:
@@ -252,17 +259,17 @@ def plan(
 
 
 def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> dict[str, float | None] | None:
-    """Return theory.crossover for a target SER at any length; ser: the SER at which both take the same time.
+    """Return the crossover for a target SER at any length; ser: the SER at which both take the same time.
 
     It is for the ideal denoiser, by c(q) at this length; None for a target of 0, which needs one token per step.
     """
     if goal.metric != "ser" or not target:
         return None
     constant = max(optimal.error_curve(goal.language, goal.length).constant.value / goal.length, 0.0)
-    ser = None if times is None else crossover.ser_at(constant, times[0] / times[1])
+    ser = None if times is None else correctness.ser_at(constant, times[0] / times[1])
     return {
         "constant": constant,
-        "model_calls_per_token": crossover.model_calls_per_token(constant, target),
+        "model_calls_per_token": correctness.model_calls_per_token(constant, target),
         "ser": ser,
     }
 
@@ -318,19 +325,14 @@ def _confirmed(
 def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
     value, name = goal.shown(floor.value), MEANS[goal.metric]
     if goal.learning is not None and goal.nats(target) <= goal.floor:
-        alone = goal.shown(goal.floor)
-        return (
-            f"no number of steps reaches {target:g}: the learning error is {alone:.4g} alone. Train the network longer"
-        )
+        alone = f"the learning error is {goal.shown(goal.floor):.4g} alone"
+        return f"no number of steps reaches {target:g}: {alone}. Train the network longer"
     if floor.stuck:
-        return (
-            f"no number of steps reaches {target:g}: with schedule {schedule!r}, {name} stays at {value:.4g} from "
-            f"{floor.steps:,} steps on. Use another schedule"
-        )
-    return (
-        f"no number of steps up to {floor.steps:,} reaches {target:g}: {name} is {value:.4g} there and falls as 1/N. "
-        f"Use AR, which needs {goal.length:,} model calls"
-    )
+        stays = f"with schedule {schedule!r}, {name} stays at {value:.4g} from {floor.steps:,} steps on"
+        return f"no number of steps reaches {target:g}: {stays}. Use another schedule"
+    there = f"{name} is {value:.4g} there and falls as 1/N"
+    advice = f"Use AR, which needs {goal.length:,} model calls"
+    return f"no number of steps up to {floor.steps:,} reaches {target:g}: {there}. {advice}"
 
 
 def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, time: float | None) -> str:
@@ -342,28 +344,13 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
         better = "Masked diffusion" if fewest < time else "AR"
         advice = f"{better} is the better choice: it is {max(fewest / time, time / fewest):.3g} times faster"
     aims = {"ser": f"An SER of at most {target:g}", "ter": f"A TER within {100 * target:.3g}% of the language's own"}
-    needs = f"{aims.get(goal.metric, f'A divergence of at most {target:g} nats')} needs {_steps(chosen)}"
+    needs = f"{aims.get(goal.metric, f'A divergence of at most {target:g} nats')} needs {chosen}"
     if best is not chosen:
         fewer = best.model_calls < chosen.model_calls
-        needs += f", or {_steps(best)}" if fewer else f"; schedule {best.schedule} does not need fewer"
+        needs += f", or {best}" if fewer else f"; schedule {best.schedule} does not need fewer"
     parts = [advice, needs]
     if chosen.predicted.method.startswith("first order") and chosen.predicted.high > target:
         parts.append(f"This is a first-order estimate in 1/N; the SER is certainly below {chosen.predicted.high:.3g}")
     error = "error" if goal.learning is None else "sampling error"
     parts.append(f"AR has no {error} and needs {fewest / flop:.3g} times less compute, that of {flop:.2f} model calls")
     return f"{'. '.join(parts)}."
-
-
-def _steps(plan: Plan) -> str:
-    noun = "step" if plan.steps == 1 else "steps"
-    return f"{plan.steps:,} {noun} of schedule {plan.schedule} ({plan.model_calls:,.4g} model calls)"
-
-
-def _plan(plan: Plan) -> dict[str, Any]:
-    return {
-        "schedule": plan.schedule,
-        "steps": plan.steps,
-        "model_calls": plan.model_calls,
-        "predicted": plan.predicted.to_dict(),
-        "method": plan.predicted.method,
-    }

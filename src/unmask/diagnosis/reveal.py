@@ -1,6 +1,7 @@
-"""Exact analysis of a trace: the nats lost in each step, and the tokens that contradict each other.
+"""Analysis of a trace, step by step: the nats lost, and the tokens that contradict each other.
 
-A step reveals tokens S of a row x next to the tokens R, each with the probability p_i in the trace:
+By a language (`read`) it is exact. A step reveals tokens S of a row x next to the tokens R, each with the probability
+p_i in the trace:
 
     lost = sum_{i in S} log p_i - log q(x_S | x_R)
 
@@ -12,6 +13,12 @@ sum_{i shown} log p_i - log q(x_shown | given).
 Two tokens of a step can contradict each other only if I(X_i; X_j | x_R) > 0. The culprit of the first impossible step
 is a token that is impossible by itself: an error of the network. Without such a token it is the nearest pair that
 excludes each other; else a smallest such set, or a minimal one if there are too many sets.
+
+By the model that wrote the trace (`read_by_model`), with its own conditionals in place of a language, a step of n > 1
+tokens takes 2n model calls:
+
+    lost = sum_{i in S} log c(x_i | x_R) - log c(x_S | x_R), the second token by token from left to right
+    pair   the larger of KL(c_i(. | x_R, x_j) || c_i(. | x_R)) and the same for j given i
 """
 
 from __future__ import annotations
@@ -25,7 +32,11 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from unmask.core import progress
 from unmask.core.errors import UnmaskError, plain
+from unmask.denoisers import Denoiser
+from unmask.diagnosis.gap.measure import check_vocabulary
+from unmask.diagnosis.gap.path import Reader, of_trace
 from unmask.languages import Language, LanguageLike, load
 from unmask.samplers.trace import Row, Step, Trace
 
@@ -36,8 +47,9 @@ MOST_SETS = 2**26  # tokens of the sets of one size that are searched for a culp
 MOST_TRIED = 256  # earlier tokens, the nearest to the culprit, that are tested one by one
 MOST_SHIFTED = 2**24  # tokens of contexts that test whether a set is impossible at every position
 LEAST = 1e-9  # nats; smaller values are rounding errors
-MOST_LISTED = 4  # earlier tokens that are listed one by one
 LONGEST_SYMBOL = 24  # characters of a token within a sentence
+EXCLUDED = "the model gives a token of this step probability 0 once it sees the others"
+Pairs = tuple[tuple[int, int, float], ...]  # revealed positions i < j, and the nats of their dependence
 
 
 @dataclass(frozen=True)
@@ -47,12 +59,12 @@ class StepLoss:
     number: int
     lost: float  # nats; infinite if the row is impossible after the step
     meter: float  # nats lost so far
-    pairs: tuple[tuple[int, int, float], ...]  # revealed positions i < j, and I(X_i; X_j | x_R) in nats
+    pairs: Pairs  # I(X_i; X_j | x_R)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Analysis of a row under a language."""
+    """Analysis of a row."""
 
     steps: tuple[StepLoss, ...]
     impossible: int | None = None  # index of the first step, from 0, after which no completion exists
@@ -229,27 +241,13 @@ class _Case:
     def _rule(self, places: Sequence[int], guilty: tuple[int, ...], because: tuple[int, ...]) -> str:
         symbols = [self._symbol(position) for position in places]
         always = self._always(places)
-        if self.language.width is not None and len(places) == 2:
-            return self._bits(*places)
         if len(places) == 1:
             return f"the language never has {symbols[0]}" + ("" if always else " there")
         if places[-1] - places[0] == len(places) - 1:
             does = f"never continues with {symbols[-1]}" if always else f"does not continue with {symbols[-1]} there"
             return f"after {' '.join(symbols[:-1])} the language {does}"
-        if len(places) == 2 and always:
-            return f"{symbols[1]} never occurs {places[1] - places[0]} positions after {symbols[0]}"
-        if len(because) > MOST_LISTED:
-            return f"next to {len(because)} earlier tokens no sequence has {self._listed(guilty)}"
         beside = f"next to {self._listed(because)} " if because else ""
         return f"{beside}no sequence of the language has {self._listed(guilty)}"
-
-    def _bits(self, first: int, second: int) -> str:
-        """The shared bit of two positions of an interval, from 1 within it: component b-1 at a, and a at b."""
-        width, shown = int(self.language.width or 1), self.stood | self.drawn
-        a, b = first % width + 1, second % width + 1
-        bits = shown[first] >> (b - 2) & 1, shown[second] >> (a - 1) & 1
-        one, other = self._listed((first,)), self._listed((second,))
-        return f"both encode one bit: {one} sets it to {bits[0]}, {other} to {bits[1]}"
 
     def _always(self, places: Sequence[int]) -> bool:
         """Whether these tokens are impossible at these distances, anywhere in a sequence of this length."""
@@ -281,3 +279,48 @@ def batched(sets: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(sets)
     while part := list(islice(rest, size)):
         yield part
+
+
+@torch.no_grad()
+def read_by_model(denoiser: Denoiser, trace: Trace) -> list[Reading]:
+    """Analyse all rows of a trace under the model that wrote it."""
+    check_vocabulary(denoiser, trace.vocabulary)
+    trace.check_likely()
+    reader = Reader(denoiser, of_trace(trace))
+    path = reader.path
+    losses: dict[tuple[int, int], tuple[float, Pairs]] = {}
+    with progress.track("reading", len(path.row)) as advance:
+        for step, where in enumerate(zip(path.row.tolist(), path.number.tolist(), strict=True)):
+            if int(path.size[step]) > 1:
+                losses[where] = _by_model(reader, step)
+            advance(1)
+    readings = []
+    for number, row in enumerate(trace.rows):
+        steps: list[StepLoss] = []
+        for one in row.steps():
+            lost, pairs = losses.get((number, one.number), (0.0, ()))
+            steps.append(StepLoss(one.number, lost, (steps[-1].meter if steps else 0.0) + lost, pairs))
+        excluded = next((k for k, step in enumerate(steps) if step.meter == math.inf), None)
+        readings.append(Reading(tuple(steps), excluded, why="" if excluded is None else EXCLUDED))
+    return readings
+
+
+def _by_model(reader: Reader, step: int) -> tuple[float, Pairs]:
+    """(nats lost, pairs) of a step. Contexts: x_R, then with the first 1 .. n-1 tokens, then with each token alone."""
+    path, n = reader.path, int(reader.path.size[step])
+    entry = torch.arange(n) + path.first[step]
+    shown = torch.cat([torch.ones(n, n).tril(-1), torch.eye(n)]).bool()  # (2n, n)
+    context, place = (~shown).nonzero(as_tuple=True)
+    before, after = shown.nonzero(as_tuple=True)
+    marginals, dead = reader.at(torch.full((2 * n,), step), (before, entry[after]), (context, entry[place]))
+    column = torch.full((2 * n, n), -1)
+    column[context, place] = torch.arange(len(context))
+    logs = marginals.of(path.token[entry[place]]).log()
+    lost = float((logs[column[0]] - logs[column[:n].diagonal()]).sum())
+    seen, other = (torch.eye(n) == 0).nonzero(as_tuple=True)
+    nats = torch.zeros(n, n, dtype=torch.float64)
+    nats[seen, other] = marginals[column[n + seen, other]].divergence(marginals[column[0, other]])
+    nats = torch.maximum(nats, nats.T)
+    at = path.position[entry].tolist()
+    pairs = tuple((at[i], at[j], float(nats[i, j])) for i in range(n) for j in range(i + 1, n))
+    return math.inf if bool(dead.any()) or math.isnan(lost) else lost, pairs

@@ -92,31 +92,22 @@ def _at(
     if language.width is not None:
         errors["lemma C.6 (theorem 4.4)"] = correctness.lemma_c6(length, steps, language.width)
     records = [_record("ser", steps, name, statement) for name, statement in errors.items()]
-    records += [
-        _record("ter_ratio", steps, name, statements.ter_ratio(statement, length))
-        for name, statement in divergences.items()
-    ]
-    records += _known(steps, length, values.ser, values.divergence_nats)
+    for name, statement in divergences.items():
+        records.append(_record("ter_ratio", steps, name, statements.ter_ratio(statement, length)))
+    if values.ser is not None:
+        records.append(_estimate("ser", steps, EXACT, exactly(values.ser), "exact"))
+    if values.divergence_nats is not None:
+        ratio = exactly(math.exp(values.divergence_nats / length))
+        records.append(_estimate("ter_ratio", steps, EXACT, ratio, "exact"))
     if values.ser is None:
         first = optimal.error_curve(language, length).ser(delta)
         records.append(_estimate("ser", steps, "first order in 1/N", first, "approximation"))
     if own is not None:
-        generation = generate(
-            language, sampler="ancestral", schedule=delta.tolist(), length=length, rows=rows, seed=seed
-        )
-        scores = metrics.rows(generation, language)
+        settings: dict[str, Any] = {"schedule": delta.tolist(), "length": length, "rows": rows, "seed": seed}
+        scores = metrics.rows(generate(language, sampler="ancestral", **settings), language)
         records.append(_estimate("ser", steps, MEASURED["ser"], scores.ser, "measured"))
         bound = own.divergence(delta).map(lambda nats: math.exp(nats / length))
         records.append(_estimate("ter_ratio", steps, MEASURED["ter_ratio"], bound, "measured"))
-    return records
-
-
-def _known(steps: int, length: int, ser: float | None, divergence: float | None) -> list[Record]:
-    records = []
-    if ser is not None:
-        records.append(_estimate("ser", steps, EXACT, exactly(ser), "exact"))
-    if divergence is not None:
-        records.append(_estimate("ter_ratio", steps, EXACT, exactly(math.exp(divergence / length)), "exact"))
     return records
 
 

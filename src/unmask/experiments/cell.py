@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from unmask.core import arguments
+from unmask.core.arguments import PLACE_BYTES, fits
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.files import atomic, make_directory
-from unmask.core.memory import PLACE_BYTES, fits
 from unmask.core.registry import Entry, Registry, parse, written
 from unmask.experiments.recipe import Recipe
 
-SCHEMA = 4  # of cells: a change gives every cell a new key
+SCHEMA = 5  # of cells: a change gives every cell a new key
 TOKENS_A_BLOCK = 2**18  # rows of a block x length: 0.5 s to a few s of work
 MOST_BLOCKS = 10**5
 LARGE, END = 2**28, 2**20  # bytes: of larger files, only the two ends enter the digest; size of an end
@@ -47,13 +47,14 @@ Tally = dict[str, int]
 Rows = tuple[int, int]  # (first row, number)
 
 INDEX = {  # names of jobs to their modules
-    **dict.fromkeys(("samples", "ter_upper", "theory", "autoregressive"), "unmask.experiments.jobs.samples"),
-    **dict.fromkeys(("training", "uniform_training", "learned", "clock"), "unmask.experiments.jobs.training"),
-    **dict.fromkeys(("gap", "learned_gap"), "unmask.experiments.jobs.gap"),
+    **dict.fromkeys(("samples", "ter_upper", "theory", "autoregressive", "gap"), "unmask.experiments.jobs.samples"),
+    **dict.fromkeys(
+        ("training", "uniform_training", "learned", "learned_gap", "clock"), "unmask.experiments.jobs.training"
+    ),
     **dict.fromkeys(("steps_for_ter", "steps_for_ser", "prediction"), "unmask.experiments.jobs.steps"),
     **dict.fromkeys(("text_training", "written", "original", "text_clock"), "unmask.experiments.jobs.texts"),
     "evaluation": "unmask.tasks.evaluation.job",
-    "curve": "unmask.experiments.jobs.curve",
+    "curve": "unmask.experiments.board.curve",
 }
 
 
@@ -333,7 +334,7 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
 def _with_options(axis: str, spec: Any, options: dict[str, Any]) -> str:
     """A spec with these options, except for options that it sets itself."""
     if axis == "language":
-        from unmask.languages.presets import varied  # here, since a worker imports torch only if a job needs it
+        from unmask.languages.reading import varied  # here, since a worker imports torch only if a job needs it
 
         return varied(str(spec), **options)
     name, own = parse(axis, spec)

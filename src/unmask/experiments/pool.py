@@ -19,14 +19,13 @@ import traceback
 from contextlib import chdir, suppress
 from multiprocessing import Pipe, connection
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
 from unmask.core import progress
-from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
-from unmask.core.memory import size
+from unmask.core.arguments import size
+from unmask.core.errors import MESSAGE, UnmaskError, needed, plain, shown
 from unmask.core.reading import fit, from_json
 from unmask.core.registry import Allowed, imports, imports_allowed
 from unmask.experiments.cell import Place, Tally, call, find
@@ -142,23 +141,22 @@ class Here:
     """This process: it has the samplers that a notebook registered, and no protection."""
 
     def __init__(self, files: Path, how: How) -> None:
-        self.files, self.most = files, 1
-        self.block: Block | None = None
+        self.files, self.limit, self.most = files, how.limit, 1
+        self.running: list[Any] = []
 
     @property
     def busy(self) -> int:
         """Running blocks."""
-        return int(self.block is not None)
+        return len(self.running)
 
     def start(self, block: Block) -> None:
-        self.block = block
+        self.running.append(block)
 
     def wait(self, timeout: float) -> Answers:
         """The answers of finished blocks; wait at most `timeout` seconds for one."""
         from unmask.core.threads import torch_threads  # here, since a worker imports torch only if a job needs it
 
-        block, self.block = self.block, None
-        assert block is not None
+        block = self.running.pop()
         with torch_threads(1):  # as in a worker, for the same numbers
             return [(block, attempt(block, self.files, imports_allowed()))]
 
@@ -210,14 +208,10 @@ class Processes(Here):
     """Processes of this machine; one that dies or hangs is replaced."""
 
     def __init__(self, files: Path, how: How) -> None:
-        self.files, self.limit, self.log = files, how.limit, files.parent / LOG
-        self.most = how.workers or cores()
+        super().__init__(files, how)
+        self.log, self.most = files.parent / LOG, how.workers or cores()
         self.threads = how.threads or max(cores() // self.most, 1)
-        self.idle, self.running, self.failed_starts = list[_Worker](), list[_Worker](), 0
-
-    @property
-    def busy(self) -> int:
-        return len(self.running)
+        self.idle, self.failed_starts = list[_Worker](), 0
 
     def start(self, block: Block) -> None:
         worker = self.idle.pop() if self.idle else _Worker(self.log, self.threads)
@@ -296,9 +290,8 @@ def _guard(worker: int, lifeline: int) -> NoReturn:
 def _death(code: int) -> str:
     if code == -signal.SIGKILL:
         return "its process was killed (SIGKILL), most often because memory ran out"
-    if code < 0:
-        return f"its process was ended by {signal.Signals(-code).name}; see {LOG}"
-    return f"its process ended with exit code {code}; see {LOG}"
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return f"its process {how}; see {LOG}"
 
 
 class Ray(Here):
@@ -308,12 +301,11 @@ class Ray(Here):
     """
 
     def __init__(self, files: Path, how: How) -> None:
+        super().__init__(files, how)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
+        with needed("cluster", "engine ray"):
             import ray
-        except ImportError as error:
-            raise UnmaskError("engine ray needs the extra cluster: pip install 'unmask[cluster]'") from error
-        self.ray, self.files, self.limit, threads = ray, files, how.limit, how.threads or 1
+        self.ray, threads = ray, how.threads or 1
         self.own = not ray.is_initialized()  # a connection of the program stays open
         options: dict[str, Any] = {"runtime_env": {"env_vars": variables(threads)}, "log_to_driver": False}
         if how.address is None:
@@ -325,22 +317,18 @@ class Ray(Here):
             help = "`ray start --head` makes one; if it asks for a token, set RAY_AUTH_TOKEN"
             raise UnmaskError(f"there is no Ray cluster at {how.address!r}: {error}; {help}") from error
         self.most = how.workers or max(int(ray.cluster_resources().get("CPU", 1)) // threads, 1)
-        self.task, self.running = ray.remote(num_cpus=threads, max_retries=0)(timed), dict[Any, Block]()
-
-    @property
-    def busy(self) -> int:
-        return len(self.running)
+        self.task, self.blocks = ray.remote(num_cpus=threads, max_retries=0)(attempt), dict[Any, Block]()
 
     def start(self, block: Block) -> None:
         gpus = int(block.values.get("device") == "cuda")
         if gpus and not self.ray.cluster_resources().get("GPU"):
             raise UnmaskError("a cell has the device cuda, and the cluster has no GPU; set device=cpu")
-        task = self.task.options(num_gpus=gpus).remote(block, self.files, imports_allowed(), self.limit)
-        self.running[task] = block
+        self.running.append(self.task.options(num_gpus=gpus).remote(block, self.files, imports_allowed()))
+        self.blocks[self.running[-1]] = block
 
     def wait(self, timeout: float) -> Answers:
-        done, _ = self.ray.wait(list(self.running), timeout=timeout)
-        return [(self.running.pop(task), self._answer(task)) for task in done]
+        done, self.running = self.ray.wait(self.running, timeout=timeout)
+        return [(self.blocks.pop(task), self._answer(task)) for task in done]
 
     def _answer(self, task: Any) -> Answer:
         try:
@@ -355,22 +343,6 @@ class Ray(Here):
             self.ray.cancel(task, force=True)
         if self.own:
             self.ray.shutdown()
-
-
-def timed(block: Block, files: Path, allowed: Allowed, limit: float | None) -> Answer:
-    """Measure a block in a task. At the limit it is interrupted; a process that does not heed this ends later."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        raise UnmaskError(f"it took more than the limit of {limit:g} s and was stopped")
-
-    if limit:
-        signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, limit, GRACE)
-    try:
-        return attempt(block, files, allowed)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 ENGINES: dict[str, type[Here]] = {"here": Here, "local": Processes, "ray": Ray}

@@ -15,10 +15,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from unmask.core import arguments, progress
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
-from unmask.core.shown import Shown
+from unmask.core.tables import Shown
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
 from unmask.experiments.pool import ENGINES, Answer, Block, EngineName, How
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
@@ -56,13 +56,14 @@ class Sweep(Shown):
     @property
     def languages(self) -> dict[str, list[str]]:
         """The digests of its languages, by spec without seed or by directory of the network."""
-        from unmask.languages.presets import unseeded
+        from unmask.languages.reading import unseeded
 
-        digests: dict[str, dict[str, None]] = {}
+        digests: dict[str, list[str]] = {}
         for row in self.rows():
-            if "language_digest" in row:
-                digests.setdefault(unseeded(row.get("language") or row["model"]), {})[row["language_digest"]] = None
-        return {name: list(own) for name, own in digests.items()}
+            own = digests.setdefault(unseeded(row.get("language") or row.get("model") or ""), [])
+            if row.get("language_digest") not in (None, *own):
+                own.append(row["language_digest"])
+        return {name: own for name, own in digests.items() if own}
 
     @property
     def work(self) -> float:
@@ -89,14 +90,11 @@ class Sweep(Shown):
 
     def table(self) -> pandas.DataFrame:
         """The rows as a DataFrame."""
-        import pandas
+        with needed("pages", "a table as a DataFrame"):
+            import pandas
 
         rows = self.rows()
         return pandas.DataFrame(rows, columns=columns(rows))
-
-    def files(self, key: str) -> list[Path]:
-        """The files of a cell, in the order of its rows; the table has its `key`."""
-        return self.store.files_of(key)
 
     def status(self) -> dict[str, Any]:
         """Counts of the whole store: cells done, running, to do, and failed with their errors."""
@@ -183,11 +181,13 @@ def _checked(how: How) -> How:
         raise UnmaskError("address is that of a Ray cluster. Pass engine ray, too")
     if how.engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
         raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
+    if how.engine == "ray" and how.limit is not None:
+        raise UnmaskError("engine `ray` has no limit of time. Leave limit out, or pass engine local")
     return how
 
 
 def _modules(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         arguments.refuse("allow_imports", names, "a list of module names")
     return list(names)
 
@@ -246,12 +246,12 @@ class _Drive:
             self.waiting = [cell for cell in self.waiting if not self._begun(cell)]
 
     def _begun(self, cell: Cell) -> bool:
-        for needed in cell.needs:
-            if (failed := self.store.failed.get(needed.key)) is not None:
-                error = f"it needs a cell of {needed.job!r}, which has failed: {failed.error}"
+        for before in cell.needs:
+            if (failed := self.store.failed.get(before.key)) is not None:
+                error = f"it needs a cell of {before.job!r}, which has failed: {failed.error}"
                 self.store.append(Failed(cell.key, self.code, 0, error))
                 return True
-            if needed.key not in self.store.done:
+            if before.key not in self.store.done:
                 return False
         used, missing = self._blocks(cell)
         self.plan[cell.key], self.open[cell.key] = sorted([*used, *missing]), set(missing)

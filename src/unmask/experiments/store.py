@@ -23,9 +23,9 @@ from typing import IO, Annotated, Any
 
 import msgspec
 
+from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import make_directory
-from unmask.core.memory import size
 from unmask.core.reading import check_file, fit
 from unmask.experiments.cell import SCHEMA, Record, Rows, Tally, key_of
 
@@ -173,11 +173,6 @@ class Store:
     def place(self, key: str) -> Path:
         """The directory of a cell's files; it must not be a link."""
         return directory_of(self.files, self.cells[key].stem)
-
-    def files_of(self, key: str) -> list[Path]:
-        """The files of a finished cell, in the order of its rows: those of its blocks begin with first row - rows."""
-        begins = tuple(f"{first:09d}-{rows}" for first, rows in self.done[key].blocks if rows) or ("",)
-        return sorted(path for path in self.place(key).glob("*") if path.stem in begins or begins == ("",))
 
     def spec(self, key: str) -> dict[str, Any]:
         """The job and the parameters of a cell."""

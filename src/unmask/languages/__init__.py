@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from unmask.languages.answers import Answers as Answers
     from unmask.languages.base import LANGUAGES as LANGUAGES
     from unmask.languages.base import Language as Language
-    from unmask.languages.brackets import Brackets as Brackets
     from unmask.languages.closed_form import ClosedForm as ClosedForm
+    from unmask.languages.grammars import Brackets as Brackets
+    from unmask.languages.grammars import ModularSum as ModularSum
     from unmask.languages.hmm import HMM as HMM
     from unmask.languages.interval import Interval as Interval
-    from unmask.languages.modular_sum import ModularSum as ModularSum
     from unmask.languages.ngram import NGram as NGram
-    from unmask.languages.presets import PRESETS as PRESETS
     from unmask.languages.random import random_hmm as random_hmm
     from unmask.languages.random import random_ngram as random_ngram
     from unmask.languages.random import sparse_hmm as sparse_hmm
+    from unmask.languages.reading import PRESETS as PRESETS
     from unmask.languages.reading import LanguageLike as LanguageLike
     from unmask.languages.reading import from_dict as from_dict
     from unmask.languages.reading import load as load

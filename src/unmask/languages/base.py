@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,15 +17,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import MOST, whole
+from unmask.core.arguments import MOST, fits, whole
 from unmask.core.chance import Stream, categorical, check_seed, uniform
 from unmask.core.errors import Missing, UnmaskError, shown
 from unmask.core.estimates import Estimate, exactly, mean
 from unmask.core.files import origin, write_json
-from unmask.core.memory import fits
 from unmask.core.registry import Registry
 from unmask.languages.closed_form import ClosedForm
-from unmask.languages.kernels.chain import Chain
+from unmask.languages.kernels.local import Chain
 from unmask.languages.kernels.machine import Machine
 
 UNKNOWN = "<unk>"  # the name of the token for all symbols outside the vocabulary
@@ -134,11 +133,8 @@ class Language(ABC):
         """Whether the distribution of a prefix is the same for every length."""
         return False
 
-    def local_form(self, length: int) -> tuple[Chain | None, int] | None:
-        """The tables for languages/kernels/neighbours.py if only the nearest tokens matter, else None.
-
-        They are (chain, 0) of a first-order chain, or (None, width) of intervals.
-        """
+    def local_form(self, length: int) -> tuple[Chain, None] | tuple[None, int] | None:
+        """(chain, None) or (None, width) for kernels/local.py if only the nearest tokens matter, else None."""
         return None
 
     @property
@@ -154,12 +150,6 @@ class Language(ABC):
     def steps(self, tokens: Tokens) -> Steps | None:
         """The reasoning steps in each row of tokens (B, L), and whether its answer is correct; None without steps."""
         return None
-
-    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
-        """Bool (B, L): from left to right, each hidden position, Bool (B, L), that is nearly independent of all chosen
-        before it: I(X_i; X_j | x_R) <= gamma nats under the language."""
-        problem = f"{self.kind} has no method `independent`, which samplers need that ask the language for dependence"
-        raise UnmaskError(f"{problem}; write it, or choose a language that is a machine")
 
     def best_order(self, hidden: Tensor, steps: int) -> Tensor:
         """(B, L) the steps 1..N of the hidden positions, Bool (B, L), with the least KL(q || p_order) of all orders of
@@ -193,6 +183,14 @@ class Language(ABC):
         """The identity of the language: its kind, and a digest of its JSON form."""
         form = json.dumps({"kind": self.kind} | self.parameters(), sort_keys=True)
         return {"kind": self.kind, "digest": hashlib.sha256(form.encode()).hexdigest()[:16]}
+
+    def check_origin(self, source: Mapping[str, Any] | None, where: str) -> None:
+        """Raise an error if sequences come from another language, by the `source` that their file names."""
+        other = (source or {}).get("language")
+        if isinstance(other, Mapping) and "digest" in other and other != (own := self.source()):
+            of, this = (f"{one.get('kind')} with the digest {one['digest']}" for one in (other, own))
+            advice = "Pass the language that wrote it, or remove the record of its source"
+            raise UnmaskError(f"{where} is of another language: {of}; this is {this}. {advice}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} over {self.vocabulary} symbols, digest {self.source()['digest']}>"
@@ -331,7 +329,7 @@ class Language(ABC):
         return sorted({int(n) for n in (*lengths[lengths <= length][-1:], *lengths[lengths >= length][:1])})
 
     def check_length(self, length: int) -> None:
-        arguments.length(length)
+        whole("length", length, 1, arguments.MOST_LENGTH)
         if not self.possible_lengths(length)[length]:
             near = " and ".join(str(n) for n in self.nearest_lengths(length)) or "none"
             raise UnmaskError(f"{self.kind} has no sequence of length {length}; the nearest lengths: {near}")

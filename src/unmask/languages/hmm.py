@@ -1,4 +1,7 @@
-"""Hidden Markov languages: z_1 ~ initial, x_t ~ emission[z_t], z_{t+1} ~ transition[z_t]; optional final weights."""
+"""Hidden Markov languages: z_1 ~ initial, x_t ~ emission[z_t], z_{t+1} ~ transition[z_t]; optional final weights.
+
+Probability tables from users are checked: shape, finiteness, sign, row sums, tiny parameters.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,69 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, cut
 from unmask.languages.base import LANGUAGES
 from unmask.languages.kernels.machine import Floats, Machine, from_dense
 from unmask.languages.machine import MachineLanguage
-from unmask.languages.tables import check_smallest, table, weights
+
+ROW_TOLERANCE, ROUNDING = 1e-9, 1e-12  # errors of a sum: larger ones are refused, smaller ones are ignored
+SMALLEST = 1e-20  # below it, products of two messages could underflow, which would make possible tokens impossible
+
+
+def table(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...], normalise: bool = False) -> Floats:
+    """A finite, nonnegative float64 array of this shape (None: any size) whose last axis sums to 1.
+
+    Rows with an error between ROUNDING and ROW_TOLERANCE are divided by their sums.
+    """
+    array = weights(name, values, shape)
+    if normalise:
+        array = np.ldexp(array, -np.frexp(array.max(-1, keepdims=True))[1])  # exact, and no sum overflows
+    rows = array.reshape(-1, array.shape[-1])
+    sums = rows.sum(1)
+    if normalise:
+        if not (sums > 0).all():
+            raise UnmaskError(f"{_row(name, array, int(np.argmin(sums)))} is zero everywhere; it cannot be normalized")
+        return check_smallest(name, (rows / sums[:, None]).reshape(array.shape))
+    worst = int(np.argmax(np.abs(sums - 1)))
+    if abs(sums[worst] - 1) > ROW_TOLERANCE:
+        advice = "Pass --normalise (or normalise=True) to divide each row by its sum, as float32 exports need."
+        raise UnmaskError(f"{_row(name, array, worst)} sums to {sums[worst]:.12g}; expected 1. {advice}")
+    if (inexact := np.abs(sums - 1) > ROUNDING).any():  # an error of 1e-9 grows with every position of a sequence
+        rows[inexact] /= sums[inexact, None]
+    return check_smallest(name, array)
+
+
+def weights(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...]) -> Floats:
+    """A finite, nonnegative float64 array of this shape."""
+    try:
+        entries = np.asarray(values)
+        if entries.dtype.kind not in "iuf":
+            raise TypeError("an entry is not a number")
+        array = entries.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UnmaskError(f"{name} is not a rectangular table of numbers: {cut(str(error))}") from error
+    expected = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+    fits = array.ndim == len(shape) and all(e in (None, a) for e, a in zip(shape, array.shape, strict=True))
+    if not fits or array.size == 0:
+        raise UnmaskError(f"{name} has shape {array.shape}; expected {expected}")
+    for bad, problem in ((~np.isfinite(array), "not a finite number"), (array < 0, "negative")):
+        if bad.any():
+            at = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise UnmaskError(f"{name}{list(at)} is {array[at]:g}: {problem}")
+    return array
+
+
+def check_smallest(name: str, array: Floats) -> Floats:
+    tiny = (array > 0) & (array < SMALLEST)
+    if tiny.any():
+        at = tuple(int(i) for i in np.argwhere(tiny)[0])
+        raise UnmaskError(f"{name}{list(at)} is {array[at]:g}; expected 0 or at least {SMALLEST:g}")
+    return array
+
+
+def _row(name: str, array: Floats, row: int) -> str:
+    index = np.unravel_index(row, array.shape[:-1])
+    return name if array.ndim == 1 else f"{name} row {', '.join(str(int(i)) for i in index)}"
 
 
 @LANGUAGES.register("hmm")

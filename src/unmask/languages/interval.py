@@ -13,10 +13,9 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.languages.base import LANGUAGES, Language
+from unmask.languages.closed_form import IntervalForm
 from unmask.languages.hmm import HMM
-from unmask.languages.interval_form import IntervalForm
-from unmask.languages.kernels import interval as kernels
-from unmask.languages.kernels import neighbours
+from unmask.languages.kernels import local
 from unmask.languages.kernels.machine import Machine, explore
 from unmask.languages.ngram import NGram, check_size
 
@@ -52,19 +51,19 @@ class Interval(Language):
     def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
         out = torch.empty((len(row_ids), given.shape[1]), dtype=torch.int64)
         arrays = row_ids.numpy(), given.numpy(), out.numpy()
-        kernels.sample_rows(self.width, np.uint64(seed), int(Stream.LANGUAGE), *arrays)
+        local.sample_rows(self.width, np.uint64(seed), int(Stream.LANGUAGE), *arrays)
         return out
 
     def log_evidence(self, tokens: Tensor) -> Tensor:
         shown = torch.empty(len(tokens), dtype=torch.float64)
-        kernels.shown_bits(self.width, self.vocabulary, tokens.numpy(), shown.numpy())
+        local.shown_bits(self.width, self.vocabulary, tokens.numpy(), shown.numpy())
         return -shown * math.log(2)
 
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
         rows = torch.arange(len(tokens)).repeat_interleave(positions.shape[1])
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         arrays = (t.numpy() for t in (tokens, rows, positions.reshape(-1), out))
-        neighbours.marginals_at(None, self.width, *arrays)
+        local.marginals_at(None, self.width, *arrays)
         content = tokens.gather(1, positions).reshape(-1)
         shown = content < self.vocabulary
         out[shown] = torch.nn.functional.one_hot(content[shown], self.vocabulary).double()
@@ -92,14 +91,6 @@ class Interval(Language):
 
     def local_form(self, length: int) -> tuple[None, int]:
         return None, self.width
-
-    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
-        """The first hidden position of each interval: two hidden positions of an interval share one fair bit, ln 2
-        nats, in every context; positions of different intervals are independent."""
-        if gamma >= math.log(2):
-            return hidden
-        padded = torch.nn.functional.pad(hidden, (0, -hidden.shape[1] % self.width)).unflatten(1, (-1, self.width))
-        return (padded & (padded.cumsum(2) == 1)).flatten(1)[:, : hidden.shape[1]]
 
     def best_order(self, hidden: Tensor, steps: int) -> Tensor:
         """The positions of each interval, spread evenly over the steps: every two hidden positions of an interval in

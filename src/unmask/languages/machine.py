@@ -1,7 +1,11 @@
-"""Languages that are machines, that is weighted automata; all their quantities are computed by message passing."""
+"""Languages that are machines, that is weighted automata; all their quantities are computed by message passing.
+
+Properties of a machine: size, entropy rate, mixing, primitivity, and the fraction of random strings it accepts.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from functools import cached_property
 from typing import Any
@@ -10,17 +14,114 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core.chance import Stream
+from unmask.core.arguments import fits
+from unmask.core.chance import Stream, uniform
 from unmask.core.errors import UnmaskError
-from unmask.core.memory import fits
+from unmask.core.estimates import Estimate, exactly, mean, proportion
 from unmask.core.threads import over_blocks
 from unmask.languages.base import MESSAGE_BYTES, Language
-from unmask.languages.facts import machine_facts
-from unmask.languages.kernels import first_order, pairs, paths
-from unmask.languages.kernels.machine import Machine
+from unmask.languages.kernels import first_order, paths
+from unmask.languages.kernels.machine import Ints, Machine
 from unmask.languages.kernels.messages import fill_rows
 from unmask.languages.kernels.passes import Passes
 from unmask.languages.kernels.windows import Windows
+
+RANDOM_LENGTH = 16  # long enough to distinguish languages, short enough that some random strings are valid
+RATE_LENGTH = 256
+DENSE_STATES = 1024  # up to this number, eigenvalues take at most a second
+
+
+def machine_facts(language: Language) -> dict[str, Any]:
+    machine = _machine(language)
+    return {
+        "states": machine.states,
+        "transitions": len(machine.edge_target),
+        "deterministic": machine.unambiguous,
+        "primitive": primitive(machine),
+        "second_eigenvalue": second_eigenvalue(machine),
+        "entropy_rate_bits": entropy_rate(language).value / math.log(2),
+        "valid_fraction_of_random_strings": valid_fraction(language).value,
+    }
+
+
+def entropy_rate(language: Language) -> Estimate:
+    """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, in which the ends cancel."""
+    short, long = (language.nearest_lengths(length)[-1] for length in (RATE_LENGTH, 2 * RATE_LENGTH))
+    if short == long:
+        return exactly(0.0)  # bounded lengths: H does not grow
+    if _machine(language).unambiguous:
+        first, second = (language.entropy(length).value for length in (short, long))
+        return exactly((second - first) / (long - short))
+    drawn = language.sample(200, long)
+    beginning = drawn.clone()
+    beginning[:, short:] = language.vocabulary
+    growth = language.log_evidence(beginning) - language.log_evidence(drawn)
+    return mean(growth / (long - short), method="monte carlo")
+
+
+def valid_fraction(language: Language, rows: int = 20000) -> Estimate:
+    """The fraction of random strings of about 16 tokens that are valid; exact if a string determines its path."""
+    machine = _machine(language)
+    length = language.nearest_lengths(RANDOM_LENGTH)[-1]
+    if machine.unambiguous:
+        ones = machine._replace(
+            initial=(machine.initial > 0) / machine.vocabulary,
+            edge_weight=np.full_like(machine.edge_weight, 1 / machine.vocabulary),
+            final=(machine.final > 0).astype(np.float64),
+        )
+        free = np.full((1, length), machine.vocabulary)
+        return exactly(float(np.exp(paths.log_evidence(ones, free)[0])))
+    u = uniform(0, Stream.LANGUAGE, torch.arange(rows).unsqueeze(1), torch.arange(length))
+    return proportion(int(language.supports((u * language.vocabulary).long()).sum()), rows)
+
+
+def _machine(language: Language) -> Machine:
+    assert language.machine is not None
+    return language.machine
+
+
+def second_eigenvalue(machine: Machine) -> float | None:
+    """|lambda_2| of the transition matrix: correlations decay like its powers. None if the machine is too large."""
+    if machine.states > DENSE_STATES:
+        return None
+    matrix = np.zeros((machine.states, machine.states))
+    matrix[machine.edge_source, machine.edge_target] = machine.edge_weight
+    sizes = np.sort(np.abs(np.linalg.eigvals(matrix)))
+    return float(sizes[-2]) if len(sizes) > 1 else 0.0
+
+
+def primitive(machine: Machine) -> bool:
+    """Whether T^k is positive for some k on the recurrent states: one recurrent class, of period one."""
+    source, target = machine.edge_source, machine.edge_target
+    state = int(np.argmax(machine.initial))
+    while True:
+        ahead = _steps(source, target, state, machine.states)
+        behind = _steps(target, source, state, machine.states)
+        lost = np.flatnonzero((ahead >= 0) & (behind < 0))  # reachable without a way back: closer to recurrence
+        if not len(lost):
+            break
+        state = int(lost[0])
+    if (behind < 0).any():
+        return False
+    inside = ahead[source] >= 0
+    lags = ahead[source[inside]] + 1 - ahead[target[inside]]
+    return math.gcd(*lags.tolist()) == 1
+
+
+def _steps(source: Ints, target: Ints, start: int, states: int) -> Ints:
+    """(S) the number of edges from `start` to each state, -1 without a path."""
+    steps = np.full(states, -1)
+    frontier = np.array([start])
+    depth = 0
+    while len(frontier):
+        steps[frontier] = depth
+        here = np.zeros(states, bool)
+        here[frontier] = True
+        following = np.unique(target[here[source]])
+        frontier = following[steps[following] < 0]
+        depth += 1
+    return steps
+
 
 ROWS = 64  # of a block without messages
 LONGEST_ORDER = 256  # positions whose best order takes seconds to compute
@@ -52,17 +153,6 @@ class MachineLanguage(Language):
     @property
     def endless(self) -> bool:
         return self.machine.open_ended
-
-    def independent(self, tokens: Tensor, hidden: Tensor, gamma: float) -> Tensor:
-        rows = hidden.any(1)
-        read = tokens[rows].numpy()
-        forward = np.empty((*read.shape, self.machine.states))
-        backward, chosen = np.empty_like(forward), np.zeros(read.shape, bool)
-        fill_rows(self.machine, read, forward, backward, np.empty(read.shape, bool))
-        pairs.apart_rows(self.machine, read, forward, backward, hidden[rows].numpy(), gamma, chosen)
-        apart = torch.zeros_like(hidden)
-        apart[rows] = torch.from_numpy(chosen)
-        return apart
 
     def best_order(self, hidden: Tensor, steps: int) -> Tensor:
         if (chain := first_order.first_order(self.machine)) is None:

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask.core import arguments
+from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError
-from unmask.core.memory import counted
 from unmask.languages.base import LANGUAGES, UNKNOWN
-from unmask.languages.kernels import chain
-from unmask.languages.kernels.chain import Chain
+from unmask.languages.hmm import table
 from unmask.languages.kernels.lanes import LANES
+from unmask.languages.kernels.local import Chain, chain
 from unmask.languages.kernels.machine import Floats, Ints, Machine, from_edges
 from unmask.languages.kernels.windows import Windows, windows
 from unmask.languages.machine import MachineLanguage
-from unmask.languages.tables import table
 
 MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
 MAX_SMOOTHING = 1e12  # far above any count of a text
@@ -103,7 +102,7 @@ class NGram(MachineLanguage):
             return None
         return windows(self.order - 1, self.initial, self.transition)
 
-    def local_form(self, length: int) -> tuple[Chain, int] | None:
+    def local_form(self, length: int) -> tuple[Chain, None] | None:
         """The tables of a first-order chain, in which only the nearest revealed neighbours matter.
 
         A token that no sequence reaches has no state. Messages restart as ones after it, so its row in these tables is
@@ -114,9 +113,9 @@ class NGram(MachineLanguage):
         if length not in self._chains:
             followed = self.transition.copy()
             followed[np.setdiff1d(np.arange(len(followed)), self.reachable)] = _even(self.reachable, self.vocabulary)
-            self._chains[length] = chain.chain(self.initial, followed, length)
+            self._chains[length] = chain(self.initial, followed, length)
         tables = self._chains[length]
-        return None if tables is None else (tables, 0)
+        return None if tables is None else (tables, None)
 
     @cached_property
     def _chains(self) -> dict[int, Chain | None]:

@@ -11,9 +11,9 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
-from unmask.languages.facts import primitive
 from unmask.languages.hmm import HMM
 from unmask.languages.kernels.machine import Floats
+from unmask.languages.machine import primitive
 from unmask.languages.ngram import NGram, check_size
 
 FAMILIES = ("softmax_normal", "power_uniform", "dirichlet")

@@ -1,7 +1,6 @@
 """Metrics: SER, TER and its bound, generative perplexity, diversity; every measured number is an Estimate."""
 
-from unmask.metrics.enumeration import output_distribution, sequences
-from unmask.metrics.known import ser, ter, ter_autoregressive
+from unmask.metrics.exact import output_distribution, sequences, ser, ter, ter_autoregressive
 from unmask.metrics.rows import METRICS, Metric, Rows, rows
 from unmask.metrics.scoring import Score, score
 from unmask.metrics.windows import Bigrams, bigrams, total_variation, window_counts

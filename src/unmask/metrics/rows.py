@@ -12,8 +12,9 @@ and for languages with steps (languages/base.py):
     right_by_wrong_steps    1[it is, and q(x | c) = 0]: right by wrong steps
     wrong_steps             the fraction of the steps of x that do not follow
 
-Rows with one prompt are not independent, and intervals are over prompts (metrics/given.py). To add a metric, add an
-entry to METRICS: scores, sweeps and boards use all of them.
+Given tokens c are the prompt, and |x| counts the tokens to write. Rows with equal given tokens have one prompt, and
+only prompts are independent: m samples each of K prompts have the variance (between prompts + within / m) / K. To add a
+metric, add an entry to METRICS: scores, sweeps and boards use all of them.
 """
 
 from __future__ import annotations
@@ -29,13 +30,12 @@ from torch import Tensor
 from unmask.core.estimates import Estimate, mean, share
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import Steps
-from unmask.metrics.given import own_sizes, patterns, prompt_numbers
 from unmask.samplers import Generation
 
 
 @dataclass(frozen=True)
 class Rows:
-    """B rows of L tokens with their probabilities under a language; the last two only for a Generation."""
+    """B rows of L tokens with their probabilities under a language."""
 
     language: Language
     tokens: Tensor  # (B, L)
@@ -44,11 +44,10 @@ class Rows:
     valid: Tensor  # Bool (B): q(x | c) > 0
     bits: Tensor  # (B) -log2 q(x | c), infinite for rows that are not valid
     size: Tensor  # (B) |x|: number of tokens to write
-    model_calls: Tensor | None = None  # (B)
-    impossible: Tensor | None = None  # (B): the model call that first had a context of probability zero, or 0
+    model_calls: Tensor | None = None  # (B), of a Generation
 
     def __repr__(self) -> str:
-        return f"<Rows: {len(self)} of {self.tokens.shape[1]} tokens, {int((~self.valid).sum())} invalid>"
+        return f"<Rows: {len(self)} of {self.tokens.shape[1]} tokens, {int((~self.valid).sum())} impossible>"
 
     @property
     def informative(self) -> Tensor:
@@ -139,5 +138,22 @@ def rows(
         bits=bits,
         size=own_sizes(language, tokens, shown),
         model_calls=None if generation is None else generation.model_calls,
-        impossible=None if generation is None else generation.impossible,
     )
+
+
+def patterns(language: Language, given: Tensor, rows: int, length: int) -> Tensor:
+    """(rows, L) given tokens with V where hidden, from one pattern for all or one per row."""
+    return language.check_given(given, rows, length).expand(rows, length)
+
+
+def prompt_numbers(given: Tensor | None) -> Tensor | None:
+    """(rows): number of the prompt that each row continues; None without given tokens."""
+    return None if given is None else given.unique(dim=0, return_inverse=True)[1]
+
+
+def own_sizes(language: Language, tokens: Tensor, given: Tensor | None) -> Tensor:
+    """|x| of each row (B): its tokens up to and including the first end, without given ones."""
+    if given is None:
+        return language.sizes(tokens)
+    inside = torch.arange(tokens.shape[1]) < language.sizes(tokens).unsqueeze(1)
+    return (inside & (given == language.vocabulary)).sum(1)

@@ -24,7 +24,7 @@ class Score:
     The paper's plots call the perplexity TER. It is low for repetitive samples, so read it together with SER and the
     entropy of the bigrams (theory.md 2). `nll_bits_per_token` is its logarithm, the mean over rows; `_pooled` divides
     sums, which differs if sequences vary in length. Without a valid row all three have the value None.
-    `impossible_rows` and the Rao-Blackwellised SER (for closed forms) are known only for a Generation.
+    The Rao-Blackwellised SER (for closed forms) is known only for a Generation.
     """
 
     rows: int
@@ -33,8 +33,7 @@ class Score:
     metrics: dict[str, Estimate | None]  # the other YARDSTICKS that apply to the rows
     nll_bits_per_token: float | None
     nll_bits_per_token_pooled: float | None
-    invalid_rows: int
-    impossible_rows: int | None
+    impossible_rows: int  # q(x) = 0
     bigrams: Bigrams | None
     ser_rao_blackwell: Estimate | None
     likelihood: dict[str, Any] | None = None  # under a sampler: `nats`, whether it is exact, and its settings
@@ -74,8 +73,7 @@ def score(samples: Generation | Tensor | str | Path, language: LanguageLike, giv
         metrics={name: one.of(scored) for name, one in metrics.items() if one.values(scored) is not None},
         nll_bits_per_token=float(scored.bits_per_token[some].mean()) if some.any() else None,
         nll_bits_per_token_pooled=float(scored.bits[some].sum() / scored.size[some].sum()) if some.any() else None,
-        invalid_rows=int((~scored.valid).sum()),
-        impossible_rows=None if scored.impossible is None else int((scored.impossible > 0).sum()),
+        impossible_rows=int((~scored.valid).sum()),
         bigrams=bigrams(scored.tokens, language, scored.given),
         ser_rao_blackwell=_by_order(samples, scored) if isinstance(samples, Generation) else None,
     )

@@ -87,7 +87,7 @@ def begin(
         queries = queries_of(prompting)  # before the model is loaded
         opened = load_model(model, loading, causal_model, batch)
         return Begun(opened, begun(opened, queries, prompting, amount), opened.tokenizer)
-    from unmask.samplers.start import begun as started
+    from unmask.samplers.making import begun as started
 
     of_open = changed(prompting, given=prompting.given, prompt=prompting.prompt)
     of_open |= changed(loading, device=loading.device) if model is None else {}
@@ -153,7 +153,7 @@ def is_open(model: str | Path) -> bool:
 
 
 def _has_card(source: str | Path) -> bool:
-    from unmask.languages.presets import PRESETS
+    from unmask.languages.reading import PRESETS
 
     if str(source).partition("(")[0] in PRESETS.makers:
         return False

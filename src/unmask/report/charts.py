@@ -12,18 +12,19 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import altair as alt
-import pandas as pd
-import vl_convert
-
-from unmask.core.errors import UnmaskError, cut
+from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.estimates import Estimate
 from unmask.report.metrics import Fields
 from unmask.report.results import AR, IDEAL, Point
 from unmask.report.verdict import Shown, pace, usable
+
+with needed("pages", "a figure"):
+    import altair as alt
+    import pandas as pd
+    import vl_convert
 
 Row = dict[str, Any]
 Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it
@@ -38,7 +39,6 @@ MARGIN = 0.05  # fraction of an axis, at each end
 SCALE = 2  # PNG pixels for each of the figure
 GAP, TITLED = 40, 44  # pixels between drawings side by side, and above them for a title
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
-ONE = alt.InlineData(values=[{}])  # of a layer without data
 DOTS, DASHES = [2, 3], [6, 4]
 
 
@@ -249,6 +249,17 @@ def dots(chart: alt.Chart, size: int = 46, **more: Any) -> alt.Chart:
     return chart.mark_point(aria=True, filled=True, size=size, cursor="pointer", **more)
 
 
+def lined(
+    chart: alt.Chart, x: alt.X, y: alt.Y, tooltip: Sequence[alt.Tooltip], look: Mapping[str, Any], **line: Any
+) -> list[Any]:
+    """Points with their intervals, joined by lines."""
+    return [
+        chart.mark_line(strokeWidth=2).encode(x=x, y=y, **line, **look),
+        bars(chart, x, y, **look),
+        dots(chart, 60).encode(x=x, y=y, tooltip=tooltip, **look),
+    ]
+
+
 def dotted(chart: alt.Chart) -> alt.Chart:
     return chart.mark_rule(color=INK, strokeDash=DOTS, opacity=0.7)
 
@@ -306,14 +317,6 @@ def alone(drawn: Drawn, width: int = WIDTH) -> Definition:
     """For a file without a page: with a title, on white."""
     title = {"text": drawn.title, "subtitle": drawn.under, "anchor": "start", "fontSize": 16, "subtitleFontSize": 12}
     return fixed(drawn.definition) | {"width": width, "background": "white", "title": title | {"offset": 12}}
-
-
-def chosen(drawn: Drawn, title: str, language: int) -> Drawn:
-    """The drawing of another language than the first one."""
-    params = [
-        one | {"value": str(language)} if one["name"] == "language" else one for one in drawn.definition["params"]
-    ]
-    return replace(drawn, title=title, under="", definition=drawn.definition | {"params": params})
 
 
 def drawings(figures: Mapping[str, Drawn]) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The figures of measurements: from the points of a store to a drawing, with a sentence on its result."""
+"""The figures: from the points of a store to a drawing, with a sentence on its result."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import altair as alt
-
-from unmask.core.estimates import Estimate
+from unmask.core.errors import needed
 from unmask.report.charts import (
     DASHES,
     DOTS,
@@ -40,6 +38,7 @@ from unmask.report.charts import (
     framed,
     here,
     language_id,
+    lined,
     on,
     picked,
     row,
@@ -51,6 +50,10 @@ from unmask.report.charts import (
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
 from unmask.report.results import IDEAL, TRAINED, Point
 from unmask.report.verdict import Shown, distinct, usable
+from unmask.tasks.exact import is_ideal
+
+with needed("pages", "a figure"):
+    import altair as alt
 
 BETWEEN = {"of": "language", "model": "network", "sampler": "sampler"}  # a line each
 GOALS = {"steps_for_ser": "SER", "steps_for_ter": "TER"}
@@ -288,44 +291,30 @@ def distance(values: Fields, point: Point) -> int:
     return sum(point[name] is not None and values[name] != point[name] for name in FIELDS)
 
 
-def by_length(shown: Shown, target: str, measure: str = "steps_for_ser", field: str = "value") -> Drawn | None:
-    """The steps, the model calls or the distance at the steps that an SER takes, against the length, by sampler."""
-    points = [p for p in shown.results.of(measure) if p["setting"] == f"ser={target}" and p[field] is not None]
+def by_length(shown: Shown, target: str) -> Drawn | None:
+    """The steps that an SER takes, against the length, by sampler."""
+    points = [p for p in shown.results.of("steps_for_ser") if p["setting"] == f"ser={target}"]
     samplers = {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
     if len(samplers) < 2 or not points:
         return None
-    keys = Keys.of(shown, keys_of(points, ("of",)))
-    rows = []
+    keys, rows = Keys.of(shown, keys_of(points, ("of",))), []
     for p in sorted(points, key=lambda p: (p["sampler"] not in NOISES, p["sampler"] == UNIFORM, p["length"])):
-        k = keys.values.index({"of": p["of"]})
-        about = {"low": None, "high": None} if field != "value" else {}
-        rows.append(row(shown, p, k, label(p), p["length"]) | {"value": p[field]} | about)
+        rows.append(row(shown, p, keys.values.index({"of": p["of"]}), label(p), p["length"]))
     x = across("L, the number of tokens", format="d", values=sorted({r["x"] for r in rows}))
-    titles = {"value": "N, the number of steps needed", "model_calls": "model calls per sequence"}
-    far = measure != "steps_for_ser"
-    scale = alt.Scale(zero=True) if far else alt.Scale(type="log", nice=False, padding=12)
-    y = up("total variation of bigrams" if far else titles[field], scale=scale)
+    y = up("N, the number of steps needed", scale=alt.Scale(type="log", nice=False, padding=12))
     own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(1))}
     same = own.mark_line(color=INK, strokeDash=DOTS, opacity=0.5).encode(x=x, y=on(y, "x"))
-    layers = [
-        *([] if far else [same]),
-        own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", **look),
-        *([bars(own, x, y, **look)] if field == "value" else []),
-        dots(own, 60).encode(x=x, y=y, tooltip=tips("sampler"), **look),
-    ]
-    what = "Distance of bigrams at the steps" if far else {"value": "Steps", "model_calls": "Model calls"}[field]
-    title = f"{what} for an SER of {float(target):.0%} against sequence length"
-    slope = "parallel to the dotted line: proportional to the length; nearly flat: with its logarithm"
-    near = "to the language; correct sequences of few steps have other frequencies; lower is better"
+    layers = [same, *lined(own, x, y, tips("sampler"), look, detail="series:N")]
+    title = f"Steps for an SER of {float(target):.0%} against sequence length"
+    under = "parallel to the dotted line: proportional to the length; nearly flat: with its logarithm"
     sentences = []
     for k, values in enumerate(keys.values):
-        lines = [
-            [r for r in rows if (r["k"], r["series"]) == (k, name)] for name in dict.fromkeys(r["series"] for r in rows)
-        ]
-        parts = "; ".join(f"{line[0]['series']}: {grown(line)}" for line in lines if line)
+        names = dict.fromkeys(r["series"] for r in rows if r["k"] == k)
+        lines = [[r for r in rows if (r["k"], r["series"]) == (k, name)] for name in names]
+        parts = "; ".join(f"{line[0]['series']}: {grown(line)}" for line in lines)
         sentences.append(Sentence(f"{values['of']}: {parts}.", keys.choices(k)))
-    caption = "" if far else "Dotted: one per token, as AR. Missing points were out of reach."
-    return Drawn(title, near if far else slope, finished(layers, title, *keys.now()), rows, sentences, caption)
+    caption = "Dotted: one per token, as AR. Missing points were out of reach."
+    return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
 
 
 def label(point: Point) -> str:
@@ -346,11 +335,7 @@ def noises(shown: Shown) -> Drawn | None:
     x, y = across("model calls per sequence"), up("SER", True, scale=alt.Scale(domain=[0, 1]))
     dash = alt.StrokeDash("model:N", legend=below(2)).scale(domain=[TRAINED, IDEAL], range=[[1, 0], [5, 4]])
     own, look = base(rows), {"color": colour(shown, NOISES.values(), "noise", below(2))}
-    layers = [
-        own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
-        bars(own, x, y, **look),
-        dots(own, 60).encode(x=x, y=y, tooltip=tips("noise and denoiser"), **look),
-    ]
+    layers = lined(own, x, y, tips("noise and denoiser"), look, detail="series:N", strokeDash=dash)
     sentences = []
     for k, values in enumerate(keys.values):
         least = {r["series"]: r["value"] for r in rows if r["k"] == k}  # with the most steps
@@ -360,45 +345,6 @@ def noises(shown: Shown) -> Drawn | None:
     under = "dashed: the exact denoiser; the distance above it is learning error"
     caption = "Networks with the same layers, trained on the same number of tokens."
     return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
-
-
-def learning(shown: Shown) -> Drawn | None:
-    """The SER of each network next to that of the exact denoiser, with the same sampler and number of steps."""
-    names = ("of", "sampler", "length", "steps")
-    measured = [p for p in shown.results.of("ser") if p["kind"] == "mdm" and p["steps"]]
-    ideal = {tuple(p[name] for name in names): p for p in measured if p["model"] == IDEAL}
-    pairs = [(p, ideal.get(tuple(p[name] for name in names))) for p in measured if p["model"] != IDEAL]
-    known = [(p, truth) for p, truth in pairs if truth is not None]
-    if len(known) < 2:
-        return None
-    keys, rows = Keys.of(shown, keys_of([p for p, _ in known], ("sampler",))), []
-    for p, truth in sorted(known, key=lambda pair: pair[0]["steps"]):
-        k = keys.values.index({"sampler": p["sampler"]})
-        words = f"{Estimate.of_record(p)}; exact {Estimate.of_record(truth)}"
-        rows.append(row(shown, p, k, p["of"], truth["value"]) | {"said": words, "steps": p["steps"]})
-    scale = alt.Scale(domain=[0, 1])
-    x = across("sampling error alone: SER of the exact denoiser", scale=scale, format="~%", tickCount=5)
-    y = up("with learning error: SER of the network", True, scale=scale)
-    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows]), "opacity": here(rows)}
-    same = base([{"x": 0, "value": 0}, {"x": 1, "value": 1}], keyed=False)
-    last = list({(r["k"], r["series"]): r for r in rows}.values())
-    points = dots(own, 60).encode(x=x, y=y, tooltip=tips("language"), **look)
-    layers = [
-        same.mark_line(color=INK, opacity=0.5, strokeDash=DOTS).encode(x=x, y=y),
-        own.mark_line(strokeWidth=1.5).encode(x=x, y=y, order="steps:Q", detail="series:N", **look),
-        bars(own, x, y, **look),
-        points.add_params(picked("language", "l", shown.language)),
-        base(last).mark_text(align="left", dx=9, dy=16, fontSize=12).encode(x=x, y=y, text="series:N", **look),
-    ]
-    sentences = []
-    for k, values in enumerate(keys.values):
-        own_ = [r["value"] - r["x"] for r in rows if r["k"] == k]
-        most = f"the network's SER is up to {100 * max(own_):.3g} percentage points above that of the exact denoiser"
-        sentences.append(Sentence(f"{values['sampler']}: {most}.", keys.choices(k)))
-    under = "dotted line: a network as good as the exact denoiser; above it: learning error"
-    caption = "Each point is one number of steps. More steps move a line to the left, more training moves it down."
-    words = "Sampling error and learning error"
-    return Drawn(words, under, finished(layers, words, *keys.now()), rows, sentences, caption)
 
 
 def training(shown: Shown) -> Drawn | None:
@@ -436,17 +382,62 @@ def training(shown: Shown) -> Drawn | None:
     return Drawn(words, under, finished(layers, words), rows, [Sentence(sentences + ".")], caption)
 
 
+def ceilings(shown: Shown) -> Drawn | None:
+    """The accuracy of a model on a task against its speed, next to that of the exact denoiser."""
+    points = [p for p in shown.results.of("accuracy") if p["kind"] == "mdm" and p["model"]]
+    points = [p for p in points if p["model_calls"] and p["length"]]
+    if not any(is_ideal(p["model"]) for p in points):
+        return None
+    keys, rows = Keys.of(shown, [{"of": of} for of in dict.fromkeys(p["of"] for p in points)]), []
+    for p in points:
+        exact, speed = is_ideal(p["model"]), p["length"] / p["model_calls"]
+        about = {"model": p["model"], "exact": exact, "speed": f"{speed:.3g}"}
+        rows.append(row(shown, p, keys.values.index({"of": p["of"]}), p["sampler"].partition("(")[0], speed, **about))
+    several = not all(r["exact"] for r in rows)
+    x = across("tokens per model call", scale=alt.Scale(type="log", base=2, nice=False, padding=12))
+    y = up("accuracy", True, scale=alt.Scale(domain=[0, 1]))
+    dash = alt.condition("datum.exact", alt.value(DASHES if several else [1, 0]), alt.value([1, 0]))
+    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(3))}
+    names = {"model": "model", "speed": "tokens per model call"}
+    hint = tips("sampler", said="accuracy", **names)
+    layers = lined(own, x, y, hint, look, order="x:Q", detail=["series:N", "model:N"], strokeDash=dash)
+    sentences = []
+    for k, values in enumerate(keys.values):
+        best = max((r for r in rows if r["k"] == k and r["exact"]), key=lambda r: (r["value"], r["x"]), default=None)
+        if best is not None:
+            at = f"{100 * best['value']:.3g}% at {best['speed']} tokens per model call"
+            words = f"the exact denoiser is right in {at}"
+            sentences.append(Sentence(f"{values['of']}: {words} ({best['series']}).", keys.choices(k)))
+    title = "Accuracy against speed, with ceilings"
+    under = "up and right is better; dashed: the exact denoiser with the same sampler"
+    caption = (
+        "Tokens per model call are positions of the canvas, with padding. Errors of the exact denoiser are due to the "
+        "sampler; the distance from a line to its dashed one is due to the model."
+    )
+    return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
+
+
 CURVES: dict[str, Maker] = {
     f"{metric.name.replace('_', '-')}-by-{BETWEEN[by]}": partial(curves, metric=metric, by=by)
     for metric, by in product(METRICS.values(), BETWEEN)
 }
-SHOWN: dict[str, dict[str, Any]] = {
-    "": {},
-    "-calls": {"field": "model_calls"},
-    "-distance": {"measure": "bigram_distance"},
-}
 GROWTH: dict[str, Maker] = {
-    f"growth-{target.partition('.')[2]}{suffix}": partial(by_length, target=target, **what)
-    for suffix, what in SHOWN.items()
-    for target in TARGETS
+    f"growth-{target.partition('.')[2]}": partial(by_length, target=target) for target in TARGETS
 }
+FIGURES: dict[str, Maker] = {
+    "ceilings": ceilings,
+    **{name: one for name, one in CURVES.items() if not name.endswith("-by-sampler")},
+    "growth-networks": noises,
+    "lengths": lengths,
+    **GROWTH,
+    "front": front,
+    "training": training,
+}
+MORE = {name: one for name, one in CURVES.items() if name not in FIGURES}  # where a view names them
+
+
+def drawn(shown: Shown) -> dict[str, Drawn]:
+    """The figures of the view, in its order (default: all usual ones), that have data."""
+    names = shown.view.figures or list(FIGURES)
+    figures = {name: (FIGURES | MORE)[name](shown) for name in names}
+    return {name: one for name, one in figures.items() if one is not None}

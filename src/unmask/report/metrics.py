@@ -1,20 +1,35 @@
-"""The metrics of pages: title, measures of the store, direction and targets; and the choice of points.
+"""Metrics with their titles, directions and targets, and the words of a page in a file of views.
 
 A setting is all fields of a point besides its language and its number of steps (FIELDS). Settings that differ only in
 the sampler and its schedule (RIVALS) are compared with each other.
+
+A view begins with YAML, the fields of `View`. The text is HTML in three parts: the head, the cards, and the notes at
+the end. A card is one of the messages of the page, with numbers of the points; the page omits it if one is missing:
+
+    {ser steps=64}                  the range of a measure over all languages that match the first state of the page
+    {ser.steps kind=ar length=min}  the range of another field of these points
+    {ter.excess steps=max}          the largest value, in percent above 1
+    {steps setting=ser=0.1}         of one setting; the value of a condition may contain =
 """
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import Any
 
-from unmask.report.results import Point
+from unmask.core.reading import from_yaml
+from unmask.report.results import Point, Results
 
 FIELDS = ("model", "sampler", "schedule", "length", "batch", "setting")
 RIVALS = ("sampler", "schedule")
 Fields = Mapping[str, Any]
+QUERY = re.compile(r"\{(\w+)(?:\.(\w+))?((?: \w+=[^ }]+)*)\}")
+CARD = re.compile(r"(?s)<li><strong>(.*?)</strong>\s*(.*?)</li>")
+Card = tuple[str, str]  # a number and its meaning
 
 
 @dataclass(frozen=True)
@@ -44,12 +59,8 @@ def _fraction(name: str, title: str, under: str, target: float, **more: Any) -> 
     return Metric(name, title, under, (name,), targets, target, share=True, **more)
 
 
-def _ratio(name: str, title: str, under: str, measures: Sequence[str], targets: Sequence[float], **more: Any) -> Metric:
-    return Metric(name, title, under, tuple(measures), tuple(targets), targets[0], **more)
-
-
-def _number(name: str, title: str, under: str, measure: str = "", **more: Any) -> Metric:
-    return Metric(name, title, under, (measure or name,), **more)
+def _number(name: str, title: str, under: str, measures: Sequence[str], *targets: float, **more: Any) -> Metric:
+    return Metric(name, title, under, tuple(measures), targets, targets[0] if targets else None, **more)
 
 
 SER = _fraction(
@@ -61,42 +72,39 @@ SER = _fraction(
     predicted="ser_predicted",
     least=0.0,
 )
-TER = _ratio(
-    "ter",
-    "Fluency: token error rate (TER)",
-    "relative to the language's own TER, the best possible value; 1 is perfect",
-    ("ter_ratio", "ter_upper_ratio"),
-    (1.01, 1.02, 1.05, 1.1),
-    short="TER ratio",
-    predicted="ter_ratio_predicted",
-)
-PERPLEXITY = _ratio(
-    "generative_perplexity",
-    "Generative perplexity, relative",
-    "relative to that of the language or text, which is 1; also low for repetitive samples",
-    ("generative_perplexity_ratio",),
-    (1.05, 1.02, 1.1, 1.2),
-    short="relative generative perplexity",
-)
-DIVERSITY = _ratio(
-    "diversity",
-    "Diversity",
-    "entropy of a token given the previous one, relative to the language's; below 1: repetitive",
-    ("diversity",),
-    (0.95, 0.9, 0.98),
-    rises=True,
-)
 LIST = [
     SER,
-    TER,
-    PERPLEXITY,
+    _number(
+        "ter",
+        "Fluency: token error rate (TER)",
+        "relative to the language's own TER, the best possible value; 1 is perfect",
+        ("ter_ratio", "ter_upper_ratio"),
+        *(1.01, 1.02, 1.05, 1.1),
+        short="TER ratio",
+        predicted="ter_ratio_predicted",
+    ),
+    _number(
+        "generative_perplexity",
+        "Generative perplexity, relative",
+        "relative to that of the language or text, which is 1; also low for repetitive samples",
+        ["generative_perplexity_ratio"],
+        *(1.05, 1.02, 1.1, 1.2),
+        short="relative generative perplexity",
+    ),
     _number(
         "generative_perplexity_absolute",
         "Generative perplexity",
         "lower is better; also low for repetitive samples",
-        "generative_perplexity",
+        ["generative_perplexity"],
     ),
-    DIVERSITY,
+    _number(
+        "diversity",
+        "Diversity",
+        "entropy of a token given the previous one, relative to the language's; below 1: repetitive",
+        ["diversity"],
+        *(0.95, 0.9, 0.98),
+        rises=True,
+    ),
     _fraction("accuracy", "Accuracy", "fraction of correct answers; higher is better", 0.5, rises=True),
     _fraction("answer_error", "Incorrect answers", "fraction of incorrect answers; lower is better", 0.1),
     _fraction(
@@ -105,12 +113,11 @@ LIST = [
         "fraction of sequences with a correct answer and an incorrect intermediate result; lower is better",
         0.01,
     ),
-    _number("perplexity", "Perplexity", "of the texts under the scoring model; lower is better"),
-    _number("ngram_perplexity", "N-gram perplexity", "per character; lower is better"),
-    _number("smollm2_perplexity", "SmolLM2 perplexity", "lower is better"),
+    _number("perplexity", "Perplexity", "of the texts under the scoring model; lower is better", ["perplexity"]),
+    _number("ngram_perplexity", "N-gram perplexity", "per character; lower is better", ["ngram_perplexity"]),
     _fraction("unknown_words", "Unknown words", "fraction of words outside the training text; lower is better", 0.05),
-    _number("gap", "Gap", "loss by parallel decoding, nats per sequence; lower is better", "gap_nats", least=0.0),
-    _number("token_entropy", "Token entropy", "nats per sequence; higher is more varied", rises=True),
+    _number("gap", "Gap", "loss by parallel decoding, nats per sequence; lower is better", ["gap_nats"], least=0.0),
+    _number("token_entropy", "Token entropy", "nats per sequence; higher: more varied", ["token_entropy"], rises=True),
 ]
 METRICS = {one.name: one for one in LIST}
 
@@ -123,3 +130,80 @@ def matching(points: Iterable[Point], values: Fields, free: Sequence[str] = ()) 
         for point in points
         if all(point[n] in (None, values[n]) or (n in RIVALS and point["kind"] == "ar") for n in fixed)
     ]
+
+
+@dataclass(frozen=True)
+class View:
+    """The defaults are those of `unmask report`."""
+
+    figures: tuple[str, ...] = ()  # in their order; default: all with data
+    state: Mapping[str, Any] = field(default_factory=dict)  # the first choices, where they have data
+    name: str = "report"
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """(head, cards, notes)"""
+        head, _, rest = _read(self.name)[1].partition("<!-- cards -->\n")
+        cards, _, notes = rest.partition("<!-- notes -->\n")
+        return head, cards, notes
+
+    @property
+    def title(self) -> str:
+        """The heading of the page, without its numbers and tags; the name if it has none."""
+        heading = re.search(r"<h1>([^<{$]+)</h1>", self.parts[0])
+        return html.unescape(heading[1]) if heading else self.name
+
+    def cards(self, results: Results, state: Mapping[str, Any]) -> list[Card]:
+        """The cards whose numbers exist."""
+        written = [[_filled(part, results, state) for part in card] for card in CARD.findall(self.parts[1])]
+        return [(number, " ".join(words.split())) for number, words in written if number and words]
+
+
+def saved(name: str) -> View:
+    """The view of views/NAME.html."""
+    view: View = from_yaml(_read(name)[0], View, name)
+    return replace(view, name=name)
+
+
+def _read(name: str) -> tuple[str, str]:
+    """(settings, words)"""
+    text = files("unmask.report").joinpath(f"views/{name}.html").read_text("utf-8")
+    settings, _, words = text.partition("<!-- words -->\n")
+    return settings, words
+
+
+def _filled(text: str, results: Results, state: Mapping[str, Any]) -> str:
+    """The text with its numbers; empty if one is missing."""
+    numbers = [(match, _range(match, results, state)) for match in QUERY.finditer(text)]
+    if not all(number for _, number in numbers):
+        return ""
+    for match, number in reversed(numbers):
+        text = text[: match.start()] + number + text[match.end() :]
+    return html.unescape(text)
+
+
+def _range(match: re.Match[str], results: Results, state: Mapping[str, Any]) -> str:
+    name, field, conditions = match[1], match[2] or "value", dict(pair.split("=", 1) for pair in match[3].split())
+    metric = METRICS.get(name)
+    points = matching(results.of(*(metric.measures if metric else (name,))), state, ("of", "model", *conditions))
+    points = [point for point in points if point["steps"] != 0]
+    for key, value in ({"kind": "mdm"} | conditions).items():
+        values = [point[key] for point in points if point[key] is not None]
+        if value in ("min", "max") and values:
+            value = str((min if value == "min" else max)(values))
+        points = [point for point in points if str(point[key]) == value]
+    return _span(points, field, metric is not None and metric.share) if points else ""
+
+
+def _span(points: Sequence[Point], field: str, share: bool) -> str:
+    if field == "excess":
+        return f"{100 * (max(point['value'] for point in points) - 1):.2g}%"
+    if field == "value" and share:
+        if not any(point["value"] for point in points) and (limit := max(point["high"] or 0.0 for point in points)):
+            return f"< {100 * limit:.2g}%"
+        values, form = [100 * point["value"] for point in points], "{:.3g}%"
+    else:
+        values = [point[field] for point in points]
+        form = "{:.4g}" if field != "value" or values[0] >= 100 else "{:.3g}"
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"up to {high}" if min(values) == 0 else f"{low} to {high}"

@@ -1,4 +1,4 @@
-"""Objects in a notebook: `.plot()` and `_repr_html_` of core/shown.py call `plot` and `html`."""
+"""Objects in a notebook: `.plot()` and `_repr_html_` of core/tables.py call `plot` and `html`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from functools import singledispatch
 from html import escape
 from typing import Any
 
-import altair as alt
 import numpy as np
-import pandas as pd
 
-from unmask.core.errors import UnmaskError
-from unmask.experiments.board.run import Board
+from unmask.core.errors import UnmaskError, needed
+from unmask.experiments.board.table import Board
 from unmask.experiments.run import Sweep
 from unmask.report import charts
-from unmask.report.figures import front
-from unmask.report.page import drawn
+from unmask.report.figures import drawn, front
 from unmask.report.results import Results, points, read
 from unmask.report.verdict import Shown
 from unmask.samplers import Generation
 from unmask.theory.curves import InformationCurve
+
+with needed("pages", "a picture"):
+    import altair as alt
+    import pandas as pd
 
 WIDTH, MOST_ROWS, POINTS = 480, 40, 200  # pixels; sequences drawn of a generation; points of a curve
 

@@ -7,7 +7,6 @@ script is ours but the player's. Each figure is there as a drawing, too, for pri
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,37 +19,21 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import vl_convert
-
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
-from unmask.report import figures, studies
-from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, Maker, svg
-from unmask.report.metrics import RIVALS, Fields, Metric
+from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
+from unmask.report.metrics import RIVALS, Card, Fields, Metric
 from unmask.report.player import Run, assets
 from unmask.report.player import fragment as player
 from unmask.report.results import IDEAL, Point, Results
 from unmask.report.verdict import USUAL, Shown, grid, usable, value_text, verdict
-from unmask.report.view import Card
 from unmask.samplers import generate
 
-FIGURES: dict[str, Maker] = {
-    "ceilings": studies.STUDIES["ceilings"],
-    **{name: one for name, one in figures.CURVES.items() if not name.endswith("-by-sampler")},
-    "growth-networks": figures.noises,
-    "lengths": figures.lengths,
-    **figures.GROWTH,
-    "front": figures.front,
-    "learning": figures.learning,
-    "training": figures.training,
-    **{name: one for name, one in studies.STUDIES.items() if name not in ("ceilings", "schedule-optimal")},
-}
-MORE = {name: one for name, one in figures.CURVES.items() if name not in FIGURES} | {  # where a view names them
-    "schedule-optimal": studies.STUDIES["schedule-optimal"]
-}
-MOST_NAMES = 3  # in the title, and messages of trainings
-LONGEST = 32  # characters of a directory in a table
+with needed("pages", "a page"):
+    import vl_convert
+
+MOST_NAMES = 3  # in the title
 WHOLE = "\n/* whole */"  # the end of a complete script
 PLAYED, MOST_LENGTH, MOST_STEPS = 6, 128, 64  # sequences of a player; its most tokens and steps
 EXAMPLE = {"sampler": USUAL, "steps": 10, "length": 32}
@@ -58,40 +41,37 @@ EMBED = """for (const data of document.querySelectorAll("script[data-figure]"))
   vegaEmbed("#" + data.dataset.figure, JSON.parse(data.textContent), { ast: false });"""
 
 
-def drawn(shown: Shown) -> dict[str, Drawn]:
-    """The figures of the view, in its order (default: all usual ones), that have data."""
-    names = shown.view.figures or list(FIGURES)
-    figures = {name: (FIGURES | MORE)[name](shown) for name in names}
-    return {name: one for name, one in figures.items() if one is not None}
-
-
 def page(
     shown: Shown,
     figures: Mapping[str, Drawn],
     origin: Mapping[str, Any],
     beside: Iterable[str] = (),
-    out: Path | None = None,
     first: str = "",
     messages: Sequence[Card] = (),
 ) -> bytes:
     """first: HTML above the figures; messages: cards besides those of the view; beside: names of files next to it."""
     results, (head, _, notes) = shown.results, shown.view.parts
     messages = [*messages, *shown.view.cards(results, shown.state)]
+    texts = [
+        f"<h3>{escape(who)}</h3>\n<pre class='text'>{escape(text)}</pre>" for who, text in results.examples.items()
+    ]
+    lacking = "".join(f"<li>{escape(one, False)}</li>" for one in results.missing)
+    box = f'<div class="missing" role="note"><strong>Results are missing.</strong><ul>{lacking}</ul></div>'
+    links = ", ".join(f'<a href="{name}">{name}</a>' for name in sorted(beside))
+    name, *words = origin["command"]
+    command = shlex.join(["unmask" if Path(name).name == "__main__.py" else Path(name).name, *words])
     parts = [
         Template(head).safe_substitute(about=escape(about(shown))),
-        missing(results.missing),
+        box if lacking else "",
         result(shown, messages),
         first,
         section(figures),
         watch(shown),
         tables(shown),
-        networks(results, out),
-        "".join(
-            f"<h3>{escape(who)}</h3>\n<pre class='text'>{escape(text)}</pre>" for who, text in results.examples.items()
-        ),
+        *texts,
         notes.replace("$languages", described(results)),
         f"<h2>Reproduce this page</h2>\n<p>Data: {escape(origin_of(results, origin))} Created with:</p>",
-        f"<p><code>{escape(command(origin['command']))}</code></p>\n<p>Files next to this page: {listed(beside)}</p>",
+        f"<p><code>{escape(command)}</code></p>\n<p>Files next to this page: {links}</p>",
     ]
     colours = "".join(
         f"--c{n}: light-dark({light}, {dark}); " for n, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
@@ -108,12 +88,8 @@ def page(
 
 def about(shown: Shown) -> str:
     """The languages in a title."""
-    names = shown.languages
-    more = len(names) - MOST_NAMES
-    return (
-        ", ".join(names if more <= 0 else names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-        or "no data yet"
-    )
+    names, more = shown.languages[:MOST_NAMES], len(shown.languages) - MOST_NAMES
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "") or "no data yet"
 
 
 def choices(shown: Shown) -> dict[str, dict[str, str]]:
@@ -139,9 +115,9 @@ def result(shown: Shown, messages: Sequence[Card]) -> str:
     messages_html = cards(messages)
     if not shown.metrics:
         return messages_html + bar
-    first, inside = (
-        (messages_html, "") if shown.language != "all" else ("", f'<div data-language="all">{messages_html}</div>')
-    )
+    first, inside = messages_html, ""
+    if shown.language == "all":
+        first, inside = "", f'<div data-language="all">{messages_html}</div>'
     return f'{first}{bar}\n<section aria-live="polite" aria-label="The result">{inside}{verdicts(shown)}</section>'
 
 
@@ -282,74 +258,32 @@ def scrolled(rows: str, label: str, more: str = "") -> str:
 
 def watch(shown: Shown) -> str:
     """A player of a measured setting of a known language; of an example, where all settings are too long."""
-    settings: list[tuple[str, Fields, str]] = [(p["of"], p, "A setting of this page") for p in short(shown)]
-    settings += [(of, EXAMPLE, "An example, not a setting of this page") for of in shown.results.choices("of")]
-    for of, values, what in settings:
-        if (language := shown.results.language(of)) is None:
-            continue
-        length, sampler, steps = language.nearest_lengths(values["length"])[0], values["sampler"], values["steps"]
-        start: dict[str, Any] = {"length": length, "rows": PLAYED, "seed": 0}
-        try:
-            few = generate(language, sampler=sampler, steps=steps, **start)
-        except UnmaskError:
-            continue  # a sampler of the store that is not here
-        one = generate(language, sampler="autoregressive", steps=length, **start)
-        runs = [
-            Run(f"{sampler}, {steps} steps", few.trace(), language),
-            Run(f"AR, {length} steps", one.trace(), language),
-        ]
-        note = f"{what}: {of}, {length} tokens, {sampler}, {steps} steps."
-        begin = f"<h2>See one sequence step by step</h2>\n<p class='note'>{escape(note)}</p>"
-        return f"{begin}\n{player(runs, 'watch')}\n{assets()}"
-    return ""
-
-
-def short(shown: Shown) -> list[Point]:
-    """Measured settings with errors that a player can show; nearest to the first state, then to an SER of 50%."""
     points = [
         p
         for p in shown.results.of("ser")
         if (p["kind"], p["model"]) == ("mdm", IDEAL) and p["steps"] and p["steps"] <= MOST_STEPS
         if p["value"] > 0.0 and (p["length"] or MOST_LENGTH + 1) <= MOST_LENGTH and usable(p["sampler"])
     ]
-    near = ("of", "sampler", "length")
-    return sorted(points, key=lambda p: (*(p[name] != shown.state[name] for name in near), abs(p["value"] - 0.5)))
-
-
-def trained(results: Results) -> list[Card]:
-    """The final validation loss of each network, for the first few."""
-    sentences = []
-    for one in [one for one in results.trainings if one.journal][:MOST_NAMES]:
-        last = one.journal[-1]
-        loss = f"The loss is {last.validation:.4f} nats per token"
-        after = f"Validation loss after {one.steps} training steps ({last.seconds:.0f} s). {loss}"
-        if one.entropy:
-            number = f"{one.name}: {100 * (last.validation / one.entropy - 1):.2g}% above the entropy"
-            after += f"; the entropy of the language, {one.entropy:.4f}, is the lower limit"
-        else:
-            number = f"{one.name}: {last.validation:.3g} nats per token"
-        sentences.append((number, f"{after}."))
-    return sentences
-
-
-def networks(results: Results, out: Path | None) -> str:
-    """A table of the trained networks: loss, and a link from OUT to their directories."""
-    rows = []
-    for one in [one for one in results.trainings if one.journal]:
-        last = one.journal[-1]
-        over = "-" if not one.entropy else f"{100 * (last.validation / one.entropy - 1):+.2f}%"
-        path = os.path.relpath(one.place, out) if out is not None else str(one.place)
-        short = path if len(path) <= LONGEST else f"..{path[-LONGEST:]}"
-        link = f'<a href="{escape(path)}/losses.csv"><code>{escape(short)}</code></a>'
-        cells = (f"{last.validation:.4f}", over, f"{one.steps}", f"{last.seconds:.0f} s", link)
-        rows.append(f'<tr><th scope="row">{escape(one.name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-    if not rows:
-        return ""
-    heads = ("network", "loss, nats per token", "above the entropy", "training steps", "time", "directory")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    note = "For <code>unmask generate --model</code> and <code>unmask model learning</code>."
-    body = scrolled(f"<tr>{head}</tr>\n" + "\n".join(rows), "Trained networks")
-    return f'<h2>Trained networks</h2>\n<p class="note">{note}</p>\n{body}'
+    near = ("of", "sampler", "length")  # nearest to the first state, then to an SER of 50%
+    points.sort(key=lambda p: (*(p[name] != shown.state[name] for name in near), abs(p["value"] - 0.5)))
+    settings: list[tuple[str, Fields, str]] = [(p["of"], p, "A setting of this page") for p in points]
+    settings += [(of, EXAMPLE, "An example, not a setting of this page") for of in shown.results.choices("of")]
+    for of, values, what in settings:
+        if (language := shown.results.language(of)) is None:
+            continue
+        length, sampler, steps = language.nearest_lengths(values["length"])[0], values["sampler"], values["steps"]
+        runs = []
+        try:
+            for one, n in ((sampler, steps), ("autoregressive", length)):
+                generation = generate(language, sampler=one, steps=n, length=length, rows=PLAYED, seed=0)
+                label = "AR" if one == "autoregressive" else one
+                runs.append(Run(f"{label}, {n} steps", generation.trace(), language))
+        except UnmaskError:
+            continue  # a sampler of the store that is not here
+        note = f"{what}: {of}, {length} tokens, {sampler}, {steps} steps."
+        begin = f"<h2>See one sequence step by step</h2>\n<p class='note'>{escape(note)}</p>"
+        return f"{begin}\n{player(runs, 'watch')}\n{assets()}"
+    return ""
 
 
 def described(results: Results) -> str:
@@ -359,32 +293,12 @@ def described(results: Results) -> str:
     return "\n".join(f"<tr><th>{escape(of)}</th><td>{escape(words)}.</td></tr>" for of, words in known.items())
 
 
-def missing(messages: Sequence[str]) -> str:
-    """A box with unmeasured and failed cells."""
-    items = "".join(f"<li>{escape(one, False)}</li>" for one in messages)
-    box = f'<div class="missing" role="note"><strong>Results are missing.</strong><ul>{items}</ul></div>'
-    return box if messages else ""
-
-
 def origin_of(results: Results, origin: Mapping[str, Any]) -> str:
     versions = origin.get("versions", {})
     parts = [", ".join(results.sources), f"{results.work:.0f} s of compute" if results.work else ""]
     parts += [str(origin.get("machine") or "")]
     parts += [f"{name} {versions[name]}" for name in ("unmask", "torch", "numba") if name in versions]
     return ", ".join(part for part in parts if part) + "."
-
-
-def command(words: Sequence[str]) -> str:
-    name = Path(words[0]).name
-    return shlex.join(["unmask" if name == "__main__.py" else name, *words[1:]])
-
-
-def listed(names: Iterable[str]) -> str:
-    """Links to files, grouped by stem."""
-    stems: dict[str, list[str]] = {}
-    for name in sorted(names):
-        stems.setdefault(name.rpartition(".")[0], []).append(f'<a href="{name}">{name.rpartition(".")[2]}</a>')
-    return "; ".join(f"{stem} {' '.join(links)}" for stem, links in stems.items())
 
 
 @cache

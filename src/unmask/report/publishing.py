@@ -3,7 +3,7 @@
     settings -> recipe -> sweep in OUT/sweep -> results -> files in OUT
 
 A `Page` has a function for each arrow; `publish` calls them. `page_of` is the page of a recipe: recipes/NAME.yaml with
-the words of views/NAME.html.
+the words of views/NAME.html. BOARD and PARALLEL begin with tables of their own.
 """
 
 from __future__ import annotations
@@ -11,33 +11,38 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
-import pandas as pd
-
-from unmask.core import progress
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import atomic, check_writable, finite, origin
+from unmask.experiments.board.run import Settings as OfBoard
+from unmask.experiments.board.run import recipe as recipe_of_board
+from unmask.experiments.board.table import HOW_TO_READ, Board, Table, of_sweep
+from unmask.experiments.board.table import tables as of_board
 from unmask.experiments.cell import cells_of, check
 from unmask.experiments.recipe import Recipe, read_recipe
 from unmask.experiments.run import Sweep, sweep
-from unmask.experiments.store import Store
 from unmask.report import charts
-from unmask.report.page import drawn, page, trained
+from unmask.report.figures import drawn
+from unmask.report.metrics import Card, View, saved
+from unmask.report.page import page, scrolled
 from unmask.report.results import COLUMNS, STORE, Results, read
 from unmask.report.verdict import Shown
-from unmask.report.view import View, saved
+from unmask.tasks.evaluation.run import check as checked
+from unmask.tasks.parallel import run as parallel_run
+from unmask.tasks.parallel.table import Grid, Suite
+
+with needed("pages", "a page"):
+    import pandas as pd
 
 PAGE = "index.html"
 NUMBERS = "data"  # the name of the data files
-LOOK = 0.5  # seconds between two reads of the store
 OVERVIEW = 2  # figures side by side in overview.svg
-TO_COME = "The other cells are being measured. Reload this page in a minute."
 
 Settings = TypeVar("Settings", bound=Any)  # a dataclass
 Measured = TypeVar("Measured")
@@ -49,7 +54,6 @@ class Context:
 
     origin: Mapping[str, Any]
     shown: Shown  # all results of its store
-    out: Path = Path()  # the directory of the page
     about: Mapping[str, Any] = field(default_factory=dict)  # entries of the data file
 
 
@@ -106,55 +110,20 @@ def publish(page: Page[Settings, Measured], settings: Settings, out: str | Path,
     recipe = page.recipe(settings)
     check(cells_of(recipe))
     began = time.perf_counter()
-    with _early(page, settings, recipe, out):
-        store = sweep(recipe, store=out / STORE, fresh=True, **{"engine": "here"} | options)
+    store = sweep(recipe, store=out / STORE, fresh=True, **{"engine": "here"} | options)
     measured = page.measured(store, settings)
     shown = Shown(read([store.directory], {row["key"] for row in store.rows()}), page.view)
     about = {"seconds": store.work, "settings": asdict(settings)}
-    given = Context(origin(**asdict(settings)) | {"languages": store.languages}, shown, out, about)
+    given = Context(origin(**asdict(settings)) | {"languages": store.languages}, shown, about)
     files = write(out, page.contents(measured, given), page.file)
     return Published(measured, (out / page.file).resolve(), files, time.perf_counter() - began, shown)
-
-
-@contextmanager
-def _early(page: Page[Settings, Any], settings: Settings, recipe: Recipe, out: Path) -> Iterator[None]:
-    """Write a first page as soon as the cells of the first parts are measured."""
-    if not page.view.early:
-        yield
-        return
-    keys, over = {cell.key for cell in cells_of(replace(recipe, parts=recipe.parts[: page.view.early]))}, Event()
-
-    def watch() -> None:
-        while not over.wait(LOOK):
-            with suppress(UnmaskError, OSError):  # no store yet; publish reports other errors
-                ready = keys <= Store.open(out / STORE).done.keys()
-                if ready and not over.is_set():
-                    results = read([out / STORE], keys)
-                    results.missing = [TO_COME]
-                    first = early(Context(origin(**asdict(settings)), Shown(results, page.view), out))
-                    write(out, {page.file: first}, page.file)
-                    progress.note(f"first figures: {(out / page.file).resolve()}; the page is completed later")
-                    return
-
-    watching = Thread(target=watch, daemon=True)
-    watching.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watching.join()
-
-
-def early(given: Context) -> bytes:
-    """The page alone, without files next to it."""
-    return page(given.shown, drawn(given.shown), given.origin, out=given.out)
 
 
 def report(directories: Sequence[str | Path], out: Path, drawings: bool = False) -> tuple[Shown, list[Path]]:
     """Write the page of some stores, with its numbers; drawings: also each figure as SVG and PNG."""
     results = read(directories)
     shown = Shown(results, View() if results.points or not results.trainings else saved("training"))
-    return shown, write(out, contents(Context(origin(), shown, out), drawings), PAGE)
+    return shown, write(out, contents(Context(origin(), shown), drawings), PAGE)
 
 
 def contents(given: Context, drawings: bool = True) -> dict[str, bytes]:
@@ -166,8 +135,7 @@ def contents(given: Context, drawings: bool = True) -> dict[str, bytes]:
         files |= charts.beside("overview", list(figures.values())[:OVERVIEW], shown.view.title)
     about = {**given.about} | {"sources": results.sources, "missing": results.missing}
     files |= numbers(NUMBERS, records(results), origin=given.origin, **about)
-    messages = [] if results.points else trained(results)
-    return files | {PAGE: page(shown, figures, given.origin, files, given.out, messages=messages)}
+    return files | {PAGE: page(shown, figures, given.origin, files)}
 
 
 def records(results: Results) -> list[dict[str, Any]]:
@@ -208,3 +176,100 @@ def write(out: Path, contents: Mapping[str, bytes], last: str) -> list[Path]:
                 out.rmdir()
         raise
     return written
+
+
+def board_contents(board: Board, given: Context) -> dict[str, bytes]:
+    """board.json, .csv and the page."""
+    shown, against = given.shown, board.settings.against
+    shown.results.missing += left_out(board)
+    files = numbers(
+        "board", board.records, origin=given.origin, **given.about, failures=[asdict(f) for f in board.failures]
+    )
+    units = f"compared with {against}. SER and TER columns: model calls per sequence for this error"
+    own = [one._replace(title=f"{one.title}; {units}") for one in of_board(board)]
+    words = escape(HOW_TO_READ.format(against=against), False)
+    how = f'<details><summary>How to read the table</summary><p class="note">{words}</p></details>'
+    first = "\n".join([*map(table, own), how])
+    return files | {PAGE: page(shown, drawn(shown), given.origin, files, first, best_of_board(own))}
+
+
+BOARD: Page[OfBoard, Board] = Page("board.json", recipe_of_board, of_sweep, board_contents, saved("board"))
+
+
+def best_of_board(tables: Sequence[Table]) -> list[Card]:
+    """The best sampler of each language."""
+    messages = []
+    for one in tables:
+        (best, [(accuracy, _), *_]), *others = one.rows
+        beside = f" Next: {others[0][0]}, AUP {others[0][1][0][0].split()[0]}." if others else ""
+        words = f"The best sampler on {one.title.partition(';')[0]}. An AUP of 1 is perfect.{beside}"
+        messages.append((f"{best}: AUP {accuracy.split()[0]}", words))
+    return messages
+
+
+def left_out(board: Board) -> list[str]:
+    """Settings that could not be measured, each with its reason and languages."""
+    reasons: dict[str, list[str]] = {}
+    for f in board.failures:
+        setting = f.sampler if f.value is None else f"{f.sampler} at {f.knob} = {f.value}"
+        reasons.setdefault(f"{setting}: {f.message}", []).append(f.language)
+    return [f"left out: {reason} ({', '.join(dict.fromkeys(of))})" for reason, of in reasons.items()]
+
+
+def suites_of(sweep: Sweep, settings: parallel_run.Settings) -> list[Suite]:
+    return parallel_run.measured(checked(sweep.whole().directory).samples, settings)
+
+
+def parallel_contents(suites: list[Suite], given: Context) -> dict[str, bytes]:
+    """parallel.json, .csv and the page: PBx, settings and tasks as tables, then accuracy against speed."""
+    files = numbers("parallel", [suite.to_dict() for suite in suites], origin=given.origin, **given.about)
+    first = [table(celled(suite.pbx())) for suite in suites if suite.swept]
+    for suite in suites:
+        notes = "".join(f"<li>{escape(message, False)}</li>" for message in suite.messages)
+        folded = {
+            "Each task: accuracy, and the ceiling of the sampler": table(celled(suite.by_task())),
+            "Each setting: mean accuracy and tokens per step": table(celled(suite.by_setting())),
+            "Remarks on these numbers": f"<ul>{notes}</ul>",
+        }
+        first += [f"<details><summary>{title}</summary>{inside}</details>" for title, inside in folded.items()]
+    html = page(given.shown, drawn(given.shown), given.origin, files, "\n".join(first), fastest(suites))
+    return files | {PAGE: html}
+
+
+PARALLEL: Page[parallel_run.Settings, list[Suite]]
+PARALLEL = Page(PAGE, parallel_run.recipe, suites_of, parallel_contents, saved("parallel"))
+
+
+def fastest(suites: Sequence[Suite]) -> list[Card]:
+    """The fastest sampler of each model at the highest threshold that it reaches."""
+    messages = []
+    for suite in suites:
+        for threshold in suite.thresholds:
+            best = max(suite.swept, key=lambda one: float(one.reached(threshold)[0]), default=None)
+            if best is not None and (value := best.pbx(threshold).value) is not None:
+                words = f"The fastest sampler of {suite.model} that scores {threshold:g}%: {best.name}."
+                messages.append((f"{value:.3g} tokens per step", words))
+                break
+    return messages
+
+
+def celled(grid: Grid) -> Table:
+    """Intervals in brackets go below their value."""
+
+    def cell(text: str) -> tuple[str, str]:
+        value, bracket, rest = text.partition(" [")
+        interval, _, more = rest.partition("]")
+        return value + more, f"[{interval}]" if bracket else ""
+
+    title, head, rows = grid
+    return Table(title, head, [(heading, [cell(one) for one in cells]) for heading, *cells in rows])
+
+
+def table(one: Table) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in one.head)
+    rows = []
+    for heading, cells in one.rows:
+        data = "".join(f"<td>{escape(v)}{f'<small>{escape(i)}</small>' if i else ''}</td>" for v, i in cells)
+        rows.append(f'<tr><th scope="row">{escape(heading)}</th>{data}</tr>')
+    body = "\n".join(rows)
+    return scrolled(f"<caption>{escape(one.title)}</caption>\n<tr>{head}</tr>\n{body}", escape(one.title))

@@ -27,22 +27,21 @@ from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion
 from unmask.core.files import finite
 from unmask.core.reading import read_json, read_text
 from unmask.diagnosis.flops import break_even
-from unmask.experiments import tables
 from unmask.experiments.board.families import STEPS, apart
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
 from unmask.experiments.store import FILE, Store
+from unmask.experiments.tables import AFTER, FAILURES_SHOWN
 from unmask.languages import PRESETS, Language, load
-from unmask.languages.presets import unseeded
+from unmask.languages.reading import unseeded
 from unmask.models.trained.checkpoints import ACCOUNT
 from unmask.models.trained.shape import preset
-from unmask.tasks.evaluation import records, summary
+from unmask.tasks.evaluation import records
 from unmask.tasks.evaluation.records import RECORDS
 
 Point = dict[str, Any]
 
 STORE = "sweep"  # next to a page: the store from which an interrupted command resumes
-THEORY = "theory.json"  # of `unmask theory figure`
 WHO = ("of", "model", "kind", "sampler", "schedule", "length", "steps", "knob", "batch", "setting")  # identify a point
 IDEAL, TRAINED = "ideal", "trained"
 OF = ("language", "task", "text")
@@ -69,19 +68,6 @@ class Account(msgspec.Struct):
 
     journal: list[Entry] = []
     entropy: float | None = None
-    step: int = 0
-    origin: dict[str, Any] = {}
-
-    @property
-    def noise(self) -> str:
-        shape = self.origin.get("configuration", {}).get("shape", {})
-        return str(shape.get("noise", "mask"))
-
-
-class Numbers(msgspec.Struct):
-    """The read part of theory.json."""
-
-    records: list[dict[str, Any]]
     origin: dict[str, Any] = {}
 
 
@@ -94,7 +80,6 @@ class Training:
     journal: Sequence[Entry]
     entropy: float | None
     place: Path = Path()  # its directory
-    steps: int = 0
 
     @property
     def name(self) -> str:
@@ -111,7 +96,6 @@ class Results:
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
     digests: dict[str, set[str]] = field(default_factory=dict)  # of the measured languages, by name
-    theory: list[Point] = field(default_factory=list)  # records of `unmask theory figure`
     examples: dict[str, str] = field(default_factory=dict)  # a text by its model
     languages: dict[str, Language | None] = field(default_factory=dict)  # that are loaded
 
@@ -143,7 +127,6 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             rows = of_sweep(Store.open(directory), keys, results) | rows
         if (directory / RECORDS).exists():
             other += of_evaluation(directory, results)
-        of_theory(directory, results)
         of_training(directory, directory.name, "", results)
     every = [row for own in rows.values() for row in own]
     for row in every:
@@ -156,12 +139,12 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
 def place(directory: Path) -> Path:
     """The directory of a store: itself, or its `sweep` if it contains a page."""
     for candidate in (directory, directory / STORE):
-        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT, THEORY)):
+        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT)):
             return candidate
     if not directory.exists():
         problem = f"there is no directory {cut(str(directory))}"
         raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page, an evaluation or a training")
-    names = f"{FILE}, {RECORDS}, {ACCOUNT} or {THEORY}"
+    names = f"{FILE}, {RECORDS} or {ACCOUNT}"
     expected = f"expected {names} in it, or in its directory {STORE}. Measure with `unmask sweep run RECIPE`"
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
@@ -173,15 +156,15 @@ def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> di
         cells.setdefault(row["key"], []).append(row)
     for key, own in cells.items():
         of_files(store.place(key), own, results)
-    directory, state = store.directory, tables.status(store.directory)
-    if left := sum(state[name] for name in ("todo", "running", "interrupted")):
-        results.missing.append(f"{left} of {state['cells']} cells of {directory} are not measured yet")
-    for failure in state["failures"]:
-        cell = failure["cell"]
+    if store.todo:
+        left = f"{len(store.todo)} of {len(store.cells)} cells of {store.directory}"
+        results.missing.append(f"{left} are not measured yet")
+    for key, failed in list(store.failed.items())[:FAILURES_SHOWN]:
+        cell = store.spec(key)
         about = [str(cell[name]) for name in (*OF[:2], "model", "sampler", "steps") if cell.get(name)]
-        results.missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failure['error']}")
-    if (more := state["failed"] - len(state["failures"])) > 0:
-        results.missing.append(f"{more} more cells of {directory} failed")
+        results.missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failed.error}")
+    if (more := len(store.failed) - FAILURES_SHOWN) > 0:
+        results.missing.append(f"{more} more cells of {store.directory} failed")
     results.work += sum(own[0]["seconds"] for own in cells.values())
     return cells
 
@@ -190,10 +173,11 @@ def of_files(directory: Path, rows: Sequence[dict[str, Any]], results: Results) 
     """The training and the example of a cell, if it has files; its rows get the noise of the network."""
     row = rows[0]
     if (directory / EXAMPLE).exists():
-        results.examples[_writer(row)] = read_text(directory / EXAMPLE)
-    if of_training(directory, _of(row), row.get("kind", ""), results) == "uniform":
-        for one in rows:
-            one["noise"] = "uniform"
+        writers = {"text": "The text itself", "ar": "AR"}
+        results.examples[writers.get(_kind(row), f"MDM, {row.get('steps')} steps")] = read_text(directory / EXAMPLE)
+    noise = of_training(directory, _of(row), row.get("kind", ""), results)
+    for one in rows if noise == "uniform" else ():
+        one["noise"] = noise
 
 
 def of_training(directory: Path, of: str, kind: str, results: Results) -> str:
@@ -201,33 +185,25 @@ def of_training(directory: Path, of: str, kind: str, results: Results) -> str:
     if not (directory / ACCOUNT).exists():
         return ""
     account = read_json(directory / ACCOUNT, Account)
-    kind = "uniform noise" if kind and account.noise == "uniform" else kind
-    results.trainings.append(Training(of, kind, account.journal, account.entropy, directory, account.step))
-    return account.noise
-
-
-def of_theory(directory: Path, results: Results) -> None:
-    """Add the records of theory.json, if it exists, each with its language and settings."""
-    if not (directory / THEORY).exists():
-        return
-    numbers = read_json(directory / THEORY, Numbers)
-    settings = numbers.origin.get("configuration", {})
-    of = str(settings.get("language", directory.name))
-    if isinstance(source := numbers.origin.get("language"), dict) and "digest" in source:
-        results.digests.setdefault(of, set()).add(source["digest"])
-    about = {"of": of, "length": settings.get("length"), "schedule": settings.get("schedule")}
-    results.theory += [record | about for record in numbers.records]
+    noise = str(account.origin.get("configuration", {}).get("shape", {}).get("noise", "mask"))
+    kind = "uniform noise" if kind and noise == "uniform" else kind
+    results.trainings.append(Training(of, kind, account.journal, account.entropy, directory))
+    return noise
 
 
 def of_evaluation(directory: Path, results: Results) -> list[Point]:
     """A point per setting and number; compute is relative to the AR model. Messages go to `results`."""
-    groups = summary.groups(records.read(directory))
+    groups = records.groups(records.read(directory))
     ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
     measured = []
-    masked = [group.settings for group in groups if not group.causal]
-    varied = [name for name in summary.varied([group for group in groups if not group.causal]) if _free(name, masked)]
+    masked = [group for group in groups if not group.causal]
+    varied = []
+    for name in records.varied(masked):  # those that all have, and that do not follow from the model
+        values = {(one.settings["model"], str(one.settings.get(name))) for one in masked}
+        if all(name in one.settings for one in masked) and len(values) > len({model for model, _ in values}):
+            varied.append(name)
     several = sum(group.causal for group in groups) > len(ar)  # AR settings of one task
-    for label, group in zip(summary.labels(groups), groups, strict=True):
+    for label, group in zip(records.labels(groups), groups, strict=True):
         settings, cost = group.settings, group.cost()
         about = dict.fromkeys(WHO) | {name: settings.get(name) for name in ("sampler", "length")}
         about |= {"of": settings["task"], "kind": "ar" if group.causal else "mdm"}
@@ -236,7 +212,10 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
         else:
             own = [f"{name}={settings[name]}" for name in varied if name not in (*WHO, "task")]
             about |= {name: settings.get(name) for name in ("model", "schedule", "steps")}
-            about |= {"setting": ", ".join(own) or None} | _paced(settings)
+            about |= {"setting": ", ".join(own) or None}
+            sampler, knob, value = apart(str(settings["sampler"]))
+            if knob != STEPS and value is not None:  # the option that decides the number of steps, in place of N
+                about |= {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
         base = ar.get(settings["task"])
         calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
         spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": "evaluation", "key": ""}
@@ -252,27 +231,6 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
     return measured
 
 
-def _free(name: str, settings: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all settings have a value of this name, and it does not follow from the model."""
-    of_model: dict[Any, set[str]] = {}
-    for one in settings:
-        of_model.setdefault(one["model"], set()).add(str(one.get(name)))
-    return all(name in one for one in settings) and any(len(values) > 1 for values in of_model.values())
-
-
-def _paced(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The sampler without the option that decides its number of steps, and this option in place of N."""
-    sampler, knob, value = apart(str(settings["sampler"]))
-    if knob == STEPS or value is None:
-        return {}
-    return {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
-
-
-def _writer(row: Mapping[str, Any]) -> str:
-    kind = _kind(row)
-    return {"text": "The text itself", "ar": "AR"}.get(kind, f"MDM, {row.get('steps')} steps")
-
-
 def _kind(row: Mapping[str, Any]) -> str:
     """The writer of the sequences: an MDM, an AR model, or the author of the text."""
     given = [name for name in ("kind", "sampler", "schedule", "steps", "budget") if row.get(name) is not None]
@@ -280,11 +238,6 @@ def _kind(row: Mapping[str, Any]) -> str:
         return "text"
     one_by_one = row.get("language") and not given and row.get("model_calls") == row.get("length")
     return "ar" if one_by_one or row.get("sampler") == AR or row.get("kind") == "ar" else "mdm"
-
-
-def _trained(row: Mapping[str, Any]) -> bool:
-    """Whether its network was trained by a cell of the same store."""
-    return "training_steps" in row and _kind(row) != "text"
 
 
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
@@ -317,7 +270,7 @@ def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
     options = (f"{name}={row[name]}" for name in varied if row.get(name) not in (None, ""))
     return {
         "of": _of(row),
-        "model": TRAINED if _trained(row) else _named(row.get("model")) or IDEAL,
+        "model": TRAINED if "training_steps" in row and kind != "text" else _named(row.get("model")) or IDEAL,
         "kind": kind,
         "sampler": sampler,
         "schedule": None if kind == "ar" else row.get("schedule"),
@@ -348,7 +301,7 @@ def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         of = _of(row)
         for name in row:
-            if name not in OWN and name not in tables.AFTER and "budget" not in row:
+            if name not in OWN and name not in AFTER and "budget" not in row:
                 texts.setdefault((row["job"], of, name), set()).add(str(row[name]))
     return list(dict.fromkeys(name for (_, _, name), values in texts.items() if len(values) > 1))
 
@@ -416,9 +369,8 @@ def _add_seconds(points: Sequence[Point]) -> None:
             clocks[(*who, point["steps"])] = point["value"] / (point["batch"] or 1)
     for point in points:
         who = point["of"], point["model"], point["kind"]
-        if (whole := clocks.get((*who, point["steps"]))) is not None and point["steps"] is not None:
-            point["seconds"] = whole
-        elif (each := clocks.get((*who, None))) is not None and point["model_calls"] is not None:
-            token = clocks.get((point["of"], point["model"], "ar", None)) if point["causal"] else 0.0
-            if token is not None:
-                point["seconds"] = each * (point["model_calls"] - point["causal"]) + token * point["causal"]
+        each, token = clocks.get((*who, None)), clocks.get((*who[:2], "ar", None)) if point["causal"] else 0.0
+        if point["steps"] is not None and (*who, point["steps"]) in clocks:
+            point["seconds"] = clocks[(*who, point["steps"])]
+        elif None not in (each, token, point["model_calls"]):
+            point["seconds"] = each * (point["model_calls"] - point["causal"]) + token * point["causal"]

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from unmask.core.deciding import MEETS, MISSES, cheapest, standing
 from unmask.core.estimates import Estimate
-from unmask.report.metrics import FIELDS, LIST, RIVALS, SER, Fields, Metric, matching
+from unmask.core.search import MEETS, MISSES, cheapest, standing
+from unmask.report.metrics import FIELDS, LIST, RIVALS, SER, Fields, Metric, View, matching
 from unmask.report.results import Point, Results
-from unmask.report.view import View
 
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
 ORACLES = ("best-order",)  # uses the true language
@@ -42,8 +41,8 @@ class Shown:
 
     @cached_property
     def languages(self) -> list[str]:
-        """Languages, tasks and texts; those without points have a training or a table of theory."""
-        others = [one.of for one in self.results.trainings] + [record["of"] for record in self.results.theory]
+        """Languages, tasks and texts; those without points have a training."""
+        others = [one.of for one in self.results.trainings]
         own = [point["of"] for point in self.masked(*self.metrics)]
         return list(dict.fromkeys([*own, *self.results.choices("of"), *others]))
 
@@ -131,7 +130,7 @@ class Need:
 
 
 def need(points: Sequence[Point], metric: Metric, target: float) -> Need:
-    """Decide by the same rule as `unmask plan`; see core/deciding.py."""
+    """Decide by the same rule as `unmask plan`; see core/search.py."""
 
     def stands(point: Point) -> str:
         low, high = (point["value"] if point[end] is None else point[end] for end in ("low", "high"))

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from unmask.samplers.loops import walk as walk
     from unmask.samplers.making import fit_of as fit_of
     from unmask.samplers.making import generate as generate
-    from unmask.samplers.memory import agreement as agreement
-    from unmask.samplers.memory import divergence as divergence
+    from unmask.samplers.making import prompts as prompts
     from unmask.samplers.ranking import SCORES as SCORES
     from unmask.samplers.ranking import ChoosesFirst as ChoosesFirst
     from unmask.samplers.ranking import above as above
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
     from unmask.samplers.ranking import chosen as chosen
     from unmask.samplers.ranking import in_order as in_order
     from unmask.samplers.ranking import lowest as lowest
-    from unmask.samplers.rules.autoregressive import read_prompt as read_prompt
-    from unmask.samplers.rules.speculation import Drafts as Drafts
+    from unmask.samplers.rules.speculative import Drafts as Drafts
+    from unmask.samplers.rules.speculative import read_prompt as read_prompt
     from unmask.samplers.session import Session as Session
-    from unmask.samplers.start import prompts as prompts
     from unmask.samplers.stopping import AtToken as AtToken
     from unmask.samplers.stopping import Budget as Budget
     from unmask.samplers.stopping import Either as Either
@@ -40,5 +38,7 @@ if TYPE_CHECKING:
     from unmask.samplers.stopping import Until as Until
     from unmask.samplers.stopping import Watched as Watched
     from unmask.samplers.view import View as View
+    from unmask.samplers.view import agreement as agreement
+    from unmask.samplers.view import divergence as divergence
 
 __getattr__, __dir__ = lazily(__name__, __path__)

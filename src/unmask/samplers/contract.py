@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import Field, fields, is_dataclass
-from typing import Any, Literal, NamedTuple
+from functools import cache, partial
+from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
 
 from torch import Tensor
 
+from unmask.core import arguments
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry
@@ -21,6 +23,24 @@ Pace = Literal["counts", "steps", "free"]
 Reads = Literal["canvas", "causal"]
 CANVAS: frozenset[Reads] = frozenset(["canvas"])
 CAUSAL: frozenset[Reads] = frozenset(["causal"])
+
+
+# types of options, each with its check: a function of the option's name and value
+Fraction = Annotated[float, partial(arguments.number, most=1.0)]  # from 0 to 1
+Nats = Annotated[float, partial(arguments.number, what=" of nats")]
+Some = Annotated[int, partial(arguments.whole, most=arguments.MOST_LENGTH)]  # positions, at least one
+Places = Annotated[int, partial(arguments.whole, least=0, most=arguments.MOST_LENGTH)]
+Flag = Annotated[bool, arguments.flag]
+
+
+@cache
+def checks(kind: Any) -> list[tuple[str, Callable[[str, Any], Any]]]:
+    """The name and the check of each option of a sampler class whose type has one."""
+    try:
+        hints = get_type_hints(kind, include_extras=True).items()
+    except NameError:  # of a plug-in, whose types only a type checker imports
+        return []
+    return [(name, hint.__metadata__[0]) for name, hint in hints if get_origin(hint) is Annotated]
 
 
 class Choice(NamedTuple):
@@ -46,6 +66,12 @@ class Sampler:
     """The kind of noise. "uniform": an own loop, `run`, that starts from random tokens and replaces them
     (samplers/rules/uniform.py); only for denoisers of uniform noise."""
 
+    def __post_init__(self) -> None:
+        """Check the fields of a dataclass whose type has a check, such as Fraction."""
+        kind: Any = type(self)  # hashable, which the type of a class with __eq__ does not say
+        for name, checked in checks(kind):
+            checked(name, getattr(self, name))
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.spec}>"
 
@@ -65,7 +91,7 @@ class Sampler:
         """Whether it chooses the positions of a step before it draws their tokens, each from its own marginal.
 
         Then the loss by drawing them at once is a KL divergence (diagnosis/gap), and a sampler that never revises has
-        a likelihood along one path (diagnosis/sampler_likelihood.py)."""
+        a likelihood along one path (diagnosis/likelihood.py)."""
         return self.distribution == "order"
 
     @property
@@ -112,12 +138,7 @@ class Sampler:
         raise UnmaskError(f"{problem}. To use earlier steps, implement choose and read view.memory.")
 
     def implements(self, method: str) -> bool:
-        return method in ways(type(self))
-
-
-def ways(kind: type[Sampler]) -> list[str]:
-    """The methods among `order`, `choose` and `run` that a sampler class implements."""
-    return [method for method in WAYS if getattr(kind, method) is not getattr(Sampler, method)]
+        return getattr(type(self), method) is not getattr(Sampler, method)
 
 
 def check_kind(kind: type, label: str) -> None:
@@ -126,7 +147,8 @@ def check_kind(kind: type, label: str) -> None:
         raise UnmaskError(
             f"{label} is of class {kind.__name__}; expected a sampler. Derive it from unmask.samplers.Sampler."
         )
-    if len(methods := ways(kind)) != 1:
+    methods = [method for method in WAYS if getattr(kind, method) is not getattr(Sampler, method)]
+    if len(methods) != 1:
         count = " and ".join(methods) or "none of its methods"
         raise UnmaskError(f"{label} implements {count}; expected exactly one of order, choose and run")
 

@@ -15,7 +15,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
-from unmask.core.shown import Shown
+from unmask.core.tables import Shown
 from unmask.denoisers import Cost
 from unmask.languages import Language
 from unmask.samplers import Session
@@ -100,7 +100,7 @@ class Generation(Shown):
             "forwards": self.spent.forwards,
             "rows_computed": self.spent.rows,
             "tokens_computed": self.spent.tokens,
-            "impossible_rows": int((self.impossible > 0).sum()),
+            "impossible_rows": None if self.ideal is None else int((~self.ideal.supports(self.tokens)).sum()),
             "seconds": self.seconds,
             "tokens_per_second": written / max(self.seconds, 1e-9),  # of all rows together
         }

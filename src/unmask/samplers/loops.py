@@ -16,14 +16,17 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Marginals
 from unmask.samplers import orders
 from unmask.samplers.contract import Choice, Sampler
+from unmask.samplers.orders import BlockSchedules, turns
 from unmask.samplers.session import Breach, Session
-from unmask.samplers.steps import BlockSchedules, turns
 from unmask.samplers.view import View
 
 
 def fill(sampler: Sampler, session: Session) -> None:
     """Let the sampler complete the session's rows."""
-    _check_noise(sampler, session)
+    if (noise := session.denoiser.removes) != sampler.removes:
+        problem = f"{session.name} removes {sampler.removes} noise, and {session.denoiser.name} removes {noise} noise"
+        other = "a sampler of masks, such as ancestral" if noise == "mask" else "uniform-ancestral"
+        raise UnmaskError(f"{problem}; expected the same. Use {other}, or another denoiser.")
     try:
         if sampler.implements("run"):
             sampler.run(session)
@@ -39,14 +42,6 @@ def fill(sampler: Sampler, session: Session) -> None:
     if session.together is not None and not session.together.used and bool(session.hidden.any()):
         raise Breach(f"{session.name} draws its tokens itself; expected draw='product'")
     _check_finished(session)
-
-
-def _check_noise(sampler: Sampler, session: Session) -> None:
-    """Raise an error unless sampler and denoiser have the same kind of noise."""
-    if (noise := session.denoiser.removes) != sampler.removes:
-        problem = f"{session.name} removes {sampler.removes} noise, and {session.denoiser.name} removes {noise} noise"
-        other = "a sampler of masks, such as ancestral" if noise == "mask" else "uniform-ancestral"
-        raise UnmaskError(f"{problem}; expected the same. Use {other}, or another denoiser.")
 
 
 def _check_finished(session: Session) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -70,6 +71,10 @@ def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
     return Choice(reveal, None if temperature == 1 else view.draw(temperature))
 
 
+Temperature = Annotated[float, arguments.number]
+Ties = Annotated[str, lambda _, ties: arguments.word("way to break ties", ties, TIES)]
+
+
 class DrawsAfter(Sampler):
     """Samplers that choose positions by marginals, then draw tokens; at temperature 1 the claim is "order"."""
 
@@ -88,11 +93,8 @@ class DrawsAfter(Sampler):
 class ChoosesFirst(DrawsAfter):
     """`DrawsAfter` with its two options; ties go by chance or by position."""
 
-    temperature: float = 1.0
-    ties: str = "chance"
-
-    def __post_init__(self) -> None:
-        check_ranking(self.temperature, self.ties)
+    temperature: Temperature = 1.0
+    ties: Ties = "chance"
 
     def surest(self, view: View, among: Tensor, scores: Tensor, number: Tensor | int = 1) -> Tensor:
         """Bool (B, L): the `number` highest scores of each row among these positions, Bool (B, L)."""

@@ -2,7 +2,7 @@
 
 delta_k is the probability that step k reveals a position, in sampling order. Before step k, a position is revealed with
 probability p_k = sum_{j<k} delta_j. A named schedule is a function of the number of steps; a fitted schedule also
-depends on the language and the length (theory/schedules.py).
+depends on the language and the length (theory/optimal.py).
 """
 
 from __future__ import annotations
@@ -64,13 +64,14 @@ def check(schedule: str, steps: int, fit: Fit | None = None) -> None:
 def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = None) -> Tensor:
     """(N) float64: a named schedule of `steps` steps, or an explicit list of length N."""
     if steps is not None:
-        steps = arguments.steps(steps)
+        steps = arguments.whole("steps", steps, 1, arguments.MOST_STEPS)
     if isinstance(schedule, str):
         if steps is None:
             raise UnmaskError(f"schedule {schedule!r} needs a number of steps. Pass steps.")
         name, _ = parse("schedule", schedule)
         if not is_fitted(name):
-            return _normalized(SCHEDULES.make(schedule, steps))
+            delta = SCHEDULES.make(schedule, steps)
+            return delta / delta.sum()
         if fit is None:
             advice = "For a network pass diagnosis.loss_curve.loss_curve(network, samples).schedule(steps)."
             raise UnmaskError(f"schedule {name!r} is fitted to a language, but no language is known here. {advice}")
@@ -92,7 +93,7 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
         raise UnmaskError(f"delta_{at + 1} of the schedule is {float(delta[at])}; expected 0 or a positive number")
     if abs(float(delta.sum()) - 1) > SUM_TOLERANCE:
         raise UnmaskError(f"the schedule sums to {float(delta.sum()):.12g}; expected 1. Divide it by its sum.")
-    return _normalized(delta)
+    return delta / delta.sum()
 
 
 def read(text: str) -> str | list[float]:
@@ -110,7 +111,8 @@ def _fitted(schedule: str, steps: int, fit: Fit) -> Tensor:
     maker = SCHEDULES.find(parse("schedule", schedule)[0])
     known, key = KNOWN.setdefault(fit.language, {}), (maker, schedule, steps, fit.length, fit.fixed_size)
     if key not in known:
-        known[key] = _normalized(SCHEDULES.make(schedule, steps, fit))
+        delta = SCHEDULES.make(schedule, steps, fit)
+        known[key] = delta / delta.sum()
     return known[key].clone()
 
 
@@ -166,10 +168,6 @@ def sizes(delta: Tensor, hidden: int) -> Tensor:
         equal = (remainders == least).nonzero().squeeze(1)
         whole[torch.cat([more, equal[: missing - len(more)]])] += 1
     return whole.long()
-
-
-def _normalized(delta: Tensor) -> Tensor:
-    return delta / delta.sum()
 
 
 def _from_alpha(alpha: Callable[[Tensor], Tensor], steps: int) -> Tensor:

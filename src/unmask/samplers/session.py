@@ -10,10 +10,9 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers import Canvas, Causal, Denoiser, Marginals
-from unmask.samplers.account import Account
+from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Marginals
 from unmask.samplers.joint.steps import Joint, Together
-from unmask.samplers.stopping import Progress, StopRule
+from unmask.samplers.stopping import Account, Progress, StopRule
 
 PATIENCE = 1000  # model calls per position and step; beyond this a sampler with its own loop counts as endless
 REASONS = ("filled", "stopped", "done")  # why a row is final: every position decided, the stop rule, the sampler
@@ -173,15 +172,15 @@ class Session:
     def account(self) -> Account:
         """Model calls needed and computation done, attempts included."""
         impossible, probes, positions = (torch.zeros_like(self.lengths) for _ in range(3))
-        account = Account(impossible, probes, positions, self._revised.clone())
+        calls, spent = {}, Cost()
         if self.uses("canvas"):
-            account.impossible += self.canvas.impossible
-            account.probes += self.canvas.probes
-            account.positions += self.canvas.positions
-            account.charge("denoiser", self.canvas.model_calls, slice(None), self.canvas.spent)
+            impossible, probes = self.canvas.impossible.clone(), self.canvas.probes
+            positions = self.canvas.positions
+            calls["denoiser"], spent = self.canvas.model_calls.clone(), self.canvas.spent
         if self.uses("causal"):
-            account.positions += self.causal.positions
-            account.charge("causal", self.causal.model_calls, slice(None), self.causal.spent)
+            positions = positions + self.causal.positions
+            calls["causal"], spent = self.causal.model_calls.clone(), spent + self.causal.spent
+        account = Account(impossible, probes, positions, self._revised.clone(), calls, spent)
         for rows, attempt in self._attempts:
             account.add(rows, attempt)
         return account

@@ -1,9 +1,9 @@
-"""Rules that end a row before all of it is decided; the rest is filled at no cost."""
+"""The cost of rows, and rules that end a row before all of it is decided; the rest is filled at no cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import NamedTuple, Protocol
 
@@ -11,7 +11,33 @@ import torch
 from torch import Tensor
 
 from unmask.core.arguments import refuse, whole
-from unmask.samplers.account import Account
+from unmask.denoisers import Cost
+
+
+@dataclass
+class Account:
+    """The cost of B rows."""
+
+    impossible: Tensor  # (B): the model call at which a row's context first had probability zero, or 0
+    probes: Tensor  # (B): model calls whose input is not the row itself
+    positions: Tensor  # (B): computed positions of all model calls
+    revised: Tensor  # (B): number of re-masked tokens
+    model_calls_of: dict[str, Tensor] = field(default_factory=dict)  # (B) for each model: "denoiser", "causal"
+    spent: Cost = field(default_factory=Cost)
+
+    @property
+    def model_calls(self) -> Tensor:
+        """(B): model calls of all denoisers together."""
+        return sum(self.model_calls_of.values(), torch.zeros_like(self.impossible))
+
+    def add(self, rows: Tensor, account: Account) -> None:
+        """Add another attempt at these rows (K); its impossible contexts replace the earlier ones."""
+        for name, model_calls in account.model_calls_of.items():
+            self.model_calls_of.setdefault(name, torch.zeros_like(self.impossible))[rows] += model_calls
+        self.spent = self.spent + account.spent
+        self.impossible[rows] = account.impossible
+        self.probes[rows] += account.probes
+        self.positions[rows] += account.positions
 
 
 class Progress(NamedTuple):

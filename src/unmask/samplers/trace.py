@@ -22,14 +22,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
-import torch
-from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, shown
@@ -199,79 +197,6 @@ def of_blocks(blocks: Sequence[Block]) -> Trace:
         rows[block.rid] = Row(length=begin + block.length, given=given, events=events)
         steps[block.rid] += block.steps
     return Trace(vocabulary=max(block.vocabulary for block in blocks), rows=list(rows.values()), sampler="an engine")
-
-
-class Drafts:
-    """A streamer for `generate` of diffusion models in Transformers: it keeps the drafts, and makes a trace of them.
-
-    logits: whether to receive logits, for the probability of each token.
-    """
-
-    def __init__(self, logits: bool = False) -> None:
-        self._takes_logits = logits
-        self._given: Tensor | None = None  # (B, P)
-        self._done: list[Tensor] = []  # finished canvases (B, L)
-        self._drafts: list[tuple[int, Tensor, Tensor | None]] = []  # begin, tokens (B, L), their probabilities
-
-    def put(self, value: Tensor) -> None:
-        """Receive the prompt, then each finished canvas."""
-        value = value.reshape(-1, value.shape[-1])
-        if self._given is None:
-            self._given = value
-            return
-        if not self._drafts or not torch.equal(self._drafts[-1][1], value):  # padded behind its end
-            self._drafts.append((self._begin, value, None))
-        self._done.append(value)
-
-    def put_draft(self, value: Tensor | None = None, logits: Tensor | None = None) -> None:
-        """Receive the most likely canvas after a step, or its logits."""
-        if value is None:
-            assert logits is not None
-            chances, value = logits.double().softmax(-1).reshape(-1, *logits.shape[-2:]).max(-1)
-            self._drafts.append((self._begin, value, chances))
-        else:
-            self._drafts.append((self._begin, value.reshape(-1, value.shape[-1]), None))
-
-    def end(self) -> None:
-        """Receive the end of the generation."""
-
-    @property
-    def _begin(self) -> int:
-        return sum(canvas.shape[1] for canvas in self._done) + (0 if self._given is None else self._given.shape[1])
-
-    def trace(self, symbols: Mapping[str, str] | None = None) -> Trace:
-        """The trace so far; each draft is a step."""
-        if self._given is None or not self._drafts:
-            raise UnmaskError("no drafts were received; expected a diffusion model. Pass streamer=Drafts() to generate")
-        rows = []
-        for row, prompt in enumerate(self._given.tolist()):
-            states: list[tuple[int, dict[int, int]]] = []
-            chances: dict[tuple[int, int], float] = {}
-            for step, (begin, canvas, p) in enumerate(self._drafts, 1):
-                here = dict(enumerate(canvas[row].tolist(), begin))
-                earlier = states[-1][1] if states else {}
-                states.append((step, {**earlier, **here}))
-                if p is not None:
-                    chances |= {(step, begin + place): chance for place, chance in enumerate(p[row].tolist())}
-            events = [
-                (s, at, token, None if token is None else chances.get((s, at))) for s, at, token in _changes(states)
-            ]
-            length = 1 + max((at for _, at, _, _ in events), default=0)
-            rows.append(Row(length=length, given=list(enumerate(prompt)), events=events))
-        tokens = {token for row in rows for _, token in row.given}
-        tokens |= {token for row in rows for _, _, token, _ in row.events if token is not None}
-        named = dict(symbols) if symbols else None
-        return Trace(vocabulary=max(tokens, default=0) + 1, rows=rows, symbols=named, sampler="a stream of drafts")
-
-
-def _changes(states: Iterable[tuple[int, Mapping[int, int]]]) -> Iterator[tuple[int, int, int | None]]:
-    """(step, position, token) of the changes between successive states: a replaced token is first hidden."""
-    before: Mapping[int, int] = {}
-    for step, after in states:
-        changed = sorted(place for place in before.keys() | after.keys() if before.get(place) != after.get(place))
-        yield from ((step, place, None) for place in changed if place in before)
-        yield from ((step, place, after[place]) for place in changed if place in after)
-        before = after
 
 
 def check(trace: Trace, where: str = "the trace") -> None:

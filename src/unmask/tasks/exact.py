@@ -25,10 +25,8 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.languages import Language
 from unmask.languages.answers import Answers
-from unmask.models.open.answering import tempered
-from unmask.models.open.fetch import here
-from unmask.models.open.loading import outline
-from unmask.models.open.prompted import speaker
+from unmask.models.open.loading import here, outline
+from unmask.models.open.prompted import speaker, tempered
 from unmask.models.text.published import Published
 from unmask.samplers import Generation, generate
 from unmask.tasks.contract import TASKS, Item, Task

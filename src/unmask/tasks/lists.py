@@ -2,8 +2,7 @@
 
 Copy, reverse, sort and the operations with an index have one right answer, so positions are independent given the
 prompt, and parallel decoding adds no errors. The others have several: a shuffled list, or one that differs from the
-given list at a position of the model's choice. There each position depends on all others. `unmask.tasks.twin` has the
-exact distribution over the right answers of an item.
+given list at a position of the model's choice. There each position depends on all others.
 """
 
 from __future__ import annotations

@@ -23,15 +23,13 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.errors import UnmaskError, shown, unknown
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, needed, shown, unknown
 from unmask.core.files import check_writable, finite
 from unmask.core.reading import fit
 from unmask.diagnosis.judge import by_sampler, check_kind
 from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
 from unmask.models.open import OpenModel, load_model
-from unmask.models.open.answering import answers, usual
-from unmask.models.open.prompted import Query, chats, speaker
+from unmask.models.open.prompted import Query, answers, chats, speaker, usual
 from unmask.samplers import generate
 
 with needed("lm-eval", "the model `unmask` of lm-eval"):
@@ -55,7 +53,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
     sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: settings of generation
     (`answering.usual`); they take precedence over those of a task.
     likelihood (masked models): "chain", "bound", or "auto", which is chain for targets of up to `draws` tokens, where
-    it is not more expensive; or "path", that of the sampler (diagnosis/sampler_likelihood.py).
+    it is not more expensive; or "path", that of the sampler (diagnosis/likelihood.py).
     draws: sets of positions per bound, or random choices of the sampler.
     greedy: the meaning of lm-eval's flag `is_greedy`. "read": each token is the most likely one after those before it
     (False if only a bound is computed); "decode": the sampler writes exactly this target.

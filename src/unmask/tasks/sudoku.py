@@ -7,10 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, permutations
+from itertools import permutations
 from typing import ClassVar, NamedTuple
-
-import numpy as np
 
 from unmask.core import arguments
 from unmask.tasks.contract import TASKS, Generated, Item
@@ -26,7 +24,6 @@ GROUPS = [
     ),
 ]
 IGNORED = str.maketrans("", "", " \t\r,")
-SCORES = ("rules", "equality")
 
 
 class Row(NamedTuple):
@@ -61,7 +58,7 @@ class Sudoku(Generated):
     def __post_init__(self) -> None:
         arguments.whole("empty", self.empty, 1, 10)
         arguments.flag("unique", self.unique)
-        arguments.word("score", self.score, SCORES)
+        arguments.word("score", self.score, ("rules", "equality"))
         self._check()
 
     def make(self, rng: random.Random) -> Row:
@@ -115,21 +112,6 @@ def grids() -> tuple[str, ...]:
     rows = ["".join(row) for row in permutations("1234")]
     halves = [(a, b) for a in rows for b in rows if is_half(a + b)]
     return tuple(a + b + c + d for a, b in halves for c, d in halves if is_grid(a + b + c + d))
-
-
-def ambiguity(empty: int) -> tuple[float, float]:
-    """(E[1 / solutions], P(one solution)) over all grids and all sets of this many empty cells.
-
-    The first is the accuracy by equality of a denoiser without errors, one cell per step: grids that agree on the given
-    cells are one group, and the mean of 1 / size over grids is the number of groups per grid.
-    """
-    cells = np.array([[int(digit) - 1 for digit in grid] for grid in grids()])
-    shown = np.array(list(combinations(range(SIDE**2), SIDE**2 - empty)))
-    powers = np.zeros((len(shown), SIDE**2), np.int64)
-    np.put_along_axis(powers, shown, SIDE ** np.arange(shown.shape[1]), 1)
-    codes = np.sort(powers @ cells.T, 1)  # (sets, 288): one number for each pattern of given cells
-    edges = np.pad(codes[:, 1:] != codes[:, :-1], ((0, 0), (1, 1)), constant_values=True)
-    return float(edges[:, 1:].mean()), float((edges[:, 1:] & edges[:, :-1]).mean())
 
 
 def is_half(cells: str) -> bool:

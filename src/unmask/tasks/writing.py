@@ -14,11 +14,10 @@ from unmask.core.registry import parse
 from unmask.core.run import Answering
 from unmask.core.samples import digest
 from unmask.denoisers.marginals import check_sharpening
-from unmask.diagnosis.memory import peak
+from unmask.diagnosis.needs import peak
 from unmask.models.open import OpenModel
-from unmask.models.open.answering import before_any, usual
 from unmask.models.open.chat import Message
-from unmask.models.open.prompted import Query, TooLong, ending, ends, rows_of, speaker
+from unmask.models.open.prompted import Query, TooLong, ending, ends, rows_of, speaker, usual
 from unmask.samplers import SAMPLERS, Generation, generate
 from unmask.samplers.schedules import deltas
 from unmask.samplers.stopping import Budget
@@ -62,7 +61,7 @@ class Writer:
     def __init__(self, model: OpenModel, task: Task, how: How, about: Mapping[str, Any] | None = None) -> None:
         self.length = task.length if how.length is None else how.length
         self.task, self.how, self.speaker = task, how, speaker(model)
-        self.ends, self.strings = ends(model, how.chat)
+        self.ends = ends(model, how.chat)
         self.until = task.until if how.until and not how.chat else ()
         self.rule = None
         if how.eos == "stop":
@@ -144,7 +143,7 @@ class Writer:
         reason = result.reasons[at]
         if (end := next((i for i, token in enumerate(tokens) if token in self.ends), None)) is not None:
             tokens, reason = tokens[: end + 1], "stopped"
-        text = before_any(self.speaker.written(tokens if end is None else tokens[:-1]), self.strings)
+        text = self.speaker.written(tokens if end is None else tokens[:-1])
         return Sample(
             item=item.name,
             number=number,

@@ -33,7 +33,7 @@ from torch import Tensor
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly, mean
-from unmask.core.shown import Shown
+from unmask.core.tables import Shown
 from unmask.languages import Language
 from unmask.languages.kernels.machine import Floats
 from unmask.samplers.schedules import Fit, Schedule, ScheduleLike, deltas

@@ -93,28 +93,6 @@ def proportional(n: int, vocabulary: int, length: int, eps: float, learning: flo
     return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, proportional")
 
 
-@checked
-def universal_steps(eps: float) -> int:
-    """1/eps equal steps: eps log|V| per token for every language at every length."""
-    return math.ceil(1 / eps - 1e-9)
-
-
-def steps_by_order(eps: float, orders: range = range(2, 7)) -> list[dict[str, float]]:
-    """N against n: the steps that each proof needs, and the fraction of log|V| per token that it then guarantees."""
-    return [
-        {
-            "n": n,
-            "explicit": explicit_steps(n, eps),
-            "explicit_fraction": explicit_fraction(n, eps),
-            "proportional": proportional_steps(n, eps),
-            "proportional_fraction": eps * (2 - eps),
-            "universal": universal_steps(eps),
-            "universal_fraction": eps,
-        }
-        for n in orders
-    ]
-
-
 def interaction(language: Language, length: int) -> Estimate:
     """TC + DTC = sum_i I(X_i; X_-i) = h(0) - h(1) in nats if the curve is exact, else the upper bound sum_i H(X_i)."""
     if (curve := known.exact_curve(language, length)) is not None:

@@ -11,8 +11,7 @@ ancestral sampling in a gap follows from that of smaller gaps one step later:
 
 F_v(t): v is the last so far of the gap's positions that this step reveals, as t. phi = 1 where q > 0 gives 1 - SER; its
 derivative towards phi = P^s, carried along as a dual number, gives E_p[log q(x); valid], and that towards A^(1+s) gives
-E_p[log p(x | order); valid]. phi = 1 along one sequence gives p(x). One pass covers every length up to L:
-S_1(begin, end; L).
+E_p[log p(x | order); valid]. One pass covers every length up to L: S_1(begin, end; L).
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from unmask.samplers import orders
 from unmask.samplers.schedules import Schedule
 
 BLOCK = 8  # orders per thread
-MOST_PRODUCTS = 1e10  # for p(x) of one sequence, N L^4 / 24
 
 
 def valid_mass(chain: FirstOrder, longest: int, delta: Tensor) -> tuple[Floats, Floats]:
@@ -63,36 +61,6 @@ def _masses(chain: FirstOrder, longest: int, delta: Tensor, orders: bool) -> tup
                 _step(kernels, rate, mass, log_mass, orders)
             advance(1)
     return mass[:, -1, -1], log_mass[:, -1, -1]
-
-
-def log_prob(chain: FirstOrder, tokens: Tensor, delta: Tensor) -> Tensor:
-    """log p(x) of ancestral sampling, float64 (B), for sequences x (B, L) that are possible under q.
-
-    For an impossible sequence p(x) depends on the denoiser in impossible contexts: metrics.output_distribution.
-    """
-    states = chain.states(tokens)
-    rows, length = states.shape
-    if np.count_nonzero(delta.numpy()) * length**4 / 24 > MOST_PRODUCTS:
-        problem = f"p(x) at length {length} in {len(delta)} steps takes too long"
-        raise UnmaskError(f"{problem}. Use sampled.information_curve(..).nelbo, a bound on E[-log p(x)].")
-    walk = np.full((rows, length + 2), chain.size)  # begin and end have the last number
-    walk[:, 1:-1] = states
-    kernels = chain.kernels(length + 1)
-    bad = (walk[:, 1:-1] == chain.size).any(1) | (kernels[1][walk[:, :-1], walk[:, 1:]] == 0).any(1)
-    if bad.any():
-        raise UnmaskError(f"row {int(bad.argmax())} is impossible; expected q(x) > 0 for log p(x) by gaps")
-    out = torch.empty(rows, dtype=torch.float64)
-    used = Schedule(delta).rho.flip(0).numpy()
-
-    def one(part: slice) -> int:
-        for b in range(part.start, part.stop):
-            out[b] = _sequence(kernels, walk[b], used)
-        return part.stop - part.start
-
-    with progress.track("p(x)", rows) as advance:
-        for done in over_blocks(one, rows, 1):
-            advance(done)
-    return out.log()
 
 
 def valid_given_order(chain: FirstOrder, order: Tensor) -> Tensor:
@@ -162,35 +130,6 @@ def _step(kernels, rate, mass, log_mass, orders):  # type: ignore[no-untyped-def
                         tilt[a, c] += here * slope[g - v, t, c] + there * stay[g - v, t, c]
         possible = kernels[g + 1] > 0.0
         mass[g], log_mass[g] = np.where(possible, total, mass[g]), np.where(possible, tilt, log_mass[g])
-
-
-@kernel
-def _sequence(kernels, walk, rates):  # type: ignore[no-untyped-def]
-    """p(x) of one sequence between begin and end, walk (L+2); gaps are named by their two positions (l, r)."""
-    ends = walk.shape[0]
-    mass, stay = np.zeros((ends, ends)), np.zeros((ends, ends))
-    reached = np.empty(ends)
-    for l in range(ends - 1):
-        mass[l, l + 1] = 1.0
-    for rate in rates:
-        if rate == 0.0:
-            continue
-        for l in range(ends):
-            for r in range(l + 1, ends):
-                stay[l, r] = (1 - rate) ** (r - l - 1) * mass[l, r]
-        for l in range(ends):
-            for r in range(l + 2, ends):
-                total, whole = stay[l, r], kernels[r - l, walk[l], walk[r]]
-                for v in range(l + 1, r):
-                    here = stay[l, v]
-                    for u in range(l + 1, v):
-                        here += reached[u] * stay[u, v]
-                    reached[v] = (
-                        here * rate * kernels[v - l, walk[l], walk[v]] * kernels[r - v, walk[v], walk[r]] / whole
-                    )
-                    total += reached[v] * stay[v, r]
-                mass[l, r] = total
-    return mass[0, ends - 1]
 
 
 @kernel

@@ -161,7 +161,7 @@ def _entropy(values: Values, language: Language, length: int) -> None:
 def _chain(values: Values, language: Language, chain: FirstOrder, length: int, delta: Tensor) -> None:
     plan = chains.information_curve(chain, length).divergence(delta).value
     values.set(chains.METHOD, expected_plan_divergence_nats=plan)
-    note = "KL(q || p) and TER are unknown: they need p(x) of every x. Estimate: theory.sampled.divergence"
+    note = "KL(q || p) and TER are unknown: they need p(x) of every x"
     values.notes.append(f"{note}. {TER_NEAREST}")
     always = bool((chain.initial > 0).all() and (chain.transition > 0).all())
     if always:

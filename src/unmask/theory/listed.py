@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,15 +23,12 @@ from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
 from unmask.samplers import orders
 from unmask.samplers.schedules import Schedule, deltas
-from unmask.theory import best_orders, correctness, crossover, fluency, joint, repair, separators, uniform
+from unmask.theory import best_orders, correctness, fluency, joint, separators, uniform
 from unmask.theory.correctness import INDEPENDENT, WIDTH
 from unmask.theory.known import exact_curve, exact_error_curve
-from unmask.theory.statements import Origin, Statement
+from unmask.theory.statements import Statement
 
 STATEMENTS: Registry[list[Statement]] = Registry("statement")
-Maker = Callable[..., list[Statement]]
-MEASURE = "theory.sampled.information_curve"
-ABOUT: dict[str, dict[str, str]] = {}  # by name: what the statements of a name have in every case
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +51,10 @@ class Case:
             raise UnmaskError(f"the language is {self.language.kind}; expected an n-gram for this statement")
         return self.language.order
 
-    def eps(self, eps: float | None) -> float:
-        """The eps of theorem 4.2. (default: the first step of its schedule with N steps)"""
-        return eps or float(deltas(f"theorem-4.2(order={self.order})", len(self.delta))[0])
+    def gram(self, eps: float | None) -> tuple[int, int, int, float, float]:
+        """(n, V, L, eps, learning) of theorem 4.2. (default: the first step of its schedule with N steps)"""
+        eps = eps or float(deltas(f"theorem-4.2(order={self.order})", len(self.delta))[0])
+        return self.order, self.language.vocabulary, self.length, eps, self.learning
 
     @property
     def between(self) -> float:
@@ -79,208 +79,139 @@ class Case:
         return width if self.language.width is None else self.language.width
 
 
-def statement(
-    name: str, of: Callable[..., object], kind: str, origin: Origin, assumption: str
-) -> Callable[[Maker], Maker]:
-    """Register the maker of a statement; `of`, the function that computes it, describes it by its docstring."""
-
-    def register(maker: Maker) -> Maker:
-        maker.__doc__ = of.__doc__
-        ABOUT[name] = {"kind": kind, "origin": origin, "assumption": assumption}
-        return STATEMENTS.register(name)(maker)
-
-    return register
-
-
-def catalogue() -> dict[str, dict[str, str]]:
-    """Each name with its kind, origin, assumption and description."""
-    return {name: ABOUT[name] | {"about": about} for name, about in STATEMENTS.about().items()}
-
-
-def mean_over_orders(case: Case) -> list[Statement]:
+def mean_over_orders(case: Case) -> Statement:
     """E KL(q || p_order), an upper bound on KL(q || p), as the area between the curve and its steps."""
     known = exact_curve(case.language, case.length)
     if known is None:
         problem = f"the curve of {case.language.kind} at length {case.length} is not known exactly"
-        raise UnmaskError(f"{problem}; expected a closed form or a tiny language. Measure it: {MEASURE}.")
+        advice = "Measure it: theory.sampled.information_curve"
+        raise UnmaskError(f"{problem}; expected a closed form or a tiny language. {advice}.")
     how = f"{INDEPENDENT}; ideal denoiser"
-    return [Statement(known.divergence(case.delta).value, "upper", "divergence", how, "ours", "theory.md 7.2")]
+    return Statement(known.divergence(case.delta).value, "upper", "divergence", how, "ours", "theory.md 7.2")
 
 
-def drawn_order(case: Case, seed: int) -> Tensor:
-    """(L): one order, drawn from the schedule."""
+def lemma_b8(case: Case, seed: int = 0) -> Statement:
+    """The bound of one order, drawn from the schedule."""
     hidden = torch.ones((1, case.length), dtype=torch.bool)
-    return orders.independent(case.delta, hidden, Randomness(seed, torch.arange(1)))[0]
+    order = orders.independent(case.delta, hidden, Randomness(seed, torch.arange(1)))[0]
+    return separators.lemma_b8(case.order, case.language.vocabulary, order, case.learning)
 
 
-def limit_4_4(case: Case, width: int, coarse: bool, ser: float) -> list[Statement]:
+def theorem_4_3(case: Case, ser: float | None = None) -> list[Statement]:
+    """With option ser: also the steps for this SER."""
+    steps = [] if ser is None else [correctness.theorem_4_3_steps(case.length, ser)]
+    return [correctness.theorem_4_3(case.length, case.delta, case.learning), *steps]
+
+
+def lemma_c6(case: Case, width: int = WIDTH, coarse: bool = False) -> Statement:
+    wrong = correctness.error_chance(case.learning, coarse)
+    return correctness.lemma_c6(case.length, len(case.delta), case.width(width), wrong)
+
+
+def theorem_4_4(case: Case, width: int = WIDTH, coarse: bool = False, ser: float = 0.5) -> list[Statement]:
     l, wrong = case.width(width), correctness.error_chance(case.learning, coarse)
     return [correctness.theorem_4_4(case.length, l, wrong, ser), correctness.constant_4_4(l, wrong, ser)]
 
 
-def best_order(case: Case) -> list[Statement]:
+def best_order(case: Case) -> Statement:
     value = float(best_orders.of_orders(case.language, case.length, len(case.delta))[-1])
     assumption = f"the best of all orders of {len(case.delta)} steps, ideal denoiser"
-    return [Statement(value, "exact", "divergence of one order", assumption, "ours", "theory.md 7.6")]
+    return Statement(value, "exact", "divergence of one order", assumption, "ours", "theory.md 7.6")
 
 
-def uniform_path(case: Case) -> list[Statement]:
+def uniform_path(case: Case) -> Statement:
     value = uniform.path_divergence(case.language, case.length, case.levels)
     how = "uniform noise with the schedule's levels, ideal denoiser"
-    return [Statement(value, "upper", "divergence of uniform noise", how, "ours", "theory.md 13")]
+    return Statement(value, "upper", "divergence of uniform noise", how, "ours", "theory.md 13")
 
 
-def uniform_pairs(case: Case, vocabulary: int, eps: float) -> list[Statement]:
+def uniform_pairs(case: Case, vocabulary: int = 2, eps: float = 0.0) -> list[Statement]:
     """P(a pair differs): uniform noise with the schedule's levels, its limit, masks, the best blind remasking."""
     steps, mixed = len(case.delta), f"{vocabulary} symbols, denoiser mixed with {eps:g} of the uniform distribution"
     noise = [1 - level for level in case.levels]
     values = {
-        f"uniform noise with the schedule's levels, {mixed}": repair.pair_error(vocabulary, noise, eps),
-        f"{steps} steps of rapidly decreasing uniform noise, {vocabulary} symbols": repair.pair_limit(
+        f"uniform noise with the schedule's levels, {mixed}": uniform.pair_error(vocabulary, noise, eps),
+        f"{steps} steps of rapidly decreasing uniform noise, {vocabulary} symbols": uniform.pair_limit(
             vocabulary, steps
         ),
-        f"masks, the schedule, {mixed}": repair.masked_pair_error(vocabulary, case.delta, eps),
-        f"masks, blind remasking, {vocabulary} symbols": repair.blind_remasking(vocabulary, steps),
+        f"masks, the schedule, {mixed}": uniform.masked_pair_error(vocabulary, case.delta, eps),
+        f"masks, blind remasking, {vocabulary} symbols": uniform.blind_remasking(vocabulary, steps),
     }
     return [Statement(value, "exact", "pair error", how, "ours", "theory.md 13") for how, value in values.items()]
 
 
-def model_calls(case: Case, ser: float) -> list[Statement]:
+def model_calls(case: Case, ser: float = 0.5) -> Statement:
     """Model calls per token for an SER, (c/lambda)(1 - e^(-lambda/c)), independent of the length."""
     if (errors := exact_error_curve(case.language, case.length)) is None:
         problem = f"c(q) of {case.language.kind} is not known exactly at length {case.length}"
         raise UnmaskError(f"{problem}. Measure it: theory.known.error_curve.")
     constant = errors.constant.value / case.length
-    value = crossover.model_calls_per_token(constant, ser)
+    value = correctness.model_calls_per_token(constant, ser)
     assumption = f"linear schedule, SER {ser:g}, c(q) = {constant:.4g}; to first order in the errors, as L grows"
-    return [Statement(value, "exact", "model calls / L", assumption, "ours", "theory.md 7.4", proven=False)]
+    return Statement(value, "exact", "model calls / L", assumption, "ours", "theory.md 7.4", proven=False)
 
 
-statement("lemma-a1", fluency.lemma_a1, "upper", "reconstructed", "tokens drawn in one step; default: k = length")(
-    lambda case, tokens=0: [fluency.lemma_a1(case.language.vocabulary, tokens or case.length, case.learning)]
-)
-statement(
-    "theorem-4.2",
-    fluency.theorem_4_2,
-    "upper",
-    "paper",
-    "n-grams; some schedule of O((n-1)/eps^n) steps; L > O((n-1)/eps^(n+1/2))",
-)(
-    lambda case, eps=None: [
-        fluency.theorem_4_2(case.order, case.language.vocabulary, case.length, case.eps(eps), case.learning)
-    ]
-)
-statement("theorem-4.2-explicit", fluency.explicit, "upper", "ours", "n-grams; schedule theorem-4.2")(
-    lambda case, eps=None: [
-        fluency.explicit(case.order, case.language.vocabulary, case.length, case.eps(eps), case.learning)
-    ]
-)
-statement(
-    "theorem-4.2-proportional", fluency.proportional, "upper", "ours", "n-grams; schedule theorem-4.2-proportional"
-)(
-    lambda case, eps=None: [
-        fluency.proportional(case.order, case.language.vocabulary, case.length, case.eps(eps), case.learning)
-    ]
-)
-statement("universal", fluency.universal, "upper", "ours", "any language, length and schedule")(
-    lambda case: [fluency.universal(case.language.vocabulary, case.length, case.delta, case.between, case.learning)]
-)
-statement("mean-over-orders", mean_over_orders, "upper", "ours", f"{INDEPENDENT}; ideal denoiser")(mean_over_orders)
-statement("lemma-b8", separators.lemma_b8, "upper", "reconstructed", "n-grams; one order, drawn from the schedule")(
-    lambda case, seed=0: [
-        separators.lemma_b8(case.order, case.language.vocabulary, drawn_order(case, seed), case.learning)
-    ]
-)
-statement("lemma-b9", separators.lemma_b9, "upper", "reconstructed", f"n-grams; {INDEPENDENT}")(
-    lambda case: [separators.lemma_b9(case.order, case.language.vocabulary, case.length, case.delta, case.learning)]
-)
-statement("lemma-b10", separators.lemma_b10, "upper", "reconstructed", f"n-grams; {INDEPENDENT}")(
-    lambda case: list(separators.lemma_b10(case.order, case.length, *case.widest))
-)
-statement(
-    "lemma-b11",
-    separators.lemma_b11,
-    "upper",
-    "reconstructed",
-    "n-grams; L delta > 1; a step of its proof is heuristic",
-)(lambda case: [separators.lemma_b11(case.order, case.length, *case.widest)])
-statement("lemma-c1", correctness.lemma_c1, "upper", "reconstructed", INDEPENDENT)(
-    lambda case: [correctness.lemma_c1(case.length, case.delta)]
-)
-statement("lemma-c2", correctness.lemma_c2, "lower", "reconstructed", "any language; no two positions in one step")(
-    lambda case: [correctness.lemma_c2(case.length, case.learning)]
-)
-statement(
-    "theorem-4.3",
-    correctness.theorem_4_3,
-    "upper",
-    "reconstructed",
-    f"any language; {INDEPENDENT}; option ser: also the steps for this SER",
-)(
-    lambda case, ser=None: [
-        correctness.theorem_4_3(case.length, case.delta, case.learning),
-        *([] if ser is None else [correctness.theorem_4_3_steps(case.length, ser)]),
-    ]
-)
-statement("linear-steps", correctness.linear_steps, "upper", "ours", "any language; linear schedule")(
-    lambda case, ser=0.5: [correctness.linear_steps(case.length, ser, case.between, case.learning)]
-)
-statement(
-    "lemma-c5",
-    correctness.lemma_c5,
-    "upper",
-    "reconstructed",
-    "any schedule; the proof, by Maclaurin's inequality, is ours",
-)(lambda case, width=WIDTH: [correctness.lemma_c5(case.width(width), case.delta)])
-statement("lemma-c6", correctness.lemma_c6, "lower", "reconstructed", "interval language; any schedule")(
-    lambda case, width=WIDTH, coarse=False: [
-        correctness.lemma_c6(
-            case.length, len(case.delta), case.width(width), correctness.error_chance(case.learning, coarse)
-        )
-    ]
-)
-statement("theorem-4.4", correctness.theorem_4_4, "lower, exact", "reconstructed", "interval language; any schedule")(
-    lambda case, width=WIDTH, coarse=False, ser=0.5: limit_4_4(case, width, coarse, ser)
-)
-statement("joint-uniform", joint.joint_uniform, "exact", "ours", "uniform on its support; one step, drawn together")(
-    lambda case: [joint.joint_uniform(case.language, case.length)]
-)
-statement("joint-step", joint.joint_step, "upper", "ours", "an automaton; one step, drawn together; ideal denoiser")(
-    lambda case: [joint.joint_step(case.language, case.length)]
-)
-statement("joint-loss", joint.joint_loss, "exact", "ours", "a counterexample: one chain, whatever the case")(
-    lambda case: [joint.joint_loss()]
-)
-statement(
-    "alone", joint.alone, "upper", "ours", "an automaton; any schedule; each step drawn together; ideal denoiser"
-)(lambda case: [joint.alone(case.language.vocabulary, case.length, case.delta, case.between)])
-statement(
-    "best-order", best_orders.of_orders, "exact", "ours", "first-order chains, intervals; ideal denoiser; N steps"
-)(best_order)
-statement(
-    "uniform-path",
-    uniform.path_divergence,
-    "upper",
-    "ours",
-    "tiny languages; uniform noise with the schedule's levels; ideal denoiser",
-)(uniform_path)
-statement(
-    "uniform-pairs",
-    uniform_pairs,
-    "exact",
-    "ours",
-    "pairs of equal tokens; a denoiser mixed with eps of the uniform one",
-)(lambda case, vocabulary=2, eps=0.0: uniform_pairs(case, vocabulary, eps))
-statement(
-    "repair",
-    repair.repair,
-    "upper",
-    "ours",
-    "independent blocks, or tiny; rapidly decreasing uniform noise; ideal denoiser",
-)(lambda case: [repair.repair(case.language, case.length, len(case.delta))])
-statement(
-    "crossover", model_calls, "exact", "ours", "linear schedule; to first order in the errors of a step, as L grows"
-)(lambda case, ser=0.5: model_calls(case, ser))
+Said = Statement | Sequence[Statement]
+TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the function with the words, and the maker
+    "lemma-a1": (
+        fluency.lemma_a1,
+        lambda case, tokens=0: fluency.lemma_a1(case.language.vocabulary, tokens or case.length, case.learning),
+    ),
+    "theorem-4.2": (fluency.theorem_4_2, lambda case, eps=None: fluency.theorem_4_2(*case.gram(eps))),
+    "theorem-4.2-explicit": (fluency.explicit, lambda case, eps=None: fluency.explicit(*case.gram(eps))),
+    "theorem-4.2-proportional": (
+        fluency.proportional,
+        lambda case, eps=None: fluency.proportional(*case.gram(eps)),
+    ),
+    "universal": (
+        fluency.universal,
+        lambda case: fluency.universal(case.language.vocabulary, case.length, case.delta, case.between, case.learning),
+    ),
+    "mean-over-orders": (mean_over_orders, mean_over_orders),
+    "lemma-b8": (separators.lemma_b8, lemma_b8),
+    "lemma-b9": (
+        separators.lemma_b9,
+        lambda case: separators.lemma_b9(case.order, case.language.vocabulary, case.length, case.delta, case.learning),
+    ),
+    "lemma-b10": (separators.lemma_b10, lambda case: separators.lemma_b10(case.order, case.length, *case.widest)),
+    "lemma-b11": (separators.lemma_b11, lambda case: separators.lemma_b11(case.order, case.length, *case.widest)),
+    "lemma-c1": (correctness.lemma_c1, lambda case: correctness.lemma_c1(case.length, case.delta)),
+    "lemma-c2": (correctness.lemma_c2, lambda case: correctness.lemma_c2(case.length, case.learning)),
+    "theorem-4.3": (correctness.theorem_4_3, theorem_4_3),
+    "linear-steps": (
+        correctness.linear_steps,
+        lambda case, ser=0.5: correctness.linear_steps(case.length, ser, case.between, case.learning),
+    ),
+    "lemma-c5": (correctness.lemma_c5, lambda case, width=WIDTH: correctness.lemma_c5(case.width(width), case.delta)),
+    "lemma-c6": (correctness.lemma_c6, lemma_c6),
+    "theorem-4.4": (correctness.theorem_4_4, theorem_4_4),
+    "joint-uniform": (joint.joint_uniform, lambda case: joint.joint_uniform(case.language, case.length)),
+    "joint-step": (joint.joint_step, lambda case: joint.joint_step(case.language, case.length)),
+    "joint-loss": (joint.joint_loss, lambda case: joint.joint_loss()),
+    "alone": (
+        joint.alone,
+        lambda case: joint.alone(case.language.vocabulary, case.length, case.delta, case.between),
+    ),
+    "best-order": (best_orders.of_orders, best_order),
+    "uniform-path": (uniform.path_divergence, uniform_path),
+    "uniform-pairs": (uniform_pairs, uniform_pairs),
+    "repair": (uniform.repair, lambda case: uniform.repair(case.language, case.length, len(case.delta))),
+    "crossover": (model_calls, model_calls),
+}
+
+
+def _register(name: str, of: Callable[..., object], maker: Callable[..., Said]) -> None:
+    @wraps(maker)
+    def statements(*args: Any, **options: Any) -> list[Statement]:
+        one = maker(*args, **options)
+        return [one] if isinstance(one, Statement) else list(one)
+
+    statements.__doc__ = of.__doc__
+    STATEMENTS.register(name)(statements)
+
+
+for name, (of, maker) in TABLE.items():
+    _register(name, of, maker)
 
 
 def shown(names: Sequence[str], case: Case) -> list[tuple[str, Statement | str]]:

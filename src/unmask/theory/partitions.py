@@ -20,7 +20,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.kernels.machine import Floats, Ints
-from unmask.metrics.enumeration import MAX_LENGTH, MAX_SEQUENCES, sequences
+from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES, sequences
 from unmask.theory.curves import ErrorCurve, InformationCurve
 
 METHOD = "enumeration"

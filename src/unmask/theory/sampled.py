@@ -11,20 +11,17 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
+from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream, categorical, check_seed
-from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, mean
-from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Ideal
-from unmask.languages import Language, LanguageLike, load
-from unmask.metrics.given import hidden_counts, own_sizes, patterns, prompt_numbers
+from unmask.languages import LanguageLike, load
+from unmask.metrics.exact import hidden_counts
+from unmask.metrics.rows import own_sizes, patterns, prompt_numbers
 from unmask.samplers import orders
 from unmask.samplers.schedules import deltas
 from unmask.samplers.teaching import teach
-from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve, Measured
-from unmask.theory.gaps import log_prob
 
 STRATA = 64  # of the number of revealed positions
 BLOCK = 256  # rows per thread, at most
@@ -139,15 +136,3 @@ def _near(j: Tensor, length: int) -> Tensor:
     distance = (torch.arange(length) - j.unsqueeze(1)).abs().double()
     closeness = torch.where(distance > 0, distance**-2, 0.0)
     return ((distance > 0) / (length - 1) + closeness / closeness.sum(1, keepdim=True)) / 2
-
-
-def divergence(language: Language, length: int, delta: Tensor, *, rows: int = 200, seed: int = 0) -> Estimate:
-    """KL(q || p) in nats of a first-order chain: the mean of log q(x) - log p(x), p(x) exact: no Jensen gap."""
-    chain = first_order(language)
-    if chain is None:
-        problem = f"p(x) of {language.kind} is not known, so KL(q || p) cannot be estimated"
-        raise UnmaskError(
-            f"{problem}; expected a first-order chain. For a bound use theory.known.curve(..).divergence."
-        )
-    drawn = language.sample(rows, length, seed=seed)
-    return mean(language.log_prob(drawn) - log_prob(chain, drawn, delta), method="monte carlo")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from copy import copy
 
-from unmask.diagnosis.audit import bench
+from unmask.diagnosis.audit import suspects
 
 BENCHES: dict = {}
 
 
-class Remembering(bench.Bench):
+class Remembering(suspects.Bench):
     """What is made for it is kept for all its copies, by whether steps are compared, which each copy says again."""
 
     def __init__(self, *setting):

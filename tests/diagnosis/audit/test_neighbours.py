@@ -7,8 +7,8 @@ import torch
 
 from unmask import generate, languages
 from unmask.denoisers import Ideal
-from unmask.diagnosis.audit.bench import neighbours
-from unmask.diagnosis.audit.specimens import PENALTY, Penalised, specimens
+from unmask.diagnosis.audit.specimens import PENALTY, Altered, penalised, specimens
+from unmask.diagnosis.audit.suspects import neighbours
 from unmask.diagnosis.audit.verdict import ALARM
 from unmask.samplers.contract import as_sampler
 
@@ -18,7 +18,7 @@ V = LANGUAGE.vocabulary
 
 def test_the_specimen_takes_a_tenth_of_the_left_neighbours_token():
     rows = torch.tensor([[0, V, V, 3, V], [V, 1, V, V, 4]])
-    plain, found = Ideal(LANGUAGE).posterior(rows), Penalised(Ideal(LANGUAGE)).posterior(rows)
+    plain, found = Ideal(LANGUAGE).posterior(rows), Altered(Ideal(LANGUAGE), penalised).posterior(rows)
     for row, place in (rows == V).nonzero().tolist():
         wanted = plain[row, place].clone()
         if place and rows[row, place - 1] < V:

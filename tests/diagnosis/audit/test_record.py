@@ -143,25 +143,6 @@ def test_a_loop_that_leaves_out_calls_is_not_accused_of_it():
     assert "record: counts" not in found.p_values
 
 
-def test_rounds_are_read_from_the_calls():
-    model, mask = oracle(LANGUAGE), LANGUAGE.vocabulary
-    made = generate(LANGUAGE, steps=5, length=12, rows=40, seed=3)
-    for part in (slice(0, 25), slice(25, 40)):
-        for number in range(1, 6):
-            model(torch.where(made.order[part] < number, made.tokens[part], mask))
-    assert repr(model.record) == "<Record of 2 runs, 40 rows>"
-    assert torch.equal(model.record.order(made.tokens), made.order)
-    model.reset()
-    assert model.record.runs == []
-
-
-def test_one_round_is_a_run_for_each_call():
-    model, mask = oracle(LANGUAGE), LANGUAGE.vocabulary
-    for _ in range(3):
-        model(torch.full((2, 5), mask))
-    assert torch.equal(model.record.order(torch.zeros(6, 5, dtype=torch.int64)), torch.ones(6, 5, dtype=torch.int64))
-
-
 def test_dreams_shift_is_undone():
     model = oracle(LANGUAGE, shift=True)
     x = torch.full((2, 5), model.mask_id)
@@ -189,15 +170,3 @@ def test_a_record_of_other_rows(spoil, words):
     model, samples = spoil(model, samples)
     with pytest.raises(UnmaskError, match=words):
         audit(samples, model, steps=4)
-
-
-def test_what_has_no_record():
-    tokens = torch.zeros(ROWS, 4, dtype=torch.int64)
-    for options, words in [
-        ({"order": torch.zeros(ROWS, 4)}, "expected integers"),
-        ({"order": torch.zeros(ROWS, 4, dtype=torch.int64)}, "steps from 0 to 0"),
-        ({"order": tokens[:, 1:] + 1}, "order has shape"),
-        ({"order": tokens + 1, "sampler": "autoregressive"}, "has no steps to compare"),
-    ]:
-        with pytest.raises(UnmaskError, match=words):
-            audit(tokens, LANGUAGE, **{"steps": 2, **options})

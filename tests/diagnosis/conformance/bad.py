@@ -10,9 +10,9 @@ from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Canvas, as_marginals
 from unmask.samplers import Choice, Sampler, orders, walk
 from unmask.samplers.ranking import ranks
-from unmask.samplers.rules.ancestral import Ancestral
-from unmask.samplers.rules.autoregressive import Autoregressive
-from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.speculative import Autoregressive
 
 
 def best(scores, hidden, count, ties):
@@ -355,15 +355,6 @@ class RemembersOnItself(Sampler):
         return Choice(best(scores.expand(view.hidden.shape), view.hidden, view.count, None))
 
 
-class WantsAll(Sampler):
-    """Makes probabilities (.., V)."""
-
-    def choose(self, view):
-        scores = torch.zeros(view.hidden.shape, dtype=torch.float64)
-        scores[view.places] = view.marginals.dense().double().amax(-1)
-        return Choice(best(scores, view.hidden, view.count, None))
-
-
 class WritesBehindTheEnd(Ending):
     """Asks the stop rule, and goes on as if it had said nothing."""
 
@@ -425,7 +416,6 @@ BAD = {  # what each must fail, and a part of what must be said
     ReadsPadding: ("ragged", "Do not read the padding of a row"),
     SharesMemory: ("batches", "Make each row independent of the others"),
     RemembersOnItself: ("batches", "Make each row independent of the others"),
-    WantsAll: ("vocabulary", "requests probabilities of 10 positions, 126464 each"),
     WritesBehindTheEnd: ("stopping", "reveals a position that is not hidden"),
     ReusesUniforms: ("rng", "is drawn from the same uniform twice"),
     AsksPosterior: ("counting", "calls denoiser.posterior"),

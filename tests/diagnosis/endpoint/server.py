@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from unmask.diagnosis.endpoint.dialects import DIALECTS
+from unmask.diagnosis.client import DIALECTS
 
 WEIGHTS = (0.3, 0.25, 0.15, 0.12, 0.1, 0.08)
 BLOCK, LONGEST, USUAL = 32, 256, 64  # tokens of a block, at most, and without a given number
@@ -257,10 +257,8 @@ class FakeServer:
         per_block = [math.ceil(len(block) / 4) + 1 for block in blocks]
         if "forwards" in self.faults and stream:
             per_block = per_block[-1:]
-        details = {"prefill": 1, "denoise": sum(per_block) - len(per_block), "commit": len(per_block), "probe": 0}
         usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": len(words)}
         usage |= {"total_tokens": prompt + len(words), "forwards": sum(per_block) + 1}
-        usage["forwards_details"] = details | {"per_block": per_block}
         text = "".join(words)
         if not stream:
             return _json(200, self._shaped(content, text, finish, usage), "split-utf8" in self.faults)
@@ -315,10 +313,7 @@ class FakeServer:
                 "prompt_tokens": usage["prompt_tokens"],
                 "completion_tokens": tokens,
             }
-            return {
-                "text": text,
-                "meta_info": info | {"dllm_forward_counts": [1, *usage["forwards_details"]["per_block"]]},
-            }
+            return {"text": text, "meta_info": info | {"dllm_forward_counts": [1, usage["forwards"] - 1]}}
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
         if self.dialect.prompt == "messages":
             thinks = dict(content.get("chat_template_kwargs") or {}).get("enable_thinking")

@@ -7,23 +7,19 @@ import json
 import os
 import random
 import signal
-import ssl
-import subprocess
-from collections import Counter
 
 import pytest
 
-from tests.needs import needs, required
+from tests.needs import required
 from unmask import UnmaskError
-from unmask.diagnosis.endpoint.dialects import CHAT, DIALECTS
+from unmask.diagnosis.client import CHAT, DIALECTS
 
 with required("endpoint"):
     import httpx
 
     from tests.diagnosis.endpoint.server import WIRE, FakeServer
-    from unmask.diagnosis.endpoint.client import KEY, MASK, PART, Client, Failed, _events
+    from unmask.diagnosis.client import KEY, MASK, Client, Failed, _events
 
-OUTCOMES = {"ok", "truncated", "empty", "refused", "timeout", "transport", "server_error", "malformed"}
 SECRET = "sk-Proj_0123456789abcdefXYZ"
 
 
@@ -95,50 +91,12 @@ def test_each_hostile_answer_has_one_outcome_and_one_line(fault):
     assert "\n" not in answer.error
     assert len(answer.error) < 300
     assert bool(answer.error) == (fault != "split-utf8")
-    assert answer.attempts == (5 if fault in ("status-429", "status-500") else 1)
+    assert asked.sent == (5 if fault in ("status-429", "status-500") else 1)
     if fault == "split-utf8":
         assert answer.text.endswith("\u00e9")
-    if fault == "status-429":
-        assert asked.waits == [0.0] * 4
     if fault == "status-500":
         assert all(0 <= wait <= 0.5 * 2**n for n, wait in enumerate(asked.waits, 1))
         assert len(set(asked.waits)) == 4
-
-
-def test_every_prompt_is_accounted_for_with_a_server_that_fails_in_five_ways():
-    faults = {"not-json": 0.01, "die": 0.01, "wrong-length": 0.01, "status-400": 0.01, "empty-stream": 0.01}
-    with FakeServer(faults=faults) as server:
-        asked = client(server)
-        answers = asked.ask_all([f"hello {n}" for n in range(1000)], 8, max_tokens=10)
-    counted = Counter(answer.outcome for answer in answers)
-    assert len(answers) == asked.sent == 1000
-    assert set(counted) <= OUTCOMES
-    # each of 1000 requests fails in each way with 1%: outside of these limits with probability below 1e-9
-    assert 0 < counted["refused"] < 40
-    assert 0 < counted["malformed"] < 70
-    assert 0 < counted["transport"] < 70
-    assert counted["truncated"] > 850
-
-
-def test_answers_have_the_order_of_their_prompts():
-    with FakeServer(text=lambda prompt, rng: prompt) as server:
-        prompts = [f"number {n}" for n in range(200)]
-        assert [one.text for one in client(server).ask_all(prompts, 16, max_tokens=50)] == prompts
-
-
-def test_nothing_is_sent_that_was_not_asked_for():
-    with FakeServer() as server:
-        server.requests = []
-        client(server).ask("hi")
-        client(server).ask("hi", top_p=0.5)
-    assert server.requests[0]["body"] == {"messages": [{"role": "user", "content": "hi"}], "model": "fake"}
-    assert server.requests[1]["body"] == server.requests[0]["body"] | {"top_p": 0.5}
-    assert "authorization" not in {name.lower() for name in server.requests[0]["headers"]}
-
-
-def shows(text):
-    """Whether a text has the key, or a part of it of PART characters."""
-    return any(SECRET[at : at + PART].lower() in str(text).lower() for at in range(len(SECRET) - PART + 1))
 
 
 def chunk(text):
@@ -146,21 +104,13 @@ def chunk(text):
 
 
 STREAM = {"content-type": "text/event-stream"}
-PADDED = "x" * 130 + SECRET  # within a message, a cut at 200 characters would leave a part of it
+PADDED = "x" * 190 + SECRET  # within a message, a cut at 200 characters would leave a part of it
 ECHOES = {
     "text": ([json.dumps({"choices": [{"message": {"content": f"it is {SECRET}!"}}]}).encode()], 200, None),
-    "escaped": ([b'{"choices": [{"message": {"content": "\\u0073' + SECRET[1:].encode() + b'"}}]}'], 200, None),
-    "a part": ([json.dumps({"choices": [{"message": {"content": SECRET[5:20]}}]}).encode()], 200, None),
     "error, cut": ([json.dumps({"error": {"message": PADDED, "param": SECRET}}).encode()], 400, None),
-    "field names": ([json.dumps({"error": {SECRET: SECRET}}).encode()], 400, None),
     "no JSON, cut": ([b"<" * 45 + SECRET.encode() + b">"], 200, None),
-    "finish": ([json.dumps({"choices": [{"finish_reason": PADDED, "message": {"content": "a"}}]}).encode()], 200, None),
-    "chunks": ([chunk(SECRET[at : at + 5]) for at in range(0, len(SECRET), 5)] + [b"data: [DONE]\n\n"], 200, STREAM),
     "signs": ([chunk(sign) for sign in SECRET] + [b"data: [DONE]\n\n"], 200, STREAM),
-    "stream error": ([f"data: {json.dumps({'error': PADDED})}\n\n".encode()], 200, STREAM),
-    "redirect": ([], 307, {"location": f"http://{SECRET}.example/?a={SECRET}"}),
     "redirect, encoded": ([], 307, {"location": f"http://a/{'x' * 150}{SECRET.replace('_', '%5F')}"}),
-    "redirect, invalid": ([], 307, {"location": f"http://[{SECRET}"}),
 }
 
 
@@ -169,7 +119,7 @@ def test_a_key_that_a_server_repeats_is_nowhere(case, monkeypatch):
     pieces, status, headers = ECHOES[case]
     monkeypatch.setenv(KEY, SECRET)
     answer = answering(*pieces, status=status, headers=headers).ask("hi")
-    assert not shows(answer), answer
+    assert SECRET[:8] not in str(answer)
     assert MASK in str(answer)
 
 
@@ -186,31 +136,11 @@ def test_a_key_is_sent_and_a_model_of_its_name_is_masked(monkeypatch):
     assert Client(f"http://fake/{SECRET}", CHAT).url == f"http://fake/{MASK}"
 
 
-@pytest.mark.parametrize(("key", "text", "masked"), [("abc", "ABC, abcd", "***, ***d"), ("", "abc", "abc")])
-def test_short_keys(key, text, masked, monkeypatch):
-    monkeypatch.setenv(KEY, key)
-    assert answering().masked({"a": [text, 3, None]}) == {"a": [masked, 3, None]}
-
-
 def test_a_key_of_two_lines_is_refused_unshown(monkeypatch):
     monkeypatch.setenv(KEY, f"{SECRET}\n")
     with pytest.raises(UnmaskError, match=f"{KEY} holds no key") as refused:
         answering()
-    assert not shows(refused.value)
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e999", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""])
-def test_a_retry_after_that_is_no_number_of_seconds(value):
-    asked = answering(b"{}", status=429, headers={"retry-after": value})
-    waits = []
-
-    async def sleep(wait):
-        waits.append(wait)
-
-    asked.sleep = sleep
-    answer = asked.ask("hi")
-    assert (answer.outcome, answer.attempts, answer.error) == ("server_error", 5, "status 429")
-    assert all(0 <= wait <= 60 for wait in waits)
+    assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize("url", ["ftp://a", "a.b", "http://", "http://user:pw@a", "http://a:x", "http://a/?key=sk-1"])
@@ -221,51 +151,19 @@ def test_an_address_that_is_none_is_refused_without_its_secrets(url):
     assert "sk-1" not in str(caught.value)
 
 
-def test_an_address_may_end_with_v1_and_have_a_prefix():
-    paths = []
-
-    def answer(request):
-        paths.append(str(request.url))
-        return httpx.Response(204, content=b"")
-
-    for url in ("http://a:1/v1", "https://a/proxy/v1/", "http://a:1"):
-        Client(url, CHAT, "m", transport=httpx.MockTransport(answer)).ask("hi")
-    ends = "/v1/chat/completions"
-    assert paths == [f"http://a:1{ends}", f"https://a/proxy{ends}", f"http://a:1{ends}"]
-
-
 def test_no_server_no_certificate_and_no_proxy(monkeypatch):
     with FakeServer() as server:
         pass
     answer = client(server).ask("hi")
-    assert (answer.outcome, answer.attempts) == ("transport", 5)
+    assert answer.outcome == "transport"
     assert "no connection to 127.0.0.1" in answer.error
     with FakeServer() as server:
         answer = Client(server.url.replace("http:", "https:"), CHAT).ask("hi")
-    assert (answer.outcome, answer.attempts) == ("transport", 1)
+    assert answer.outcome == "transport"
     assert "no secure connection to 127.0.0.1" in answer.error
     monkeypatch.setenv("HTTP_PROXY", "nonsense://x")
     with pytest.raises(UnmaskError, match="Check HTTP_PROXY"):
         Client(server.url, CHAT).ask("hi")
-
-
-@needs("openssl")
-def test_a_certificate_of_a_stranger(tmp_path, monkeypatch):
-    """It is refused, unless SSL_CERT_FILE names it."""
-    files = [str(tmp_path / name) for name in ("key.pem", "own.pem")]
-    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*words, "-keyout", files[0], "-out", files[1], *names], check=True, capture_output=True)
-    secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    secure.load_cert_chain(files[1], files[0])
-    with FakeServer() as server:
-        server._http.socket = secure.wrap_socket(server._http.socket, server_side=True)
-        url = server.url.replace("http:", "https:")
-        answer = Client(url, CHAT).ask("hi")
-        assert (answer.outcome, answer.attempts) == ("transport", 1)
-        assert "CERTIFICATE_VERIFY_FAILED" in answer.error
-        monkeypatch.setenv("SSL_CERT_FILE", files[1])
-        assert Client(url, CHAT).ask("hi").outcome == "truncated"
 
 
 def read(*pieces):
@@ -293,41 +191,13 @@ def test_events_are_joined_from_any_pieces():
         read(*[b"data: 1\n\n"] * 200)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *([], 7, {"choices": 3}, {"choices": []}, {"choices": [{"message": {"content": 7}}]}),
-        *({"choices": [{"message": {"content": ["a"]}}]}, {"choices": [{"text": "another dialect"}]}),
-    ],
-)
-def test_json_that_is_no_answer(content):
-    assert answering(json.dumps(content).encode()).ask("hi").outcome == "malformed"
-
-
-@pytest.mark.parametrize(
-    "body", [b"[" * 10**6, b'{"a":' * 10**5, b'{"choices": [{"message": {"content": "\\ud800"}}]}']
-)
-def test_deep_json_and_lone_surrogates(body):
-    assert answering(body).ask("hi").outcome == "malformed"
-
-
 def test_numbers_of_a_server_are_checked():
-    usage = {"completion_tokens": -3, "forwards": 10**40, "forwards_details": {"prefill": "x", "per_block": ["a", {}]}}
+    usage = {"completion_tokens": -3, "forwards": 10**40}
     top = [{"token": "1", "logprob": -0.5}, {"token": "2", "logprob": 3.0}, {"token": "3", "logprob": "no"}]
     choice = {"message": {"content": "1"}, "logprobs": {"content": [{"top_logprobs": top}]}}
     answer = answering(json.dumps({"choices": [choice], "usage": usage}).encode()).ask("hi")
     assert (answer.outcome, answer.tokens, answer.forwards) == ("ok", None, None)
     assert list(answer.probabilities) == ["1"]
-
-
-def test_a_loop_that_runs_already():
-    """As in a notebook."""
-
-    async def cell():
-        return client(server).ask("hi", max_tokens=3)
-
-    with FakeServer() as server:
-        assert asyncio.run(cell()).outcome == "truncated"
 
 
 def test_ctrl_c_ends_the_requests():

@@ -11,8 +11,8 @@ import torch
 
 import unmask
 from tests.diagnosis.gap.toys import Toy, chained, table
-from unmask.diagnosis.gap import reading
-from unmask.diagnosis.reveal import read
+from unmask.diagnosis import reveal
+from unmask.diagnosis.reveal import read, read_by_model
 from unmask.samplers.trace import read as read_trace
 
 
@@ -20,13 +20,13 @@ def test_an_ideal_denoiser_says_what_its_language_says():
     """Also with tokens that are hidden again: then the meter of the path counts each of their draws."""
     language = unmask.languages.load("sparse-hmm(pruned=False)")
     trace = unmask.generate(language, steps=3, length=12, rows=4, seed=2, trace=True).trace()
-    for row, own in enumerate(reading.read(unmask.denoisers.Ideal(language), trace)):
+    for row, own in enumerate(read_by_model(unmask.denoisers.Ideal(language), trace)):
         truth = read(language, trace, row)
         assert own.lost == pytest.approx(truth.lost, abs=1e-9)
         assert [one.meter for one in own.steps] == pytest.approx([one.meter for one in truth.steps], abs=1e-9)
         assert own.impossible is None
     revised = unmask.generate(language, sampler="remdm", steps=6, length=12, rows=2, seed=2, trace=True).trace()
-    steps = [len(one.steps) for one in reading.read(unmask.denoisers.Ideal(language), revised)]
+    steps = [len(one.steps) for one in read_by_model(unmask.denoisers.Ideal(language), revised)]
     assert steps == [len(list(row.steps())) for row in revised.rows]
 
 
@@ -34,7 +34,7 @@ def test_losses_and_arcs_of_an_inconsistent_model():
     toy = Toy(4, 0.4)
     generation = unmask.generate(toy, sampler="fixed-size", steps=2, length=4, rows=6, seed=1)
     trace = generation.trace()
-    for row, own in enumerate(reading.read(toy, trace)):
+    for row, own in enumerate(read_by_model(toy, trace)):
         tokens, order = generation.tokens[row].tolist(), generation.order[row].tolist()
         context, total = (3,) * 4, 0.0
         for step in (1, 2):
@@ -56,9 +56,12 @@ def test_what_the_model_excludes_is_an_infinite_loss():
     """A pruned language: the steps that are impossible are the same, and the page gives the reason."""
     language = unmask.languages.load("paper-2gram")
     trace = unmask.generate(language, steps=2, length=16, rows=6, seed=1, trace=True).trace()
-    own, truth = reading.read(unmask.denoisers.Ideal(language), trace), [read(language, trace, row) for row in range(6)]
+    own, truth = (
+        read_by_model(unmask.denoisers.Ideal(language), trace),
+        [read(language, trace, row) for row in range(6)],
+    )
     assert [one.impossible for one in own] == [one.impossible for one in truth]
-    assert {one.why for one in own if one.impossible is not None} == {reading.EXCLUDED}
+    assert {one.why for one in own if one.impossible is not None} == {reveal.EXCLUDED}
 
 
 def test_the_page_says_which(tmp_path, monkeypatch, capsys):

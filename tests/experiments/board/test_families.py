@@ -20,11 +20,6 @@ def test_rounds_grow_with_the_length():
     assert set(steps(512, quick=True)) < set(steps(512))
 
 
-def test_independent_positions_collide_beyond_the_length_too():
-    assert max(family("ancestral", 64).values) == 512
-    assert max(family("fixed-size", 64).values) == 64
-
-
 def test_the_number_of_rounds_is_the_knob_unless_something_else_is():
     assert family("ancestral", 128, quick=True).at(16) == ("ancestral", 16)
     assert family("ancestral(steps=[3, 9])", 128).values == (3, 9)
@@ -49,10 +44,6 @@ def test_the_number_of_rounds_is_listed_like_an_option_and_is_no_part_of_the_nam
     assert found.at(9) == (label, 9)
     assert family(with_steps(label, (3, 9)), 128) == found
     assert with_steps(specification, (1, 2)) == specification  # which says its own
-
-
-def test_one_number_of_rounds_is_one_budget():
-    assert family("ancestral(steps=8)", 128).values == (8,)
 
 
 def test_rounds_are_given_to_those_whose_knob_they_are():
@@ -86,10 +77,6 @@ def test_a_list_makes_any_option_the_knob():
     specification, steps = found.at(0.5)
     assert parse("sampler", specification) == ("low-confidence", {"ties": "position", "temperature": 0.5})
     assert steps is None
-
-
-def test_a_knob_that_is_fixed_is_none():
-    assert family("speculative(draft_length=3)", 128).values == (3,)
 
 
 def test_every_knob_of_ours_is_one():

@@ -42,7 +42,8 @@ def test_it_measures_the_network_on_the_language_it_was_trained_on(models):
     network = Network(trained.load(models["mdm"]), trained.load(models["ar"]))
     (ser,) = (r for r in made.of("ser") if r["sampler"] == "ancestral")
     wrong = [
-        score(generate(network, steps=3, length=LENGTH, rows=40, seed=seed), LANGUAGE).invalid_rows for seed in (0, 1)
+        score(generate(network, steps=3, length=LENGTH, rows=40, seed=seed), LANGUAGE).impossible_rows
+        for seed in (0, 1)
     ]
     assert ser["value"] == sum(wrong) / 80
     assert {failure.sampler.partition("(")[0] for failure in made.failures} == {"best-order"}

@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.experiments.sweeps.trivial import note
 from unmask.experiments.cell import Place
-from unmask.experiments.jobs.training import Student, Teaching, training
-from unmask.models.trained import conditions
+from unmask.experiments.jobs import training as jobs
 from unmask.models.trained.loop import Training
 
 
@@ -23,6 +22,6 @@ def careful(*, language: str, training_steps: int, seconds: float = 0.0, place: 
         learn(self, batch)
 
     Training._learn = noted  # type: ignore[method-assign]
-    conditions.Conditions = partial(conditions.Conditions, save_seconds=0.0)  # type: ignore[assignment,misc]
-    student = Student(language, length=8, layers=1, training_steps=training_steps, device="cpu")
-    return training(student, Teaching(), place)
+    jobs.Conditions = partial(jobs.Conditions, save_seconds=0.0)  # type: ignore[assignment,misc]
+    student = jobs.Student(language, length=8, layers=1, training_steps=training_steps, device="cpu")
+    return jobs.training(student, jobs.Teaching(), place)

@@ -40,7 +40,7 @@ def test_measured_gaps_contain_the_exact_divergence():
 def test_a_divergence_with_prompts_is_conditional():
     """Two of four positions are given and one is drawn at a time, so log p is log q of the rest."""
     from unmask import generate, languages
-    from unmask.experiments.jobs.gap import divergence
+    from unmask.experiments.jobs.samples import divergence
     from unmask.experiments.jobs.sources import Amount
 
     q = languages.load("sparse-hmm")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unmask import generate, languages, metrics, score
 from unmask.core.estimates import Estimate
 from unmask.core.search import MOST, Floor, first, least
-from unmask.experiments.jobs.search import PILOT_ROWS, fit_slope, steps_at_ser, steps_between, steps_on_grid
+from unmask.experiments.jobs.steps import PILOT_ROWS, fit_slope, steps_at_ser, steps_between, steps_on_grid
 
 
 @given(st.integers(1, 10**6))
@@ -74,7 +74,7 @@ def test_measured_steps_hold_the_exact_ones(start):
 
     def count_wrong(steps, rows):
         how = {"steps": steps, "length": 40, "rows": rows, "first_row": next(drawn) * 2000, "seed": start}
-        return score(generate(language, **how), language).invalid_rows
+        return score(generate(language, **how), language).impossible_rows
 
     found = steps_at_ser(count_wrong, 0.5, start, 2000)
     exact = least(lambda n: metrics.ser(language, 40, "linear", n).value, 0.5)

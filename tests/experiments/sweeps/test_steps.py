@@ -9,7 +9,6 @@ import pytest
 from tests.experiments.sweeps.conftest import measured
 from unmask import generate, languages, metrics, score
 from unmask.diagnosis.flops import model_calls
-from unmask.experiments.jobs.steps import predictable
 from unmask.samplers.schedules import deltas
 from unmask.theory.known import exact
 from unmask.theory.sampled import information_curve
@@ -57,7 +56,7 @@ def test_points_are_independent(monkeypatch):
         used.extend(range(first_row, first_row + rows))
         return generate(*arguments, rows=rows, first_row=first_row, **options)
 
-    monkeypatch.setattr("unmask.samplers.generate", spy)
+    monkeypatch.setattr("unmask.experiments.jobs.sources.generate", spy)
     the("steps_for_ser", language="paper-2gram", length=16, rows=30)
     assert len(used) >= 64 + 3 * 30
     assert len(set(used)) == len(used)
@@ -129,4 +128,4 @@ def test_the_curve_of_a_chain_is_where_it_is_known_exactly():
 
 def test_what_has_no_theory_has_no_curve():
     assert measured("prediction", language="sparse-hmm", length=16) == []
-    assert not predictable(languages.load("paper-3gram"), 512)
+    assert measured("prediction", language="paper-3gram", length=512) == []

@@ -13,7 +13,6 @@ import pytest
 from tests.experiments.sweeps.conftest import SQUARE, Bench
 from tests.experiments.sweeps.test_faults import children_of, gone, until
 from unmask.core.errors import UnmaskError
-from unmask.experiments import store as module
 from unmask.experiments import sweep
 from unmask.experiments.cell import key_of
 from unmask.experiments.run import resume
@@ -116,14 +115,6 @@ def test_a_line_that_is_no_json_is_measured_again(store, whole):
         assert all("there is no sweep in" in text for text in answers(store, whole)[:3])
 
 
-def test_a_line_without_end_is_not_read(store, monkeypatch):
-    monkeypatch.setattr(module, "LONGEST", 10**4)
-    with open(store / FILE, "a") as file:
-        file.write("x" * 10**5)
-    with pytest.raises(UnmaskError, match=r"line \d+ has more than 10 kB"):
-        status(store)
-
-
 def test_whole_numbers_of_any_size_are_exact(store):
     """Those of a tally have more than 64 bits."""
     lines = [json.loads(line) for line in (store / FILE).read_text().splitlines()]
@@ -185,16 +176,6 @@ def test_nothing_is_written_where_a_link_leads(store, tmp_path, name):
     with pytest.raises(UnmaskError, match="is a link to elsewhere"):
         sweep(recipe, store=store, workers=1).whole()
     assert before == (list(elsewhere.iterdir()) if name == "files" else elsewhere.read_bytes())
-
-
-def test_what_may_only_be_read_can_be_read(store, whole):
-    before = {path.name: path.read_bytes() for path in store.iterdir()}
-    for path in (*store.iterdir(), store):
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    assert status(store)["done"] == CELLS + 1
-    assert compare(whole, store).equal
-    store.chmod(0o755)
-    assert {path.name: path.read_bytes() for path in store.iterdir()} == before
 
 
 def test_a_store_that_is_deleted_while_it_is_used_is_gone(bench: Bench):

@@ -108,11 +108,6 @@ def test_blocks_add_up(made, tmp_path):
         assert found[-1]["ser_count"] == 60
 
 
-def test_rows_are_cut_by_the_length():
-    cell = cell_of({"job": "learned", "language": "paper-2gram", "length": 2**12, "rows": 100})
-    assert cell.blocks(()) == ([], [(0, 64), (64, 36)])
-
-
 @pytest.mark.long
 def test_two_workers_and_this_process_agree_to_the_bit(made, tmp_path):
     found = sweep(RECIPE, store=tmp_path, workers=2)
@@ -155,17 +150,6 @@ def test_a_kill_between_the_last_state_and_the_network(made, tmp_path):
     assert {record["measure"]: record["value"] for record in again} == {
         row["measure"]: row["value"] for row in made.rows() if (row["job"], row.get("kind")) == ("training", "mdm")
     }
-
-
-def test_a_network_that_is_gone(tmp_path):
-    recipe = RECIPE | {"grid": {"sampler": ["ancestral"], "steps": [4]}}
-    made = sweep({"name": "t", "jobs": ["training"], "fixed": NETWORK}, store=tmp_path, engine="here")
-    (key,) = {row["key"] for row in made.rows()}
-    shutil.rmtree(made.directory / FILES / key)
-    (_, said), *rest = sweep(recipe, store=tmp_path, engine="here").failures()
-    assert not rest
-    assert f"{key} holds no network" in said
-    assert "Put its directory back" in said
 
 
 def test_a_directory_of_another_training(made, tmp_path):

@@ -9,9 +9,7 @@ import pytest
 
 from unmask import UnmaskError, sweep
 from unmask.core.registry import imports
-from unmask.experiments import read_recipe
-from unmask.experiments.cell import cells_of, check, key_of
-from unmask.experiments.recipe import from_dict
+from unmask.experiments.cell import key_of
 from unmask.experiments.run import resume
 from unmask.experiments.store import FILE, records
 from unmask.experiments.tables import compare, status
@@ -19,7 +17,7 @@ from unmask.experiments.tables import compare, status
 CODE = """
 import pathlib
 pathlib.Path("was-imported").touch()
-from unmask.samplers.rules.structured import Strided
+from unmask.samplers.rules.orders import Strided
 
 class Mine(Strided):
     pass
@@ -93,13 +91,6 @@ def test_a_program_may_name_what_it_likes(place):
     assert (place / "was-called").exists()
 
 
-def test_nor_does_a_file_that_a_program_has_read_itself(place):
-    """What `unmask sweep run --dry-run` does: nothing runs, so nothing is imported."""
-    with imports(False), pytest.raises(UnmaskError, match="is named in a file"):
-        check(cells_of(read_recipe(recipe(place, sampler="'stranger:Mine'"))))
-    assert not (place / "was-imported").exists()
-
-
 def spoiled(store, planned: str) -> None:
     """The store with a sampler that it did not have, in an unfinished cell of its own key or of the old one."""
     lines = [json.loads(line) for line in (store / FILE).read_text().splitlines()]
@@ -142,20 +133,6 @@ def test_records_of_a_job_are_read_without_it(place):
         assert compare(place / "s", place / "s").equal
         assert status(place / "s")["done"] == 1
     assert not (place / "was-imported").exists()
-
-
-def test_the_two_variances_are_told_apart():
-    """Languages and lucks are crossed, and each cell is of one of both."""
-    content = {"name": "r", "jobs": ["samples", "theory"], "fixed": {"language": "paper-2gram"}, "rows": 4}
-    cells = cells_of(from_dict(content | {"grid": {"language.seed": [5, 6]}, "seeds": 3}))
-    of = {job: [c.spec for c in cells if c.job == job] for job in ("samples", "theory")}
-    five, six = "paper-2gram(seed=5)", "paper-2gram(seed=6)"
-    crossed = [(s["language"], s["seed"]) for s in of["samples"]]
-    assert crossed == [(name, seed) for name in (five, six) for seed in range(3)]
-    assert [s["language"] for s in of["theory"]] == [five, six]  # which draws nothing
-    together = cells_of(from_dict(content | {"zip": {"language.seed": [5, 6], "seed": [1, 2]}}))
-    drawn = [(s["language"], s["seed"]) for c in together if (s := c.spec)["job"] == "samples"]
-    assert drawn == [(five, 1), (six, 2)]
 
 
 def test_rows_name_their_language_and_their_code(place):

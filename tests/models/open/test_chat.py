@@ -24,8 +24,6 @@ EXPECTED = {  # as the published templates write them
     "<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\n12?<|im_end|>\n<|im_start|>assistant\n",
     "ling": "<role>SYSTEM</role>Be brief.<|role_end|><role>HUMAN</role>Hi\n<|role_end|>"
     "<role>ASSISTANT</role>Hello.<|role_end|><role>HUMAN</role>12?<|role_end|><role>ASSISTANT</role>",
-    "question": "[SYS]\nBe brief.\n[/SYS]\n\n[Question]\nHi\n[/Question]\n\n[Answer]\nHello.\n[/Answer]\n\n"
-    "[Question]\n12?\n[/Question]\n\n[Answer]\n",
 }
 EXPECTED["qwen2"] = EXPECTED["chatml"]
 EXPECTED["qwen3"] = EXPECTED["chatml"] + "<think>\n\n</think>\n\n"
@@ -45,12 +43,6 @@ def test_a_conversation_is_what_the_whole_string_reads_as(pair, name):
     assert ours.decode(tokens) == EXPECTED[name]
 
 
-@pytest.mark.parametrize(("name", "spoken"), [("qwen2", "You are a helpful assistant."), ("ling", "detailed thinking")])
-def test_what_the_system_says_by_itself(pair, name, spoken):
-    assert spoken in pair[1].decode(template(name).tokens(pair[1], SAID[1:2]))
-    assert spoken not in pair[1].decode(template(name).tokens(pair[1], SAID))
-
-
 @pytest.mark.parametrize("name", TEMPLATES)
 @settings(max_examples=50, deadline=None)
 @given(parts=st.lists(st.one_of(st.text(max_size=5), st.sampled_from(SPECIALS))))
@@ -67,39 +59,12 @@ def test_nobody_ends_a_turn_by_what_he_writes(pair, name, parts):
     assert (said.strip() if template(name).trimmed else said) in text
 
 
-def test_what_ends_a_turn(pair):
-    ours = pair[1]
-    assert template("llada").ends(ours) == ours.control("<|eot_id|>")
-    assert template("qwen3").ends(ours) == ours.control("<|im_end|>")
-    assert template("question").ends(ours) == "[/Answer]"
-
-
-def test_marks_are_symbols_where_the_tokenizer_has_them(tmp_path):
-    theirs = byte_level(tmp_path, (*SPECIALS, "[Answer]", "[/Answer]"), {})
-    ours = read(tmp_path)
-    assert template("question").ends(ours) == ours.control("[/Answer]")
-    assert template("question").tokens(ours, SAID) == theirs.encode(EXPECTED["question"]).ids
-
-
 def test_a_template_of_another_model_is_told(tmp_path):
     byte_level(tmp_path)
     with pytest.raises(UnmaskError, match=r"unknown special symbol of the tokenizer .*start_header_id"):
         template("llada").tokens(read(tmp_path), SAID)
     with pytest.raises(UnmaskError, match="unknown chat template 'lama'; did you mean llada"):
         template("lama")
-
-
-@pytest.mark.parametrize(
-    ("messages", "words"),
-    [
-        ([], "the last message is not of the user"),
-        (SAID[:3], "the last message is not of the user"),
-        ([SAID[1], SAID[0], SAID[1]], "expected it first"),
-    ],
-)
-def test_conversations_that_are_none(pair, messages, words):
-    with pytest.raises(UnmaskError, match=words):
-        template("chatml").tokens(pair[1], messages)
 
 
 @pytest.mark.parametrize("kind", [byte_level, sentence_piece])

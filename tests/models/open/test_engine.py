@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.models.open.small import CONFIGS, MASK, V, card, load, published, tokens
+from tests.models.open.small import CONFIGS, MASK, V, card, load, published
 from tests.samplers.counting import SAMPLED
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser
@@ -33,7 +33,6 @@ PAIRS = [
     for place, kind in enumerate(KINDS)
     for number, name in enumerate(SAMPLERS)
 ]
-"""Every kind with every sampler; `make test` takes a quarter, in which each sampler occurs."""
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -61,15 +60,6 @@ class Plain(Denoiser):
         return said if positions is None else said.gather(1, positions.unsqueeze(-1).expand(*positions.shape, V))
 
 
-def test_the_plain_denoiser_reads_each_row_by_itself(model):
-    """So that it is what it would be row by row, for which it is too slow."""
-    rows = tokens(20, 12, seed=4)
-    rows[torch.rand(rows.shape, generator=torch.Generator().manual_seed(5)) < 0.5] = V
-    plain = Plain(model)
-    alone = torch.cat([plain.posterior(row[None]) for row in rows])
-    torch.testing.assert_close(plain.posterior(rows), alone, rtol=0, atol=1e-13)
-
-
 @pytest.mark.rotates(4)
 @pytest.mark.parametrize(("model", "name"), PAIRS, indirect=["model"])
 def test_every_sampler_writes_what_it_writes_on_a_plain_denoiser(model, name):
@@ -81,24 +71,6 @@ def test_every_sampler_writes_what_it_writes_on_a_plain_denoiser(model, name):
         assert torch.equal(ours.order, plain.order)
         assert torch.equal(ours.model_calls, plain.model_calls)
         torch.testing.assert_close(ours.probability, plain.probability, rtol=0, atol=1e-9)
-
-
-def test_rows_of_a_batch_do_not_know_of_each_other(model):
-    together = generate(model, sampler="low-confidence", given=RAGGED, steps=5, temperature=0.0)
-    for number, row in enumerate(RAGGED):
-        alone = generate(model, sampler="low-confidence", given=[row], steps=5, temperature=0.0, first_row=number)
-        assert torch.equal(together.tokens[number, : len(row)], alone.tokens[0])
-
-
-def test_padding_behind_a_row_is_read_by_nobody(model):
-    valid = torch.arange(12) < torch.tensor([[7], [12]])
-    for junk in (0, 5, V):
-        row = tokens(2, 12, seed=1)
-        row[0, 2], row[1, 3] = V, V
-        row[0, 7:] = junk
-        said = model.engine(row, None, valid).at(torch.tensor([0, 1]), torch.tensor([2, 3]), None).dense()
-        alone = model.posterior(row[:1, :7], torch.tensor([2]))
-        torch.testing.assert_close(said[:1], alone.double()[0], rtol=0, atol=1e-12)
 
 
 def test_what_is_banned_is_never_written(directory):
@@ -252,10 +224,8 @@ def test_a_row_that_has_ended_is_not_paid_for(directory):
     ("options", "message"),
     [
         ({"cache": "tripple"}, "tripple"),
-        ({"cache": "none(block=3)"}, "none"),
         ({"cache": "dual(block=0)"}, "block of the cache"),
         ({"cache": "dual(size=3)"}, "has no option 'size'. Write dual(block=32)"),
-        ({"batch": 0}, "batch"),
     ],
 )
 def test_wrong_options(directory, options, message):

@@ -92,11 +92,6 @@ def test_a_text_that_begins_with_a_symbol(tmp_path, monkeypatch):
     torch.testing.assert_close(said, expected, rtol=0, atol=1e-6)
 
 
-def test_it_fills_no_canvas(pair):
-    with pytest.raises(UnmaskError, match=r"is an AR model\. Use --sampler autoregressive"):
-        generate(pair[0], length=8, rows=1, steps=2)
-
-
 def test_what_cannot_be_read_is_refused(tmp_path):
     made("Llama", tmp_path / "pickled")
     whole = tmp_path / "pickled" / "model.safetensors"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 import torch
 from torch.nn import functional
@@ -124,25 +123,3 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path, block):
     model.body.model.layers[0].mlp.up_proj.weight[0, 0] = torch.nan
     with pytest.raises(UnmaskError, match="is refused: its logits are not finite"):
         probe(model)
-
-
-def test_loading_asks_the_probe(tmp_path):
-    """By a card of one's own, in a file."""
-    directory = published(tmp_path / "model", "qwen2", CONFIGS["qwen2"])
-    own = tmp_path / "card.json"
-    own.write_bytes(msgspec.json.encode(card("qwen2")))
-    model = hub.load_model(directory, card=str(own))
-    assert (model.name, model.vocabulary, model.length) == ("small-qwen2", V, 64)
-    usual = Decoder.states
-
-    def one_sided(body, tokens, columns, seen, reach):
-        place = torch.arange(tokens.shape[1])
-        return usual(body, tokens, columns, (place <= place.unsqueeze(1))[None, None], reach)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Decoder, "states", one_sided)
-        with pytest.raises(UnmaskError, match="its attention is causal"):
-            hub.load_model(directory, card=str(own))
-    own.write_text('{"name": "x"}')
-    with pytest.raises(UnmaskError, match=r"card\.json"):
-        hub.load_model(directory, card=str(own))

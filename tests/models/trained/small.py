@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import torch
-from scipy.linalg import hadamard
 
 from tests.brute import sequences
 from unmask.models.trained import Shape, Trunk
@@ -42,28 +41,6 @@ def trunk(
         for weight in made.parameters():
             weight.normal_(0, spread, generator=generator)
     return made.to(dtype)
-
-
-def copier(block=0, layers=2, length=L):
-    """Set by hand: uniform while nothing is revealed, then what is, in one of the blocks.
-
-    Symbols are rows of a Hadamard matrix, which a norm leaves as they are. A hidden place looks for revealed ones with
-    the slowest of the rotary pairs, by scores of 200 over 0, and adds what it finds.
-    """
-    made = Counting(Shape("mdm", V, length, hidden=32, layers=layers, heads=1)).double()
-    rows = torch.from_numpy(hadamard(32)[1 : V + 2]).double()
-    symbols, mask = rows[:V], rows[V]
-    with torch.no_grad():
-        for weight in made.parameters():
-            weight.zero_() if weight.dim() > 1 else weight.fill_(1.0)
-        made.embed.weight.copy_(rows)
-        query, key, value = made.blocks[block].qkv.weight.view(3, 32, 32)
-        strength = (200 * 32**0.5) ** 0.5 / 32
-        query[15], key[15] = strength * mask, strength * symbols.sum(0)
-        value.copy_(symbols.T @ symbols / 32)
-        made.blocks[block].out.weight.copy_(torch.eye(32))
-        made.head.weight.copy_(10 * symbols)
-    return made
 
 
 def every_context(vocabulary=V, length=L):

@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from tests.models.trained.small import V, trunk
-from unmask import generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Causal, Sharpened
+from unmask.denoisers import Causal
 from unmask.models.trained import Network
-from unmask.models.trained.causal import NetworkCausal
+from unmask.models.trained.running import NetworkCausal
 from unmask.samplers import Session, fill
-from unmask.samplers.rules.autoregressive import Autoregressive
+from unmask.samplers.rules.speculative import Autoregressive
 
 ROWS, LONG = 30, 9
 CLOSE = {"atol": 1e-12, "rtol": 0}
@@ -103,35 +102,3 @@ def test_finishing_in_one_call(monkeypatch, kind, dtype):
     assert torch.equal(once.causal.model_calls, by_token.causal.model_calls)
     assert once.causal.spent == by_token.causal.spent
     assert evaluated[0] == evaluated[1] == int(once.causal.model_calls.sum())
-
-
-def test_finishing_leaves_the_reader_where_it_is():
-    made, causal = reader()
-    tokens = given_prefixes("even")
-    start = torch.full((ROWS, 1), V)
-    causal.extend(torch.cat([start, tokens[:, :3]], 1))
-    rng = Randomness(0, torch.arange(ROWS))
-    filled = [tokens.clone(), tokens.clone()]
-    for mine in filled:
-        causal.finish(tokens[:, 3].clone(), mine, rng)
-    assert torch.equal(*filled)
-    answer = causal.extend(tokens[:, 3:4])
-    torch.testing.assert_close(answer.dense(), after(made, tokens, 4), **CLOSE)
-
-
-def test_a_reader_that_is_reshaped_draws_token_by_token():
-    """Greedy decoding through the causal reader is greedy decoding from nothing."""
-    made = trunk("ar", length=LONG, seed=4)
-    drawn = generate(Sharpened(Network(ar=made), temperature=0.0), sampler="autoregressive", rows=1, length=LONG).tokens
-    for j in range(LONG):
-        assert int(after(made, drawn, j).argmax()) == int(drawn[0, j])
-
-
-def test_batches_of_rows_read_the_same():
-    made = trunk("ar", length=LONG)
-    tokens = torch.cat([torch.full((ROWS, 1), V), given_prefixes("even")[:, :4]], 1)
-    counts = torch.arange(ROWS) % 6
-    readers = [Network(ar=made, batch=batch).causal(ROWS, LONG) for batch in (None, 1, 7)]
-    answers = [reader.extend(tokens, counts).dense() for reader in readers]
-    for other in answers[1:]:
-        torch.testing.assert_close(other, answers[0], **CLOSE)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from unmask import UnmaskError, languages
-from unmask.models.trained.data import Examples, ahead, training_size
+from unmask.models.trained.recipe import training_size
+from unmask.models.trained.validation import Examples, ahead
 
 LANGUAGE = languages.load("paper-2gram")
 LENGTH = 20  # so long that no two examples are equal by chance

@@ -15,16 +15,13 @@ from tests.brute import sequences
 from tests.models.trained.small import V, trunk
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
-from unmask.denoisers import Ideal, Perturbed, UniformIdeal
-from unmask.denoisers.noise import reverse, without_own
-from unmask.diagnosis.learning import NOISES, by_noise, of_language
-from unmask.diagnosis.loss_curve import loss_curve
+from unmask.denoisers.contracts import reverse, without_own
 from unmask.languages import NGram
 from unmask.models import trained
 from unmask.models.trained import Network, Shape
 from unmask.models.trained.loop import train
-from unmask.models.trained.noising import Noisy, alone, clean_distributions, draw_noise, nelbo, noisy_nats
-from unmask.models.trained.recipe import Recipe, recipe
+from unmask.models.trained.objectives import Noisy, alone, clean_distributions, draw_noise, nelbo, noisy_nats
+from unmask.models.trained.recipe import Recipe
 from unmask.models.trained.trunk import LEAST_NOISE
 from unmask.samplers import SAMPLERS
 from unmask.samplers.schedules import deltas
@@ -122,13 +119,6 @@ def test_the_full_posterior_in_place_of_the_other_is_wrong():
     assert (wrong - exact).abs().max() > 0.05
 
 
-def test_soft_targets_have_the_same_expectation():
-    table, level = Table(posteriors(0.3, without=True)), 0.7
-    _, noisy, probability = every_pair(level)
-    soft = noisy_nats(table, noisy.tokens, noisy, True, clean_distributions(LANGUAGE, noisy))
-    assert (probability * soft).sum().item() == pytest.approx(mean_loss(table, level).item(), rel=1e-6)
-
-
 def test_the_nelbo_of_the_exact_denoiser_is_the_entropy():
     """An integral over levels, of sums over all rows; the omitted levels add L d (1 + log(V/d)) at most."""
     points, total, worse = 100, 0.0, 0.0
@@ -197,40 +187,6 @@ def test_the_level_reaches_the_network_and_stands_still_near_clean():
     torch.testing.assert_close(said[1], said[2], rtol=0, atol=1e-5)
 
 
-def test_the_other_noise_is_refused_by_name():
-    uniform, masked = Network(network()), Network(trunk(length=L, dtype=torch.float32))
-    for source, sampler, said in (
-        (uniform, "ancestral", "ancestral removes mask noise, and Network removes uniform noise"),
-        (masked, "uniform-ancestral", "uniform-ancestral removes uniform noise, and Network removes mask noise"),
-        (masked, "renoise", "renoise removes uniform noise"),
-    ):
-        with pytest.raises(UnmaskError, match=said):
-            generate(source, sampler=sampler, steps=2, rows=2, length=L)
-    with pytest.raises(
-        UnmaskError, match="the loss curve needs a denoiser that removes mask noise; Network removes uni"
-    ):
-        loss_curve(uniform, EVERY)
-    with pytest.raises(UnmaskError, match="learning error by hidden positions needs"):
-        of_language(uniform, LANGUAGE, L)
-    with pytest.raises(UnmaskError, match="learning error by noise needs a denoiser that removes uniform noise"):
-        by_noise(masked, LANGUAGE, L)
-    with pytest.raises(UnmaskError, match="some tokens are masks; expected tokens 0 to 2"):
-        uniform.probabilities(torch.full((1, L), V), time=torch.ones(1).double() / 2)
-
-
-def test_the_learning_error_by_noise():
-    ideal = UniformIdeal(LANGUAGE)
-    for denoiser in (ideal, ideal.full()):
-        exact = by_noise(denoiser, LANGUAGE, L, rows=20)
-        assert [one.noise for one in exact] == list(NOISES)
-        assert max(one.largest for one in exact) < 1e-9
-        first = exact[0]
-        assert first.keeping.value == pytest.approx(first.keeping_exact, abs=1e-9)
-    mixed = by_noise(Perturbed(ideal, "mix", 0.05), LANGUAGE, L, rows=20)
-    assert all(one.nats.value > 0 for one in mixed)
-    assert mixed[0].keeping.value > 0
-
-
 TINY = {"hidden": 16, "layers": 2, "heads": 2}
 
 
@@ -255,18 +211,10 @@ def test_it_learns_the_language_and_names_its_noise(tmp_path):
     assert right > 0.8 > 0.5 > wrong  # false alarms: 300 rows, three standard errors below 0.87, fixed seed
 
 
-def test_prompts_stay_clean_and_are_not_learned(tmp_path):
-    shape = Shape("mdm", V, 6, time_free=False, noise="uniform", **TINY)
-    how = Recipe(steps=3, batch=4, rate=1e-2, prompt_length=2)
-    found = train(LANGUAGE, shape, how, tmp_path / "out")
-    assert found.validation.excess_percent.value > 0
-
-
 @pytest.mark.parametrize(
     ("shape", "change", "said"),
     [
         ({}, {"spread": 0.5}, "spread is set, which needs masks; the noise is uniform. Leave it out"),
-        ({}, {"sampling_steps": 4}, "sampling_steps is set, which needs masks"),
         ({"kind": "ar"}, {}, "an AR model removes no noise"),
         ({"noise": "gauss"}, {}, "unknown noise 'gauss'; known: mask, uniform"),
     ],
@@ -280,12 +228,3 @@ def test_mistakes(tmp_path, shape, change, said):
 
 
 BRIEF = Recipe(steps=2, batch=4, rate=1e-2)
-
-
-def test_masks_are_as_before():
-    """No file of a masked network names its noise, so stores and digests stay valid."""
-    assert "noise" not in Shape("mdm", V, L).to_dict()
-    assert Shape.from_dict(Shape("mdm", V, L, noise="uniform").to_dict()).noise == "uniform"
-    assert recipe("quick").spread == 0.5
-    assert recipe("quick", noise="uniform").spread == 0.0
-    assert Network(trunk()).removes == Ideal(LANGUAGE).removes == "mask"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from dataclasses import replace
-from math import comb, log
+from math import comb
 
 import numpy as np
 import pytest
@@ -14,11 +13,11 @@ from scipy.stats import beta, chi2_contingency, kstest
 
 from tests.brute import p_value, sequences
 from tests.models.trained.small import L, V, causal_distribution, trunk
-from unmask import languages
 from unmask.core.chance import Randomness
 from unmask.languages.random import random_ngram
 from unmask.models.trained.objectives import (
     Masks,
+    Objective,
     causal_nats,
     draw_masks,
     hidden_distributions,
@@ -26,14 +25,11 @@ from unmask.models.trained.objectives import (
     next_distributions,
     spread_out,
 )
-from unmask.models.trained.recipe import Recipe
 from unmask.models.trained.validation import Judge
-from unmask.samplers.schedules import Schedule, deltas
 
 ALARM = 1e-6  # false alarms of each statistical test
 EVERY = torch.from_numpy(sequences(V, L))
 SUBSETS = [m for n in range(1, L + 1) for m in itertools.combinations(range(L), n)]
-SCHEDULES = {"linear": deltas("linear", 3), "geometric": deltas("geometric(ratio=3)", 3), "one": torch.ones(1).double()}
 
 
 def masks_of(hidden, time):
@@ -60,17 +56,6 @@ def losses(made, hidden, time=0.0):
     return {j: found[:, j] for j in hidden}
 
 
-def nelbo_of_steps(made, delta):
-    """E_tau[-log p_tau(x)] over every assignment of steps, x by x: the definition."""
-    total = np.zeros(len(EVERY))
-    for tau in itertools.product(range(len(delta)), repeat=L):
-        chance = float(np.prod([delta[k] for k in tau]))
-        for k in sorted(set(tau)):
-            now = losses(made, [j for j in range(L) if tau[j] >= k], 1 - k / len(delta))
-            total += chance * sum(now[j] for j in range(L) if tau[j] == k)
-    return total
-
-
 def nelbo_of_orders(made):
     """The mean over all orders of one position at a time: the definition at infinitely many steps."""
     total = np.zeros(len(EVERY))
@@ -85,20 +70,6 @@ def test_continuous_time_by_enumeration():
     made = trunk()
     mean = sum(estimate(made, hidden) / (L * comb(L, len(hidden))) for hidden in SUBSETS)
     np.testing.assert_allclose(mean, nelbo_of_orders(made), atol=1e-9)
-
-
-@pytest.mark.rotates(4)
-@pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_rounds_by_enumeration(name, timed):
-    made, delta = trunk(time_free=not timed, seed=1), SCHEDULES[name]
-    mean = np.zeros(len(EVERY))
-    for k, (share, shown) in enumerate(zip(delta.tolist(), Schedule(delta).p.tolist(), strict=True)):
-        for hidden in SUBSETS:
-            n = len(hidden)
-            chance = n / L * (1 - shown) ** (n - 1) * shown ** (L - n)  # one forced, the others by chance
-            mean += share * chance * estimate(made, hidden, 1 - k / len(delta))
-    np.testing.assert_allclose(mean, nelbo_of_steps(made, delta), atol=1e-9)
 
 
 @pytest.mark.parametrize("t", [0.03, 0.4, 0.9])
@@ -160,55 +131,21 @@ def test_soft_targets_of_the_next_token_have_the_expected_gradient():
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["paper-2gram", "interval-5", "modular-sum"])
-def test_the_next_law_is_the_posterior_after_a_prefix(name):
-    language = languages.load(name)
-    length = language.nearest_lengths(10)[0]
-    tokens = language.sample(5, length, seed=1)
-    distributions = next_distributions(language, tokens)
-    for place in range(length):
-        prefix = torch.full_like(tokens, language.vocabulary)
-        prefix[:, :place] = tokens[:, :place]
-        distribution = language.posterior(prefix, torch.full((5, 1), place)).squeeze(1).float()
-        torch.testing.assert_close(distributions[:, place], distribution, atol=1e-6, rtol=0)
+def drawn(rows, batch=1, seed=5):
+    return draw_masks(Randomness(seed, torch.arange(rows)), batch, L)
 
 
-def drawn(rows, batch=1, delta=None, seed=5):
-    return draw_masks(Randomness(seed, torch.arange(rows)), batch, L, delta)
-
-
-def strings(masks, delta=None):
-    """Rows of what is hidden, as 0 and 1, after the step where there is one: what p_value counts."""
-    ranks = masks.order.argsort(1)
-    hidden = (ranks < masks.counts.unsqueeze(1)).long()
-    if delta is None:
-        return hidden
-    k = ((1 - masks.time) * len(delta)).round().long()
-    return torch.cat([k.unsqueeze(1), hidden], 1)
+def hidden_of(masks):
+    """Rows of what is hidden, as 0 and 1: what p_value counts."""
+    return (masks.order.argsort(1) < masks.counts.unsqueeze(1)).long().numpy()
 
 
 def test_masks_have_their_law():
     cells = np.array([[int(j in hidden) for j in range(L)] for hidden in SUBSETS])
     q = np.array([1 / (L * comb(L, len(hidden))) for hidden in SUBSETS])
-    assert p_value(strings(drawn(40_000)).numpy(), cells, q) > ALARM
+    assert p_value(hidden_of(drawn(40_000)), cells, q) > ALARM
     uniform = np.full(len(SUBSETS), 1 / len(SUBSETS))
-    assert p_value(strings(drawn(40_000)).numpy(), cells, uniform) < ALARM  # another law is noticed
-
-
-@pytest.mark.parametrize("name", ["linear", "geometric"])
-def test_masks_of_rounds_have_their_law(name):
-    delta = SCHEDULES[name]
-    cells, forced, plain = [], [], []
-    for k, (share, shown) in enumerate(zip(delta.tolist(), Schedule(delta).p.tolist(), strict=True)):
-        for hidden in SUBSETS:
-            n = len(hidden)
-            cells.append([k, *(int(j in hidden) for j in range(L))])
-            forced.append(share * n / L * (1 - shown) ** (n - 1) * shown ** (L - n))
-            plain.append(share * (1 - shown) ** n * shown ** (L - n))
-    found = strings(drawn(40_000, delta=delta), delta).numpy()
-    assert sum(forced) == pytest.approx(1)
-    assert p_value(found, np.array(cells), np.array(forced)) > ALARM
-    assert p_value(found, np.array(cells), np.array(plain) / sum(plain)) < ALARM  # no position forced
+    assert p_value(hidden_of(drawn(40_000)), cells, uniform) < ALARM  # another law is noticed
 
 
 def test_times_have_their_law():
@@ -220,12 +157,10 @@ def test_times_have_their_law():
 
 
 def test_every_batch_sees_every_part():
-    """Of 3 L rows, three have each number hidden; of 6 rows in 3 equal steps, two are in each."""
+    """Of 3 L rows, three have each number hidden."""
     for seed in range(5):
         counts = drawn(3 * L, 3 * L, seed=seed).counts
         assert counts.sort().values.tolist() == sorted([*range(1, L + 1)] * 3)
-        steps = ((1 - drawn(6, 6, SCHEDULES["linear"], seed).time) * 3).round()
-        assert steps.tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_rows_do_not_know_their_company():
@@ -233,43 +168,6 @@ def test_rows_do_not_know_their_company():
     whole = drawn(12, 12)
     part = draw_masks(Randomness(5, torch.arange(4, 9)), 12, L)
     assert all(torch.equal(a[4:9], b) for a, b in zip(whole, part, strict=True))
-
-
-def test_estimates_agree_on_average():
-    """The drawn masks and the enumerated mean together, for one x; |z| < 5.1 but for one in three million."""
-    made, x = trunk(), 17
-    exact = nelbo_of_orders(made)[x]
-    nats = masked_nats(made, V, EVERY[x].expand(4000, L), drawn(4000), L).detach()
-    assert abs(float(nats.mean()) - exact) < 5.1 * float(nats.std()) / 4000**0.5
-
-
-def test_an_untrained_network_finds_all_symbols_equally_likely():
-    made = trunk()
-    torch.nn.init.zeros_(made.head.weight)
-    assert estimate(made, (1, 2)) == pytest.approx(L * log(V))
-
-
-def test_spread_masks_hide_every_so_manieth():
-    rng = Randomness(3, torch.arange(600))
-    plain = draw_masks(rng, 600, 24)
-    made = spread_out(plain, rng, 0.7)
-    kinds = set()
-    for row in range(600):
-        hidden = made.order[row, : made.counts[row]].sort().values
-        assert sorted(made.order[row].tolist()) == list(range(24))
-        if made.order[row].equal(plain.order[row]) and made.counts[row] == plain.counts[row]:
-            kinds.add("plain")
-            continue
-        (stride,) = hidden.diff().unique().tolist()
-        first = int(hidden[0])
-        assert hidden.tolist() == list(range(first, 24, stride))
-        assert first < stride
-        assert made.time[row] == len(hidden) / 24
-        kinds.add((stride, first))
-    assert kinds == {"plain", *((stride, first) for stride in range(2, 7) for first in range(stride))}
-    changed = sum(not made.order[row].equal(plain.order[row]) for row in range(600))
-    assert abs(changed - 420) < 5 * (600 * 0.7 * 0.3) ** 0.5  # false alarms: 6e-7
-    assert spread_out(plain, rng, 0.0).order.equal(plain.order)
 
 
 def test_spread_masks_hide_runs():
@@ -289,28 +187,13 @@ def test_spread_masks_hide_runs():
     assert worst < 6  # false alarms: 1e-7
 
 
-def test_runs_longer_than_the_rows_leave_something_to_ask():
-    rng = Randomness(5, torch.arange(500))
-    plain = draw_masks(rng, 500, 5)
-    made = spread_out(plain, rng, 1.0, run=40)
-    assert bool((made.counts > 0).all())
-    assert any(made.order[row].equal(plain.order[row]) for row in range(500))
-
-
-def test_spread_masks_go():
-    made = Recipe(steps=10, batch=1, rate=1.0, spread=0.5)
-    assert [made.spread_at(step) for step in range(10)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0, 0, 0, 0, 0])
-    assert replace(made, spread=0.0).spread_at(0) == 0
-
-
-@pytest.mark.parametrize("delta", [None, SCHEDULES["geometric"]], ids=["orders", "steps"])
-def test_a_prompt_is_never_hidden(delta):
+def test_a_prompt_is_never_hidden():
     """What stands behind it is hidden as all of a shorter sequence would be."""
-    masks = draw_masks(Randomness(5, torch.arange(6000)), 6000, L, delta, prompt=1)
+    masks = draw_masks(Randomness(5, torch.arange(6000)), 6000, L, prompt=1)
     assert (masks.order[:, -1] == 0).all()
     assert int(masks.counts.min()) == 1
     assert int(masks.counts.max()) == L - 1
-    alone = draw_masks(Randomness(6, torch.arange(6000)), 6000, L - 1, delta)
+    alone = draw_masks(Randomness(6, torch.arange(6000)), 6000, L - 1)
     behind = Masks(masks.order[:, :-1] - 1, masks.counts, masks.time)
     seen = [
         collections.Counter(map(tuple, m.hide(torch.zeros(6000, L - 1).long(), 1).tolist())) for m in (behind, alone)
@@ -332,7 +215,7 @@ def test_a_prompt_is_never_hidden(delta):
 def test_validation_behind_a_prompt(kind):
     """H(X_1) + E[-log p(x_2.. | x_1)], a token, by enumeration, so that an ideal network has H(q); |z| < 5.1."""
     made = trunk(kind, spread=0.2)
-    judge = Judge(LANGUAGE, LANGUAGE.sample(3000, L, seed=9), 3, kind == "ar", prompt=1)
+    judge = Judge(LANGUAGE, LANGUAGE.sample(3000, L, seed=9), 3, Objective(made.shape, 1))
     if kind == "mdm":  # each number hidden, then each place of these, weighs the same
         subsets = [m for m in SUBSETS if 0 not in m]
         nats = sum(sum(losses(made, m).values()) / len(m) / comb(L - 1, len(m)) for m in subsets)

@@ -7,8 +7,7 @@ import torch
 
 from tests.models.trained.small import L, V, every_context, trunk
 from unmask.models.trained import Shape, Trunk
-from unmask.models.trained.cache import Memory
-from unmask.models.trained.trunk import rotated
+from unmask.models.trained.trunk import Memory, rotated
 
 ROWS, LONG = 7, 12
 CLOSE = {"atol": 1e-12, "rtol": 0}
@@ -104,24 +103,10 @@ def test_rows_that_have_read_unequally_much(reader, read, some):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("place_of", [int, lambda place: torch.tensor([place])])
-def test_one_place_at_a_time(reader, read, place_of):
+def test_one_place_at_a_time(reader, read):
     kept = memory(reader).cache
-    answers = [reader.step(read[:, place], place_of(place), kept) for place in range(LONG)]
+    answers = [reader.step(read[:, place], place, kept) for place in range(LONG)]
     torch.testing.assert_close(torch.stack(answers, 1), reader(read[:, :LONG]), **CLOSE)
-
-
-def test_a_trunk_that_is_told_the_time():
-    """The rows of a batch have times of their own; without one there is no clock to ask."""
-    made, tokens = trunk(time_free=False), every_context()
-    early, late = torch.full((len(tokens),), 0.2), torch.full((len(tokens),), 0.9)
-    said = made(tokens, time=early)
-    assert bool(((made(tokens, time=late) - said).abs() > 1e-4).any(-1).all())
-    mixed = torch.where(torch.arange(len(tokens)) % 2 == 0, early, late)
-    torch.testing.assert_close(made(tokens, time=mixed)[::2], said[::2], **CLOSE)
-    asked = torch.tensor([[2, 0]]).expand(len(tokens), -1)
-    torch.testing.assert_close(made(tokens, asked, early), said[:, [2, 0]], **CLOSE)
-    assert trunk().time is None
 
 
 def test_an_mdm_tells_places_apart_where_everything_is_hidden():

@@ -10,9 +10,8 @@ from scipy.stats import binomtest
 from unmask.core.errors import UnmaskError
 from unmask.tasks import sample as samples
 from unmask.tasks.evaluation import compare, records
-from unmask.tasks.evaluation.advise import advise
-from unmask.tasks.evaluation.compare import LEVEL, compare_shares, mcnemar
-from unmask.tasks.evaluation.summary import groups, labels
+from unmask.tasks.evaluation.compare import LEVEL, advise, compare_shares, mcnemar
+from unmask.tasks.evaluation.records import groups, labels
 from unmask.tasks.sample import Sample
 
 MODEL = {"card": "m", "dtype": "float32", "cache": "none"}

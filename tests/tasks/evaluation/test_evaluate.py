@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from unmask.core.errors import UnmaskError
@@ -18,10 +19,9 @@ from unmask.experiments.store import FILES
 from unmask.models.open import load_model
 from unmask.tasks import TASKS
 from unmask.tasks.evaluation import Settings, compare, evaluate, groups, read
-from unmask.tasks.evaluation.advise import advise
-from unmask.tasks.evaluation.checking import NO_ANSWER
-from unmask.tasks.evaluation.records import RECORDS
-from unmask.tasks.evaluation.summary import pass_at
+from unmask.tasks.evaluation.compare import advise
+from unmask.tasks.evaluation.records import RECORDS, pass_at
+from unmask.tasks.evaluation.run import MOST, NO_ANSWER, checked
 from unmask.tasks.evaluation.table import summary, table
 from unmask.tasks.sample import TOO_LONG, Sample
 from unmask.tasks.writing import How, Writer
@@ -217,16 +217,31 @@ def test_texts_that_a_judge_has_read(here, monkeypatch):
     reader = load_model("a", card="a.json")
     monkeypatch.setattr("unmask.models.open.load_model", lambda name, **how: reader)
     from unmask.diagnosis.judge import judge
-    from unmask.tasks.evaluation import checking
     from unmask.tasks.sample import Sample
 
     made = Writer(load_model("m", card="m.json"), TASKS.make("open-text"), How(length=8, steps=8, eos="never"))
     items = TASKS.make("open-text").items(None)[:3]
     samples = made(items, [0] * 3, 0, 1)
-    found = checking.checked(samples, "open-text", items)
+    found = checked(samples, "open-text", items)
     assert all(isinstance(sample, Sample) and sample.right is None for sample in found)
     nats = judge(reader, [sample.text.strip() for sample in samples]).nats
     assert [sample.values["nats"] for sample in found] == pytest.approx(nats.tolist())
+
+
+def test_a_text_longer_than_was_asked_for_is_read_in_part(here, capsys):
+    """Seven million characters held the grader of sums for minutes, at each resume again."""
+    made = Writer(load_model("m", card="m.json"), TASKS.make("sums"), How(length=8, steps=8))
+    item = TASKS.make("sums").items(None)[0]
+    (sample,) = made([item], [0], 0, 1)
+    late = msgspec.structs.replace(sample, text=f"{' ' * 8 * MOST}{item.row.solution}")
+    long = msgspec.structs.replace(sample, text=item.row.solution + "+0" * 3_500_000)
+    found = checked([long, late], "sums", [item])
+    assert [one.right for one in found] == [False, False]
+    assert [one.answer for one in found] == [(item.row.solution + "+0" * 4 * MOST)[: 8 * MOST].strip("+"), None]
+    assert (
+        "sums: 2 of 2 answers are longer than was asked for; only the first 128 characters" in capsys.readouterr().err
+    )
+    assert TASKS.make("sums").values(item, long.text, long.text)["every_step"] == 0
 
 
 KILLED = """

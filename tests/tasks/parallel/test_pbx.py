@@ -1,4 +1,4 @@
-"""PBx: the rule by published numbers and by a fine grid, intervals and tests by simulation."""
+"""PBx and AUP: the rules by published numbers and by a fine grid, intervals and tests by simulation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from tests.tasks.parallel.files import WINO
-from unmask.tasks.parallel.pbx import leads, pbx, resample, sweeps
-from unmask.tasks.parallel.points import Outcome, Point, Setting, settings
+from unmask.tasks.parallel import pbx as module
+from unmask.tasks.parallel.pbx import aup, aup_of_items, leads, reached, resample, sweeps
+from unmask.tasks.parallel.points import Outcome, settings
 
 PUBLISHED = [(r, s / 17) for r, s in WINO]
 DREAM = [(1.3976853625085057, 1527), (4.120472475241852, 1486), (5.503961786687467, 1373), (6.807909934765663, 1233)]
@@ -19,8 +20,10 @@ DUS = [(1.0, 76.58823529411765), (2.0, 54.529411764705884), (2.0, 57.35294117647
 CANVAS = 32
 
 
-def points(pairs, name="t"):
-    return [Point("x", "m", "s", f"{name}{number}", r, s) for number, (r, s) in enumerate(pairs)]
+def pbx(pairs, threshold, top_k=False):
+    """PBx of (R, S) of the settings of a sampler; None where not reached."""
+    speeds, scores = torch.tensor(sorted(pairs), dtype=torch.float64).T
+    return float(reached(speeds[None], scores[None], threshold, top_k)[0]) or None
 
 
 @pytest.mark.parametrize(
@@ -34,15 +37,15 @@ def points(pairs, name="t"):
 )
 def test_published_numbers(pairs, expected):
     for threshold, value in zip((80, 75, 70), expected, strict=True):
-        reached = pbx(points(pairs), threshold)
-        assert (reached is None) if value is None else reached == pytest.approx(value, abs=6e-4)
+        found = pbx(pairs, threshold)
+        assert (found is None) if value is None else found == pytest.approx(value, abs=6e-4)
 
 
 def test_top_k_has_no_value_between_settings():
     pairs = [(1.0, 86.4), (2.0, 79.5), (4.0, 58.9)]
-    assert pbx(points(pairs, "k"), 80) == 1.0
-    assert pbx(points(pairs), 80) == pytest.approx(1 + 6.4 / 6.9)
-    assert pbx(points(pairs, "k"), 90) is None
+    assert pbx(pairs, 80, top_k=True) == 1.0
+    assert pbx(pairs, 80) == pytest.approx(1 + 6.4 / 6.9)
+    assert pbx(pairs, 90, top_k=True) is None
 
 
 def test_curves_that_rise_again():
@@ -55,7 +58,7 @@ def test_curves_that_rise_again():
         above = grid[np.interp(grid, speeds, scores) >= 75]
         expected = above.max() if len(above) else None
         order = random.permutation(5)  # any order of settings
-        value = pbx(points([(speeds[i], scores[i]) for i in order]), 75)
+        value = pbx([(speeds[i], scores[i]) for i in order], 75)
         assert value == (None if expected is None else pytest.approx(expected, abs=1e-3))
 
 
@@ -90,9 +93,9 @@ def coverage(trials, curve, threshold, name="t"):
     for _ in range(trials):
         own, true = population(random, 4, 40, curve, name=name)
         (swept,) = sweeps(settings(own), draws=300)
-        reached = swept.pbx(threshold)
-        truth = pbx(points(true, name), threshold) or 0.0
-        inside += (reached.low or 0.0) - 1e-9 <= truth <= (reached.high or 0.0) + 1e-9
+        found = swept.pbx(threshold)
+        truth = pbx(true, threshold, name == "k") or 0.0
+        inside += (found.low or 0.0) - 1e-9 <= truth <= (found.high or 0.0) + 1e-9
     return inside
 
 
@@ -160,7 +163,7 @@ def test_warnings_name_what_decides():
     random = np.random.default_rng(5)
     own, _ = population(random, 4, 40, ((32, 0.9), (16, 0.76)), name="k")
     (swept,) = sweeps(settings(own), draws=300)
-    just = round(swept.points[1].score + 0.5, 3)
+    just = round(float(swept.scores[0, 1]) + 0.5, 3)
     near, fastest = swept.pbx(just).warnings, swept.pbx(50).warnings
     assert [f"chance decides whether setting k1 reaches {just:g}%" in one for one in near] == [True]
     assert len(fastest) == 1
@@ -168,16 +171,50 @@ def test_warnings_name_what_decides():
     assert swept.pbx(99.9).warnings == ()
     own, _ = population(random, 4, 40, ((16, 0.81), (8, 0.6)))
     (swept,) = sweeps(settings(own), draws=300)
-    near = swept.pbx(swept.points[0].score - 0.1).warnings  # the sampler hardly reaches it at all
+    near = swept.pbx(float(swept.scores[0, 0]) - 0.1).warnings  # the sampler hardly reaches it at all
     assert ["chance decides whether setting t0 reaches" in one for one in near] == [True]
     assert str(swept.pbx(99.9)) == "never [never, never]"
 
 
-def test_without_items_there_is_no_interval():
-    (swept,) = sweeps([], points(PUBLISHED))
-    reached = swept.pbx(80)
-    assert (reached.low, reached.high, reached.draws, str(reached)) == (None, None, 0, "5.92")
-    assert swept.score(0) is None
-    assert leads([swept, swept], 80) == []
-    assert isinstance(settings([])[:1], list)
-    assert Setting("x", "m", "s", "k1", {}).published is None
+def test_many_items_are_resampled_in_parts(monkeypatch):
+    """A hundred thousand items need memory for some resamples, not for all 4000; the numbers are the same."""
+    own, _ = population(np.random.default_rng(6), 2, 30, CURVE)
+    whole = resample(settings(own), 200)
+    monkeypatch.setattr(module, "AT_ONCE", 30 * 7)
+    for one, other in zip(whole, resample(settings(own), 200), strict=True):
+        assert torch.allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "best", "expected"),
+    [
+        ([(1, 74.02), (9.11, 73.09)], 74.98, 637.7),
+        ([(1, 74.02), (9.11, 73.09)], 90.3, 416.1),
+        ([(9, 73), (1, 74)], 74.98, 628.4),
+        ([(1, 74), (5, 70), (9, 73)], 74.98, 580.6),  # another point lowers the area
+        ([(2, 50)], 80, 100),  # the first part has no weight
+    ],
+)
+def test_published_values_of_aup(pairs, best, expected):
+    assert aup(pairs, best).value == pytest.approx(expected, abs=0.05)
+
+
+def test_points_far_below_the_first_are_dropped():
+    """Also the last one: chance decides whether it is 4.9 or 5.1 points below, and is no error."""
+    kept = aup([(1, 80), (3, 75), (4, 78)], 80)
+    assert kept.dropped == ()
+    assert kept.value == pytest.approx(289.4478)  # 5 points below is not more than 5
+    dropped = aup([(1, 80), (3, 74.9), (4, 78)], 80)
+    assert dropped.dropped == ((3, 74.9),)
+    assert dropped.value == aup([(1, 80), (4, 78)], 80).value
+    last = aup([(1, 80), (4, 74.9)], 80)
+    assert (last.value, last.dropped) == (80, ((4, 74.9),))
+
+
+def test_interval_of_aup_from_resamples_is_their_quantiles():
+    scores = torch.tensor([[70.0, 68.0]] + [[70.0 + shift, 68.0 + shift] for shift in range(-5, 6)])
+    speeds = torch.tensor([[1.0, 4.0]]).expand_as(scores)
+    interval = aup_of_items(speeds, scores, 75).interval
+    assert interval is not None
+    low, high = (aup([(1, 70 + shift), (4, 68 + shift)], 75).value for shift in (-5, 5))
+    assert low < interval.low < interval.value < interval.high < high

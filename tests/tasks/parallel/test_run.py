@@ -7,8 +7,7 @@ import math
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.report.pages import PARALLEL
-from unmask.report.publishing import publish
+from unmask.report.publishing import PARALLEL, publish
 from unmask.tasks import TASKS
 from unmask.tasks.parallel.run import EVERY, SAMPLERS, Settings, budgets, planned
 

@@ -14,11 +14,9 @@ from tests.tasks.parallel.test_pbx import CURVE, population
 from tests.tasks.parallel.test_points import outcome
 from unmask.cli.main import main
 from unmask.core.errors import UnmaskError
-from unmask.experiments.board.difference import difference
+from unmask.experiments.board.compare import difference
 from unmask.tasks.parallel.points import settings
-from unmask.tasks.parallel.published import Published
-from unmask.tasks.parallel.table import suites
-from unmask.tasks.parallel.versus import Items, at_speed, versus
+from unmask.tasks.parallel.table import Items, at_speed, suites, versus
 
 
 def made(sampler, curve, seed=0):
@@ -86,7 +84,7 @@ def test_tables_name_ceilings_canvases_and_padding():
     rows += [outcome(str(item), 1.0, 16, "grid", canvas=64, written=8) for item in range(10)]
     rows.append(replace(outcome("1", 1.0, 4), setting="k8"))
     ceilings = {("copy", "s", "k4"): 0.9, ("grid", "s", "k4"): 1.0}
-    (suite,) = suites(Published(rows), (80.0,), ceilings, draws=200)
+    (suite,) = suites(rows, (80.0,), ceilings, draws=200)
     assert suite.messages[0] == "s, k8: left out; it has 1 of 2 tasks"
     assert "tokens per step are a mean over canvases of 32 and 64 positions" in suite.messages
     assert any(message.startswith("88% of the tokens per step are padding") for message in suite.messages)

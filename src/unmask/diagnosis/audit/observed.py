@@ -142,11 +142,8 @@ class Observed:
     @property
     def before_drawing(self) -> bool:
         """Whether positions are chosen before tokens are drawn."""
-        return (
-            self.sampler.distribution == "order"
-            or self.sampler.draws_steps
-            or deciding(self.sampler).implements("order")
-        )
+        drawn = self.sampler.distribution == "order" or self.sampler.draws_steps
+        return drawn or deciding(self.sampler).implements("order")
 
     @property
     def temperature(self) -> Estimate:
@@ -180,9 +177,8 @@ class Observed:
 
     def _remasked(self) -> Finding:
         hidden, replaced = sum(run.rehidden for run in self.runs), sum(run.replaced for run in self.runs)
-        what = (
-            f"{hidden} of {self.order.numel()} positions are hidden again" if hidden else f"{replaced} tokens replaced"
-        )
+        again = f"{hidden} of {self.order.numel()} positions are hidden again"
+        what = again if hidden else f"{replaced} tokens replaced"
         return Finding("remasking", float(not hidden and not replaced), "remasking", what)
 
     def _batches(self, ours: Tensor) -> list[Finding]:
@@ -212,7 +208,8 @@ class Observed:
             p_value, mean = 1.0, expected.double().mean(0)
         empty = (counts.sum(0) == 0) & (len(counts) * mean >= CERTAIN)
         if bool(empty.any()):
-            return Finding("counts", 0.0, "uneven steps", self._nothing(int(empty.int().argmax()) + 1))
+            number = int(empty.int().argmax()) + 1
+            return Finding("counts", 0.0, "uneven steps", f"step {number} of {len(self.delta)} reveals nothing")
         return Finding("counts", p_value)
 
     def _fixed(self, expected: Tensor, counts: Tensor) -> Finding:
@@ -229,11 +226,8 @@ class Observed:
             return Finding("counts", 0.0, "batch-flattened choice", what)
         nothing = (counts.sum(0) == 0) & (expected > 0)
         if bool(nothing.any()):
-            what = self._nothing(int(nothing.int().argmax()) + 1)
+            what = f"step {int(nothing.int().argmax()) + 1} of {len(self.delta)} reveals nothing"
         return Finding("counts", 0.0, "uneven steps", what)
-
-    def _nothing(self, number: int) -> str:
-        return f"step {number} of {len(self.delta)} reveals nothing"
 
     def _places(self) -> Finding:
         """Test that every position has the same distribution of steps, with neighbouring steps pooled."""

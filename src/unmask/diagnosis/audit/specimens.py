@@ -1,31 +1,34 @@
 """The known faults, each as a sampler with exactly this fault on the exact denoiser.
 
 A fault is a change of the session before it is filled: of its schedule, its denoiser or its randomness. Two faults have
-their own loop: the race of tokens and mask (`noise.OneShot`), and the choice over a batch (`Confident`). For samplers
-with blocks the fault is in the inner sampler.
+their own loop: the race of tokens and mask (`OneShot`), and the choice over a batch (`Confident`). For samplers with
+blocks the fault is in the inner sampler.
+
+Published loops draw by a race, with coarse or repeated uniform random numbers: argmax_v w_v / E_v with E = -log u draws
+v in proportion to w_v (theory.md 10). With u on a grid of 2^-bits, E has no value between 0 and 2^-bits, so symbols
+that need such a value are drawn too rarely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from unmask.core.chance import Drawable, Randomness, Stream, uniform
 from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
-from unmask.denoisers.noise import emitted, reverse
+from unmask.denoisers.contracts import emitted, reverse
 from unmask.denoisers.reshaped import ReshapedEngine
-from unmask.diagnosis.audit.noise import BFLOAT16, FLOAT32, OneShot, RaceRandomness
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import inner_of
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.dream import Dreamed
-from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.published import Dreamed
 from unmask.samplers.rules.uniform import UniformAncestral
-from unmask.samplers.schedules import sizes
+from unmask.samplers.schedules import Schedule, sizes
 
 FAULTS = {
     "temperature": "the sampling temperature is not 1",
@@ -48,7 +51,8 @@ BY_TIES = {
     "topk": "equal scores in the order of torch.topk",
 }
 HARMLESS = ("ties",)
-Transform = Callable[[Marginals], Marginals | Tensor]
+FINE = 52  # bits of the uniforms of `chance`
+BFLOAT16, FLOAT32 = 8, 24  # bits of torch.rand in these types
 BATCH = 64  # rows of a batch in the specimen
 PENALTY = 0.9  # factor for the token of the left neighbour
 
@@ -92,16 +96,18 @@ def specimens(sampler: Sampler, steps: int) -> Iterator[Specimen]:
     if isinstance(sampler, UniformAncestral):
         yield Specimen("plug-in", PlugIn(sampler.grid))
         yield Specimen("early levels", EarlyLevels(sampler.grid))
-        yield Specimen("precision", Changed(sampler, _transform(bfloat16)), "logits in bfloat16")
+        yield Specimen("precision", Changed(sampler, _altered(bfloat16)), "logits in bfloat16")
     if deciding(sampler).implements("run"):
         return
     if steps > 1 and keeps_schedule(sampler):
         yield Specimen("wrong reveal rate", Changed(sampler, _by_delta))
-        yield Specimen("greedy last step", Changed(sampler, _greedy_last(steps)), "argmax")
-    yield Specimen("precision", Changed(sampler, _transform(bfloat16)), "logits in bfloat16")
+        yield Specimen("greedy last step", Changed(sampler, _altered(greedy_last(steps), timed=True)), "argmax")
+    yield Specimen("precision", Changed(sampler, _altered(bfloat16)), "logits in bfloat16")
     yield Specimen("precision", Changed(sampler, _race(bits=BFLOAT16)), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, _race(shared="positions")), "at every position")
-    yield Specimen("repetition penalty", Changed(sampler, _penalised), f"the left neighbour's token times {PENALTY}")
+    yield Specimen(
+        "repetition penalty", Changed(sampler, _altered(penalised)), f"the left neighbour's token times {PENALTY}"
+    )
     if sampler.draws_steps:
         yield Specimen("precision", OneShot(bits=BFLOAT16), "noise in bfloat16, mask and tokens in one race")
         yield Specimen("precision", OneShot(bits=FLOAT32), "noise in float32, mask and tokens in one race")
@@ -115,15 +121,15 @@ def specimens(sampler: Sampler, steps: int) -> Iterator[Specimen]:
     if own in BY_TIES and keeps_schedule(deciding(sampler)):
         for ties, detail in BY_TIES.items():
             if ties != own:
-                yield Specimen("ties", _inside(sampler, partial(_tied, ties=ties)), detail)
+                yield Specimen("ties", _inside(sampler, ties=ties), detail)
 
 
 def tempered(sampler: Sampler, temperature: float) -> Specimen:
     """Another sampling temperature; scores still use the temperature 1 of the model, as in LLaDA."""
     if hasattr(deciding(sampler), "temperature"):
-        changed = _inside(sampler, lambda inner: replace(cast(Any, inner), temperature=temperature))
+        changed = _inside(sampler, temperature=temperature)
     else:
-        changed = Changed(sampler, _transform(lambda marginals: marginals.sharpened(temperature)))
+        changed = Changed(sampler, _altered(lambda marginals, _: marginals.sharpened(temperature)))
     return Specimen("temperature", changed, value=temperature)
 
 
@@ -138,17 +144,11 @@ def deciding(sampler: Sampler) -> Sampler:
     return deciding(inner_of(sampler)) if isinstance(sampler, Blocks | Dreamed) else sampler
 
 
-def _inside(sampler: Sampler, change: Callable[[Sampler], Sampler]) -> Sampler:
-    """The sampler with its innermost sampler changed."""
+def _inside(sampler: Sampler, **options: Any) -> Sampler:
+    """The sampler with options of its innermost sampler changed."""
     if isinstance(sampler, Blocks | Dreamed):
-        return replace(sampler, inner=_inside(inner_of(sampler), change))
-    return change(sampler)
-
-
-def _tied(sampler: Sampler, ties: str) -> Sampler:
-    """A sampler with another order of equal scores."""
-    changed: Sampler = replace(cast(Any, sampler), ties=ties)
-    return changed
+        return replace(sampler, inner=_inside(inner_of(sampler), **options))
+    return cast(Sampler, replace(cast(Any, sampler), **options))
 
 
 def keeps_schedule(sampler: Sampler) -> bool:
@@ -169,89 +169,79 @@ def _by_delta(session: Session) -> None:
     session.delta = torch.cat([(delta * survived)[:-1], survived[-1:]])
 
 
-def _greedy_last(steps: int) -> Callable[[Session], None]:
-    def change(session: Session) -> None:
-        session.denoiser = GreedyLast(session.denoiser, steps)
+class Question(NamedTuple):
+    """A question to an engine with these tokens."""
 
-    return change
-
-
-def _transform(transform: Transform) -> Callable[[Session], None]:
-    def change(session: Session) -> None:
-        session.denoiser = Transformed(session.denoiser, transform)
-
-    return change
+    tokens: Tensor  # (B, L)
+    rows: Tensor  # (K)
+    positions: Tensor  # (K)
+    time: Tensor | None  # (B)
 
 
-def bfloat16(marginals: Marginals) -> Tensor:
+Change = Callable[[Marginals, Question | None], Marginals | Tensor]  # of an answer; None: the answer of a causal reader
+
+
+class Altered(Reshaped):
+    """A denoiser whose answers are changed; timed: by the time, too."""
+
+    def __init__(self, inner: Denoiser, change: Change, timed: bool = False) -> None:
+        super().__init__(inner)
+        self.change, self.time_free = change, self.time_free and not timed
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
+        return self.change(marginals, None)
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        return AlteredEngine(self, tokens, given, valid)
+
+
+class AlteredEngine(ReshapedEngine):
+    denoiser: Altered
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
+        marginals = as_marginals(self.inner.at(rows, positions, time))
+        return self.denoiser.change(marginals, Question(self.tokens, rows, positions, time))
+
+
+def _altered(change: Change, timed: bool = False) -> Callable[[Session], None]:
+    def alter(session: Session) -> None:
+        session.denoiser = Altered(session.denoiser, change, timed)
+
+    return alter
+
+
+def bfloat16(marginals: Marginals, question: Question | None) -> Tensor:
     return torch.softmax(marginals.dense().log().bfloat16().double(), -1)
+
+
+def greedy_last(steps: int) -> Change:
+    """The most likely token has probability 1 in the last of N steps: its time is 1 / N, of the previous one 2 / N."""
+
+    def change(marginals: Marginals, question: Question | None) -> Tensor:
+        assert question is not None
+        assert question.time is not None
+        last = (question.time[question.rows] < 1.5 / steps).unsqueeze(1)
+        return torch.where(last, marginals.sharpened(0).dense(), marginals.dense())
+
+    return change
+
+
+def penalised(marginals: Marginals, question: Question | None) -> Tensor:
+    """A lower probability to repeat the left neighbour."""
+    assert question is not None
+    p = marginals.dense().double()
+    left = question.tokens[question.rows, (question.positions - 1).clamp(min=0)]
+    same = (question.positions > 0).unsqueeze(1) & (torch.arange(p.shape[1]) == left.unsqueeze(1))
+    p = torch.where(same, PENALTY * p, p)
+    return p / p.sum(1, keepdim=True)
 
 
 def _race(**options: Any) -> Callable[[Session], None]:
     def change(session: Session) -> None:
-        session.denoiser = Transformed(session.denoiser, lambda p: p)  # its engine draws every token separately
+        session.denoiser = Altered(session.denoiser, lambda p, _: p)  # its engine draws every token separately
         session.rng = RaceRandomness(session.rng.seed, session.rng.row_ids, **options)
 
     return change
-
-
-class Transformed(Reshaped):
-    """A denoiser with a function applied to each marginal."""
-
-    def __init__(self, inner: Denoiser, transform: Transform) -> None:
-        super().__init__(inner)
-        self.transform = transform
-
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
-        return self.transform(marginals)
-
-
-class GreedyLast(Reshaped):
-    """A denoiser that gives the most likely token probability 1 in the last of N steps."""
-
-    def __init__(self, inner: Denoiser, steps: int) -> None:
-        super().__init__(inner)
-        self.time_free = False
-        self.last = 1.5 / steps  # the time of the last step is 1 / N, of the previous step 2 / N
-
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
-        return marginals
-
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
-        return GreedyEngine(self, tokens, given, valid)
-
-
-class GreedyEngine(ReshapedEngine):
-    denoiser: GreedyLast
-
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        assert time is not None
-        marginals = as_marginals(super().at(rows, positions, time))
-        last = (time[rows] < self.denoiser.last).unsqueeze(1)
-        return torch.where(last, marginals.sharpened(0).dense(), marginals.dense())
-
-
-def _penalised(session: Session) -> None:
-    session.denoiser = Penalised(session.denoiser)
-
-
-class Penalised(Reshaped):
-    """A denoiser that lowers the probability of repeating the left neighbour."""
-
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
-        return marginals
-
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
-        return PenalisedEngine(self, tokens, given, valid)
-
-
-class PenalisedEngine(ReshapedEngine):
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        marginals = as_marginals(super().at(rows, positions, time)).dense().double()
-        left = self.tokens[rows, (positions - 1).clamp(min=0)]
-        same = (positions > 0).unsqueeze(1) & (torch.arange(marginals.shape[1]) == left.unsqueeze(1))
-        marginals = torch.where(same, PENALTY * marginals, marginals)
-        return marginals / marginals.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -294,3 +284,62 @@ class Confident(Sampler):
             rows, positions = chosen.nonzero(as_tuple=True)
             tokens = drawn[rows, positions]
             session.write(rows, positions, tokens, marginals[chosen[was]].of(tokens), index + 1)
+
+
+def race(weights: Tensor, u: Tensor, bits: int) -> Tensor:
+    """(K): winner of each race with weights (K, C) and uniforms (K, C)."""
+    if bits < FINE:
+        u = torch.floor(u * 2**bits) * 2.0**-bits
+    return (weights / -torch.log(u.clamp(min=1e-10))).argmax(-1)
+
+
+def uniforms(rng: Randomness, rows: Tensor, positions: Tensor, visits: Tensor | int, symbols: int) -> Tensor:
+    """(K, symbols), keyed by position, visit and symbol."""
+    keys = positions.unsqueeze(1) * symbols + torch.arange(symbols)
+    when = visits.unsqueeze(1) if isinstance(visits, Tensor) else visits
+    return uniform(rng.seed, Stream.TOKEN, rng.row_ids[rows].unsqueeze(1), keys, when)
+
+
+@dataclass(frozen=True)
+class RaceRandomness(Randomness):
+    """Randomness that draws tokens by a race: with coarse uniforms, or shared by all positions or all steps."""
+
+    bits: int = FINE
+    shared: str = ""
+    drawn: list[int] = field(default_factory=list)  # number of positions of each draw so far
+
+    def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
+        assert isinstance(marginals, Marginals)
+        when: Tensor | int = visits[rows, positions]
+        if self.shared == "positions":
+            positions, when = torch.zeros_like(positions), len(self.drawn)
+        elif self.shared == "steps":
+            when = 0
+        u = uniforms(self, rows, positions, when, marginals.vocabulary)
+        visits[rows, positions] += 1
+        self.drawn.append(len(rows))
+        return race(marginals.dense(), u, self.bits)
+
+
+@dataclass(frozen=True)
+class OneShot(Sampler):
+    """The step of MDLM: one race of all tokens, with weights rho_k p_v, and the mask, with weight 1 - rho_k."""
+
+    bits: int = FINE
+    shared: str = ""
+
+    def run(self, session: Session) -> None:
+        canvas, vocabulary = session.canvas, session.denoiser.vocabulary
+        for index, rho in enumerate(Schedule(session.delta).rho.tolist()):
+            rows, positions = canvas.hidden.nonzero(as_tuple=True)
+            if not len(rows):
+                return
+            marginals = canvas.at(rows, positions)
+            weights = torch.cat([rho * marginals.dense(), torch.full((len(rows), 1), 1 - rho, dtype=torch.float64)], 1)
+            places = torch.zeros_like(positions) if self.shared == "positions" else positions
+            when = 0 if self.shared == "steps" else index
+            won = race(weights, uniforms(session.rng, rows, places, when, vocabulary + 1), self.bits)
+            shown = won < vocabulary
+            if shown.any():
+                rows, positions, tokens = rows[shown], positions[shown], won[shown]
+                session.write(rows, positions, tokens, marginals[shown].of(tokens), index + 1)

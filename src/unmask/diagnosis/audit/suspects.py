@@ -1,26 +1,48 @@
-"""Compare samples with specimens: the nearest fault, the detectable faults, the size of a graded fault."""
+"""Compare samples with generated rows, with and without faults: the detectable faults, the size of a graded fault."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from unmask.core import pvalues
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.core.pvalues import chi_square
-from unmask.diagnosis.audit.specimens import Specimen, deciding, keeps_schedule, specimens, stepped, tempered
-from unmask.diagnosis.audit.statistics import Noise, Rows
-from unmask.samplers import Sampler
+from unmask.denoisers import Ideal, as_denoiser
+from unmask.diagnosis.audit.observed import Observed, predictions, surprise_of
+from unmask.diagnosis.audit.specimens import (
+    Changed,
+    Specimen,
+    deciding,
+    evaluates_everywhere,
+    keeps_schedule,
+    specimens,
+    stepped,
+    tempered,
+)
+from unmask.diagnosis.audit.statistics import EXPECTED, Noise, Rows, Statistics
+from unmask.languages import Language
+from unmask.metrics import output_distribution, sequences
+from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
+from unmask.metrics.windows import codes
+from unmask.samplers import Generation, Sampler, generate
+from unmask.samplers.rules.uniform import ENUMERABLE
+from unmask.samplers.schedules import ScheduleLike
 
 COLD = 0.02  # a temperature at which sampling is nearly greedy
 POWER = 0.9  # probability of detecting a detectable fault
 NO_STEP = 1e-9  # standard deviations; below it two specimens are equal
+MIN_ROWS = 200
+SEEDS = (2**62 + 2, 2**62 + 3)  # of the reference rows and of the specimens, not used elsewhere
+DRAWS = 30_000_000  # symbols evaluated for a specimen whose cost grows with the number of steps
+BINS = 10
 
 
 @dataclass(frozen=True)
@@ -34,7 +56,7 @@ class Suspect:
 
     @property
     def p_value(self) -> float:
-        return chi_square(self.misfit, self.degrees)
+        return pvalues.chi_square(self.misfit, self.degrees)
 
 
 def suspect(specimen: Specimen, generated: Rows, samples: Rows) -> Suspect:
@@ -156,3 +178,118 @@ def visible(grade: Grade, suspects: Sequence[Suspect], directions: Directions, a
                     start + (coordinate - start) * math.sqrt(needed(alarm) / strength)
                 )
     return ends[0], ends[1]
+
+
+class Bench:
+    """Generated rows, with and without faults, for samples of shape (B, L).
+
+    ordered: whether steps are compared, not only tokens.
+    """
+
+    def __init__(
+        self,
+        language: Language,
+        sampler: Sampler,
+        schedule: ScheduleLike,
+        delta: Tensor,
+        rows: int,
+        length: int,
+        ordered: bool = False,
+    ) -> None:
+        self.ordered = ordered
+        self.language, self.sampler, self.schedule, self.delta = language, sampler, schedule, delta
+        self.rows, self.length = rows, length
+        self.lookups = length * language.vocabulary  # symbols per step, if a specimen evaluates all positions
+        count = max(2 * rows, min(20 * rows, 60_000))
+        if evaluates_everywhere(sampler):
+            count = min(count, max(rows, 6 * DRAWS // (self.lookups * len(delta))))
+        generation = self._generate(Specimen("none", sampler), count, SEEDS[0])
+        calls = generation.model_calls.double()
+        self.needed, self.spread = float(calls.mean()), float(calls.std())
+        self.generated = generation
+        self.statistics = Statistics(language, generation.tokens, rows, max(len(delta), int(generation.order.max())))
+
+    @cached_property
+    def reference(self) -> Rows:
+        return self._counted(self.generated, False)
+
+    def count(self, tokens: Tensor, observed: Observed | None) -> Rows:
+        """Statistics of samples, with their steps if these are compared."""
+        if observed is None or not self.ordered:
+            return self.statistics(tokens)
+        return self.statistics(tokens, observed.order, observed.predictions.surprise)
+
+    def make(self, specimen: Specimen) -> Rows:
+        count = max(self.rows, min(2 * self.rows, 8000))
+        if evaluates_everywhere(specimen.sampler):
+            count = min(count, max(MIN_ROWS, DRAWS // (self.lookups * int(specimen.steps or len(self.delta)))))
+        return self._counted(self._generate(specimen, count, SEEDS[1]), isinstance(specimen.sampler, Changed))
+
+    def _counted(self, generation: Generation, changed: bool) -> Rows:
+        """changed: whether the predictions differ from the language."""
+        if not self.ordered:
+            return self.statistics(generation.tokens)
+        if changed:
+            exact = predictions(self.language, generation.tokens, generation.order)
+            return self.statistics(generation.tokens, generation.order, exact.surprise)
+        return self.statistics(generation.tokens, generation.order, surprise_of(generation.probability))
+
+    def _generate(self, specimen: Specimen, rows: int, seed: int) -> Generation:
+        steps = specimen.steps or len(self.delta)
+        how: dict[str, Any] = {"schedule": self.schedule, "steps": steps, "length": self.length}
+        return generate(self.language, sampler=specimen.sampler, **how, rows=rows, seed=seed)
+
+    def tests(self, samples: Rows, directions: Directions) -> dict[str, float]:
+        """p-values of the samples against reference rows, for any fault."""
+        reference = self.reference
+        edges = torch.quantile(reference.bits, torch.arange(1, BINS).double() / BINS).unique()
+        binned = (torch.bucketize(part.bits, edges) for part in (samples, reference))
+        bins = [torch.bincount(part, minlength=len(edges) + 1) for part in binned]
+        moved = math.inf if directions.noise.apart else float(directions.moved @ directions.moved)
+        invalid = int(samples.invalid.sum()), self.rows, int(reference.invalid.sum()), len(reference)
+        p_values = {
+            "all statistics": pvalues.chi_square(moved, directions.noise.degrees),
+            "validity": pvalues.shares(*invalid),
+            "surprise of a row": pvalues.table(*bins),
+            "repeated rows": repetition(samples, reference),
+            "repeats of the left neighbour": neighbours(samples.tokens, reference.tokens),
+        }
+        distribution = self._distribution()
+        if distribution is not None:
+            which = codes(samples.tokens, self.language.vocabulary, self.length).squeeze(1)
+            counts = torch.bincount(which, minlength=len(distribution))
+            p_values["exact distribution"] = pvalues.against_distribution(counts, distribution)
+        return p_values
+
+    def _distribution(self) -> Tensor | None:
+        """Probability of every sequence, if it is known and the sequences can be enumerated."""
+        length, vocabulary = self.length, self.language.vocabulary
+        if length > MAX_LENGTH or vocabulary**length > MAX_SEQUENCES:
+            return None
+        if self.sampler.draws_steps:
+            return output_distribution(Ideal(self.language), length, self.delta)
+        if self.sampler.distribution in ("causal", "language"):
+            return self.language.log_prob(sequences(vocabulary, length)).exp()
+        if callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
+            return self.sampler.distribution(as_denoiser(self.language, self.sampler.removes), length, self.delta)
+        return None
+
+
+def neighbours(samples: Tensor, reference: Tensor) -> float:
+    """p-value of the number of tokens (B, L) equal to their left neighbour; 1 if too few are expected.
+
+    A test with one degree of freedom detects a penalty that a test of all statistics misses.
+    """
+    mine, theirs = ((rows[:, 1:] == rows[:, :-1]).sum(1).double() for rows in (samples, reference))
+    if float(theirs.mean()) * len(mine) < EXPECTED:
+        return 1.0
+    error = math.sqrt(float(theirs.var()) * (1 / len(mine) + 1 / len(theirs)))
+    return math.erfc(abs(float(mine.mean() - theirs.mean())) / error / math.sqrt(2)) if error else 1.0
+
+
+def repetition(samples: Rows, reference: Rows) -> float:
+    """p-value of the number of repeated rows, against parts of equal size of other rows (binomial bound)."""
+    size = min(len(samples), len(reference))
+    parts = [part for part in (samples.tokens[:size], *reference.tokens.split(size)) if len(part) == size]
+    repeats = [size - len({row.tobytes() for row in part.numpy()}) for part in parts]
+    return pvalues.at_least(repeats[0], sum(repeats), 1 / len(repeats))

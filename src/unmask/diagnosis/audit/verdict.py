@@ -20,11 +20,20 @@ from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
 from unmask.denoisers.oracles import MaskedOracle, Oracle
 from unmask.denoisers.record import MOST_CALLS, Run
-from unmask.diagnosis.audit.bench import MIN_ROWS, Bench, repetition
 from unmask.diagnosis.audit.observed import Finding, Observed
 from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
-from unmask.diagnosis.audit.suspects import Directions, Suspect, needed, plan_of, suspect, visible
+from unmask.diagnosis.audit.suspects import (
+    MIN_ROWS,
+    Bench,
+    Directions,
+    Suspect,
+    needed,
+    plan_of,
+    repetition,
+    suspect,
+    visible,
+)
 from unmask.languages import Language, load
 from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler, fit_of
@@ -39,15 +48,19 @@ FEW = 50  # distinct rows; fewer have no useful statistics
 
 
 @dataclass(frozen=True)
-class Audit:
+class Verdict:
+    verdict: str = NO_DIFFERENCE  # or "differs"
+    fault: str | None = None  # the nearest known fault; None without a fault, or if no fault is near
+    detail: str = ""  # its kind or size
+    explained: float | None = None  # fraction of the difference that the fault explains
+    exactly: bool = False  # whether the fault explains the whole difference
+    also: tuple[str, ...] = ()  # other faults that these samples do not exclude
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Verdict):
     """Result of an audit of samples (B, L)."""
 
-    verdict: str  # NO_DIFFERENCE or "differs"
-    fault: str | None  # the nearest known fault; None without a fault, or if no fault is near
-    detail: str  # its kind or size
-    explained: float | None  # fraction of the difference that the fault explains
-    exactly: bool  # whether the fault explains the whole difference
-    also: tuple[str, ...]  # other faults that these samples do not exclude
     p_values: dict[str, float]
     alarm_each: float  # a smaller p-value is an alarm
     temperature: Estimate | None  # estimate, if the fault is the temperature
@@ -112,9 +125,8 @@ class Audit:
         table: dict[str, Any] = {"verdict": self.sentence}
         if self.fault is not None and self.verdict == "differs":
             table["meaning"] = FAULTS[self.fault]
-        table["smallest p-value"] = (
-            f"{self.p_values[nearest]:.2g} ({nearest}) of {len(self.p_values)}; an alarm is below {self.alarm_each:.1g}"
-        )
+        smallest = f"{self.p_values[nearest]:.2g} ({nearest}) of {len(self.p_values)}"
+        table["smallest p-value"] = f"{smallest}; an alarm is below {self.alarm_each:.1g}"
         table["impossible rows"] = f"{self.ser[0]}; expected {self.ser[1]}"
         table["surprise of a token"] = f"{self.bits[0]} bits; expected {self.bits[1]}"
         if self.calls is not None:
@@ -217,21 +229,20 @@ def audit(
                 verdict, fitted = warmer(verdict, record, fitted)
     miscounted = verdict.fault == "miscounted steps"
     known = miscounted or (record is not None and record.counts_steps)
+    windows = length - bench.statistics.size + 1  # of a row, with a surprise
     return Audit(
         **vars(verdict),
         p_values=p_values,
         alarm_each=each,
         temperature=fitted.get("temperature") if verdict.fault == "temperature" else None,
-        fitted_steps=fitted.get("miscounted steps") if verdict.fault == "miscounted steps" else None,
+        fitted_steps=fitted.get("miscounted steps") if miscounted else None,
         seen=tuple(seen),
         unseen=tuple(s.specimen.name for s in kinds if s.specimen.name not in seen),
         unseen_temperatures=between.get("temperature"),
         unseen_steps=None if known else between.get("miscounted steps"),
-        ser=(_ser(theirs), _ser(ours)),
-        bits=(_bits(theirs, bench.windows), _bits(ours, bench.windows)),
-        calls=None
-        if calls is None
-        else account(calls, len(delta), bench.needed, verdict.detail if verdict.fault == "miscounted steps" else ""),
+        ser=(proportion(int(theirs.invalid.sum()), rows), proportion(int(ours.invalid.sum()), len(ours))),
+        bits=(mean(theirs.bits / windows), mean(ours.bits / windows)),
+        calls=None if calls is None else account(calls, len(delta), bench.needed, verdict.detail if miscounted else ""),
         rows=rows,
         length=length,
         sampler=sampler if isinstance(sampler, str) else repr(sampler),
@@ -262,16 +273,6 @@ def warmer(verdict: Verdict, record: Observed, fitted: dict[str, Estimate]) -> t
     return Verdict("differs", "temperature", str(temperature), None, True), fitted | {"temperature": temperature}
 
 
-@dataclass(frozen=True)
-class Verdict:
-    verdict: str = NO_DIFFERENCE
-    fault: str | None = None
-    detail: str = ""
-    explained: float | None = None
-    exactly: bool = False
-    also: tuple[str, ...] = ()
-
-
 def judge(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estimate]) -> Verdict:
     """Name the nearest suspect if the samples fit it, or if it explains most of the difference."""
     faultless, *faulty = suspects
@@ -279,10 +280,8 @@ def judge(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estim
     if repetition(samples, min(suspects, key=lambda s: s.misfit).generated) < ALARM:
         different = samples.different()
         if len(different) < FEW or suspect(faultless.specimen, faultless.generated, different).p_value >= ALARM:
-            again = len(samples) - len(different)
-            return Verdict(
-                "differs", "reused noise", f"in several rows: {again} of {len(samples)} repeat an earlier one"
-            )
+            again = f"{len(samples) - len(different)} of {len(samples)} repeat an earlier one"
+            return Verdict("differs", "reused noise", f"in several rows: {again}")
     if best.misfit == math.inf:
         return Verdict("differs")
     left = max(best.misfit - best.degrees, 0.0) / max(faultless.misfit - faultless.degrees, 1e-300)
@@ -299,14 +298,6 @@ def judge(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estim
         exactly,
         tuple(dict.fromkeys(f"{s.fault} ({fitted[s.fault]})" if s.fault in fitted else s.name for s in close)),
     )
-
-
-def _ser(rows: Rows) -> Estimate:
-    return proportion(int(rows.invalid.sum()), len(rows))
-
-
-def _bits(rows: Rows, windows: int) -> Estimate:
-    return mean(rows.bits / windows)
 
 
 def too_few(calls: float, steps: int, bench: Bench, rows: int) -> Finding:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Stream, uniform
-from unmask.denoisers import Cost, Denoiser, Engine, Logits, Noise, Perturbed, UniformIdeal, as_denoiser
+from unmask.denoisers import Cost, Denoiser, Noise, Perturbed, UniformIdeal, as_denoiser
 from unmask.languages import Brackets, Interval, Language, random_ngram, sparse_hmm
 
 
@@ -54,51 +54,6 @@ class Counting(Denoiser):
         if self.removes == "uniform":
             return UniformIdeal(self.language).full().posterior(tokens, positions, time)
         return self.language.posterior(tokens, positions)
-
-
-SYMBOLS, RANK = 126464, 4  # LLaDA's vocabulary, with a head of low rank
-
-
-class Spread(AssertionError):
-    """A sampler requests the probabilities of all symbols."""
-
-
-class Undense(Logits):
-    """Logits of too many symbols for a dense table."""
-
-    def dense(self) -> Tensor:
-        raise Spread(f"requests probabilities of {len(self)} positions, {SYMBOLS} each. Request only some")
-
-
-class Wide(Denoiser):
-    """The vocabulary of an open model: a head is applied to the sum of the embeddings of revealed tokens."""
-
-    vocabulary = SYMBOLS
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(1)
-        self.embedding, self.head = (8 * torch.randn(size, generator=generator) for size in ((512, RANK), (RANK, 1)))
-        self.head = self.head * torch.randn(RANK, SYMBOLS, generator=generator)
-        self.counted = Cost()
-
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
-        return super().engine(tokens, given, valid) if valid is not None else WideEngine(self, tokens)
-
-
-class WideEngine(Engine):
-    def __init__(self, denoiser: Wide, tokens: Tensor) -> None:
-        super().__init__(tokens)
-        self.denoiser = denoiser
-
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Logits:
-        self.spend_on(rows)
-        denoiser, shown = self.denoiser, (self.tokens < SYMBOLS).unsqueeze(2)
-        which = len(rows.unique())
-        denoiser.counted = denoiser.counted + Cost(int(which > 0), which, which * self.tokens.shape[1])
-        context = torch.where(shown, denoiser.embedding[self.tokens % 512], 0.0).sum(1)
-        return Undense(
-            torch.sin(context[rows] + positions.unsqueeze(1)), lambda states: states @ denoiser.head, SYMBOLS
-        )
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,11 +12,9 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.denoisers import Cost
-from unmask.diagnosis.conformance.cases import Case, Counting, Wide, cases, patterns, tiny
+from unmask.diagnosis.conformance.cases import Case, Counting, cases, patterns, tiny
 from unmask.diagnosis.conformance.distributions import ALARM, p_value
-from unmask.diagnosis.conformance.exam import ROWS, Exam, Failure
-from unmask.diagnosis.conformance.options import options
-from unmask.diagnosis.conformance.watch import WatchedSession
+from unmask.diagnosis.conformance.exam import ROWS, Exam, Failure, WatchedSession
 from unmask.samplers import AtToken, Generation, join
 from unmask.samplers.schedules import deltas
 
@@ -76,21 +74,6 @@ def _check_spent(where: str, session: WatchedSession, counted: Cost) -> None:
     if not session.uses("causal") and account.spent.rows > int(account.model_calls.sum()):
         counts = f"{int(account.model_calls.sum())} model calls, but {account.spent.rows} rows were computed"
         raise Failure(f"{where}: it counts {counts}")
-
-
-def vocabulary(exam: Exam) -> None:
-    """With 126,464 symbols no table (.., V) is computed, and the counted cost is that of the denoiser."""
-    wide = Wide()
-    for task, shown in (("blank sequences", 0), ("prompts", 2)):
-        given = torch.full((2, 5), wide.vocabulary)
-        given[1, :shown] = 7
-        before = wide.counted
-        case = Case("a denoiser of 126,464 symbols", cases(exam.sampler.removes)[0].language, wide, 5)
-        session = exam.fill(case, task, 2, given)
-        if session is not None:
-            _check_record(f"{task} of {case.name}", session)
-            counted = Cost(*(getattr(wide.counted, f.name) - getattr(before, f.name) for f in fields(Cost)))
-            _check_spent(f"{task} of {case.name}", session, counted)
 
 
 LENGTHS, GIVEN = (9, 1, 6, 9, 4, 7), (0, 0, 2, 5, 4, 3)  # lengths of the rows of a batch, and of their prompts
@@ -236,13 +219,11 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
     "contract": contract,
     "prompts": prompts,
     "counting": counting,
-    "vocabulary": vocabulary,
     "determinism": determinism,
     "batches": batches,
     "ragged": ragged,
     "stopping": stopping,
     "rng": rng,
-    "options": options,
     "distribution": distribution,
 }
 

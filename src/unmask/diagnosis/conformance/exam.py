@@ -1,27 +1,32 @@
-"""Runs of one sampler under watch, which separate refusals from failures."""
+"""Runs of one sampler under watch, which separate refusals from failures.
+
+A watched session detects uncounted model calls, and uniform random numbers that are used twice.
+"""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
-from unmask.core.chance import Randomness
+from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
+from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Engine, Marginals
 from unmask.diagnosis.conformance.cases import Case, cases, patterns
-from unmask.diagnosis.conformance.watch import Watched, WatchedSession
 from unmask.samplers import Generation, Sampler, StopRule, fill, generate
 from unmask.samplers.contract import Distribution
 from unmask.samplers.schedules import deltas
-from unmask.samplers.session import Breach
+from unmask.samplers.session import Breach, Session
 
 Result = TypeVar("Result")
-Filled = list[tuple[str, WatchedSession]]  # with a description of each
+Filled = list[tuple[str, "WatchedSession"]]  # with a description of each
 ROWS = 24  # of a generation that is compared
 
 
@@ -38,17 +43,14 @@ class Exam:
     distribution: Distribution | None
     done: int = 0
     refused: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
     results: dict[Hashable, tuple[Any, int, list[str]]] = field(default_factory=dict)
 
     def take(self, name: str, function: Callable[[Exam], None]) -> Check:
-        self.done, self.refused, self.warnings = 0, [], []
+        self.done, self.refused = 0, []
         try:
             function(self)
         except Failure as wrong:
             return Check(name, "failed", str(wrong))
-        if self.warnings:
-            return Check(name, "warned", "; ".join(self.warnings))
         outcome: Outcome = "passed" if self.done else "refused" if self.refused else "no claim"
         count, every = len(self.refused), self.done + len(self.refused)
         return Check(name, outcome, f"refuses {count} of {every}, first {self.refused[0]}" if count else "")
@@ -114,43 +116,45 @@ class Exam:
     @property
     def blank(self) -> Filled:
         """Blank sequences of every case, in fewer, equally many and more steps than positions, unless refused."""
-        return self.once("blank", self._blank)
+
+        def work() -> Filled:
+            filled = []
+            for case in cases(self.sampler.removes):
+                for steps in sorted({1, 4, case.length, 3 * case.length}):
+                    blank = torch.full((6, case.length), case.denoiser.vocabulary)
+                    session = self.fill(case, "blank sequences", steps, blank)
+                    if session is not None:
+                        filled.append((f"on {case.name} in {steps} steps", session))
+            return filled
+
+        return self.once("blank", work)
 
     @property
     def prompted(self) -> Filled:
         """Every pattern of given tokens of every case, unless refused."""
-        return self.once("prompted", self._prompted)
+
+        def work() -> Filled:
+            filled = []
+            for case in cases(self.sampler.removes):
+                for task, given in patterns(case):
+                    session = self.fill(case, task, 3, given)
+                    if session is not None:
+                        filled.append((f"{task} of {case.name}", session))
+            return filled
+
+        return self.once("prompted", work)
 
     def batch(self, case: Case, seed: int) -> Generation | None:
         """Rows of a case in four steps, by `generate`."""
         return self.once((case.name, seed), lambda: self.make(case, steps=4, rows=ROWS, seed=seed))
 
-    def _blank(self) -> Filled:
-        filled = []
-        for case in cases(self.sampler.removes):
-            for steps in sorted({1, 4, case.length, 3 * case.length}):
-                blank = torch.full((6, case.length), case.denoiser.vocabulary)
-                session = self.fill(case, "blank sequences", steps, blank)
-                if session is not None:
-                    filled.append((f"on {case.name} in {steps} steps", session))
-        return filled
 
-    def _prompted(self) -> Filled:
-        filled = []
-        for case in cases(self.sampler.removes):
-            for task, given in patterns(case):
-                session = self.fill(case, task, 3, given)
-                if session is not None:
-                    filled.append((f"{task} of {case.name}", session))
-        return filled
-
-
-Outcome = Literal["passed", "warned", "failed", "refused", "skipped", "not run", "no claim"]
+Outcome = Literal["passed", "failed", "refused", "skipped", "not run", "no claim"]
 
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check; `why` names the error, the warning, or the refused task."""
+    """Result of one check; `why` names the error, or the refused task."""
 
     name: str
     outcome: Outcome
@@ -181,3 +185,132 @@ class Report:
         verdict = "conforms" if self.passed else f"does not conform: {', '.join(check.name for check in self.failed)}"
         lines = [f"  {check.name:<14}{check.outcome:<9}{check.why}".rstrip() for check in self.checks]
         return "\n".join([f"{self.sampler} {verdict}", *lines])
+
+
+class Watched(Denoiser):
+    """A denoiser that records calls that bypass the canvas and the causal reader of the session."""
+
+    def __init__(self, inner: Denoiser) -> None:
+        self.inner = inner
+        self.uncounted: list[str] = []
+        self._counting = 0
+        for name in ("vocabulary", "language", "ideal", "removes", "time_free", "calls", "concurrent", "grid"):
+            setattr(self, name, getattr(inner, name))
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Context for calls that are counted elsewhere."""
+        self._counting += 1
+        try:
+            yield
+        finally:
+            self._counting -= 1
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        self._note("engine")
+        return self.inner.engine(tokens, given, valid)
+
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        self._note("causal")
+        return self.inner.causal(rows, length, valid)
+
+    def posterior(
+        self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None
+    ) -> Tensor | Marginals:
+        self._note("posterior")
+        return self.inner.posterior(tokens, positions, time)
+
+    def rows_at_once(self, length: int) -> int | None:
+        return self.inner.rows_at_once(length)
+
+    def _note(self, name: str) -> None:
+        if not self._counting:
+            self.uncounted.append(name)
+
+
+class WatchedCanvas(Canvas):
+    """A canvas whose calls are marked as counted."""
+
+    denoiser: Watched
+
+    def __init__(self, denoiser: Watched, *arguments: Any, **options: Any) -> None:
+        with denoiser.counting():
+            super().__init__(denoiser, *arguments, **options)
+
+    def ask(self, tokens: Tensor, rows: Tensor, *positions: Any, **options: Any) -> Marginals:
+        with self.denoiser.counting():
+            return super().ask(tokens, rows, *positions, **options)
+
+
+class WatchedSession(Session):
+    """A session with a watched denoiser and watched random numbers."""
+
+    canvas_kind = WatchedCanvas
+    denoiser: Watched
+
+    def __init__(self, denoiser: Watched, given: Tensor, rng: Randomness, *arguments: Any, **options: Any) -> None:
+        self.noted = NotedRandomness(rng.seed, rng.row_ids)
+        super().__init__(denoiser, given, self.noted, *arguments, **options)
+
+    @cached_property
+    def causal(self) -> Causal:
+        with self.denoiser.counting():
+            return Patient(super().causal, self)
+
+
+class Patient(Causal):
+    """A causal reader that limits the number of calls."""
+
+    def __init__(self, inner: Causal, session: Session) -> None:
+        self.inner, self.session = inner, session
+        self.calls = 0
+
+    @property
+    def model_calls(self) -> Tensor:
+        return self.inner.model_calls
+
+    @property
+    def spent(self) -> Cost:
+        return self.inner.spent
+
+    def extend(
+        self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
+    ) -> Tensor | Marginals:
+        self.calls += 1
+        if self.calls > self.session.patience:
+            raise Breach(f"{self.session.name} has read {self.calls} times and is not done; it seems to loop for ever")
+        return self.inner.extend(tokens, counts, selected)
+
+    def rewind(self, lengths: Tensor) -> None:
+        self.inner.rewind(lengths)
+
+    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor | None:
+        return self.inner.finish(last, tokens, rng)
+
+
+@dataclass(frozen=True)
+class NotedRandomness(Randomness):
+    """Randomness that records (row, position, visit) of every uniform used to draw a token."""
+
+    drawn: list[Tensor] = field(default_factory=list)
+
+    def uniform(self, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
+        if stream == Stream.TOKEN:
+            places = torch.broadcast_tensors(rows, positions, torch.as_tensor(visits))
+            self.drawn.append(torch.stack([part.reshape(-1) for part in places], 1))
+        return super().uniform(stream, rows, positions, visits)
+
+    def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
+        return self.uniform(stream, torch.arange(len(self.row_ids)).unsqueeze(1), torch.arange(length), visits)
+
+    def twice(self) -> tuple[int, int] | None:
+        """(row, position) of a token with the same uniform as an earlier one."""
+        if not self.drawn:
+            return None
+        draws, counts = torch.cat(self.drawn).unique(dim=0, return_counts=True)
+        again = draws[counts > 1]
+        return (int(self.row_ids[again[0, 0]]), int(again[0, 1])) if len(again) else None

@@ -26,9 +26,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import progress
-from unmask.denoisers import Marginals
-from unmask.diagnosis.gap.path import Path, spread
-from unmask.diagnosis.gap.reader import Reader
+from unmask.diagnosis.gap.path import Path, Reader, spread
 
 Estimator = Literal["one", "chain"]
 
@@ -45,26 +43,6 @@ class Subsets:
     next: Tensor  # Bool (P): whether it comes next in the order of a chain
 
 
-def subsets(path: Path, steps: Tensor, estimator: Estimator, rng: torch.Generator) -> Subsets:
-    """Subsets of the tokens of steps (C) with at least two tokens."""
-    size = path.size[steps]
-    owner, entry = spread(path.first[steps], size)  # one random order for each step
-    order = (owner + torch.rand(len(owner), generator=rng, dtype=torch.float64)).argsort()
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order)) - (size.cumsum(0) - size)[owner]
-    if estimator == "chain":
-        which, a = spread(torch.ones_like(size), size - 1)
-        weight = torch.ones(len(which), dtype=torch.float64)
-    else:
-        which, weight = torch.arange(len(steps)), (size - 1).double()
-        a = 1 + (torch.rand(len(steps), generator=rng, dtype=torch.float64) * (size - 1)).long()
-    begins = size.cumsum(0) - size
-    subset, index = spread(begins[which], size[which])
-    inside = rank[index] < a[subset]
-    following = (rank[index] == a[subset]) & (estimator == "chain")
-    return Subsets(steps[which], weight, subset, entry[index], inside, following)
-
-
 class Readings(NamedTuple):
     """One number for each subset: the mean over the tokens outside A."""
 
@@ -78,120 +56,87 @@ class Readings(NamedTuple):
     apart: Tensor  # the mean of its absolute value
 
 
-class Pairs(NamedTuple):
-    """Ordered pairs (j, i) of tokens of a step, from subsets whose A is j alone."""
+def subsets(path: Path, steps: Tensor, estimator: Estimator, rng: torch.Generator) -> Subsets:
+    """Subsets of the tokens of steps (C) with at least two tokens."""
+    size = path.size[steps]
+    owner, entry = spread(path.first[steps], size)  # one random order for each step
+    order = (owner + torch.rand(len(owner), generator=rng, dtype=torch.float64)).argsort()
+    begins = size.cumsum(0) - size
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order)) - begins[owner]
+    if estimator == "chain":
+        which, a = spread(torch.ones_like(size), size - 1)
+        weight = torch.ones(len(which), dtype=torch.float64)
+    else:
+        which, weight = torch.arange(len(steps)), (size - 1).double()
+        a = 1 + (torch.rand(len(steps), generator=rng, dtype=torch.float64) * (size - 1)).long()
+    subset, index = spread(begins[which], size[which])
+    inside = rank[index] < a[subset]
+    following = (rank[index] == a[subset]) & (estimator == "chain")
+    return Subsets(steps[which], weight, subset, entry[index], inside, following)
 
-    subset: Tensor  # (Q)
-    distance: Tensor  # (Q): |i - j|
-    nats: Tensor  # (Q): KL(c_i(. | x_R, x_j) || c_i(. | x_R))
 
-
-class Flips(NamedTuple):
-    """Tokens that another token would replace if those of A had been seen."""
-
-    subset: Tensor  # (F)
-    entry: Tensor  # (F)
-    token: Tensor  # (F): the most likely token given A
-
-
-def read(reader: Reader, every: Subsets) -> tuple[Readings, Pairs, Flips]:
+def read(reader: Reader, every: Subsets) -> Readings:
     """Ask the denoiser about all subsets."""
-    none = torch.zeros(0, dtype=torch.int64)
-    nothing = none.double()
-    parts = [(Readings(*[nothing] * 7), Pairs(none, none, nothing), Flips(none, none, none))]
-    sizes = reader.path.size[every.step]
-    begins = sizes.cumsum(0) - sizes
+    parts = [Readings(*[torch.zeros(0, dtype=torch.float64)] * 7)]
+    ends = reader.path.size[every.step].cumsum(0)
 
-    def answer(part: slice) -> tuple[Readings, Pairs, Flips]:
-        low, high = int(begins[part.start]), int(begins[part.stop - 1] + sizes[part.stop - 1])
-        some = Subsets(
-            every.step[part],
-            every.weight[part],
-            every.subset[low:high] - part.start,
-            every.entry[low:high],
-            every.inside[low:high],
-            every.next[low:high],
-        )
-        return _read(reader, some, part.start)
+    def answer(part: slice) -> Readings:
+        of = slice(int(ends[part.start - 1]) if part.start else 0, int(ends[part.stop - 1]))
+        pairs = every.subset[of] - part.start, every.entry[of], every.inside[of], every.next[of]
+        return _read(reader, Subsets(every.step[part], every.weight[part], *pairs))
 
     with progress.track("gap", len(every.step)) as advance:
-        for part, one in reader.each(answer, every.step, 2):
-            parts.append(one)
+        for part, readings in reader.each(answer, every.step, 2):
+            parts.append(readings)
             advance(part.stop - part.start)
-    readings, pairs, flips = (map(torch.cat, zip(*some, strict=True)) for some in zip(*parts, strict=True))
-    return Readings(*readings), Pairs(*pairs), Flips(*flips)
+    return Readings(*map(torch.cat, zip(*parts, strict=True)))
 
 
-def _read(reader: Reader, some: Subsets, first: int) -> tuple[Readings, Pairs, Flips]:
-    """first: the number of the first of these subsets."""
+def _read(reader: Reader, some: Subsets) -> Readings:
     path = reader.path
     own, index = some.step.unique_consecutive(return_inverse=True)  # contexts x_R, shared by the subsets of a step
-    whole = reader.entries(own)
+    size = path.size[own]
+    whole, entries = spread(path.first[own], size)
     rest = (~some.inside).nonzero().squeeze(1)
-    steps = torch.cat([own, some.step])
+    entry, subset = some.entry[rest], some.subset[rest]
     shown = len(own) + some.subset[some.inside], some.entry[some.inside]
-    wanted = torch.cat([whole[0], len(own) + some.subset[rest]]), torch.cat([whole[1], some.entry[rest]])
-    marginals, dead = reader.at(steps, shown, wanted)
-    count = len(whole[0])
+    wanted = torch.cat([whole, len(own) + subset]), torch.cat([entries, entry])
+    marginals, dead = reader.at(torch.cat([own, some.step]), shown, wanted)
+    count = len(whole)
     before = marginals[torch.arange(count)]
     if reader.temperature == 0:
-        recorded = (before.best != path.token[whole[1]]).double()
+        recorded = (before.best != path.token[entries]).double()
     else:
-        recorded = path.probability[whole[1]].log() - before.of(path.token[whole[1]]).log()
-    entry, subset = some.entry[rest], some.subset[rest]
+        recorded = path.probability[entries].log() - before.of(path.token[entries]).log()
     # the entry of `before` for each token outside A: its step's first, and its place in the step
-    size = path.size[own]
     where = (size.cumsum(0) - size)[index[subset]] + entry - path.first[some.step[subset]]
     ours, theirs = marginals[where], marginals[count + torch.arange(len(rest))]
+    drawn = reader.drawn(ours), reader.drawn(theirs)
     tokens = path.token[entry]
 
-    ends = torch.zeros(len(some.step), dtype=torch.float64)
-    outside = ends.index_add(0, subset, torch.ones(len(subset), dtype=torch.float64))
+    none = torch.zeros(len(some.step), dtype=torch.float64)
+    outside = none.index_add(0, subset, torch.ones(len(subset), dtype=torch.float64))
 
     def average(values: Tensor) -> Tensor:
-        return ends.index_add(0, subset, values) / outside
+        return none.index_add(0, subset, values) / outside
 
-    drawn = reader.drawn(ours), reader.drawn(theirs)
-    logs = _infinite(drawn[0].of(tokens).log() - drawn[1].of(tokens).log())
-    nats = drawn[0].divergence(drawn[1])
+    ratios = drawn[0].of(tokens).log() - drawn[1].of(tokens).log()
+    logs = torch.where(ratios.isnan(), torch.inf, ratios)  # infinite where both probabilities are zero
     if reader.temperature == 0:
         changed = (theirs.best != tokens).double()
     else:
         changed = drawn[0].excess(drawn[1], torch.ones(len(rest)))
     regret = theirs.confidence.log() - theirs.of(tokens).log()
     lost = torch.where(dead[len(own) :] | dead[: len(own)][index], torch.inf, 0.0).double()
-    follows = ends.index_add(0, subset[some.next[rest]], logs[some.next[rest]])
-    none = torch.zeros(len(own), dtype=torch.float64)
-    each, apart = (none.index_add(0, whole[0], part) / size for part in (recorded, recorded.abs()))
-    values = Readings(
-        nats=average(nats) + lost,
+    zeros = torch.zeros(len(own), dtype=torch.float64)
+    each, apart = (zeros.index_add(0, whole, part) / size for part in (recorded, recorded.abs()))
+    return Readings(
+        nats=average(drawn[0].divergence(drawn[1])) + lost,
         logs=average(logs) + lost,
-        follows=follows + lost,
+        follows=none.index_add(0, subset[some.next[rest]], logs[some.next[rest]]) + lost,
         changed=torch.where(lost > 0, 1.0, average(changed).clamp(0, 1)),
         regret=average(regret.clamp(min=0)) + lost,
         recorded=each[index],
         apart=apart[index],
     )
-    other = theirs.best if reader.temperature == 0 else tokens
-    flip = other != tokens
-    pair, distance, nats_of = _pairs(some, rest, ours, theirs, path)
-    pairs = Pairs(pair + first, distance, nats_of + lost[pair])
-    return values, pairs, Flips(subset[flip] + first, entry[flip], other[flip])
-
-
-def _pairs(
-    some: Subsets, rest: Tensor, ours: Marginals, theirs: Marginals, path: Path
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(subset, distance, nats) of the subsets that reveal one token."""
-    alone = torch.zeros(len(some.step), dtype=torch.int64).index_add(0, some.subset, some.inside.long()) == 1
-    revealed = torch.zeros(len(some.step), dtype=torch.int64)
-    revealed[some.subset[some.inside]] = path.position[some.entry[some.inside]]
-    chosen = alone[some.subset[rest]].nonzero().squeeze(1)
-    subset = some.subset[rest][chosen]
-    distance = (path.position[some.entry[rest][chosen]] - revealed[subset]).abs()
-    return subset, distance, theirs[chosen].divergence(ours[chosen])
-
-
-def _infinite(logs: Tensor) -> Tensor:
-    """Log ratios; infinite where both probabilities are zero."""
-    return torch.where(logs.isnan(), torch.inf, logs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any, cast, get_args
@@ -17,10 +17,9 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Guided, Sharpened, as_denoiser
 from unmask.denoisers.canvas import by_length
 from unmask.diagnosis.gap import estimators
-from unmask.diagnosis.gap.estimators import Estimator, Flips, Readings, Subsets
-from unmask.diagnosis.gap.path import Path, of_generation, of_trace
-from unmask.diagnosis.gap.reader import Reader
-from unmask.diagnosis.gap.result import Claim, Flip, Gap
+from unmask.diagnosis.gap.estimators import Estimator, Readings
+from unmask.diagnosis.gap.path import Path, Reader, of_generation, of_trace
+from unmask.diagnosis.gap.result import Claim, Gap
 from unmask.languages import LanguageLike
 from unmask.models.loading import load
 from unmask.samplers import Generation, Sampler, generate
@@ -37,20 +36,8 @@ class Setting:
     """How rows were drawn."""
 
     denoiser: Denoiser  # at the temperature of `generate`, unless it is 0
-    sampler: Sampler | None
-    greedy: bool
-    temperature: float  # of the sampler's own draws
-
-    @property
-    def claim(self) -> Claim:
-        sampler = self.sampler
-        if self.greedy:
-            return "greedy"
-        if sampler is None:
-            return "unknown"
-        if sampler.chooses_before_drawing:
-            return "path" if sampler.revises else "divergence"
-        return "ratio"
+    temperature: float  # of the sampler's own draws; 0 if either is 0
+    claim: Claim
 
 
 def gap(
@@ -76,30 +63,26 @@ def gap(
     calls = cast(Estimator, arguments.word("calls", calls, get_args(Estimator)))
     rng = torch.Generator().manual_seed(check_seed(seed))
     if isinstance(written, str | Sampler):
-        generates = {"seed": seed, "trace": True} | how
-        if temperature is not None:
-            generates["temperature"] = temperature
-        written = generate(base, sampler=written, **generates)
+        own = {} if temperature is None else {"temperature": temperature}
+        written = generate(base, sampler=written, **({"seed": seed, "trace": True} | how | own))
     elif how:
         raise UnmaskError(f"{next(iter(how))} is an option of a generation; expected a sampler with it, not rows")
     if isinstance(written, File):
         written = read_trace(written)
-    expected = "a generation, a trace, the path of a trace, or a sampler"
     if not isinstance(written, Generation | Trace):
-        arguments.refuse("written", written, expected)
+        arguments.refuse("written", written, "a generation, a trace, the path of a trace, or a sampler")
     check_vocabulary(base, written.vocabulary)
     if isinstance(written, Generation):
         about = written.configuration
-        name = sampler or ("fixed-size" if written.planned else about["sampler"])  # any order fixed in advance
         path = of_generation(written)
-        setting = _setting(base, about, as_sampler(name), temperature)
+        used: Sampler | None = as_sampler(sampler or ("fixed-size" if written.planned else about["sampler"]))
         spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
     else:
         written.check_likely()
-        path = of_trace(written)
+        path, about = of_trace(written), {}
         used = named_in_file(written.sampler) if sampler is None else as_sampler(sampler)
-        setting = _setting(base, {}, used, temperature)
         spent = int(path.steps.sum()) * base.calls
+    setting = _setting(base, about, used, temperature)
     if not len(path.entries):
         raise UnmaskError("the rows have no drawn token; expected rows that a sampler wrote")
     return _measured(path, setting, calls, spent, rng)
@@ -129,51 +112,48 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, tem
     sharpening = {"temperature": outer, "top_p": about.get("top_p", 1.0), "top_k": about.get("top_k")}
     if outer and sharpening != {"temperature": 1, "top_p": 1, "top_k": None}:
         base = Sharpened(base, **sharpening)
-    own = 1.0 if used is None else own_temperature(used)
-    return Setting(base, used, outer == 0 or own == 0, own if outer else 0.0)
-
-
-def own_temperature(sampler: Sampler) -> float:
-    """The temperature of the sampler's own draws; that of `generate` changes the marginals before."""
-    while (inner := getattr(sampler, "inner", None)) is not None:
-        sampler = as_sampler(inner)
-    return float(getattr(sampler, "temperature", 1.0))
+    drawing = used  # the temperature of the sampler's own draws; that of `generate` changes the marginals before
+    while (inner := getattr(drawing, "inner", None)) is not None:
+        drawing = as_sampler(inner)
+    own = float(getattr(drawing, "temperature", 1.0))
+    claim: Claim = "ratio"
+    if outer == 0 or own == 0:
+        claim = "greedy"
+    elif used is None:
+        claim = "unknown"
+    elif used.chooses_before_drawing:
+        claim = "path" if used.revises else "divergence"
+    return Setting(base, own if outer else 0.0, claim)
 
 
 def _measured(path: Path, setting: Setting, estimator: Estimator, spent: int, rng: torch.Generator) -> Gap:
-    reader = Reader(setting.denoiser, path, 0.0 if setting.greedy else setting.temperature)
     claim, count = setting.claim, len(path.given)
+    reader = Reader(setting.denoiser, path, setting.temperature)
     every = estimators.subsets(path, (path.size > 1).nonzero().squeeze(1), estimator, rng)
-    readings, pairs, flips = estimators.read(reader, every)
+    readings = estimators.read(reader, every)
     _check_recorded(readings, claim)
 
-    def by_step(values: Tensor) -> Tensor:
-        """(K): the estimate of each step, from the means of the subsets (E)."""
-        return torch.zeros(len(path.row), dtype=torch.float64).index_add_(0, every.step, every.weight * values)
-
     def by_row(values: Tensor) -> Tensor:
-        """(B): sums over the steps (K) of each row."""
-        return torch.zeros(count, dtype=torch.float64).index_add_(0, path.row, values)
+        """(B): sums over the steps of each row, whose estimates are the weighted means of the subsets (E)."""
+        steps = torch.zeros(len(path.row), dtype=torch.float64).index_add_(0, every.step, every.weight * values)
+        return torch.zeros(count, dtype=torch.float64).index_add_(0, path.row, steps)
 
     logs = claim == "ratio" or bool(readings.nats.isinf().any())
-    nats = by_step(readings.logs if logs else readings.nats)
+    nats = by_row(readings.logs if logs else readings.nats)
     recorded = torch.zeros(len(path.row), dtype=torch.float64)
     recorded[every.step] = readings.recorded * path.size[every.step]
-    size = path.size[every.step].double()[pairs.subset]
     return Gap(
         claim=claim,
         estimator=estimator,
         logs=logs,
-        nats=torch.where(_impossible(setting.denoiser, path) & logs, torch.inf, by_row(nats)),
-        chain=by_row(by_step(readings.follows)) if estimator == "chain" else None,
-        changed=by_row(by_step(readings.changed)),
-        regret=by_row(by_step(readings.regret)) if setting.greedy else None,
-        recorded=by_row(recorded),
+        nats=torch.where(_impossible(setting.denoiser, path), torch.inf, nats) if logs else nats,
+        chain=by_row(readings.follows) if estimator == "chain" else None,
+        changed=by_row(readings.changed),
+        regret=by_row(readings.regret) if claim == "greedy" else None,
+        recorded=torch.zeros(count, dtype=torch.float64).index_add_(0, path.row, recorded),
         written=path.written,
         turns=path.steps,
         groups=path.groups,
-        pairs=(path.row[every.step][pairs.subset], pairs.distance, pairs.nats, size * (size - 1)),
-        flips=tuple(_flips(path, every, flips)),
         model_calls=reader.model_calls,
         spent=spent,
     )
@@ -181,17 +161,14 @@ def _measured(path: Path, setting: Setting, estimator: Estimator, spent: int, rn
 
 def _check_recorded(readings: Readings, claim: Claim) -> None:
     """Raise an error if the recorded probabilities are those of another model."""
-    if claim == "ratio" or not len(readings.apart):
+    typical = float(readings.apart.median()) if len(readings.apart) else 0.0
+    if claim == "ratio" or not typical > OTHER:
         return
-    typical = float(readings.apart.median())
-    if typical > OTHER:
-        if claim == "greedy":
-            problem = f"in the median step {typical:.0%} of the tokens are not this model's most likely ones"
-            raise UnmaskError(
-                f"{problem}; expected the model that wrote the rows. Check the model and the temperature."
-            )
-        problem = f"the recorded probabilities and this model's differ by a factor of {math.exp(typical):.3g}"
-        raise UnmaskError(f"{problem} (median); expected the model that wrote the rows. Check it and the temperature.")
+    if claim == "greedy":
+        problem = f"in the median step {typical:.0%} of the tokens are not this model's most likely ones"
+        raise UnmaskError(f"{problem}; expected the model that wrote the rows. Check the model and the temperature.")
+    problem = f"the recorded probabilities and this model's differ by a factor of {math.exp(typical):.3g}"
+    raise UnmaskError(f"{problem} (median); expected the model that wrote the rows. Check it and the temperature.")
 
 
 def _impossible(denoiser: Denoiser, path: Path) -> Tensor:
@@ -203,11 +180,3 @@ def _impossible(denoiser: Denoiser, path: Path) -> Tensor:
         for length, rows in by_length(path.valid.sum(1)):
             out[rows] = inner.language.log_evidence(final[rows, :length]) == -torch.inf
     return out
-
-
-def _flips(path: Path, every: Subsets, flips: Flips) -> Iterator[Flip]:
-    for subset, entry, other in zip(*(part.tolist() for part in (flips.subset, flips.entry, flips.token)), strict=True):
-        step = every.step[subset]
-        yield Flip(
-            int(path.row[step]), int(path.number[step]), int(path.position[entry]), int(path.token[entry]), other
-        )

@@ -1,11 +1,11 @@
-"""The measured loss by parallel decoding, its parts, and its meaning in words."""
+"""The measured loss by parallel decoding: its numbers, and its meaning in words."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -24,16 +24,6 @@ CLAIMS: dict[Claim, str] = {
 }
 
 
-class Flip(NamedTuple):
-    """A token of greedy decoding that another would replace, if it had been chosen after others of its step."""
-
-    row: int
-    step: int
-    position: int
-    token: int
-    other: int
-
-
 @dataclass(frozen=True, repr=False)
 class Gap:
     """Loss of B rows by decoding in parallel, against the same model one token at a time."""
@@ -49,14 +39,8 @@ class Gap:
     written: Tensor  # (B): drawn tokens
     turns: Tensor  # (B): steps
     groups: Tensor | None  # (B): rows of one prompt
-    pairs: tuple[Tensor, Tensor, Tensor, Tensor]  # (Q) pairs of tokens of a step: row, |i - j|, nats, weight
-    flips: tuple[Flip, ...]
     model_calls: int  # spent here
     spent: int  # by the generation
-
-    @property
-    def greedy(self) -> bool:
-        return self.claim == "greedy"
 
     @cached_property
     def finite(self) -> Tensor:
@@ -71,12 +55,12 @@ class Gap:
     @property
     def sequence(self) -> Estimate | None:
         """Nats a sequence; None for greedy decoding, and if all rows are infinite."""
-        return None if self.greedy else self._mean(self.nats)
+        return None if self.claim == "greedy" else self._ratio(self.nats)
 
     @property
     def token(self) -> Estimate | None:
         """Nats a drawn token."""
-        return None if self.greedy else self._ratio(self.nats, self.written)
+        return None if self.claim == "greedy" else self._ratio(self.nats, self.written)
 
     @property
     def changes(self) -> Estimate | None:
@@ -84,12 +68,12 @@ class Gap:
 
         Flips of the most likely token at temperature 0. Else the sum of total variations, an upper bound."""
         every = torch.ones_like(self.finite)
-        return None if self.claim == "ratio" else self._ratio(self.changed, torch.ones_like(self.changed), every)
+        return None if self.claim == "ratio" else self._ratio(self.changed, among=every)
 
     @property
     def regrets(self) -> Estimate | None:
         """Nats a sequence by which the model prefers the tokens that it would have written, at temperature 0."""
-        return None if self.regret is None else self._mean(self.regret)
+        return None if self.regret is None else self._ratio(self.regret)
 
     @property
     def rejected(self) -> Estimate | None:
@@ -103,48 +87,34 @@ class Gap:
     @property
     def drift(self) -> Estimate | None:
         """Nats a sequence that recorded probabilities differ from the model's, as by a stale cache."""
-        return None if self.greedy or self.claim == "ratio" else self._mean(self.recorded)
-
-    def by_distance(self) -> list[dict[str, Any]]:
-        """How much two tokens of a step depend on each other: nats a pair, by distance: 1, 2, 3-4, 5-8, .."""
-        parts = []
-        row, distance, nats, weight = self.pairs
-        for low, high in _octaves(distance):
-            inside = (low <= distance) & (distance <= high)
-            total, pairs = (self._sum(row[inside], part[inside]) for part in (nats * weight, weight))
-            nats_of = self._ratio(total, pairs, torch.ones_like(self.finite))
-            parts.append({"distance": _range(low, high), "nats": nats_of, "pairs": int(inside.sum())})
-        return parts
+        return None if self.claim in ("greedy", "ratio") else self._ratio(self.recorded)
 
     @property
     def verdict(self) -> str:
         """The result in words."""
         if self.claim != "ratio" and bool((self.written == self.turns).all()):
             return "every step draws one token, so parallel decoding changes nothing"
-        words = [self._loss()]
+        total, token, changes, regret = self.sequence, self.token, self.changes, self.regrets
         infinite = int((~self.finite).sum())
-        if infinite and not self.greedy:
-            part = f"{infinite} of {len(self.nats)} sequences ({infinite / len(self.nats):.1%})"
-            words.append(f"{part} are impossible one token at a time: their loss is infinite, so the mean omits them")
-        return "; ".join(words)
-
-    def _loss(self) -> str:
-        if self.greedy:
-            changes, regret = self.changes, self.regrets
-            if changes is None or regret is None:
-                return "no sequence is possible one token at a time"
+        if infinite == len(self.nats):
+            says = "no sequence is possible one token at a time"
+        elif changes is not None and regret is not None:
             part = changes.value / float(self.written.double().mean())
             tokens = f"{changes.value:.3g} tokens per sequence ({part:.1%}) would change"
-            return f"{tokens} if decoded one at a time; the model prefers the other tokens by {regret.value:.3g} nats"
-        total, token = self.sequence, self.token
-        if total is None or token is None:
-            return "no sequence is possible one token at a time"
-        loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
+            says = f"{tokens} if decoded one at a time; the model prefers the other tokens by {regret.value:.3g} nats"
+        else:
+            assert total is not None
+            assert token is not None
+            says = self._loss(total, f"{total.value:.3g} nats per sequence, {token.value:.3g} per token")
+        if not infinite or self.claim == "greedy":
+            return says
+        some = f"{infinite} of {len(self.nats)} sequences ({infinite / len(self.nats):.1%})"
+        return f"{says}; {some} are impossible one token at a time: their loss is infinite, so the mean omits them"
+
+    def _loss(self, total: Estimate, loss: str) -> str:
         if self.claim == "ratio":
             return f"mean log ratio of {loss}; not a KL divergence, so it can be small by chance"
-        costs = f"parallel decoding costs {loss}"
-        if not bool(self.finite.all()):
-            costs = f"parallel decoding costs possible sequences {loss}"
+        costs = f"parallel decoding costs {'' if bool(self.finite.all()) else 'possible sequences '}{loss}"
         if total.low <= 0 <= total.high:
             return f"{costs}: not distinguishable from 0"
         times = math.exp(min(total.value, 700.0))
@@ -152,13 +122,14 @@ class Gap:
 
     def table(self) -> list[Row]:
         """Lines for a reader."""
+        greedy = self.claim == "greedy"
         estimates = {
             "nats per sequence": self.sequence,
             "nats per token": self.token,
-            "flips per sequence" if self.greedy else "changed tokens per sequence, at most": self.changes,
+            "flips per sequence" if greedy else "changed tokens per sequence, at most": self.changes,
             "regret, nats per sequence": self.regrets,
             "rejected sequences": self.rejected,
-            "infinite": None if self.greedy or bool(self.finite.all()) else self.infinite,
+            "infinite": None if greedy or bool(self.finite.all()) else self.infinite,
         }
         rows = [("verdict", self.verdict), ("measured", CLAIMS[self.claim])]
         rows += [(name, str(one)) for name, one in estimates.items() if one is not None]
@@ -178,48 +149,15 @@ class Gap:
             "infinite": self.infinite,
             "drift": self.drift,
         }
-        by_distance = [{key: _plain(one) for key, one in part.items()} for part in self.by_distance()]
-        return {
-            "verdict": self.verdict,
-            "claim": self.claim,
-            "estimator": self.estimator,
-            "token_summed_out": not self.logs,
-            **{name: _plain(one) for name, one in named.items()},
-            "by_distance": by_distance,
-            "flips": [flip._asdict() for flip in self.flips[:MOST_LISTED]],
-            "rows": len(self.nats),
-            "model_calls": self.model_calls,
-            "model_calls_of_generation": self.spent,
-        }
+        about: dict[str, Any] = {"verdict": self.verdict, "claim": self.claim, "estimator": self.estimator}
+        about |= {"token_summed_out": not self.logs, "rows": len(self.nats)}
+        about |= {name: None if one is None else one.to_dict() for name, one in named.items()}
+        return about | {"model_calls": self.model_calls, "model_calls_of_generation": self.spent}
 
-    def _sum(self, row: Tensor, values: Tensor) -> Tensor:
-        return torch.zeros(len(self.nats), dtype=torch.float64).index_add_(0, row, values.double())
-
-    def _mean(self, values: Tensor) -> Estimate | None:
-        return self._ratio(values, torch.ones_like(values))
-
-    def _ratio(self, total: Tensor, count: Tensor, among: Tensor | None = None) -> Estimate | None:
+    def _ratio(self, total: Tensor, count: Tensor | None = None, among: Tensor | None = None) -> Estimate | None:
         """A ratio of sums over rows (B), as only rows are independent; among: Bool (B). (default: the finite rows)"""
+        count = torch.ones_like(total) if count is None else count
         there = (self.finite if among is None else among) & total.isfinite() & (count > 0)
         if not bool(there.any()):
             return None
-        groups = None if self.groups is None else self.groups[there]
-        return ratio(total[there], count[there].double(), groups=groups)
-
-
-MOST_LISTED = 100  # flips in a file
-
-
-def _plain(value: Any) -> Any:
-    return value.to_dict() if isinstance(value, Estimate) else value
-
-
-def _octaves(numbers: Tensor) -> list[tuple[int, int]]:
-    """(1, 1), (2, 2), (3, 4), (5, 8), .., as far as there are numbers."""
-    ends = [(1, 1), *((2**k // 2 + 1, 2**k) for k in range(1, 63))]
-    most = int(numbers.max()) if len(numbers) else 0
-    return [(low, high) for low, high in ends if low <= most and bool(((low <= numbers) & (numbers <= high)).any())]
-
-
-def _range(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low}-{high}"
+        return ratio(total[there], count[there].double(), groups=None if self.groups is None else self.groups[there])

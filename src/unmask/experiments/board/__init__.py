@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from unmask.experiments.board.grid import Settings as Settings
-    from unmask.experiments.board.grid import quick as quick
-    from unmask.experiments.board.run import Board as Board
-    from unmask.experiments.board.run import board as board
+    from unmask.experiments.board.run import Settings as Settings
+    from unmask.experiments.board.run import quick as quick
+    from unmask.experiments.board.table import Board as Board
+    from unmask.experiments.board.table import board as board
 
 __getattr__, __dir__ = lazily(__name__)  # listing the jobs of a sweep need not import torch

@@ -2,7 +2,8 @@
 
 The knob is the number of steps N ("steps"), or the option in KNOBS, or a list in the specification:
 "threshold(threshold=[0.5, 0.9])" has two budgets. A fixed option is not a knob: "threshold(threshold=0.9)" has one
-budget. If N is the knob, it is written like an option: "ancestral(steps=[8, 32])".
+budget. If N is the knob, it is written like an option: "ancestral(steps=[8, 32])". A sampler that ignores N and is not
+in KNOBS has its first number as its knob: fractions in place of a fraction, else multiples of the default.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ STEPS = "steps"
 FRACTIONS = (1 / 32, 1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # N / L
 QUICK_FRACTIONS = (1 / 32, 1 / 8, 1 / 2, 1)
 BEYOND, QUICK_BEYOND = (2, 8), (8,)  # N / L above 1, for samplers that draw each position's step and still collide
+MULTIPLES = (0.25, 0.5, 1, 2, 4)  # of the default of an option
 INDEPENDENT = ("ancestral", "as-published-mdlm")
 KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "strided": (STEPS, (2, 3, 4, 5, 8, 16, 32)),
@@ -59,6 +61,11 @@ class Family:
     knob: str
     values: tuple[Any, ...]
 
+    @property
+    def rises(self) -> bool:
+        """Whether later values are known to cost more."""
+        return self.knob == STEPS or parse("sampler", self.specification)[0] in KNOBS
+
     def at(self, value: Any) -> tuple[str, int | None]:
         """(specification of the sampler, N) at one value of the knob; None if N is not the knob."""
         if self.knob == STEPS:
@@ -71,14 +78,21 @@ class Family:
 def family(specification: str, length: int, quick: bool = False) -> Family:
     """The family of a specification for sequences of one length; fails if it makes no sampler."""
     name, options = parse("sampler", specification)
-    knob, values = _knob(specification)
+    lists = [option for option, value in options.items() if isinstance(value, list)]
+    if len(lists) > 1:
+        raise UnmaskError(f"sampler {specification!r} lists values of {' and '.join(lists)}; a family has one knob")
+    usual, values = usual_knob(name)
+    knob = lists[0] if lists else usual
+    if STEPS in options and (usual, knob) != (STEPS, STEPS):
+        other = knob if knob != STEPS else usual
+        raise UnmaskError(f"sampler {specification!r} sets steps, but its knob is {other}; leave steps out")
     if knob in options:
         given = options[knob]
         values = tuple(given) if isinstance(given, list) else (given,)
         if not values:
             raise UnmaskError(f"sampler {specification!r} lists no value of {knob}; give at least one")
-    elif knob == STEPS:
-        values = values or steps(length, quick, beyond=name in INDEPENDENT)
+    elif knob == STEPS and not values:
+        values = steps(length, quick, beyond=name in INDEPENDENT)
     if STEPS in options:
         if wrong := [value for value in values if type(value) is not int or value < 1]:
             raise UnmaskError(f"steps of sampler {specification!r} is {wrong[0]!r}; expected a whole number from 1")
@@ -88,6 +102,18 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
     for value in member.values:  # find mistakes before the work
         SAMPLERS.make(member.at(value)[0])
     return member
+
+
+def usual_knob(name: str) -> tuple[str, tuple[Any, ...]]:
+    """(the knob of a sampler, its usual values if they do not depend on the length)."""
+    if name in KNOBS or getattr(SAMPLERS.find(name), "pace", "") != "free":
+        return KNOBS.get(name, (STEPS, ()))
+    for option, usual in SAMPLERS.entry(name).options.items():
+        if type(usual) in (int, float) and usual > 0:
+            if type(usual) is float and usual < 1:
+                return option, KNOBS["threshold"][1]
+            return option, tuple(sorted({type(usual)(times * usual) or usual for times in MULTIPLES}))
+    return STEPS, ()
 
 
 def apart(specification: str) -> tuple[str, str, Any]:
@@ -101,16 +127,16 @@ def apart(specification: str) -> tuple[str, str, Any]:
 def with_steps(specification: str, steps: Sequence[int]) -> str:
     """A specification with these N, if N is its knob and it sets none itself."""
     name, options = parse("sampler", specification)
-    if not steps or STEPS in options or _knob(specification)[0] != STEPS:
+    lists = any(isinstance(value, list) for value in options.values())
+    if not steps or lists or STEPS in options or usual_knob(name)[0] != STEPS:
         return specification
     return _spelled(name, options | {STEPS: list(steps)})
 
 
 def lists_budgets(specification: str) -> bool:
-    """Whether it sets its own N, or several values of a knob with usual values."""
-    name, options = parse("sampler", specification)
-    usual = KNOBS.get(name, (STEPS, ()))[0]
-    return STEPS in options or isinstance(options.get(usual), list)
+    """Whether it sets its own N, or several values of an option."""
+    _, options = parse("sampler", specification)
+    return STEPS in options or any(isinstance(value, list) for value in options.values())
 
 
 def code_of(specification: str) -> str:
@@ -129,20 +155,6 @@ def steps(length: int, quick: bool = False, beyond: bool = False) -> tuple[int, 
     fractions = QUICK_FRACTIONS if quick else FRACTIONS
     more = (QUICK_BEYOND if quick else BEYOND) if beyond else ()
     return tuple(sorted({max(round(fraction * length), 1) for fraction in (*fractions, *more)}))
-
-
-def _knob(specification: str) -> tuple[str, tuple[Any, ...]]:
-    """(the knob of a specification, its usual values if they do not depend on the length)."""
-    name, options = parse("sampler", specification)
-    lists = [option for option, value in options.items() if isinstance(value, list)]
-    if len(lists) > 1:
-        raise UnmaskError(f"sampler {specification!r} lists values of {' and '.join(lists)}; a family has one knob")
-    usual, values = KNOBS.get(name, (STEPS, ()))
-    knob = lists[0] if lists else usual
-    if STEPS in options and (usual, knob) != (STEPS, STEPS):
-        other = knob if knob != STEPS else usual
-        raise UnmaskError(f"sampler {specification!r} sets steps, but its knob is {other}; leave steps out")
-    return knob, values if knob == usual else ()
 
 
 def _spelled(name: str, options: Mapping[str, Any]) -> str:

@@ -1,28 +1,143 @@
-"""board(): measure samplers and summarize the results."""
+"""The settings of a board, the sweep that measures it, and its curves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from torch import Tensor
+
+from unmask.core import arguments
+from unmask.core.chance import MAX_SEED
 from unmask.core.errors import UnmaskError
-from unmask.core.shown import Shown
-from unmask.experiments.board.cells import FILE, from_file, joined
-from unmask.experiments.board.families import family
-from unmask.experiments.board.grid import Settings, recipe
-from unmask.experiments.board.measures import Curve, Measured
-from unmask.experiments.board.standings import Record, records
-from unmask.experiments.cell import canonical
-from unmask.experiments.jobs.curve import FAILURE
-from unmask.experiments.pool import EngineName
-from unmask.experiments.run import Sweep, sweep
-from unmask.experiments.store import Store
-from unmask.languages.presets import unseeded
+from unmask.experiments.board.curve import FAILURE, FILE, Point, from_file, joined
+from unmask.experiments.board.families import OTHER_NAMES, USUAL, Family, code_of, family, with_steps
+from unmask.experiments.cell import canonical, cells_of, check
+from unmask.experiments.recipe import Recipe, from_dict
+from unmask.experiments.run import Sweep
+from unmask.languages import load
+from unmask.languages.reading import unseeded, varied
 from unmask.models.trained.checkpoints import read_language
+from unmask.samplers import SAMPLERS
+
+QUICK_LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
+LANGUAGES = (*QUICK_LANGUAGES, "paper-3gram", "modular-sum", "brackets")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Samplers, languages and sizes of a board."""
+
+    samplers: tuple[str, ...] = ()  # all registered ones if empty
+    languages: tuple[str, ...] = LANGUAGES
+    lengths: tuple[int, ...] = (128,)
+    rows: int = 400  # of each seed
+    seeds: int = 3
+    seed: int = 0  # the first; each seed has its own random language, unless its spec has a seed
+    steps: tuple[int, ...] = ()  # N, if that is the knob
+    quick: bool = False  # fewer N
+    against: str = "ancestral"  # the sampler for comparisons, row by row
+    targets: tuple[float, ...] = (0.5, 0.1, 0.01)  # of SER
+    excess: float = 0.01  # of TER
+    ter_share: float = 0.5  # true sequences for TER, as a fraction of rows; 0 leaves TER out
+    model: str | None = None  # the directory of a network, measured on its training language
+    causal_model: str | None = None  # an AR network in addition to an MDM
+    device: str = "auto"  # of the models
+
+    def __post_init__(self) -> None:
+        arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
+        arguments.whole("seeds", self.seeds, 1, arguments.MOST_ROWS)
+        arguments.whole("seed", self.seed, 0, MAX_SEED - self.seeds)
+        for steps in self.steps:
+            arguments.steps(steps)
+        SAMPLERS.make(self.against)
+        for name in ("languages", "lengths"):
+            if not getattr(self, name):
+                raise UnmaskError(f"there are no {name}; give at least one")
+
+
+def quick(**given: Any) -> Settings:
+    """Settings of a board of about a minute; given settings replace them."""
+    usual: dict[str, Any] = {"languages": QUICK_LANGUAGES, "rows": 100, "seeds": 2, "quick": True, "ter_share": 0.25}
+    return Settings(**usual | given)
+
+
+def standard() -> list[str]:
+    """All registered samplers, each under one name; AR last."""
+    names = sorted(set(SAMPLERS.makers) - set(OTHER_NAMES), key=lambda name: (name == "autoregressive", name))
+    return [USUAL.get(name, name) for name in names]
+
+
+def recipe(settings: Settings) -> Recipe:
+    """The sweep of a board: a cell for each sampler, language and seed. Fails on wrong names, options and lengths."""
+    s = settings
+    names = {"model": s.model, "causal_model": s.causal_model} | ({"device": s.device} if s.model else {})
+    fixed: dict[str, Any] = {name: value for name, value in names.items() if value is not None}
+    seeds = list(range(s.seed, s.seed + s.seeds))
+    each_seed = {"seed": seeds} | ({} if s.model is not None else {"language.seed": seeds})
+    fixed |= {"quick": s.quick, "ter_rows": max(round(s.rows * s.ter_share), 2) if s.ter_share else 0}
+    content = {"name": "board", "jobs": ["curve"], "zip": [_samplers(s), _places(s), each_seed]}
+    plan = from_dict(content | {"fixed": fixed, "rows": s.rows})
+    check(cells_of(plan))
+    return plan
+
+
+def _samplers(settings: Settings) -> dict[str, list[Any]]:
+    """Lists of samplers and their code digests. Each is on the board once, under its name without N."""
+    every = tuple(dict.fromkeys(settings.samplers)) or standard()
+    names = [with_steps(name, settings.steps) for name in every]
+    labels = Counter(family(name, 2).specification for name in names)
+    if family(settings.against, 2).specification not in labels and settings.against != Settings.against:
+        raise UnmaskError(f"against is {settings.against!r}, which is not on the board; add it to the samplers")
+    label, count = labels.most_common(1)[0]
+    if count > 1:
+        raise UnmaskError(f"{count} samplers are {label!r} on the board; give all of their budgets in one list")
+    return {"sampler": names, "code": [code_of(name) for name in names]}
+
+
+def _places(settings: Settings) -> dict[str, list[Any]]:
+    """Lists of languages and lengths, read together: each language has its own lengths."""
+    if settings.model is not None:
+        return {"length": list(dict.fromkeys(settings.lengths))}
+    places: dict[tuple[str, int], None] = {}
+    for name in settings.languages:
+        language = load(varied(name, seed=settings.seed))
+        for length in settings.lengths:
+            if length < 2:
+                raise UnmaskError(f"length is {length}; expected at least 2 tokens")
+            places[name, language.nearest_lengths(length)[0]] = None
+    return {"language": [name for name, _ in places], "length": [length for _, length in places]}
+
+
+class Curve:
+    """The points of a sampler on one language, by model calls."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self.points = sorted(points, key=lambda point: point.model_calls)
+        self.length = points[0].length
+        self.model_calls = [point.model_calls for point in self.points]
+
+    @property
+    def right(self) -> list[Tensor]:
+        """(rows of all seeds) for each point: 1 where possible."""
+        return [1 - point.wrong.double() for point in self.points]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The rows of each seed."""
+        return [len(sample.values["ser"]) for sample in self.points[0].samples]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One sampler on one language."""
+
+    language: str  # its spec without a seed: seeds are pooled by it
+    length: int
+    family: Family
+    curve: Curve
 
 
 @dataclass(frozen=True)
@@ -37,115 +152,34 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, repr=False)
-class Board(Shown):
-    """The records and failures of a board."""
-
-    settings: Settings
-    records: Sequence[Record]
-    failures: Sequence[Failure]
-    seconds: float  # of all cells, including earlier runs
-    languages: Mapping[str, Sequence[str]]  # names to digests, one for each seed
-
-    def __repr__(self) -> str:
-        return f"<Board of {len({r['sampler'] for r in self.records})} samplers, {len(self.records)} records>"
-
-    def of(self, measure: str) -> list[Record]:
-        return [record for record in self.records if record["measure"] == measure]
-
-
-def board(
-    settings: Settings | None = None,
-    *,
-    store: str | Path | None = None,
-    engine: EngineName = "here",
-    workers: int | None = None,
-) -> Board:
-    """Measure samplers on the exact denoisers of languages, with intervals.
-
-    store: a directory of `unmask.sweep`, which can resume an interrupted board (default: a temporary one).
-    engine, workers: of `unmask.sweep`; "here" has the samplers that this program registered.
-    """
-    settings = settings or Settings()
-    plan = recipe(settings)
-    with _directory(store) as directory:
-        return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
-
-
-def of_sweep(run: Sweep, settings: Settings) -> Board:
-    """The results of the curves of a sweep; fails if there is no curve."""
-    curves, failures = measured(run)
-    if not curves:
-        raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return Board(settings, records(curves, settings), failures, run.work, run.languages)
-
-
 def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
     """The curves and failures of a sweep, by language, then by sampler; other cells are left out."""
-    by_place: dict[tuple[str, int], dict[str, list[_Cell]]] = {}
-    for cell in _cells(run):
-        members = by_place.setdefault((cell.language, cell.spec["length"]), {})
-        of_all_seeds = cell.spec | {"language": cell.language, "seed": None}
-        members.setdefault(canonical(of_all_seeds), []).append(cell)
-    curves: list[Measured] = []
-    failures: list[Failure] = []
-    for (language, length), members in by_place.items():
-        for cells in members.values():
-            member = family(cells[0].spec["sampler"], length, cells[0].spec["quick"])
-            about = language, length, member.specification, member.knob
-            failures += [Failure(*about, value, message) for value, message in _failed(cells)]
-            if not any(cell.error for cell in cells):
-                points = joined(member, length, [from_file(cell.file, cell.spec["rows"]) for cell in cells])
-                if points:
-                    specs = tuple(cell.spec["language"] for cell in cells if not cell.spec["model"])
-                    curves.append(Measured(language, length, member, Curve(points), specs))
-    return curves, failures
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """A `curve` in its store: records and a file, or an error."""
-
-    spec: dict[str, Any]
-    records: list[Record]
-    file: Path
-    error: str
-
-    @property
-    def language(self) -> str:
-        """Its spec without a seed: seeds are pooled by it."""
-        return unseeded(read_language(self.spec["model"])[1] if self.spec["model"] else self.spec["language"])
-
-
-def _cells(run: Sweep) -> list[_Cell]:
-    store, cells = Store.open(run.directory), []
+    store = run.store
+    places: dict[tuple[str, int], dict[str, list[str]]] = {}  # the keys of all seeds of a sampler
     for key in run.keys:
         if store.cells[key].job == "curve":
             if key not in store.done and key not in store.failed:
                 raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
-            error, file = store.failed[key].error if key in store.failed else "", store.place(key) / FILE
-            cells.append(_Cell(store.spec(key), [] if error else store.records(key), file, error))
-    return cells
-
-
-def _failed(cells: Sequence[_Cell]) -> list[tuple[object, str]]:
-    """(value of the knob, reason) of the failures of all seeds, each budget once; None: a whole cell."""
-    whole = {cell.error: None for cell in cells if cell.error}
-    budgets: dict[str, tuple[object, str]] = {}
-    for cell in cells:
-        for record in cell.records:
-            if record["measure"] == FAILURE:
-                budgets.setdefault(canonical(record["budget"]), (record["budget"], record["note"]))
-    return [*((None, error) for error in whole), *budgets.values()]
-
-
-@contextmanager
-def _directory(store: str | Path | None) -> Iterator[Path]:
-    if store is not None:
-        yield Path(store)
-        return
-    with TemporaryDirectory(prefix="unmask-board-") as directory:
-        try:
-            yield Path(directory)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("the results are lost; pass a store to keep them") from None
+            spec = store.spec(key)
+            language = unseeded(read_language(spec["model"])[1] if spec["model"] else spec["language"])
+            own = canonical(spec | {"language": language, "seed": None})
+            places.setdefault((language, spec["length"]), {}).setdefault(own, []).append(key)
+    curves: list[Measured] = []
+    failures: list[Failure] = []
+    for (language, length), members in places.items():
+        for keys in members.values():
+            specs = [store.spec(key) for key in keys]
+            member = family(specs[0]["sampler"], length, specs[0]["quick"])
+            whole = dict.fromkeys(store.failed[key].error for key in keys if key in store.failed)
+            failed: dict[str, tuple[object, str]] = {error: (None, error) for error in whole}  # a whole seed
+            for key in keys:
+                for record in store.records(key) if key in store.done else ():
+                    if record["measure"] == FAILURE:  # each budget once
+                        failed.setdefault(canonical(record["budget"]), (record["budget"], record["note"]))
+            about = language, length, member.specification, member.knob
+            failures += [Failure(*about, value, message) for value, message in failed.values()]
+            if not whole:
+                files = [from_file(store.place(key) / FILE, specs[0]["rows"]) for key in keys]
+                if points := joined(member, length, files):
+                    curves.append(Measured(language, length, member, Curve(points)))
+    return curves, failures

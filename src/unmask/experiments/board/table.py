@@ -1,18 +1,215 @@
-"""A board as tables, one for each language, with the most accurate sampler first."""
+"""board(): its results as records, one number each, and as tables, the most accurate sampler first.
+
+A record has the name of its number (`measure`), `language`, `length`, `sampler`, `knob`, `budget` (None for a whole
+curve) and the Estimate. `model_calls` is the mean number of model calls per row. `target` is the requested SER or
+excess of TER, `by_seed` the number for each seed. A missing number has `value` None, and the reason in `note`.
+
+The model calls for a target: between two points a value y is interpolated so that log(y + target) is linear in log e.
+Near a target it then follows a power of e, such as 1/N, and y may be zero. If y falls from far above the target to less
+than a twentieth, the points between are unknown and the later point counts.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, NamedTuple
 
-from unmask.experiments.board.run import Board
-from unmask.experiments.board.standings import Record
+from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, bounded_mean
+from unmask.core.tables import Shown
+from unmask.experiments.board.compare import area_weights, difference, weighted
+from unmask.experiments.board.curve import UNKNOWN, of_point, record
+from unmask.experiments.board.run import Curve, Failure, Measured, Settings, measured, recipe
+from unmask.experiments.cell import Record
+from unmask.experiments.pool import EngineName
+from unmask.experiments.run import Sweep, sweep
 
+AUP = "accuracy_under_parallelism"
+FAR, STEEP = 1.5, 20
 HOW_TO_READ = """\
 AUP: accuracy under parallelism, the mean of 1 - SER over log2 of model calls from 1 to L; (.4): the most that it can be
 between two budgets. The table is sorted by AUP. differs: AUP minus that of {against}; * where `unmask board compare`
 decides. SER, TER: model calls until SER is at most that, and until TER is within that of the language's own. <=8: met
-at that budget; (34): too few rows to be sure; best 0.2: not reached; n/a: unknown. headroom: times the model calls of
-the best possible rule. divers.: diversity at the most expensive budget; below 100%, samples repeat themselves."""
+at that budget; (34): too few rows to be sure; best 0.2: not reached; n/a: unknown. divers.: diversity at the most
+expensive budget; below 100%, samples repeat themselves."""
+
+
+@dataclass(frozen=True, repr=False)
+class Board(Shown):
+    """The records and failures of a board."""
+
+    settings: Settings
+    records: Sequence[Record]
+    failures: Sequence[Failure]
+    seconds: float  # of all cells, including earlier runs
+    languages: Mapping[str, Sequence[str]]  # names to digests, one for each seed
+
+    def __repr__(self) -> str:
+        return f"<Board of {len({r['sampler'] for r in self.records})} samplers, {len(self.records)} records>"
+
+    def of(self, measure: str) -> list[Record]:
+        return [record for record in self.records if record["measure"] == measure]
+
+
+def board(
+    settings: Settings | None = None,
+    *,
+    store: str | Path | None = None,
+    engine: EngineName = "here",
+    workers: int | None = None,
+) -> Board:
+    """Measure samplers on the exact denoisers of languages, with intervals.
+
+    store: a directory of `unmask.sweep`, which can resume an interrupted board (default: a temporary one).
+    engine, workers: of `unmask.sweep`; "here" has the samplers that this program registered.
+    """
+    settings = settings or Settings()
+    plan = recipe(settings)
+    with _directory(store) as directory:
+        return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
+
+
+def of_sweep(run: Sweep, settings: Settings) -> Board:
+    """The results of the curves of a sweep; fails if there is no curve."""
+    curves, failures = measured(run)
+    if not curves:
+        raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
+    return Board(settings, records(curves, settings), failures, run.work, run.languages)
+
+
+@contextmanager
+def _directory(store: str | Path | None) -> Iterator[Path]:
+    if store is not None:
+        yield Path(store)
+        return
+    with TemporaryDirectory(prefix="unmask-board-") as directory:
+        try:
+            yield Path(directory)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("the results are lost; pass a store to keep them") from None
+
+
+class Need(NamedTuple):
+    """The model calls at which a target is met: `value`, of the kind `how`.
+
+    low, high: the same for the ends of the measured intervals; None if they are not on the curve, for too few rows.
+    "jump": met at a budget, and missed so clearly at the previous one that the values between are unknown.
+    "at most": met at the smallest budget already. "not reached": at no budget; `best` is the smallest measured value.
+    """
+
+    how: Literal["crossed", "jump", "at most", "not reached"]
+    value: float | None
+    low: float | None
+    high: float | None
+    best: float  # the measured value nearest to the target
+    at: float  # the model calls there
+
+
+def crossing(model_calls: Sequence[float], values: Sequence[float], target: float) -> float | None:
+    """The smallest e at which the interpolated values reach the target; at the first point, its own e."""
+    met = _first_met(values, target)
+    if met is None:
+        return None
+    if met == 0 or _falls_off(values, met, target):
+        return model_calls[met]
+    above, below, aim = (math.log(max(y, 0.0) + target) for y in (values[met - 1], values[met], target))
+    first, last = (math.log(e) for e in model_calls[met - 1 : met + 1])
+    return math.exp(first + (above - aim) / (above - below) * (last - first))
+
+
+def _first_met(values: Sequence[float], target: float) -> int | None:
+    return next((i for i, value in enumerate(values) if value <= target), None)
+
+
+def _falls_off(values: Sequence[float], at: int, target: float) -> bool:
+    return values[at - 1] > FAR * target and values[at] < values[at - 1] / STEEP
+
+
+def need(model_calls: Sequence[float], estimates: Sequence[Estimate], target: float) -> Need:
+    """The model calls at which an estimated curve meets a target, with the crossings of its band."""
+    values = [estimate.value for estimate in estimates]
+    low, high = (crossing(model_calls, [getattr(e, end) for e in estimates], target) for end in ("low", "high"))
+    value, met = crossing(model_calls, values, target), _first_met(values, target)
+    best = min(range(len(values)), key=values.__getitem__)
+    nearest = values[best], model_calls[best]
+    if met is None:
+        return Need("not reached", None, low, None, *nearest)
+    if met == 0:
+        return Need("at most", value, None, high, *nearest)
+    if _falls_off(values, met, target):
+        upper = None if high is None else max(high, model_calls[met])
+        return Need("jump", value, min(low or math.inf, model_calls[met - 1]), upper, *nearest)
+    assert value is not None  # it is met
+    within = None if low is None else min(low, value)  # an end of the band may fall off if the curve does not
+    return Need("crossed", value, within, None if high is None else max(high, value), *nearest)
+
+
+def ter_need(curve: Curve, excess: float) -> Need | None:
+    """Until TER or its bound is within `excess` of the language's TER; None if the last point has neither."""
+    if curve.points[-1].divergence is None:
+        return None
+    known = [(p.model_calls, p.divergence) for p in curve.points if p.divergence is not None]
+    return need([e for e, _ in known], [nats for _, nats in known], curve.length * math.log1p(excess))
+
+
+def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
+    """All results: points first, then the summary of each curve."""
+    by_name = {(m.language, m.length, m.family.specification.partition("(")[0]): m.curve for m in curves}
+    rows: list[Record] = []
+    for m in curves:
+        about = {"language": m.language, "length": m.length, "sampler": m.family.specification, "knob": m.family.knob}
+        for point in m.curve.points:
+            rows += [about | {"budget": point.value, "model_calls": point.model_calls} | r for r in of_point(point)]
+        against = by_name.get((m.language, m.length, settings.against))
+        summary = of_curve(m.curve, settings, against)
+        rows += [about | {"budget": None, "model_calls": None} | r for r in summary]
+    return rows
+
+
+def of_curve(curve: Curve, settings: Settings, against: Curve | None) -> list[Record]:
+    """The summary of a curve, and its difference to another one on the same rows."""
+    rows, excess = [], settings.excess
+    for target in settings.targets:
+        met = need(curve.model_calls, [point.ser for point in curve.points], target)
+        rows.append(_of_need("model_calls_for_ser", met, "SER", target))
+    fluent = ter_need(curve, excess)
+    if fluent is None:
+        rows.append(record("model_calls_for_ter", None, target=excess, note=curve.points[-1].unbounded))
+    else:
+        calls = fluent._replace(best=math.exp(fluent.best / curve.length))  # TER, relative to that of the language
+        rows.append(_of_need("model_calls_for_ter", calls, "TER ratio", excess))
+    area, early = (
+        weighted(area_weights(curve.model_calls, curve.length, early), [1 - point.wrong for point in curve.points])
+        for early in (False, True)
+    )
+    by_seed = [float(part.mean()) for part in area.split(curve.sizes)]
+    rows.append(record(AUP, bounded_mean(area), by_seed=by_seed, most=float(early.mean())))
+    rows.append(_difference(curve, against, settings.against))
+    return rows
+
+
+def _of_need(measure: str, need: Need, what: str, target: float) -> Record:
+    note: str = need.how
+    if need.how == "not reached":
+        note = f"not reached: {what} {need.best:.3g} at {need.at:.3g} model calls"
+    fields = {"value": need.value, "low": need.low, "high": need.high, "method": "interpolated, band inverted"}
+    return {"measure": measure} | UNKNOWN | fields | {"note": note, "target": target}
+
+
+def _difference(curve: Curve, against: Curve | None, name: str) -> Record:
+    """The difference to another sampler, as in `board compare`."""
+    if against is None:
+        return record("accuracy_difference", None, note=f"no {name} on the board")
+    try:
+        result = difference(curve, against)
+    except UnmaskError as error:
+        return record("accuracy_difference", None, note=str(error))
+    return record("accuracy_difference", result.mean, by_seed=list(result.by_seed), verdict=result.verdict)
 
 
 class Table(NamedTuple):
@@ -24,40 +221,34 @@ class Table(NamedTuple):
 
 
 def tables(board: Board) -> list[Table]:
+    """A table for each language."""
     s = board.settings
     head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in s.targets), f"TER {s.excess:.0%}"]
-    head += ["headroom", "divers."]
+    head.append("divers.")
+    places: dict[tuple[str, int], dict[str, list[Record]]] = {}
+    for r in board.records:
+        places.setdefault((r["language"], r["length"]), {}).setdefault(r["sampler"], []).append(r)
     result = []
-    for language, length in dict.fromkeys((r["language"], r["length"]) for r in board.records):
-        records = [r for r in board.records if (r["language"], r["length"]) == (language, length)]
-        by_sampler: dict[str, list[Record]] = {}
-        for r in records:
-            by_sampler.setdefault(r["sampler"], []).append(r)
-        rows = [(name, of, _accuracy(of)) for name, of in by_sampler.items()]
-        rows.sort(key=lambda row: -row[2])
-        result.append(Table(f"{language}, {length} tokens", head, [(name, _cells(of, board)) for name, of, _ in rows]))
+    for (language, length), by_sampler in places.items():
+        rows = [(name, _cells(of, board.settings)) for name, of in by_sampler.items()]
+        accuracy = {r["sampler"]: r["value"] for of in by_sampler.values() for r in of if r["measure"] == AUP}
+        rows.sort(key=lambda row: -accuracy[row[0]])
+        result.append(Table(f"{language}, {length} tokens", head, rows))
     return result
 
 
-def _accuracy(of: list[Record]) -> float:
-    return next(r["value"] for r in of if r["measure"] == "accuracy_under_parallelism")
-
-
-def _cells(of: list[Record], board: Board) -> list[tuple[str, str]]:
+def _cells(of: list[Record], settings: Settings) -> list[tuple[str, str]]:
     summary: dict[Any, Record] = {(r["measure"], r.get("target")): r for r in of if r["budget"] is None}
     dearest = max((r for r in of if r["measure"] == "ser"), key=lambda r: r["model_calls"])
-    at = {r["measure"]: r for r in of if r["budget"] == dearest["budget"]}
-    difference = summary["accuracy_difference", None]
-    terms = [_accuracy_text(summary["accuracy_under_parallelism", None]), _difference(difference)]
-    terms += [need_text(summary["model_calls_for_ser", target]) for target in board.settings.targets]
-    terms.append(need_text(summary["model_calls_for_ter", board.settings.excess]))
-    terms.append(_number(summary["headroom", board.settings.excess], "{:.1f}"))
-    return [*terms, _number(at["diversity"], "{:.0%}")]
-
-
-def _accuracy_text(record: Record) -> tuple[str, str]:
-    value, interval = _number(record, "{:.3f}")
-    return (value if record["most"] - record["value"] < 5e-4 else f"{value} ({record['most']:.2f})"), interval
+    diversity = next(r for r in of if r["measure"] == "diversity" and r["budget"] == dearest["budget"])
+    accuracy, differs = summary[AUP, None], summary["accuracy_difference", None]
+    value, interval = _number(accuracy, "{:.3f}")
+    terms = [(value if accuracy["most"] - accuracy["value"] < 5e-4 else f"{value} ({accuracy['most']:.2f})", interval)]
+    value, interval = _number(differs, "{:+.3f}")
+    terms.append((value + "*" * (differs.get("verdict") in ("better", "worse")), interval))
+    terms += [need_text(summary["model_calls_for_ser", target]) for target in settings.targets]
+    terms.append(need_text(summary["model_calls_for_ter", settings.excess]))
+    return [*terms, _number(diversity, "{:.0%}")]
 
 
 def _number(record: Record, form: str) -> tuple[str, str]:
@@ -66,11 +257,6 @@ def _number(record: Record, form: str) -> tuple[str, str]:
     if record["low"] is None or record["high"] is None:
         return form.format(record["value"]), ""
     return form.format(record["value"]), f"{form.format(record['low'])} to {form.format(record['high'])}"
-
-
-def _difference(record: Record) -> tuple[str, str]:
-    value, interval = _number(record, "{:+.3f}")
-    return value + "*" * (record.get("verdict") in ("better", "worse")), interval
 
 
 def need_text(record: Record) -> tuple[str, str]:

@@ -1,9 +1,10 @@
-"""The jobs of samples (experiments/cell.py explains jobs).
+"""The jobs of a known language and its exact denoiser (experiments/cell.py explains jobs).
 
     samples          generate and score: ser, generative_perplexity, `model_calls` (model calls)
     ter_upper        bounds by the information curve, all N from one pass: ter_upper, ser_upper; ter in closed form
     theory           exact values: ser, ter, generative_perplexity, divergence_nats, entropy_bits_per_token
     autoregressive   AR sampling by the ideal denoiser: no error, and the language's own ter
+    gap              the loss by parallel decoding (diagnosis/gap)
 
 With a prompt_length all but theory is conditional: rows_per_prompt rows continue each beginning of x ~ q, and intervals
 are over prompts. The bounds and theory assume ancestral sampling by the ideal denoiser, whatever the recipe's sampler.
@@ -13,15 +14,21 @@ the store has them and records do not. The seed in a language's spec draws the l
 
 from __future__ import annotations
 
-import io
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Literal, get_args
 
-from unmask.core import arguments
-from unmask.experiments.cell import Place, Record, Tally, job
+import torch
+
+from unmask import metrics
+from unmask.core import arguments, estimates
+from unmask.core.estimates import Estimate, exactly
+from unmask.denoisers import Denoiser
+from unmask.diagnosis.flops import model_calls
+from unmask.diagnosis.gap import gap as measured_gap
+from unmask.experiments.cell import Record, Tally, job
 from unmask.experiments.jobs.sources import (
-    NONE,
     Amount,
     Pace,
     Sampling,
@@ -30,71 +37,57 @@ from unmask.experiments.jobs.sources import (
     check,
     delta,
     generated,
-    modelled,
     record,
     records_of_samples,
     tally_of,
 )
+from unmask.languages import Language
+from unmask.samplers import Generation
+from unmask.theory import known
+from unmask.theory.chains import first_order
+from unmask.theory.curves import InformationCurve
+from unmask.theory.gaps import order_loss
+from unmask.theory.sampled import information_curve
 
-if TYPE_CHECKING:
-    from unmask.theory.curves import InformationCurve
+Calls = Literal["one", "chain"]
+OF_GAP = {
+    "gap_nats": "sequence",
+    "gap_nats_per_token": "token",
+    "gap_changed_tokens": "changes",
+    "gap_regret": "regrets",
+    "gap_infinite": "infinite",
+}
 
 
 @job(records=records_of_samples, check=check, about=about)
-def samples(
-    sampling: Sampling,
-    amount: Amount,
-    place: Place,
-    source: Source = NONE,
-    model: str = "",
-    first_row: int = 0,
-    keep: bool = False,
-) -> Tally:
-    """SER, generative perplexity and model calls of generated rows.
-
-    model: a directory of `unmask train`, instead of a language. keep: also store the tokens, as files.
-    """
-    q, denoiser = modelled(source, model)
-    given, prompt = amount.prompts(q, source.length, first_row)
-    generation = generated(denoiser, source.length, sampling, amount, first_row=first_row, given=given)
-    if keep:
-        import numpy as np
-
-        file, tokens = io.BytesIO(), generation.tokens
-        np.save(file, tokens.numpy().astype(np.min_scalar_type(int(tokens.max()))), allow_pickle=False)
-        place.write(f"{first_row:09d}-{amount.rows}.npy", file.getvalue())
-    return tally_of(generation, q, prompt)
+def samples(sampling: Sampling, amount: Amount, source: Source, first_row: int = 0) -> Tally:
+    """SER, generative perplexity and model calls of generated rows."""
+    given, prompt = amount.prompts(source.q, source.length, first_row)
+    generation = generated(source.q, source.length, sampling, amount, first_row=first_row, given=given)
+    return tally_of(generation, source.q, prompt)
 
 
 @job(check=check, about=about)
-def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100), fixed_size: bool = False) -> list[Record]:
+def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100)) -> list[Record]:
     """Bounds of TER and SER from the NELBO of the N-step sampler."""
-    from unmask import metrics
-    from unmask.diagnosis.flops import model_calls
-
-    q, hidden = source.q, source.length - amount.prompt_length
-    pacing = delta(source, pace, fixed_size=fixed_size)
-    if q.closed_form is not None and not fixed_size and not amount.prompt_length:
-        ter = metrics.ter(q, source.length, pace.schedule, pace.steps)
+    q, hidden, steps = source.q, source.length - amount.prompt_length, (pace.schedule, pace.steps)
+    if q.closed_form is not None and not amount.prompt_length:
+        ter = metrics.ter(q, source.length, *steps)
         own = metrics.ter_autoregressive(q, source.length).value
-        estimates = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
+        numbers = {"ter": ter, "ter_ratio": ter.map(lambda value: value / own)}
     else:
         curve = curve_of(source, amount)
-        estimates = {
-            "ter_upper": curve.ter_upper(pace.schedule, pace.steps, fixed_size=fixed_size),
-            "ser_upper": curve.ser_upper(pace.schedule, pace.steps, fixed_size=fixed_size),
-        }
+        numbers = {"ter_upper": curve.ter_upper(*steps), "ser_upper": curve.ser_upper(*steps)}
         if q.end is None:  # else the number of tokens varies
-            excess = curve.divergence(pacing, fixed_size=fixed_size)
-            estimates["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
-    return [record(name, estimate, model_calls(pacing, hidden)) for name, estimate in estimates.items()]
+            excess = curve.divergence(delta(source, pace))
+            numbers["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
+    cost = model_calls(delta(source, pace), hidden)
+    return [record(name, estimate, cost) for name, estimate in numbers.items()]
 
 
 @lru_cache(maxsize=8)
 def curve_of(source: Source, amount: Amount) -> InformationCurve:
     """The information curve of a language, from one pass for all schedules and numbers of steps."""
-    from unmask.theory.sampled import information_curve
-
     given, prompt = amount.prompts(source.q, source.length)
     return information_curve(source.q, source.length, rows=amount.rows, seed=amount.seed, given=given, prompt=prompt)
 
@@ -110,30 +103,86 @@ def autoregressive(source: Source, prompt_length: int = 0, prompts: int = 100, s
 
     prompts: the number of prompts that TER is averaged over, if they have a length.
     """
-    from unmask import metrics
-    from unmask.core.estimates import exactly
-
     given, _ = Amount(prompts, seed, prompt_length).prompts(source.q, source.length)
     own = metrics.ter_autoregressive(source.q, source.length, given)
-    estimates = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
+    numbers = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
     needed = float(source.length - prompt_length)
-    return [record(name, estimate, needed) for name, estimate in estimates.items()]
+    return [record(name, estimate, needed) for name, estimate in numbers.items()]
 
 
 @job(check=check, about=about)
 def theory(source: Source, pace: Pace, prompt_length: int = 0) -> list[Record]:
     """Exact values from theory; no records if none exist, for example with a prompt."""
-    from unmask.core.estimates import exactly
-    from unmask.diagnosis.flops import model_calls
-    from unmask.theory.known import exact
-
     if prompt_length:
         return []
     pacing, records = delta(source, pace), list[Record]()
-    known, cost = exact(source.q, source.length, pacing), model_calls(pacing, source.length)
+    exact, cost = known.exact(source.q, source.length, pacing), model_calls(pacing, source.length)
     logarithms = {"ter_bits_per_token": "ter", "generative_nll_bits_per_token": "generative_perplexity"}
-    for field, method in known.method.items():
-        value = getattr(known, field)
+    for field, method in exact.method.items():
+        value = getattr(exact, field)
         value = 2.0**value if field in logarithms else value
         records.append(record(logarithms.get(field, field), exactly(value, f"exact: {method}"), cost))
     return records
+
+
+def check_calls(calls: Calls) -> None:
+    arguments.word("calls", calls, get_args(Calls))
+
+
+def _check_gap(sampling: Sampling, amount: Amount, source: Source, calls: Calls) -> None:
+    check(source, Pace(sampling.steps, sampling.schedule), amount, sampling.sampler)
+    check_calls(calls)
+
+
+@job(check=_check_gap, about=about)
+def gap(sampling: Sampling, amount: Amount, source: Source, calls: Calls = "one") -> list[Record]:
+    """Nats and tokens lost by sampling several tokens in one step.
+
+    calls: one more context of each step, or chain: its tokens one by one. Of samplers that choose before they draw also
+
+        divergence_nats   E[log p(x | choices) - log q(x)] over the possible rows
+        gap_exact_nats    the same without samples, for ancestral sampling from first-order chains
+    """
+    return gap_records(
+        source.q, source.q, source.length, sampling, amount, calls, lambda: _exact(source, sampling, amount)
+    )
+
+
+def gap_records(
+    q: Language,
+    denoiser: Language | Denoiser,
+    length: int,
+    sampling: Sampling,
+    amount: Amount,
+    calls: Calls,
+    exact: Callable[[], Estimate | None] = lambda: None,
+) -> list[Record]:
+    given, _ = amount.prompts(q, length)
+    generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
+    measured = measured_gap(denoiser, generation, calls=calls, seed=amount.seed)
+    cost = float(generation.model_calls.double().mean())
+    numbers = {name: getattr(measured, field) for name, field in OF_GAP.items()}
+    if measured.claim == "divergence":
+        numbers |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": exact()}
+    return [record(name, estimate, cost) for name, estimate in numbers.items() if estimate is not None]
+
+
+def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | None:
+    """The divergence by recursion on gaps (theory/gaps.py), where it is exact and quick."""
+    chain, pacing = first_order(source.q), delta(source, sampling)
+    plain = (sampling.sampler, sampling.temperature, sampling.top_p, sampling.top_k) == ("ancestral", 1, 1, None)
+    if chain is None or not plain or amount.prompt_length or source.length > known.LONGEST:
+        return None
+    if known.work(chain, source.length, pacing) > known.MOST_WORK:
+        return None
+    return exactly(float(order_loss(chain, source.length, pacing)[1][-1]), "exact: recursion on gaps")
+
+
+def divergence(generation: Generation, q: Language) -> Estimate | None:
+    """Mean of log p(x | choices) - log q(x) over the possible rows; None if no row is possible."""
+    given, written = generation.given, generation.order > 0
+    nats = torch.where(written, generation.probability, 1.0).double().log().sum(1)
+    nats -= q.log_evidence(generation.tokens) - q.log_evidence(given)
+    groups = given.unique(dim=0, return_inverse=True)[1] if bool((given != q.vocabulary).any()) else None
+    there = nats.isfinite()
+    return estimates.mean(nats[there], groups=None if groups is None else groups[there]) if there.any() else None

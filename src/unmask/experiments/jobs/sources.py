@@ -1,35 +1,41 @@
-"""The parameters that jobs share, as frozen dataclasses: a language and its prompts, sampling; tallies and records.
+"""Parameters of jobs as frozen dataclasses, their checks, and sums that add up exactly whatever the blocks are.
 
-A language file or a network is part of a cell by its contents (`digest`), which are compared again at measurement.
-Languages, networks and curves are read once per process.
+A language file is part of a cell by its contents (`digest`), which are compared again at measurement.
+
+Numbers are added as whole numbers, in units of 2^-64: only rounding to the unit loses precision, and it is done to each
+number alone. So a mean and its interval do not depend on how the numbers are grouped. For K independent groups with
+sums s_k and sizes n_k, four more sums give the variance of their mean, as in core.estimates.mean:
+
+    K / (K-1) sum_k (s_k - n_k mean)^2 / n^2,   sum_k (..)^2 = sum s_k^2 - 2 mean sum s_k n_k + mean^2 sum n_k^2
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core import run as options
+from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
+from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion, within
 from unmask.core.files import finite
-from unmask.core.reading import check_file
+from unmask.denoisers import Denoiser
 from unmask.experiments.cell import Record, Tally
 from unmask.experiments.cell import digest as of_contents
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from unmask.core.estimates import Estimate
-    from unmask.denoisers import Denoiser
-    from unmask.languages import Language
-    from unmask.samplers import Generation
+from unmask.languages import Language, load
+from unmask.metrics import METRICS, rows
+from unmask.samplers import SAMPLERS, Generation, fit_of, generate, prompts, schedules
 
 PROMPT_SEEDS = 2**61  # added to a seed: a continuation must not share the random numbers that drew its prompt
 OF_AR = "model calls of causal"  # calls of the AR model that assists a masked model
 USUAL_STEPS = 64
+UNIT = 64  # bits after the point of a sum
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,6 @@ class Source:
     def q(self) -> Language:
         """The true distribution."""
         return ground_truth(self.language, self.digest)
-
-
-NONE = Source(language="")  # where a model may take its place
 
 
 @dataclass(frozen=True)
@@ -77,74 +80,37 @@ class Amount:
         """(given tokens (rows, L), prompt number of each row (rows)); None without prompts."""
         if not self.prompt_length:
             return None, None
-        import torch
-
-        from unmask.samplers import prompts
-
         drawn = {"rows_per_prompt": self.rows_per_prompt, "seed": self.seed + PROMPT_SEEDS, "first_row": first_row}
         numbers = torch.arange(first_row, first_row + self.rows) // self.rows_per_prompt
         return prompts(q, self.rows, length, self.prompt_length, **drawn), numbers
 
+    def check(self, length: int) -> None:
+        left = ", so that at least one token is generated"
+        arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
+        check_seed(self.seed)
+        arguments.whole("prompt_length", self.prompt_length, 0, length - 1, left)
+        arguments.whole("rows_per_prompt", self.rows_per_prompt)
+
 
 def generated(source: Language | Denoiser, length: int, sampling: Sampling, amount: Amount, **more: Any) -> Generation:
     """Rows of `generate`."""
-    from unmask.samplers import generate
-
     return generate(source, length=length, rows=amount.rows, seed=amount.seed, **vars(sampling), **more)
 
 
-def delta(source: Source, pace: Pace | Sampling, steps: int | None = None, fixed_size: bool = False) -> Tensor:
-    from unmask.samplers.schedules import Fit, deltas
-
-    return deltas(pace.schedule, pace.steps if steps is None else steps, Fit(source.q, source.length, fixed_size))
+def delta(source: Source, pace: Pace | Sampling) -> Tensor:
+    return schedules.deltas(pace.schedule, pace.steps, schedules.Fit(source.q, source.length))
 
 
-# Checks before any measurement.
-
-
-def check(source: Source, pace: Pace, amount: Amount, sampler: str = Sampling.sampler, model: str = "") -> None:
+def check(source: Source, pace: Pace, amount: Amount, sampler: str = Sampling.sampler) -> None:
     """Refuse an unknown language, sampler or schedule, and numbers that are out of range; a cell has some of these."""
-    from unmask.samplers import SAMPLERS, fit_of
-    from unmask.samplers.schedules import check, deltas
-
-    check_amount(amount, arguments.length(source.length))
-    if model:
-        check_network(model, source.length)
-        deltas(pace.schedule, pace.steps)
-        return
-    if not source.language:
-        raise UnmaskError("there is neither a language nor a model. Expected one. Put it under grid, zip or fixed")
+    amount.check(arguments.length(source.length))
     source.q.check_length(source.length)
-    check(pace.schedule, pace.steps, fit_of(SAMPLERS.make(sampler), source.q, source.length))
+    schedules.check(pace.schedule, pace.steps, fit_of(SAMPLERS.make(sampler), source.q, source.length))
 
 
-def check_amount(amount: Amount, length: int) -> None:
-    from unmask.core.chance import check_seed
-
-    left = ", so that at least one token is generated"
-    arguments.whole("rows", amount.rows, 1, arguments.MOST_ROWS)
-    check_seed(amount.seed)
-    arguments.whole("prompt_length", amount.prompt_length, 0, length - 1, left)
-    arguments.whole("rows_per_prompt", amount.rows_per_prompt)
-
-
-def check_network(model: str, length: int) -> None:
-    """Refuse a directory without a network of this length; measurement reads its weights."""
-    from unmask.models.trained import checkpoints
-
-    language, _ = checkpoints.read_language(model)
-    checkpoints.check_fits(checkpoints.read_shape(model), model, language.vocabulary, length)
-    check_file(Path(model) / checkpoints.WEIGHTS)
-
-
-def about(source: Source, model: str = "") -> Record:
+def about(source: Source) -> Record:
     """The digest of the language: a spec may mean another language after a change of the code."""
-    from unmask.models.trained.checkpoints import read_language
-
-    return {"language_digest": (read_language(model)[0] if model else source.q).source()["digest"]}
-
-
-# Read once per process.
+    return {"language_digest": source.q.source()["digest"]}
 
 
 def ground_truth(spec: str, digest: str = "") -> Language:
@@ -153,26 +119,9 @@ def ground_truth(spec: str, digest: str = "") -> Language:
     return _language(spec, digest or of_contents(spec))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # once per process
 def _language(spec: str, digest: str) -> Language:
-    from unmask.languages import load
-
     return load(spec)
-
-
-@lru_cache(maxsize=1)
-def network(model: str, digest: str) -> tuple[Language, Denoiser]:
-    """(language, network) from a directory of `unmask train`."""
-    from unmask.models.trained import read_network
-    from unmask.models.trained.checkpoints import read_language
-
-    unchanged(digest, model)
-    return read_language(model)[0], read_network(model)
-
-
-def modelled(source: Source, model: str) -> tuple[Language, Language | Denoiser]:
-    """The language, and it or the model, a directory of `unmask train`."""
-    return network(model, source.digest) if model else (source.q, source.q)
 
 
 @lru_cache(maxsize=64)  # once per process: reading a network may take longer than a block
@@ -184,16 +133,14 @@ def unchanged(digest: str, *names: str) -> None:
         )
 
 
-# Tallies and records.
+def record(measure: str, estimate: Estimate, model_calls: float | None) -> Record:
+    """A record of an estimate, with None for infinity. `model_calls`: model calls per row, None without rows."""
+    return {"measure": measure} | finite(estimate.to_dict()) | {"model_calls": model_calls}
 
 
 def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) -> Tally:
     """The metrics of generated rows as a tally; prompt: the prompt number of each row."""
-    from unmask.experiments.jobs.tallies import counts, sums
-    from unmask.metrics import METRICS, rows
-
-    scores = rows(generation, q, prompt=prompt)
-    tally: Tally = {}
+    scores, tally = rows(generation, q, prompt=prompt), Tally()
     for name, metric in METRICS.items():
         if (values := metric.values(scores)) is None:  # such as steps of reasoning, if the language has none
             continue
@@ -205,21 +152,77 @@ def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) 
 
 
 def records_of_samples(tally: Tally) -> list[Record]:
-    from unmask.experiments.jobs.tallies import mean, share
-    from unmask.metrics import METRICS
-
-    model_calls, records = mean("model_calls", tally), list[Record]()
+    model_calls = mean("model_calls", tally)
     needed = None if model_calls is None else model_calls.value
+    estimates = dict[str, Estimate | None]()
     for name, metric in METRICS.items():
-        if f"{name}_count" not in tally:
-            continue
-        if (estimate := (share if metric.events else mean)(name, tally)) is not None:
-            records.append(record(name, estimate.map(metric.shown), needed))
-    if f"{OF_AR}_count" in tally and (calls := mean(OF_AR, tally)) is not None:
-        records.append(record(OF_AR, calls, needed))
-    return records
+        if f"{name}_count" in tally and (estimate := (share if metric.events else mean)(name, tally)) is not None:
+            estimates[name] = estimate.map(metric.shown)
+    if f"{OF_AR}_count" in tally:
+        estimates[OF_AR] = mean(OF_AR, tally)
+    return [record(name, estimate, needed) for name, estimate in estimates.items() if estimate is not None]
 
 
-def record(measure: str, estimate: Estimate, model_calls: float | None) -> Record:
-    """A record of an estimate, with None for infinity. `model_calls`: model calls per row, None without rows."""
-    return {"measure": measure} | finite(estimate.to_dict()) | {"model_calls": model_calls}
+def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> Tally:
+    """The sums of samples (n), independent or in groups (n numbers); a group is within one tally."""
+    units = [round(Fraction(value) * 2**UNIT) for value in samples.double().tolist()]
+    squares = sum(unit * unit for unit in units)
+    tally = {f"{name}_count": len(units), f"{name}_sum": sum(units), f"{name}_squares": squares}
+    if groups is None:
+        return tally
+    distinct, which = torch.unique(groups, return_inverse=True)
+    totals, members = [0] * len(distinct), [0] * len(distinct)
+    for unit, group in zip(units, which.tolist(), strict=True):
+        totals[group] += unit
+        members[group] += 1
+    return tally | {
+        f"{name}_groups": len(distinct),
+        f"{name}_group_squares": sum(total * total for total in totals),
+        f"{name}_products": sum(total * size for total, size in zip(totals, members, strict=True)),
+        f"{name}_sizes": sum(size * size for size in members),
+    }
+
+
+def counts(name: str, events: Tensor, groups: Tensor | None = None) -> Tally:
+    """The counts of events (n), 0 or 1, and for groups the number of groups with each fraction of events.
+
+    Fractions are in lowest terms, so that groups of all sizes count together.
+    """
+    tally = {f"{name}_count": len(events), f"{name}_sum": int(events.sum())}
+    if groups is None:
+        return tally
+    for group in groups.unique():
+        own = events[groups == group]
+        part = f"{name}_of_{Fraction(int(own.sum()), len(own))}"
+        tally[part] = tally.get(part, 0) + 1
+    return tally
+
+
+def mean(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
+    """The mean with its interval, as in core.estimates.mean; None if there are no samples."""
+    n, total, squares = (tally[f"{name}_{part}"] for part in ("count", "sum", "squares"))
+    if n == 0:
+        return None
+    groups, products, sizes, variance, method = n, total, n, 0.0, "t"
+    if tally.get(f"{name}_groups", 1) not in (1, n):  # one group has no variance: as without groups
+        parts = ("groups", "group_squares", "products", "sizes")
+        groups, squares, products, sizes = (tally[f"{name}_{part}"] for part in parts)
+        method = "t by prompt"
+    if n > 1:
+        value = Fraction(total, n)
+        spread = squares - 2 * value * products + value**2 * sizes
+        variance = float(spread * groups / ((groups - 1) * n * 4**UNIT)) / n
+    return of_variance(float(Fraction(total, n * 2**UNIT)), variance, groups, level, method)
+
+
+def share(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
+    """The probability of a counted event, as in core.estimates.share; None if there are no samples."""
+    n, successes = tally[f"{name}_count"], tally[f"{name}_sum"]
+    if n == 0:
+        return None
+    part = f"{name}_of_"
+    groups = sorted((Fraction(key.removeprefix(part)), count) for key, count in tally.items() if key.startswith(part))
+    if sum(count for _, count in groups) in (0, 1, n):
+        return proportion(successes, n, level)
+    atoms, weights = torch.tensor([[float(value), float(count)] for value, count in groups], dtype=torch.float64).T
+    return within(successes / n, atoms, weights, (0.0, 1.0), level, "gaffke by prompt")

@@ -10,39 +10,36 @@ steps_for_ser takes any sampler; the others assume ancestral sampling.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from scipy.optimize import brentq
+
+from unmask import metrics
 from unmask.core import arguments
+from unmask.core.estimates import LEVEL, Estimate, exactly, proportion, quantile
 from unmask.core.search import least
+from unmask.diagnosis.flops import model_calls
 from unmask.experiments.cell import Record, job
 from unmask.experiments.jobs.samples import curve_of
-from unmask.experiments.jobs.search import PILOT_ROWS, steps_at_ser, steps_between, steps_on_grid
-from unmask.experiments.jobs.sources import (
-    Amount,
-    Pace,
-    Sampling,
-    Source,
-    about,
-    check,
-    delta,
-    generated,
-    record,
-)
-
-if TYPE_CHECKING:
-    from unmask.core.estimates import Estimate
-    from unmask.languages import Language
-    from unmask.metrics import Bigrams
+from unmask.experiments.jobs.sources import Amount, Pace, Sampling, Source, about, check, delta, generated, record
+from unmask.theory import known
+from unmask.theory.chains import first_order
+from unmask.theory.exponential import feasible
 
 CURVE_POINTS = 97  # points of a predicted curve, evenly spaced in log N
+SPREAD = (0.75, 1.0, 1.35)  # SER is measured at these multiples of the pilots' N
+PILOT_ROWS = 64
+PILOTS = 12
+
+Count = Callable[[int, int], int]  # (steps, rows) -> impossible sequences among fresh rows
 
 
 def _calls(source: Source, schedule: str, steps: int, prompt_length: int = 0) -> float:
     """Mean number of model calls per row."""
-    from unmask.diagnosis.flops import model_calls
-
     return model_calls(delta(source, Pace(steps, schedule)), source.length - prompt_length)
 
 
@@ -51,9 +48,6 @@ def steps_for_ter(
     source: Source, amount: Amount = Amount(rows=100), schedule: str = "linear", excess: float = 0.01
 ) -> list[Record]:
     """The least N at which TER is within `excess` of TER(q), relative to it."""
-    from unmask import metrics
-    from unmask.core.estimates import exactly
-
     q, length = source.q, source.length
     if q.closed_form is not None and not amount.prompt_length:
         own = metrics.ter_autoregressive(q, length).value
@@ -70,7 +64,7 @@ class Counted(NamedTuple):
 
     impossible: int
     model_calls: float
-    pairs: Bigrams | None
+    pairs: metrics.Bigrams | None
 
 
 def _check_ser(source: Source, pace: Pace, amount: Amount, sampler: str, most: int) -> None:
@@ -92,9 +86,6 @@ def steps_for_ser(
     For ancestral sampling it is exact with a closed form, else interpolated; for others the least measured N, or a note
     if `most` is not enough. Sampled rows at about this N also give the distance of bigrams.
     """
-    from unmask import metrics
-    from unmask.core.estimates import exactly
-
     q, length, drawn = source.q, source.length, count()
     seen: dict[int, Counted] = {}
 
@@ -123,10 +114,6 @@ def steps_for_ser(
 
 @lru_cache(maxsize=64)  # cells that differ in `ser` share rows
 def _counted(source: Source, amount: Amount, sampling: Sampling, rows: int, first: int) -> Counted:
-    from dataclasses import replace
-
-    from unmask import metrics
-
     own = replace(amount, rows=rows)
     given, _ = own.prompts(source.q, source.length, first)
     generation = generated(source.q, source.length, sampling, own, first_row=first, given=given)
@@ -143,8 +130,6 @@ def absent(ser: float, most: int) -> Record:
 
 def described(steps: Estimate, at: Counted) -> list[Record]:
     """The N, and how the pairs of neighbours at about this N differ from those of the language."""
-    from unmask.core.estimates import exactly
-
     estimates = {"steps_for_ser": steps}
     if at.pairs is not None:
         floor, excess = at.pairs.total_variation_floor, at.pairs.entropy_bits - at.pairs.entropy_bits_of_language
@@ -162,16 +147,13 @@ def prediction(
     For a chain TER is the bound of that curve. SER is the first order in the pairs that one step reveals; at N = 8 its
     error is below 0.001 for the 2-gram (theory.md 7.4). There are no records if theory has no value.
     """
-    from unmask import metrics
-    from unmask.core.estimates import exactly
-    from unmask.theory.known import curve, error_curve
-
     q, length = source.q, source.length
-    if prompt_length or not predictable(q, length):
+    chain = first_order(q)
+    if prompt_length or (q.closed_form is None and (chain is None or not feasible(chain, length))):
         return []
     own = metrics.ter_autoregressive(q, length).value
     if q.closed_form is None:
-        errors, information = error_curve(q, length), curve(q, length)
+        errors, information = known.error_curve(q, length), known.curve(q, length)
     records, span = list[Record](), most / least
     for n in sorted({round(least * span ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}):
         pacing, cost = delta(source, Pace(n, schedule)), _calls(source, schedule, n)
@@ -185,9 +167,70 @@ def prediction(
     return records
 
 
-def predictable(q: Language, length: int) -> bool:
-    from unmask.theory.chains import first_order
-    from unmask.theory.exponential import feasible
+def steps_between(excess: Callable[[int], Estimate], most: float) -> Estimate:
+    """The least N at which a measured excess is at most `most`; its interval inverts that of the excess."""
+    value = float(least(lambda n: excess(n).value, most))
+    at = excess(int(value))
+    low, high = 1.0, math.inf  # if there are too few rows for an interval
+    if math.isfinite(at.low) and math.isfinite(at.high):
+        low, high = (float(least(lambda n, end=end: getattr(excess(n), end), most)) for end in ("low", "high"))  # type: ignore[misc]
+    return Estimate(value, low, high, at.n, at.level, f"inverted {at.method}")
 
-    chain = first_order(q)
-    return q.closed_form is not None or (chain is not None and feasible(chain, length))
+
+def steps_at_ser(count_impossible: Count, ser: float, start: int, rows: int) -> Estimate:
+    """The N at which SER has a given value, from SER measured at three N around it.
+
+    1 - SER is exp(-c/N) in leading order (theory.md 7.4), so a few pilots lead near that N. A line through the origin,
+    fitted by likelihood, interpolates -log(1 - SER) against 1/N.
+    """
+    aim = -math.log1p(-ser)
+    steps = max(start, 1)
+    for _ in range(PILOTS):
+        impossible = (count_impossible(steps, PILOT_ROWS) + 0.5) / (PILOT_ROWS + 1)
+        jump = min(max(-math.log1p(-impossible) / aim, 1 / 8), 8.0)
+        moved = max(round(steps * jump), 1)
+        if abs(impossible - ser) < 0.2 or moved == steps:
+            break
+        steps = moved
+    points = sorted({max(round(moved * ratio), 1) for ratio in SPREAD})
+    slope = fit_slope([(n, count_impossible(n, rows), rows) for n in points])
+    return slope.map(lambda c: max(c / aim, 1.0))
+
+
+def steps_on_grid(count_impossible: Count, ser: float, rows: int, most: int) -> Estimate | None:
+    """The least N of 1, 2, 3, 4, 6, 8, 12, .. up to `most` at which the measured SER is at most a value, else None.
+
+    It assumes nothing about the curve but that it falls. The ends are the N at which the interval of SER reaches the
+    value with its low and with its high end; pilots of few rows skip an N whose interval is above it.
+    """
+    octaves, low, value = range(most.bit_length()), None, None
+    for n in sorted(n for n in {*(2**k for k in octaves), *(3 * 2**k for k in octaves)} if n <= most):
+        if low is None and proportion(count_impossible(n, PILOT_ROWS), PILOT_ROWS).low > ser:
+            continue
+        at = proportion(count_impossible(n, rows), rows)
+        low = n if low is None and at.low <= ser else low
+        value = n if value is None and at.value <= ser else value
+        if value is not None and (at.high <= ser or n >= 2 * value):
+            high = n if at.high <= ser else math.inf
+            return Estimate(value, float(low or n), high, rows, LEVEL, "grid")
+    return None if value is None else Estimate(value, float(low or value), math.inf, rows, LEVEL, "grid")
+
+
+def fit_slope(counts: Sequence[tuple[int, int, int]], level: float = LEVEL) -> Estimate:
+    """c of SER = 1 - exp(-c/N) from (N, impossible, rows) of each point: maximum likelihood, normal in log c.
+
+    Each point gets half an impossible and half a valid row more, so that the estimate always exists.
+    """
+    data = [(1 / n, impossible + 0.5, rows + 1.0) for n, impossible, rows in counts]
+
+    def score(c: float) -> float:
+        return sum(x * (impossible / math.expm1(c * x) - (rows - impossible)) for x, impossible, rows in data)
+
+    high = 1.0
+    while score(high) > 0:
+        high *= 2
+    best = brentq(score, 1e-9, high, xtol=1e-15, rtol=1e-15)
+    information = sum(rows * (best * x) ** 2 / math.expm1(best * x) for x, _, rows in data)
+    factor = math.exp(quantile(level) / math.sqrt(information))
+    n = sum(rows for _, _, rows in counts)
+    return Estimate(best, best / factor, best * factor, n, level, "likelihood")

@@ -1,7 +1,7 @@
 """The jobs of networks that learn a text: its true distribution is unknown, so scoring models judge the samples.
 
     text_training   an MDM or an AR model learns a text: nats per token and bits per character on held-out text
-    written         samples of the networks, scored by the judges of diagnosis/texts.py; the AR network is one of them
+    written         samples of the networks, scored by the judges of diagnosis/judge.py; the AR network is one of them
     original        windows of the text, scored by the same judges, each on windows it was not trained on
     text_clock      seconds of a batch: an MDM with N steps, or an AR model with its cache
 
@@ -12,40 +12,36 @@ when the code changes; a changed text is another cell.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.estimates import Estimate, exactly
+from unmask.diagnosis import clock as clocks
+from unmask.diagnosis.judge import Judges, Written
 from unmask.experiments.cell import Place, Record, Tally, job
-from unmask.experiments.jobs.sources import Amount, Sampling, generated, record, unchanged
+from unmask.experiments.jobs.sources import Amount, Sampling, counts, generated, mean, record, share, sums, unchanged
 from unmask.experiments.jobs.training import kinds_of, milliseconds, train_at, trained_trunk
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from unmask.core.estimates import Estimate
-    from unmask.diagnosis.texts import Judges, Written
-    from unmask.models.trained import Shape
-    from unmask.models.trained.recipe import Recipe
+from unmask.models.text import Text, load, make, published, read
+from unmask.models.text.corpus import tiles
+from unmask.models.trained import Network, Shape, preset
+from unmask.models.trained.checkpoints import read_shape, read_tokenizer
+from unmask.models.trained.recipe import Recipe, recipe
+from unmask.samplers.schedules import deltas
 
 SYMBOLS = {"chars": 100}  # approximate, before a tokenizer is trained
 EXAMPLE = "example.txt"  # the stored example of the samples
 MEASURES = {  # the measure of a number of a row, and the scale of its mean
     "twin": ("generative_perplexity", math.exp),
     "ngram": ("ngram_perplexity", math.exp),
-    "smollm2": ("smollm2_perplexity", math.exp),
     "entropy": ("token_entropy", float),
     "unknown": ("unknown_words", lambda fraction: min(max(fraction, 0.0), 1.0)),  # also clips its interval
 }
-
-
-def _symbols(tokenizer: str) -> int:
-    name, _, size = tokenizer.partition(":")
-    return int(size) if name == "bpe" and size.isdecimal() and len(size) < 8 else SYMBOLS.get(name, 50000)
 
 
 @dataclass(frozen=True)
@@ -71,16 +67,16 @@ class Reader:
         return _corpus(self.text, self.digest)
 
     def recipe(self, kind: str) -> Recipe:
-        from unmask.models.trained.recipe import recipe
-
         return recipe(self.preset, kind, "mask", steps=self.training_steps, seed=self.seed)
 
     def shape(self, kind: str, vocabulary: int | None = None) -> Shape:
         """vocabulary: its size (default: an estimate, before the tokenizer is trained)."""
-        from unmask.models.trained import preset
-
-        size = {name: getattr(self, name) for name in ("length", "layers", "hidden")}
-        return preset(self.preset, kind, _symbols(self.tokenizer) if vocabulary is None else vocabulary, **size)
+        if vocabulary is None:
+            name, _, size = self.tokenizer.partition(":")
+            given = name == "bpe" and size.isdecimal() and len(size) < 8
+            vocabulary = int(size) if given else SYMBOLS.get(name, 50000)
+        sizes = {name: getattr(self, name) for name in ("length", "layers", "hidden")}
+        return preset(self.preset, kind, vocabulary, **sizes)
 
     def training(self, kind: str) -> dict[str, Any]:
         """The cell of a training."""
@@ -92,17 +88,12 @@ class Reader:
         return _judges(self.text, self.digest, directory, self.device)
 
 
-def _check(reader: Reader, kind: str = "mdm", smollm2: bool = False) -> None:
-    """Names, sizes and packages, before hours of work."""
-    from unmask.diagnosis import judge
-    from unmask.models.text import tokenizers
-
+def _check(reader: Reader, kind: str = "mdm") -> None:
+    """Names and sizes, before hours of work."""
     _ = reader.corpus
-    tokenizers.check(reader.tokenizer)
+    published.check(reader.tokenizer)
     reader.shape(kind)
     reader.recipe(kind)
-    if smollm2:
-        judge.check()
 
 
 def _about(reader: Reader) -> Record:
@@ -115,90 +106,59 @@ def _needs_judge(reader: Reader) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=2)
 def _corpus(text: str, digest: str) -> Any:
-    from unmask.models.text import read
-
     return read(text)
-
-
-def _check_training(reader: Reader, kind: str) -> None:
-    _check(reader, kind)
-
-
-@job(check=_check_training, about=_about, lasts=True)
-def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Record]:
-    """The loss of a network on held-out text; it is trained from the start or resumed."""
-    from unmask.core.estimates import exactly
-    from unmask.models.text import Text, load, make
-
-    unchanged(reader.digest, reader.text)
-    symbols = load(place.own) or make(reader.tokenizer, reader.corpus.training)
-    whole = Text(reader.corpus, symbols)
-    trained = train_at(place.own, whole, reader.shape(kind, whole.vocabulary), reader.recipe(kind), reader.device)
-    loss = trained.validation.loss
-    estimates = {"loss_nats_per_token": loss, "training_steps": exactly(float(trained.steps))}
-    for name, bits in trained.bits.items():
-        each = bits / loss.value
-        estimates[name] = loss.map(lambda nats, each=each: nats * each)
-    return [record(name, estimate, None) for name, estimate in estimates.items()]
 
 
 @lru_cache(maxsize=2)
 def _judges(text: str, digest: str, directory: Path, device: str) -> Judges:
-    from unmask.diagnosis.texts import Judges
-    from unmask.models.text import Text
-    from unmask.models.trained.checkpoints import read_tokenizer
-
     symbols = read_tokenizer(directory)
     if symbols is None:
         raise UnmaskError(f"{directory} holds no tokenizer. Put it back, or name another store")
     return Judges(Text(_corpus(text, digest), symbols), trained_trunk(directory, device))
 
 
-def _sums(numbers: Mapping[str, Tensor]) -> Tally:
-    from unmask.experiments.jobs.tallies import sums
+@job(check=_check, about=_about, lasts=True)
+def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Record]:
+    """The loss of a network on held-out text; it is trained from the start or resumed."""
+    unchanged(reader.digest, reader.text)
+    symbols = load(place.own) or make(reader.tokenizer, reader.corpus.training)
+    whole = Text(reader.corpus, symbols)
+    trained = train_at(place.own, whole, reader.shape(kind, whole.vocabulary), reader.recipe(kind), reader.device)
+    loss = trained.validation.loss
+    numbers = {"loss_nats_per_token": loss, "training_steps": exactly(float(trained.steps))}
+    for name, bits in trained.bits.items():
+        each = bits / loss.value
+        numbers[name] = loss.map(lambda nats, each=each: nats * each)
+    return [record(name, estimate, None) for name, estimate in numbers.items()]
 
-    tally: Tally = {}
-    for name, values in numbers.items():
-        tally |= sums(name, values[~values.isnan()])
+
+def _sums(name: str, values: Tensor) -> Tally:
+    return sums(name, values[~values.isnan()])
+
+
+def _tally(scores: Written) -> Tally:
+    tally = counts("wrong", scores.wrong)
+    for name in ("twin", "ngram", "entropy", "unknown"):
+        tally |= _sums(name, getattr(scores, name))
     return tally
 
 
-def _tally(scores: Written, others: Mapping[str, Tensor]) -> Tally:
-    from unmask.experiments.jobs.tallies import counts
-
-    own = {name: getattr(scores, name) for name in ("twin", "ngram", "entropy", "unknown")}
-    return _sums(own | dict(others)) | counts("wrong", scores.wrong)
-
-
 def _records(tally: Tally) -> list[Record]:
-    from unmask.experiments.jobs.tallies import mean, share
-
     needed = mean("model_calls", tally) if "model_calls_count" in tally else None
     model_calls = None if needed is None else needed.value
-    estimates: dict[str, Estimate | None] = {"rows_with_unknown_words": share("wrong", tally)}
+    numbers: dict[str, Estimate | None] = {"rows_with_unknown_words": share("wrong", tally)}
     for name, (measure, scale) in MEASURES.items():
-        estimate = mean(name, tally) if f"{name}_count" in tally else None
-        estimates[measure] = None if estimate is None else estimate.map(scale)
-    return [record(name, estimate, model_calls) for name, estimate in estimates.items() if estimate is not None]
+        estimate = mean(name, tally)
+        numbers[measure] = None if estimate is None else estimate.map(scale)
+    return [record(name, estimate, model_calls) for name, estimate in numbers.items() if estimate is not None]
 
 
 def _keep_example(judges: Judges, tokens: Tensor, place: Place) -> None:
     place.write(EXAMPLE, judges.text.tokenizer.decode(tokens[0].tolist()).encode())
 
 
-def _outsider(judges: Judges, tokens: Tensor, smollm2: bool) -> dict[str, Tensor]:
-    """The judgement of another model, if it is asked for and installed."""
-    if not smollm2:
-        return {}
-    from unmask.diagnosis.judge import judge, usual
-
-    return {"smollm2": judge(usual(), [judges.text.tokenizer.decode(row) for row in tokens.tolist()]).nats}
-
-
-def _check_written(reader: Reader, sampling: Sampling, smollm2: bool) -> None:
-    from unmask.samplers.schedules import deltas
-
-    _check(reader, smollm2=smollm2)
+def _check_written(reader: Reader, sampling: Sampling) -> None:
+    _check(reader)
     kinds_of(sampling.sampler)
     deltas(sampling.schedule, sampling.steps)
 
@@ -209,52 +169,31 @@ def _needs_both(reader: Reader, sampler: str) -> list[dict[str, Any]]:
 
 
 @job(records=_records, check=_check_written, needs=_needs_both, about=_about)
-def written(
-    reader: Reader,
-    sampling: Sampling,
-    place: Place,
-    smollm2: bool = False,
-    rows: int = 200,
-    first_row: int = 0,
-) -> Tally:
+def written(reader: Reader, sampling: Sampling, place: Place, rows: int = 200, first_row: int = 0) -> Tally:
     """Judged samples of networks: perplexities, entropy, and words that the text does not have.
 
-    sampler: a sampler of an MDM, or `autoregressive`. smollm2: also judge with this model.
+    sampler: a sampler of an MDM, or `autoregressive`.
     """
-    from unmask.models.trained import Network
-
     judges, ar = reader.judges(place.needed[0]), trained_trunk(place.needed[0], reader.device)
     mdm = trained_trunk(place.needed[1], reader.device) if "mdm" in kinds_of(sampling.sampler) else None
     network, amount = Network(mdm, ar), Amount(rows, reader.seed)
     generation = generated(network, network.length, sampling, amount, first_row=first_row)
-    tokens = generation.tokens
-    others = _outsider(judges, tokens, smollm2) | {"model_calls": generation.model_calls.double()}
     if not first_row:
-        _keep_example(judges, tokens, place)
-    return _tally(judges(tokens), others)
+        _keep_example(judges, generation.tokens, place)
+    return _tally(judges(generation.tokens)) | _sums("model_calls", generation.model_calls.double())
 
 
-def _check_original(reader: Reader, smollm2: bool) -> None:
-    _check(reader, smollm2=smollm2)
-
-
-@job(check=_check_original, needs=_needs_judge, about=_about)
-def original(reader: Reader, place: Place, smollm2: bool = False, rows: int = 200) -> list[Record]:
+@job(check=_check, needs=_needs_judge, about=_about)
+def original(reader: Reader, place: Place, rows: int = 200) -> list[Record]:
     """Judged windows of the text: held-out ones, and for the n-gram, a model of these, training ones."""
-    from unmask.models.text.windows import tiles
-
     judges = reader.judges(place.needed[0])
     size = judges.twin.shape.length
     held_out = tiles(judges.text.held_out, rows, size)
-    tally = _tally(judges(held_out), _outsider(judges, held_out, smollm2))
-    tally |= _sums({"ngram": judges.by_ngram(tiles(judges.text.training, rows, size))})
     _keep_example(judges, held_out, place)
-    return _records(tally)
+    return _records(_tally(judges(held_out)) | _sums("ngram", judges.by_ngram(tiles(judges.text.training, rows, size))))
 
 
 def _check_clock(reader: Reader, kind: str, steps: int, batch: int) -> None:
-    from unmask.samplers.schedules import deltas
-
     _check(reader, kind)
     deltas("linear", steps)
     arguments.whole("batch", batch, 1, arguments.MOST_LENGTH)
@@ -266,10 +205,7 @@ def text_clock(reader: Reader, place: Place, kind: str = "mdm", steps: int = 64,
 
     kind: mdm, with this number of steps, or ar, token by token, whatever the steps. Both have the same shape.
     """
-    from unmask.diagnosis.clock import needed as model_calls
-    from unmask.models.trained.checkpoints import read_shape
-
     shape = read_shape(place.needed[0])
     each = milliseconds(shape, kind, batch, reader.device, steps)
-    count = model_calls(shape.length, steps) if kind == "mdm" else float(shape.length)
+    count = clocks.needed(shape.length, steps) if kind == "mdm" else float(shape.length)
     return [record("seconds", each.map(lambda ms: count * ms / 1000), count)]

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.core.arguments import fits
 from unmask.core.compiled import kernel
-from unmask.core.memory import fits
 from unmask.languages.kernels.machine import Floats, Ints, Machine
 
 BETTER = 1e-12  # nats: costs that differ by less count as equal, and the first is taken

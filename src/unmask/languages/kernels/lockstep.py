@@ -13,7 +13,7 @@ import numpy as np
 from numba import uint64
 
 from unmask.core.chance import uniform_at
-from unmask.core.compiled import kernel
+from unmask.core.compiled import inner, kernel
 from unmask.languages.kernels.lanes import (
     LANES,
     all_positive,
@@ -92,7 +92,7 @@ def _sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
     return Sparse(start.astype(np.uint64), (owner * LANES).astype(np.uint64), sources, weights)
 
 
-@kernel(_nrt=False)
+@inner
 def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
     """Set there(t) = sum_s here(s) M(s, t), where here starts at `at`. Return the total."""
     start, target, source, weight = matrix
@@ -113,7 +113,7 @@ def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel(_nrt=False)
+@inner
 def weigh(columns, offsets, message, at, states, here):  # type: ignore[no-untyped-def]
     """Set here = the message at `at` times the evidence, or the evidence alone if that product is zero.
 
@@ -128,7 +128,7 @@ def weigh(columns, offsets, message, at, states, here):  # type: ignore[no-untyp
     return total
 
 
-@kernel(_nrt=False)
+@inner
 def _times_columns(columns, offsets, message, at, states, here):  # type: ignore[no-untyped-def]
     """Set here = the message at `at` times the evidence. Return its total.
 
@@ -148,14 +148,14 @@ def _times_columns(columns, offsets, message, at, states, here):  # type: ignore
     return total
 
 
-@kernel(_nrt=False)
+@inner
 def _times(message, at, state, evidence, here):  # type: ignore[no-untyped-def]
     mass = load(message, at + state * uint64(LANES)) * evidence
     store(here, state * uint64(LANES), mass)
     return mass
 
 
-@kernel(_nrt=False)
+@inner
 def normalize(there, total, even, floor, states, message, at):  # type: ignore[no-untyped-def]
     """Set the message at `at` = there / total, with possible entries raised to the floor; `even` if none is possible.
 
@@ -176,7 +176,7 @@ def normalize(there, total, even, floor, states, message, at):  # type: ignore[n
     return below
 
 
-@kernel(_nrt=False)
+@inner
 def _distribution(emit, product, message, at, distribution, spare, out, begin):  # type: ignore[no-untyped-def]
     """Set out(v), from `begin` on, ~ sum_s product(s) E(s, v); if that is zero, ~ sum_s message(s) E(s, v)."""
     symbols, zero = uint64(distribution.shape[0] // LANES - 1), splat(0.0)
@@ -192,13 +192,13 @@ def _distribution(emit, product, message, at, distribution, spare, out, begin): 
         store(out, begin + v * uint64(LANES), load(distribution, v * uint64(LANES)) * scale)
 
 
-@kernel(_nrt=False)
+@inner
 def _spread(values, out):  # type: ignore[no-untyped-def]
     for s in range(uint64(values.shape[0])):
         store(out, s * uint64(LANES), splat(values[s]))
 
 
-@kernel(_nrt=False)
+@inner
 def locate(tokens, first, states, offsets):  # type: ignore[no-untyped-def]
     """Set offsets (L*8): the starts of the emission columns of the tokens (B, L) of eight rows, from `first` on."""
     for r in range(LANES):
@@ -222,7 +222,7 @@ def evidence_rows(machine, tokens, scratch, out):  # type: ignore[no-untyped-def
             out[b] = np.nan if there[b - first] > 0.0 and log_mass > -np.inf else log_mass
 
 
-@kernel(_nrt=False)
+@inner
 def filter_eight(machine, length, offsets, totals, here, there):  # type: ignore[no-untyped-def]
     """Set totals ((L+1)*8): the factors by which each position, and the end, reduce the mass of all paths.
 
@@ -272,7 +272,7 @@ def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no
                     out[b, k, tokens[b, j]] = 1.0
 
 
-@kernel(_nrt=False)
+@inner
 def fill_forward(machine, length, offsets, forward, here, there):  # type: ignore[no-untyped-def]
     """forward (L*S*8): the forward messages of eight rows."""
     states, zero = machine.initial.shape[0], uint64(0)
@@ -284,7 +284,7 @@ def fill_forward(machine, length, offsets, forward, here, there):  # type: ignor
         normalize(there, total, machine.even, FLOOR, states, forward, (j + uint64(1)) * width)
 
 
-@kernel(_nrt=False)
+@inner
 def fill_distributions(machine, requested, offsets, forward, out, backward, here, there, distribution, spare):  # type: ignore[no-untyped-def]
     """Set `out` (L*V*8): the marginals of eight rows at the requested positions, during the backward pass."""
     states, zero = machine.initial.shape[0], uint64(0)
@@ -351,7 +351,7 @@ def draw_rows(machine, ahead, rng, prefixes, scratch, tokens, probability):  # t
             normalize(there, total, machine.even, FLOOR, states, message, zero)
 
 
-@kernel(_nrt=False)
+@inner
 def _draw(distributions, chance, drawn, masses):  # type: ignore[no-untyped-def]
     """`chance.draw` in each lane: the last possible symbol whose preceding masses sum to at most the threshold."""
     symbols, zero = uint64(distributions.shape[0] // LANES), splat(0.0)

@@ -15,23 +15,28 @@ tokens on). Likelihoods (`paths.evidence_rows`) are exact for masses of any rati
 An impossible context gets a result that depends only on the revealed tokens. A message that a revealed token makes zero
 everywhere restarts as the emission column of that token. A message that is zero after a transition restarts as ones. At
 a hidden position whose two messages exclude each other, the forward message decides.
+
+`fill` generates by an order, one row after another: each step of a row does the work of `Canvas.at`, `draw` and
+`reveal`. Only the messages of one row are in memory; they stay in the processor's cache.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import uint64
 
-from unmask.core.compiled import kernel
+from unmask.core.chance import draw, uniform_at
+from unmask.core.compiled import inner, kernel
 from unmask.languages.kernels.lanes import LANES, load, splat, sum_in_pairs
-from unmask.languages.kernels.machine import Flags, Floats, Ints, Machine
-from unmask.languages.kernels.transitions import clear, pull, push
+from unmask.languages.kernels.machine import Flags, Floats, Ints, Machine, aligned, clear, pull, push
 
 FLOOR = 1e-140
 TOLERANCE = 1e-10
 
 
-@kernel(_nrt=False, forceinline=True)
+@inner(forceinline=True)
 def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
     """Set here (S) = message j times the evidence (the emission column of its token). Return whether it restarted.
 
@@ -46,7 +51,7 @@ def weigh(machine, messages, j, token, here):  # type: ignore[no-untyped-def]
     return _weigh_by_states(arrays, token, messages, begin, here)
 
 
-@kernel(_nrt=False, fastmath={"reassoc"})
+@inner(fastmath={"reassoc"})
 def _weigh_by_column(columns, column, messages, begin, here):  # type: ignore[no-untyped-def]
     states = uint64(here.shape[0])
     total = 0.0
@@ -61,7 +66,7 @@ def _weigh_by_column(columns, column, messages, begin, here):  # type: ignore[no
     return True
 
 
-@kernel(_nrt=False)
+@inner
 def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-untyped-def]
     column_start, column_state, column_weight = arrays
     if token == column_start.shape[0] - 1:
@@ -81,7 +86,7 @@ def _weigh_by_states(arrays, token, messages, begin, here):  # type: ignore[no-u
     return True
 
 
-@kernel(_nrt=False)
+@inner
 def settle(there, messages, j):  # type: ignore[no-untyped-def]
     """Set message j = there (S), scaled to sum one. Return (whether it restarted, whether it agrees with the old one).
 
@@ -105,7 +110,7 @@ def settle(there, messages, j):  # type: ignore[no-untyped-def]
     return False, moved == 0
 
 
-@kernel(_nrt=False)
+@inner
 def total_of(values):  # type: ignore[no-untyped-def]
     """The sum in a fixed order: each eighth entry, these in pairs, then the rest."""
     whole = uint64(values.shape[0]) // uint64(LANES) * uint64(LANES)
@@ -118,7 +123,7 @@ def total_of(values):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel(_nrt=False)
+@inner
 def ends(final, here):  # type: ignore[no-untyped-def]
     """Whether a sequence can end in a state of here."""
     for s in range(here.shape[0]):
@@ -127,7 +132,7 @@ def ends(final, here):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel(_nrt=False, forceinline=True)
+@inner(forceinline=True)
 def carry(machine, messages, i, token, here, there, j):  # type: ignore[no-untyped-def]
     """Set message j from the neighbouring message i and its token; return the result of `settle`."""
     restarted = weigh(machine, messages, i, token, here)
@@ -176,7 +181,7 @@ def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ig
                 break
 
 
-@kernel(_nrt=False, forceinline=True)
+@inner(forceinline=True)
 def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-untyped-def]
     """out(v) = q(x_j = v | x_R) at a hidden position from two messages, at i and j; here (S) is scratch."""
     states = uint64(here.shape[0])
@@ -188,7 +193,7 @@ def marginal(machine, forward, i, backward, j, out, here):  # type: ignore[no-un
         _emit(arrays, here, out)
 
 
-@kernel(_nrt=False, fastmath={"reassoc"})
+@inner(fastmath={"reassoc"})
 def _product(forward, i, backward, j, here):  # type: ignore[no-untyped-def]
     total = 0.0
     for s in range(uint64(here.shape[0])):
@@ -198,7 +203,7 @@ def _product(forward, i, backward, j, here):  # type: ignore[no-untyped-def]
     return total > 0.0
 
 
-@kernel(_nrt=False)
+@inner
 def _emit(arrays, here, out):  # type: ignore[no-untyped-def]
     """Set out(v) ~ sum_s here(s) E(s, v). Return whether any symbol is possible."""
     column_start, column_state, column_weight = arrays
@@ -258,3 +263,81 @@ def posterior_rows(machine: Machine, tokens: Ints, positions: Ints, out: Floats)
         out[b] = 0.0
         out[b, hidden] = distribution
         out[b, known, shown[known]] = 1.0
+
+
+class Scratch(NamedTuple):
+    """Scratch memory of `fill`, used for all rows."""
+
+    forward: Floats  # (L*S)
+    backward: Floats  # (L*S)
+    restarts: Flags  # (L)
+    everywhere: Ints  # (L): 0 .. L-1
+    here: Floats  # (S)
+    there: Floats  # (S)
+    distribution: Floats  # (V)
+
+
+def scratch(machine: Machine, length: int) -> Scratch:
+    forward, backward, here, there = (aligned((n * machine.states,)) for n in (length, length, 1, 1))
+    restarts, distribution = np.zeros(length, bool), np.empty(machine.vocabulary)
+    return Scratch(forward, backward, restarts, np.arange(length), here, there, distribution)
+
+
+def blank(machine: Machine, length: int) -> Floats:
+    """(2, L*S): the messages of a canvas without revealed tokens. It compiles nothing that `fill` does not need."""
+    forward, backward, restarts, everywhere, here, there, _ = scratch(machine, length)
+    tokens = np.full(length, machine.vocabulary)
+    forward[: machine.states], backward[-machine.states :] = machine.initial, machine.final
+    sweep_forward(machine, tokens, forward, restarts, everywhere, here, there)
+    sweep_backward(machine, tokens, backward, everywhere, here, there)
+    return np.stack([forward, backward])
+
+
+@kernel(_nrt=False)
+def fill(machine, blank, scratch, tokens, order, begins, rng, visits, probability, model_calls, impossible):  # type: ignore[no-untyped-def]
+    """Fill tokens (B, L) by order: (step, position) (B, L), sorted by step, from an index in it, begins (B).
+
+    blank (2, L*S): the messages of a canvas without revealed tokens. `rng`: (seed, stream, row_ids (B)). Increments
+    visits (B, L). Sets the probability (B, L) of each token, and for each row its model calls (B) and the first of them
+    with an impossible context (B), or 0.
+    """
+    (steps, positions), (forward, backward, restarts, everywhere, here, there, distribution) = order, scratch
+    for b in range(tokens.shape[0]):
+        row, begin, dead, shown = tokens[b], begins[b], False, 0
+        for i in range(forward.shape[0]):
+            forward[i] = blank[0, i]
+            backward[i] = blank[1, i]
+        for token in row:
+            shown |= token != machine.column_start.shape[0] - 1
+        changed = everywhere[: row.shape[0] * shown]
+        while begin < row.shape[0]:
+            sweep_backward(machine, row, backward, changed, here, there)
+            dead |= sweep_forward(machine, row, forward, restarts, changed, here, there)
+            end = step_end(steps[b], begin)
+            model_calls[b] += 1
+            if dead and impossible[b] == 0:
+                impossible[b] = model_calls[b]
+            changed = positions[b, begin:end]
+            for j in changed:
+                marginal(machine, forward, j, backward, j, distribution, here)
+                row[j] = write(distribution, rng, b, j, visits, probability)
+            begin = end
+
+
+@inner
+def step_end(steps, begin):  # type: ignore[no-untyped-def]
+    """The end of the step that starts at begin."""
+    end = begin + 1
+    while end < steps.shape[0] and steps[end] == steps[begin]:
+        end += 1
+    return end
+
+
+@inner(forceinline=True)
+def write(distribution, rng, b, j, visits, probability):  # type: ignore[no-untyped-def]
+    """Draw a token from the marginal distribution (V), with a random number that no earlier draw has used."""
+    seed, stream, row_ids = rng
+    token = draw(distribution, uniform_at(seed, stream, row_ids[b], j, visits[b, j]))
+    visits[b, j] += 1
+    probability[b, j] = distribution[token]
+    return token

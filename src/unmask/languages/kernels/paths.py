@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unmask.core.chance import draw, uniform_at
-from unmask.core.compiled import kernel
-from unmask.languages.kernels.machine import Floats, Ints, Machine, starts_of
+from unmask.core.compiled import inner, kernel
+from unmask.languages.kernels.machine import Floats, Ints, Machine, clear, starts_of
 from unmask.languages.kernels.messages import carry, fill_rows, marginal, weigh
-from unmask.languages.kernels.transitions import clear
 
 EVIDENCE_FLOOR = 1e-260
 
@@ -170,7 +169,7 @@ def _sample_rows(machine, emission, scratch, rng, given, backward, out):  # type
                     out[b, j] = row_token[begin + draw(row_weight[begin:end], u)]
 
 
-@kernel(_nrt=False)
+@inner
 def _pick(targets, masses, weights, products, u):  # type: ignore[no-untyped-def]
     """A target drawn with probability ~ masses(i) weights(targets(i))."""
     for i in range(masses.shape[0]):

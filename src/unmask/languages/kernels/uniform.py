@@ -12,16 +12,14 @@ tokens have level 1. Hidden positions have level 0: no evidence.
 from __future__ import annotations
 
 import numpy as np
-from numba import uint64
 
-from unmask.core.compiled import kernel
-from unmask.languages.kernels.interval import bit_of
+from unmask.core.compiled import inner, kernel
+from unmask.core.errors import UnmaskError
 from unmask.languages.kernels.lanes import LANES
+from unmask.languages.kernels.local import bit_of
 from unmask.languages.kernels.lockstep import Lockstep, fill_distributions, fill_forward, filter_eight, locate
-from unmask.languages.kernels.machine import Flags, Floats, Ints, aligned
-from unmask.languages.kernels.messages import marginal, settle, total_of
+from unmask.languages.kernels.machine import MAX_COLUMNS, Flags, Floats, Ints, aligned
 from unmask.languages.kernels.passes import Passes
-from unmask.languages.kernels.transitions import pull, push
 
 
 def machine_rows(
@@ -29,8 +27,10 @@ def machine_rows(
 ) -> None:
     """Set out (B, L, V) = r of noisy tokens (B, L), V where hidden, at a level (B); and mass (B) = log q_a(y)."""
     if passes.eight is None:
-        _one_by_one(passes.machine, tokens, _levels(tokens, known, level, passes.machine.vocabulary), out, mass)
-        return
+        size = passes.machine.states * passes.machine.vocabulary
+        raise UnmaskError(
+            f"uniform noise needs states times symbols of at most {MAX_COLUMNS:,}; the language has {size:,}"
+        )
     length, states, symbols = tokens.shape[1], len(passes.eight.initial), passes.machine.vocabulary
     sizes = length * states, length * symbols, states, states, states, symbols + 1, symbols + 1, length + 1
     scratch = np.empty(length * LANES, np.uint64), *(aligned((size, LANES)).reshape(-1) for size in sizes)
@@ -41,12 +41,8 @@ def interval_rows(
     width: int, tokens: Ints, known: Flags, level: Floats, out: Floats, mass: Floats | None = None
 ) -> None:
     """`machine_rows` of the language of intervals of this width."""
-    _intervals(width, tokens, _levels(tokens, known, level, out.shape[2]), out, mass)
-
-
-def _levels(tokens: Ints, known: Flags, level: Floats, vocabulary: int) -> Floats:
-    """(B, L): the level of each token."""
-    return np.where(tokens == vocabulary, 0.0, np.where(known, 1.0, level[:, None]))
+    levels = np.where(tokens == out.shape[2], 0.0, np.where(known, 1.0, level[:, None]))
+    _intervals(width, tokens, levels, out, mass)
 
 
 def _at_levels(machine: Lockstep, tokens: Ints, known: Flags, level: Floats, vocabulary: int) -> tuple[Lockstep, Ints]:
@@ -79,50 +75,6 @@ def _eight(machine, columns, scratch, out, mass):  # type: ignore[no-untyped-def
             for j in range(length):
                 for v in range(vocabulary):
                     out[b, j, v] = distributions[(j * vocabulary + v) * LANES + b - first]
-
-
-@kernel
-def _one_by_one(machine, tokens, levels, out, mass):  # type: ignore[no-untyped-def]
-    """For machines whose emission columns are too large for eight rows at once."""
-    length, vocabulary, states = out.shape[1], out.shape[2], machine.initial.shape[0]
-    forward, backward = np.zeros(length * states), np.zeros(states)
-    here, there = np.empty(states), np.empty(states)
-    for b in range(out.shape[0]):
-        log_mass = 0.0
-        forward[:states] = machine.initial
-        for j in range(length):
-            _weigh(machine, forward[j * states : (j + 1) * states], tokens[b, j], levels[b, j], here)
-            if j < length - 1:
-                push(machine, here, vocabulary, there)
-                log_mass += np.log(total_of(there))
-                settle(there, forward, j + 1)
-        if mass is not None:
-            mass[b] = log_mass + np.log(np.dot(here, machine.final))
-        backward[:] = machine.final
-        for j in range(length - 1, -1, -1):
-            marginal(machine, forward, j, backward, 0, out[b, j], here)
-            if j > 0:
-                _weigh(machine, backward, tokens[b, j], levels[b, j], here)
-                pull(machine, here, there)
-                settle(there, backward, 0)
-
-
-@kernel(_nrt=False)
-def _weigh(machine, message, token, level, here):  # type: ignore[no-untyped-def]
-    """Set here = the message (S) times the evidence of a token at this level, or the evidence if that is zero."""
-    vocabulary, total = machine.column_start.shape[0] - 1, 0.0
-    for s in range(uint64(here.shape[0])):
-        here[s] = message[s] * (1.0 if token == vocabulary else (1.0 - level) / vocabulary)
-        total += here[s]
-    if token == vocabulary:
-        return
-    for e in range(machine.column_start[token], machine.column_start[token + 1]):
-        mass = message[machine.column_state[e]] * level * machine.column_weight[e]
-        here[machine.column_state[e]] += mass
-        total += mass
-    if total == 0.0:
-        for e in range(machine.column_start[token], machine.column_start[token + 1]):
-            here[machine.column_state[e]] = machine.column_weight[e]
 
 
 @kernel
@@ -163,7 +115,7 @@ def _intervals(width, tokens, levels, out, mass):  # type: ignore[no-untyped-def
             mass[b] = log_mass
 
 
-@kernel(_nrt=False)
+@inner
 def _subsets(width, tokens, levels, others, powers, sizes, weight):  # type: ignore[no-untyped-def]
     """Set weight(A) = sum over C in A of w(C) 2^|C|, for sets A of the others; sizes: |A|, scratch."""
     vocabulary = 1 << (width - 1)

@@ -10,7 +10,7 @@ for one. So each revealed token makes m - 1 messages V times smaller; m revealed
 
 Backward is the mirror image of forward: the same recursion in the other direction. As in messages.py, an update ends
 when a message agrees with the old one. A window beyond a changed position does not contain it, so the update goes at
-least that far. Contexts must be possible; `filling.py` continues when one is not.
+least that far. Contexts must be possible; `messages.fill` continues when one is not.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, uint64
 
-from unmask.core.compiled import kernel
-from unmask.languages.kernels.filling import complete_row, skip, step_end, write
+from unmask.core.compiled import inner, kernel
 from unmask.languages.kernels.lanes import LANES, distance, load, splat, store, sum_in_pairs, where_greater
 from unmask.languages.kernels.machine import Floats, Indices, Ints, aligned
-from unmask.languages.kernels.messages import FLOOR, TOLERANCE
+from unmask.languages.kernels.messages import FLOOR, TOLERANCE, step_end, write
 
 
 class Windows(NamedTuple):
@@ -47,6 +46,7 @@ class Scratch(NamedTuple):
     there: Floats  # (V^(m-1) * W)
     distribution: Floats  # (V)
     drawn: Ints  # (L)
+    everywhere: Ints  # (L): 0 .. L-1
 
 
 def windows(memory: int, initial: Floats, transition: Floats) -> Windows:
@@ -69,7 +69,9 @@ def _in_lanes(table: Floats, symbols: int) -> Floats:
 
 def scratch(form: Windows, length: int) -> Scratch:
     codes = np.empty((2, form.symbols ** (form.memory - 1)), np.uint64)
-    return Scratch(codes, aligned(form.initial.shape), np.empty(form.symbols), np.empty(length, np.int64))
+    return Scratch(
+        codes, aligned(form.initial.shape), np.empty(form.symbols), np.empty(length, np.int64), np.arange(length)
+    )
 
 
 def blank(form: Windows, length: int) -> Floats:
@@ -89,7 +91,7 @@ def sweep(form, tokens, forward, backward, changed, scratch):  # type: ignore[no
     )
 
 
-@kernel(_nrt=False)
+@inner
 def _sweep(form, table, step, tokens, messages, changed, scratch):  # type: ignore[no-untyped-def]
     """`sweep` in one direction: step is 1 forwards, -1 backwards."""
     memory, length, count = form.memory, tokens.shape[0], changed.shape[0]
@@ -115,7 +117,7 @@ def _sweep(form, table, step, tokens, messages, changed, scratch):  # type: igno
     return True
 
 
-@kernel(_nrt=False)
+@inner
 def carry(form, table, step, tokens, j, messages, scratch):  # type: ignore[no-untyped-def]
     """Set message j + step from message j. Return (whether the context is possible, whether it agrees with the old)."""
     codes, there = scratch.codes, scratch.there
@@ -128,14 +130,14 @@ def carry(form, table, step, tokens, j, messages, scratch):  # type: ignore[no-u
     return True, _settle(there, codes, count, 1.0 / mass, messages, uint64(j + step) * size)
 
 
-@kernel(_nrt=False, forceinline=True)
+@inner(forceinline=True)
 def _range(form, token):  # type: ignore[no-untyped-def]
     """The symbols low .. high - 1 that agree with a token."""
     low = uint64(token % form.symbols)
     return low, low + uint64(1) if token < form.symbols else uint64(form.symbols)
 
 
-@kernel(_nrt=False)
+@inner
 def _agreeing(form, tokens, first, step, codes):  # type: ignore[no-untyped-def]
     """Set codes (2, ..) for each string of m - 1 tokens from position `first` that agrees with the revealed tokens.
 
@@ -155,13 +157,13 @@ def _agreeing(form, tokens, first, step, codes):  # type: ignore[no-untyped-def]
     return n
 
 
-@kernel(_nrt=False, forceinline=True)
+@inner(forceinline=True)
 def _offset(string, last, block):  # type: ignore[no-untyped-def]
     """The index of an entry in a message: of a string of m - 1 tokens and its last token."""
     return last // uint64(LANES) * block + string * uint64(LANES) + last % uint64(LANES)
 
 
-@kernel(_nrt=False)
+@inner
 def _multiply(table, codes, count, low, high, messages, begin, there):  # type: ignore[no-untyped-def]
     """Set there (W/8, count, 8) = sum over x in low .. high - 1 of message(x r) q(. | x r). Return its sum."""
     lanes, size = uint64(LANES), uint64(there.shape[0])
@@ -187,7 +189,7 @@ def _multiply(table, codes, count, low, high, messages, begin, there):  # type: 
     return sum_in_pairs(sums)
 
 
-@kernel(_nrt=False)
+@inner
 def _settle(there, codes, count, scale, messages, begin):  # type: ignore[no-untyped-def]
     """`messages.settle` for the computed entries. Return whether they agree with the old ones."""
     scales, floor, zero, one, tolerance = splat(scale), splat(FLOOR), splat(0.0), splat(1.0), splat(TOLERANCE)
@@ -203,7 +205,7 @@ def _settle(there, codes, count, scale, messages, begin):  # type: ignore[no-unt
     return sum_in_pairs(moved) == 0.0
 
 
-@kernel(_nrt=False)
+@inner
 def _possible(form, tokens, j, step, messages, scratch):  # type: ignore[no-untyped-def]
     """Whether some window of the last message agrees with all revealed tokens."""
     size, codes, total = uint64(scratch.there.shape[0]), scratch.codes, 0.0
@@ -255,21 +257,20 @@ def marginal(form, tokens, j, forward, backward, out, scratch):  # type: ignore[
 
 
 @kernel(_nrt=False)
-def by_windows(form, empty, spare, rest, tokens, order, rng, visits, probability, model_calls, impossible):  # type: ignore[no-untyped-def]
-    """`filling.by_messages`. empty (2, L*size): `blank`; spare: messages (2, L*size) and scratch.
+def fill(form, empty, spare, tokens, order, begins, rng, visits, probability, model_calls, impossible):  # type: ignore[no-untyped-def]
+    """`messages.fill`. empty (2, L*size): `blank`; spare: messages (2, L*size) and scratch.
 
-    rest: machine, blank messages and scratch of `filling.by_messages`, for rows whose context becomes impossible.
+    Ends a row whose context becomes impossible. Sets begins (B): the index in its order from which each row goes on.
     """
-    (steps, positions), length, (both, scratch), (machine, free, alone) = order, tokens.shape[1], spare, rest
-    results = rng, visits, probability, model_calls, impossible
+    (steps, positions), length, (both, scratch) = order, tokens.shape[1], spare
     forward, backward = both[0], both[1]
     for b in range(tokens.shape[0]):
+        begin = begins[b]
         for i in range(uint64(forward.shape[0])):
             forward[i] = empty[0, i]
             backward[i] = empty[1, i]
-        begin = skip(steps[b])
-        possible = begin == 0 or sweep(form, tokens[b], forward, backward, alone.beside.everywhere, scratch)
-        while possible and begin < length:
+        changed = scratch.everywhere[: length * (begin > 0)]
+        while begin < length and sweep(form, tokens[b], forward, backward, changed, scratch):
             end = step_end(steps[b], begin)
             changed = positions[b, begin:end]
             model_calls[b] += 1
@@ -278,10 +279,8 @@ def by_windows(form, empty, spare, rest, tokens, order, rng, visits, probability
                 scratch.drawn[i] = write(scratch.distribution, rng, b, positions[b, i], visits, probability)
             for i in range(begin, end):
                 tokens[b, positions[b, i]] = scratch.drawn[i]
-            possible = sweep(form, tokens[b], forward, backward, changed, scratch)
             begin = end
-        if begin < length:
-            complete_row(machine, free, alone, b, begin, tokens, order, results)
+        begins[b] = begin
 
 
 @kernel

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import torch
@@ -19,10 +19,13 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_json
 from unmask.core.registry import installed
-from unmask.models.open.body import Body
+from unmask.models.trained.checkpoints import MODEL_TYPE
+
+if TYPE_CHECKING:
+    from unmask.models.open.decoder import Body
 
 READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, unless the name of the directory fits a card
-UNIFORM = ("diffusion_gemma",)  # model types with uniform noise instead of a mask
+UNIFORM = "diffusion_gemma"  # a model type with uniform noise instead of a mask
 GROUP = "unmask.cards"  # entry points of other packages: each a Card, or several
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Prediction = Literal["same", "shifted"]
@@ -73,9 +76,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """The attention pattern."""
         if self.causal:
             return "causal"
-        if self.block is None:
-            return "bidirectional"
-        return f"blocks of {self.block}, block-causal"
+        return "bidirectional" if self.block is None else f"blocks of {self.block}, block-causal"
 
 
 class Source(NamedTuple):
@@ -83,17 +84,23 @@ class Source(NamedTuple):
 
     names: tuple[str, ...]  # tensors of the checkpoint
     make: Callable[[Sequence[Tensor]], Tensor] | None = None  # None: the tensor itself
-    shapes: tuple[tuple[int | None, ...], ...] = ()  # of the tensors; None: any size
+    shapes: tuple[tuple[int, ...], ...] = ()  # of the tensors; (): those of the parameter, or any with `make`
 
 
 class Family(NamedTuple):
     """Loads the files of a family: with `body` and `sources`, or, if a library does it, with `read`."""
 
-    accepts: Callable[[Mapping[str, Any]], bool]  # whether a config.json belongs to it
-    body: Callable[[Mapping[str, Any], str], Body] | None = None  # from config.json and its path, on the meta device
+    types: tuple[str, ...]  # values of model_type in config.json; (): any AR model of transformers
+    body: Callable[[dict[str, Any], str], Body] | None = None  # from config.json and its path, on the meta device
     sources: Callable[[Body, frozenset[str]], Mapping[str, Source]] | None = None  # by parameter, from names in files
     unused: tuple[str, ...] = ()  # regular expressions of unused tensors
-    read: Callable[[Path, Mapping[str, Any], torch.dtype | None], Body] | None = None
+    read: Callable[[Path, dict[str, Any], torch.dtype | None], Body] | None = None
+
+    def accepts(self, config: Mapping[str, Any]) -> bool:
+        """Whether a config.json belongs to it."""
+        if self.types:
+            return config.get("model_type") in self.types
+        return any(str(name).endswith(("ForCausalLM", "LMHeadModel")) for name in config.get("architectures") or ())
 
 
 FAMILIES: dict[str, Family] = {}
@@ -114,7 +121,11 @@ def find(name: str) -> Card:
     """The card of this name or repository, or from this JSON file."""
     arguments.of_kind("card", name, str, "a name of `unmask show model`, or a JSON file")
     if name.endswith(".json") and os.path.isfile(name):
-        return read(name)
+        card: Card = read_json(name, Card, 2**20)
+        if card.family not in FAMILIES:
+            families = ", ".join(sorted(FAMILIES))
+            raise UnmaskError(f"{name}: family is {shown(card.family)}; expected one of {families}")
+        return card
     cards = known()
     for card in cards.values():
         if name.lower() in (card.name, card.repository.lower()):
@@ -124,31 +135,13 @@ def find(name: str) -> Card:
     raise UnmaskError(f"{shown(name)} does not exist; expected a directory, or a name of `unmask show model`{hint}")
 
 
-def read(path: str | Path) -> Card:
-    """Read a card from a JSON file."""
-    card: Card = read_json(path, Card, 2**20)
-    if card.family not in FAMILIES:
-        raise UnmaskError(f"{path}: family is {shown(card.family)}; expected one of {', '.join(sorted(FAMILIES))}")
-    return card
-
-
 def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     """The card that fits a directory, by its config.json and, if several fit, by its name. None for AR models."""
     fitting = [card for card in known().values() if FAMILIES[card.family].accepts(config)]
     if not fitting and FAMILIES["causal"].accepts(config):
         return None
-    if config.get("model_type") in UNIFORM:
-        problem = f"{directory} contains a model with uniform noise ({shown(config['model_type'])})"
-        raise UnmaskError(f"{problem}; expected a model with a mask token")
     if not fitting:
-        kind = shown(config.get("model_type"))
-        from unmask.models.trained.checkpoints import MODEL_TYPE
-
-        if config.get("model_type") == MODEL_TYPE:
-            problem = f"{directory} is a network of `unmask train`; expected an open model"
-            raise UnmaskError(f"{problem}. Use `unmask generate --model {directory}` or `unmask model learning`")
-        remedy = "See `unmask show model`, or pass your own card: --card FILE.json"
-        raise UnmaskError(f"{directory} contains a model of type {kind}, which fits no card. {remedy}")
+        raise UnmaskError(f"{directory} {_stranger(directory, config.get('model_type'))}")
     label = directory.resolve().name.lower()
     names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}
     fullest = max((len(name) for name in names.values() if name in label), default=0)
@@ -163,3 +156,14 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
         candidates = ", ".join(card.name for card in behave.values())
         raise UnmaskError(f"{directory} fits several cards: {candidates}. Choose one: --card NAME")
     return (named or fitting)[0]
+
+
+def _stranger(directory: Path, kind: Any) -> str:
+    """The problem of a directory whose model fits no card."""
+    if kind == UNIFORM:
+        return f"contains a model with uniform noise ({shown(kind)}); expected a model with a mask token"
+    if kind == MODEL_TYPE:
+        remedy = f"Use `unmask generate --model {directory}` or `unmask model learning`"
+        return f"is a network of `unmask train`; expected an open model. {remedy}"
+    remedy = "See `unmask show model`, or pass your own card: --card FILE.json"
+    return f"contains a model of type {shown(kind)}, which fits no card. {remedy}"

@@ -1,4 +1,4 @@
-"""Turn conversations into tokens. Each family has a template, which is plain data; no Jinja template is run.
+"""Turn conversations and texts with gaps into tokens. Each family has a template: plain data; no Jinja template is run.
 
 Templates contain special tokens by name. Messages are always text, so a message with <|im_end|> does not end a turn.
 Adjacent texts are encoded together, as in training.
@@ -17,12 +17,12 @@ from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.models.text.published import Published
 
 GAP = re.compile(r"___(?:\{(\d{1,5})\})?")  # a gap to fill; {N}: its number of tokens
-Role = Literal["system", "user", "assistant"]
+Text = Annotated[str, msgspec.Meta(max_length=2**24)]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    role: Role
-    content: Annotated[str, msgspec.Meta(max_length=2**24)]
+    role: Literal["system", "user", "assistant"]
+    content: Text
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Template:
     assistant: str
     system: str
     opening: str  # the beginning of the turn to write
-    end: str  # the end of that turn
+    end: str  # the special token that ends that turn
     controls: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     begin: str = ""
@@ -56,10 +56,6 @@ class Template:
             parts += [*self._parts(tokenizer, before), text, *self._parts(tokenizer, after)]
         return joined(tokenizer, [*parts, *self._parts(tokenizer, self.opening), begun])
 
-    def ends(self, tokenizer: Published) -> int | str:
-        """The end of a turn: a token, or a text if the tokenizer has no such token."""
-        return next(self._parts(tokenizer, self.end))
-
     def _parts(self, tokenizer: Published, text: str) -> Iterator[int | str]:
         """Split a text into special tokens, as numbers, and the text between them."""
         known = (*self.controls, *(mark for mark in self.marks if mark in tokenizer.controls))
@@ -67,45 +63,6 @@ class Template:
         for part in re.split(f"({pattern})", text) if known else [text]:
             if part:
                 yield tokenizer.control(part) if part in known else part
-
-
-def joined(tokenizer: Published, parts: Sequence[int | str]) -> list[int]:
-    """Tokens of texts and numbers; adjacent texts are encoded together."""
-    tokens: list[int] = []
-    text = ""
-    for part in (*parts, -1):
-        if isinstance(part, str):
-            text += part
-            continue
-        if text:
-            tokens += (tokenizer.encode_inside(text) if tokens else tokenizer.encode(text)).tolist()
-            text = ""
-        tokens.append(part)
-    return tokens[:-1]
-
-
-def filled_in(tokenizer: Published, text: str, length: int, hidden: int) -> list[int]:
-    """Tokens of a text with gaps, which become `hidden`: `length` tokens for ___, and N for ___{N}."""
-    if not GAP.search(text):
-        raise UnmaskError(f"the template {shown(text)} has no gap. Write ___ where text is to be generated")
-    tokens: list[int] = []
-    last = 0
-    for gap in GAP.finditer(text):
-        tokens += _after(tokenizer, tokens, text[last : gap.start()])
-        tokens += [hidden] * (length if gap[1] is None else int(gap[1]))
-        last = gap.end()
-    return tokens + _after(tokenizer, tokens, text[last:])
-
-
-def _after(tokenizer: Published, before: Sequence[int], text: str) -> list[int]:
-    return [int(token) for token in (tokenizer.encode_inside(text) if before else tokenizer.encode(text))]
-
-
-def template(name: str) -> Template:
-    """The template of this name."""
-    if name not in TEMPLATES:
-        raise unknown("chat template", name, TEMPLATES)
-    return TEMPLATES[name]
 
 
 def _turns(turn: str, end: str, names: Sequence[str] = ("user", "assistant", "system"), **more: Any) -> Template:
@@ -139,13 +96,37 @@ TEMPLATES: Mapping[str, Template] = {
         marks=("<role>", "</role>"),
         spoken="detailed thinking off",
     ),
-    "question": Template(
-        user="[Question]\n{}\n[/Question]\n\n",
-        assistant="[Answer]\n{}\n[/Answer]\n\n",
-        system="[SYS]\n{}\n[/SYS]\n\n",
-        opening="[Answer]\n",
-        end="[/Answer]",
-        marks=("[SYS]", "[/SYS]", "[Question]", "[/Question]", "[Answer]", "[/Answer]"),
-        trimmed=True,
-    ),
 }
+
+
+def template(name: str) -> Template:
+    """The template of this name."""
+    if name not in TEMPLATES:
+        raise unknown("chat template", name, TEMPLATES)
+    return TEMPLATES[name]
+
+
+def joined(tokenizer: Published, parts: Sequence[int | str]) -> list[int]:
+    """Tokens of texts and numbers; adjacent texts are encoded together."""
+    tokens: list[int] = []
+    text = ""
+    for part in (*parts, -1):
+        if isinstance(part, str):
+            text += part
+            continue
+        if text:
+            tokens += (tokenizer.encode_inside(text) if tokens else tokenizer.encode(text)).tolist()
+            text = ""
+        tokens.append(part)
+    return tokens[:-1]
+
+
+def filled_in(tokenizer: Published, text: str, length: int, hidden: int) -> list[int]:
+    """Tokens of a text with gaps, which become `hidden`: `length` tokens for ___, and N for ___{N}."""
+    before, *rest = GAP.split(text)  # each gap gives its N, or None, and the text after it
+    if not rest:
+        raise UnmaskError(f"the template {shown(text)} has no gap. Write ___ where text is to be generated")
+    parts: list[int | str] = [before]
+    for number, after in zip(rest[::2], rest[1::2], strict=True):
+        parts += [*[hidden] * (length if number is None else int(number)), after]
+    return joined(tokenizer, parts)

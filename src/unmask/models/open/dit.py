@@ -10,8 +10,7 @@ result is a plain transformer whose norms have biases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,11 +20,9 @@ from torch.nn import functional
 
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
-from unmask.models.open.body import Body, Sizes
 from unmask.models.open.card import FAMILIES, Family, Source
-from unmask.models.open.decoder import Rotary
-from unmask.models.open.families import Count, Depth, of_type
-from unmask.models.trained.cache import Reach
+from unmask.models.open.decoder import Body, Count, Depth, Rotary, Sizes
+from unmask.models.trained.trunk import Reach
 
 Shape = tuple[int, ...]
 Make = Callable[[Sequence[Tensor]], Tensor]
@@ -59,13 +56,10 @@ class Block(nn.Module):
 
 
 class DiT(Body):
-    """conditions: their number in the checkpoint, before folding."""
+    conditions: int  # their number in the checkpoint, before folding
 
-    def __init__(self, vocabulary: int, hidden: int, layers: int, heads: int, context: int, conditions: int) -> None:
-        super().__init__()
-        self.conditions = conditions
-        self.vocabulary, self.hidden, self.context = vocabulary, hidden, context
-        self.sizes = Sizes(layers, heads, hidden // heads)
+    def __init__(self, vocabulary: int, hidden: int, layers: int, heads: int, context: int) -> None:
+        super().__init__(vocabulary, hidden, context, Sizes(layers, heads, hidden // heads))
         self.width = hidden // heads
         self.embed = nn.Parameter(torch.empty(vocabulary, hidden))
         self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
@@ -100,24 +94,15 @@ class Config(msgspec.Struct):
     block_size: Count | None = None
 
 
-def body(config: Mapping[str, Any], where: str) -> Body:
-    settings: Config = fit(dict(config), Config, where)
-    if settings.time_conditioning or settings.causal:
-        name = "time_conditioning" if settings.time_conditioning else "causal"
+def body(config: dict[str, Any], where: str) -> Body:
+    own: Config = fit(config, Config, where)
+    if own.time_conditioning or own.causal:
+        name = "time_conditioning" if own.time_conditioning else "causal"
         raise UnmaskError(f"{where}: {name} is true; expected a published model, without it")
-    if settings.hidden_dim % (2 * settings.n_heads):
-        raise UnmaskError(
-            f"{where}: hidden_dim is {settings.hidden_dim}; expected {settings.n_heads} heads of even width"
-        )
-    model = DiT(
-        settings.vocab_size,
-        settings.hidden_dim,
-        settings.n_blocks,
-        settings.n_heads,
-        settings.model_length,
-        settings.cond_dim,
-    )
-    model.block = settings.block_size
+    if own.hidden_dim % (2 * own.n_heads):
+        raise UnmaskError(f"{where}: hidden_dim is {own.hidden_dim}; expected {own.n_heads} heads of even width")
+    model = DiT(own.vocab_size, own.hidden_dim, own.n_blocks, own.n_heads, own.model_length)
+    model.conditions, model.block = own.cond_dim, own.block_size
     return model
 
 
@@ -133,14 +118,21 @@ def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
             return Source((at + name,), plain, (shape,))
         of_layer = {f"{at}{ADA}.weight": (parts * hidden, body.conditions), f"{at}{ADA}.bias": (parts * hidden,)}
         tensors = {at + name: shape} | of_layer | level
-        return Source(tuple(tensors), partial(_folded, change, parts), tuple(tensors.values()))
+
+        def make(stored: Sequence[Tensor]) -> Tensor:
+            return change(stored[0].double(), modulation(stored[1:], parts)).to(stored[0].dtype)
+
+        return Source(tuple(tensors), make, tuple(tensors.values()))
 
     def norm(ours: str, at: str, theirs: str, first: int, parts: int) -> dict[str, Source]:
-        name = f"{theirs}.weight"
+        name, shape = f"{theirs}.weight", (hidden,)
         return {
-            f"{ours}.weight": folded(at, name, (hidden,), parts, partial(_scaled, first + SCALE)),
-            f"{ours}.bias": folded(at, name, (hidden,), parts, partial(_shifted, first + SHIFT), _nothing),
+            f"{ours}.weight": folded(at, name, shape, parts, lambda weight, mod: weight * (1 + mod[first + SCALE])),
+            f"{ours}.bias": folded(at, name, shape, parts, lambda weight, mod: mod[first + SHIFT], _nothing),
         }
+
+    def gated(at: str, name: str, shape: Shape, part: int) -> Source:
+        return folded(at, name, shape, 6, lambda weight, mod: mod[part].view(-1, *[1] * (weight.dim() - 1)) * weight)
 
     parameters = {
         "embed": Source(("backbone.vocab_embed.embedding",)),
@@ -151,13 +143,14 @@ def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
     for number in range(len(body.blocks)):
         ours, at = f"blocks.{number}.", f"backbone.blocks.{number}."
         parameters |= norm(f"{ours}norm1", at, "norm1", 0, 6) | norm(f"{ours}norm2", at, "norm2", 3, 6)
-        parameters[f"{ours}qkv.weight"] = Source((f"{at}attn_qkv.weight",))
-        parameters[f"{ours}up.weight"] = Source((f"{at}mlp.0.weight",))
-        parameters[f"{ours}up.bias"] = Source((f"{at}mlp.0.bias",))
-        attention, mlp = partial(_gated, GATE), partial(_gated, GATE + 3)
-        parameters[f"{ours}out.weight"] = folded(at, "attn_out.weight", (hidden, hidden), 6, attention)
-        parameters[f"{ours}down.weight"] = folded(at, "mlp.2.weight", (hidden, RATIO * hidden), 6, mlp)
-        parameters[f"{ours}down.bias"] = folded(at, "mlp.2.bias", (hidden,), 6, mlp)
+        parameters |= {
+            f"{ours}qkv.weight": Source((f"{at}attn_qkv.weight",)),
+            f"{ours}up.weight": Source((f"{at}mlp.0.weight",)),
+            f"{ours}up.bias": Source((f"{at}mlp.0.bias",)),
+            f"{ours}out.weight": gated(at, "attn_out.weight", (hidden, hidden), GATE),
+            f"{ours}down.weight": gated(at, "mlp.2.weight", (hidden, RATIO * hidden), GATE + 3),
+            f"{ours}down.bias": gated(at, "mlp.2.bias", (hidden,), GATE + 3),
+        }
     return parameters
 
 
@@ -166,22 +159,6 @@ def _level(conditions: int) -> dict[str, Shape]:
     at = "backbone.sigma_map.mlp"
     first = {f"{at}.0.weight": (conditions, FREQUENCIES), f"{at}.0.bias": (conditions,)}
     return first | {f"{at}.2.weight": (conditions, conditions), f"{at}.2.bias": (conditions,)}
-
-
-def _folded(change: Change, parts: int, tensors: Sequence[Tensor]) -> Tensor:
-    return change(tensors[0].double(), modulation(tensors[1:], parts)).to(tensors[0].dtype)
-
-
-def _scaled(part: int, weight: Tensor, modulated: Tensor) -> Tensor:
-    return weight * (1 + modulated[part])
-
-
-def _shifted(part: int, weight: Tensor, modulated: Tensor) -> Tensor:
-    return modulated[part]
-
-
-def _gated(part: int, weight: Tensor, modulated: Tensor) -> Tensor:
-    return modulated[part].view(-1, *[1] * (weight.dim() - 1)) * weight
 
 
 def _nothing(tensors: Sequence[Tensor]) -> Tensor:
@@ -201,5 +178,5 @@ def modulation(tensors: Sequence[Tensor], parts: int) -> Tensor:
     return (weight @ conditions + bias).unflatten(0, (parts, -1))
 
 
-FAMILIES["mdlm"] = Family(of_type("mdlm"), body, sources, UNUSED)
-FAMILIES["bd3lm"] = Family(of_type("bd3lm"), body, sources, UNUSED)
+FAMILIES["mdlm"] = Family(("mdlm",), body, sources, UNUSED)
+FAMILIES["bd3lm"] = Family(("bd3lm",), body, sources, UNUSED)

@@ -1,28 +1,33 @@
-"""Load a published checkpoint: its card, its network with the weights, and its tokenizer."""
+"""Load a published checkpoint: its files, its card, its network with the weights, and its tokenizer."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, shown
+from unmask.core.errors import UnmaskError, needed, shown
 from unmask.models.open import card as cards
 from unmask.models.open import native, weights
-from unmask.models.open.body import Body
 from unmask.models.open.card import FAMILIES, Card
 from unmask.models.open.chat import Message, template
+from unmask.models.open.decoder import Body
 from unmask.models.open.model import OpenModel
 from unmask.models.open.probing import probe
 from unmask.models.text import published
 from unmask.models.text.published import Published
 from unmask.models.trained.checkpoints import choose_device
 
-TOKENIZER = "the tokenizer"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+REPOSITORY = re.compile(r"(?!.*(--|\.\.|\.git$))\b[\w.-]+\b/\b[\w.-]{1,96}\b")  # names of repositories in the hub
+PARTS = ("config", "card", "weights", "tokenizer", "tokens", "behaviour")  # that `check` checks
+PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.model", "merges.txt")
 
 
 def load_model(
@@ -36,29 +41,92 @@ def load_model(
     causal_model: str | Path | None = None,
     checked: bool = True,
 ) -> OpenModel:
-    """Load a checkpoint from a directory, or by the name of its card or repository (see `unmask.models.open.fetch`).
+    """Load a checkpoint from a directory, or by the name of its card or repository.
 
     card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights (default:
-    as in the checkpoint). checked: compare the behaviour with the card (probe.py).
+    as in the checkpoint). checked: compare the behaviour with the card (probing.py).
     """
-    from unmask.models.open.fetch import locate
-
     if dtype is not None:
         arguments.word("dtype", dtype, DTYPES)
     directory, named = locate(source, card)
     fitting, config = card_of(directory, named)
     place, kind = choose_device(device), None if dtype is None else DTYPES[dtype]
-    body, about = _body(directory, fitting, config, place, kind)
+    family, body = FAMILIES[fitting.family], shape_of(directory, fitting, config)
+    with weights.opened(directory) as files:
+        if body is not None:
+            weights.fill(body, family, files, place, kind)
+        else:
+            assert family.read is not None
+            body = family.read(directory, config, kind).to(place)
+        about = {"revision": fitting.revision, "weights": weights.digest(files)}
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
     causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=causal)
     for problem in token_problems(fitting, config, tokenizer):
-        raise UnmaskError(
-            f"{directory} does not fit its card ({problem}). Use another card, or your own (--card FILE.json)"
-        )
+        remedy = "Use another card, or your own (--card FILE.json)"
+        raise UnmaskError(f"{directory} does not fit its card ({problem}). {remedy}")
     if checked:
         probe(model)
     return model
+
+
+def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | None]:
+    """The directory of a checkpoint, and its card if it is named; missing files are downloaded.
+
+    A repository without a card contains an AR model, or identifies its model by its files.
+    """
+    directory, named = _named(source, card)
+    return directory or _fetched(*_origin(source, named)), named
+
+
+def here(source: str | Path, card: str | None = None) -> tuple[Path | None, Card | None]:
+    """The same without a download: None if the files are missing."""
+    directory, named = _named(source, card)
+    return directory or _cached(*_origin(source, named)), named
+
+
+def _named(source: str | Path, card: str | None) -> tuple[Path | None, Card | None]:
+    """The directory if it is one, and the card if it is named."""
+    arguments.path("model", source)
+    named = None if card is None else cards.find(card)
+    if os.path.isdir(source):
+        return Path(source), named
+    with_cards = {card.repository.lower() for card in cards.known().values()}
+    if named is None and (not REPOSITORY.fullmatch(str(source)) or str(source).lower() in with_cards):
+        named = cards.find(str(source))
+    return None, named
+
+
+def _origin(source: str | Path, named: Card | None) -> tuple[str, str | None]:
+    """(repository, revision)."""
+    return (str(source), None) if named is None else (named.repository, named.revision)
+
+
+def _cached(repository: str, revision: str | None) -> Path | None:
+    """The directory of a repository in the cache of huggingface_hub."""
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return None
+
+    path = try_to_load_from_cache(repository, "config.json", revision=revision)
+    return Path(path).parent if isinstance(path, str) else None
+
+
+def _fetched(repository: str, revision: str | None) -> Path:
+    by_hand = f"download https://huggingface.co/{repository} elsewhere, and pass its directory: --model DIR"
+    with needed("hub", f"{repository} is not a directory; its download", by_hand):
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(PATTERNS)))
+    except LocalEntryNotFoundError as error:
+        problem = "is neither a directory nor in the cache of the hub, and the hub cannot be reached"
+        raise UnmaskError(f"{repository} {problem}. You can {by_hand}") from error
+    except (HfHubHTTPError, OSError) as error:
+        why = (str(error).strip() or repr(error)).splitlines()[0]
+        raise UnmaskError(f"cannot download {repository}: {why}. You can {by_hand}") from error
 
 
 def card_of(directory: Path, named: Card | None) -> tuple[Card, dict[str, Any]]:
@@ -89,20 +157,6 @@ def shape_of(directory: Path, card: Card, config: dict[str, Any]) -> Body | None
         return family.body(config, str(directory / weights.CONFIG))
 
 
-def _body(
-    directory: Path, card: Card, config: dict[str, Any], device: torch.device, dtype: torch.dtype | None
-) -> tuple[Body, dict[str, Any]]:
-    """The body of a checkpoint, and its entries in results."""
-    family, body = FAMILIES[card.family], shape_of(directory, card, config)
-    with weights.opened(directory) as files:
-        if body is not None:
-            weights.fill(body, family, files, device, dtype)
-        else:
-            assert family.read is not None
-            body = family.read(directory, config, dtype).to(device)
-        return body, {"revision": card.revision, "weights": weights.digest(files)}
-
-
 def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
     """The tokenizer of a model whose head has `rows` rows; None if the directory has no tokenizer."""
     if not published.has_tokenizer(directory):
@@ -117,30 +171,70 @@ def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published |
 
     Missing entries are skipped.
     """
-    tokens = card.tokens
-    known = {tokens.eos, tokens.end_of_turn, tokens.pad}
-    yield from _differ(f"{weights.CONFIG}: mask_token_id", config.get("mask_token_id"), {tokens.mask}, card)
-    yield from _differ(f"{weights.CONFIG}: eos_token_id", config.get("eos_token_id"), {tokens.eos}, card)
-    if tokenizer is None:
-        return
-    if not card.causal:
-        yield from _differ(f"{TOKENIZER}: mask_token", tokenizer.mask, {tokens.mask}, card)
-    yield from _differ(f"{TOKENIZER}: eos_token", tokenizer.eos, known, card)
-    if card.template is None:
-        return
-    try:
-        chat = template(card.template)
-        chat.tokens(tokenizer, [Message("user", "x")])
-        end = chat.ends(tokenizer)
-    except UnmaskError as error:
-        yield f"its chat template is {card.template!r}: {error}"
-        return
-    if isinstance(end, int):
-        yield from _differ(f"{TOKENIZER}: {chat.end}", end, {tokens.end_of_turn}, card)
+    tokens, where = card.tokens, "the tokenizer"
+    values: list[tuple[str, Any, set[int | None]]] = [
+        (f"{weights.CONFIG}: mask_token_id", config.get("mask_token_id"), {tokens.mask}),
+        (f"{weights.CONFIG}: eos_token_id", config.get("eos_token_id"), {tokens.eos}),
+    ]
+    if tokenizer is not None:
+        if not card.causal:
+            values.append((f"{where}: mask_token", tokenizer.mask, {tokens.mask}))
+        values.append((f"{where}: eos_token", tokenizer.eos, {tokens.eos, tokens.end_of_turn, tokens.pad}))
+    if tokenizer is not None and card.template is not None:
+        try:
+            chat = template(card.template)
+            chat.tokens(tokenizer, [Message("user", "x")])
+            values.append((f"{where}: {chat.end}", tokenizer.control(chat.end), {tokens.end_of_turn}))
+        except UnmaskError as error:
+            yield f"its chat template is {card.template!r}: {error}"
+    for name, value, expected in values:
+        numbers = sorted(number for number in expected if number is not None)
+        if value is not None and numbers and set(value if isinstance(value, list) else [value]).isdisjoint(numbers):
+            yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"
 
 
-def _differ(name: str, value: Any, expected: set[int | None], card: Card) -> Iterator[str]:
-    values = set(value) if isinstance(value, list) else {value}
-    numbers = sorted(number for number in expected if number is not None)
-    if value is not None and numbers and values.isdisjoint(numbers):
-        yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"
+class Checked(NamedTuple):
+    card: Card | None
+    problems: dict[str, list[str]]  # by part, of those that could be checked; an empty list means ok
+
+    @property
+    def sound(self) -> bool:
+        return not any(self.problems.values())
+
+
+def check(source: str | Path, card: str | None = None, device: str = "cpu") -> Checked:
+    """Check the config, the card, the headers of the weights, the tokenizer and the special tokens of a directory.
+
+    If all of these are ok, load the model and check its behaviour.
+    """
+    parts: dict[str, list[str]] = {}
+
+    @contextmanager
+    def part(name: str) -> Iterator[list[str]]:
+        problems = parts.setdefault(name, [])
+        try:
+            yield problems
+        except UnmaskError as error:
+            problems.append(str(error))
+
+    directory, named = locate(source, card)
+    config, body, tokenizer = None, None, None
+    with part("config"):
+        config = weights.read_config(directory)
+    if config is not None:
+        with part("card"):
+            named, _ = card_of(directory, named)
+    with part("weights") as problems, weights.opened(directory) as files:
+        if config is not None and named is not None and not parts.get("card"):
+            body = shape_of(directory, named, config)
+            problems += [] if body is None else weights.problems(body, FAMILIES[named.family], files)
+    with part("tokenizer"):
+        if named is not None:
+            tokenizer = tokenizer_of(directory, named, 2**31 if body is None else body.vocabulary)
+    if config is not None and named is not None:
+        with part("tokens") as problems:
+            problems += token_problems(named, config, tokenizer)
+    if not any(parts.values()):
+        with part("behaviour"):
+            probe(load_model(directory, card=card, device=device, checked=False))
+    return Checked(named, parts)

@@ -4,13 +4,24 @@
 
 With prediction "shifted", the logits of position j are at j - 1. V is the number of rows of the head, so tokens are
 those of the tokenizer. Hidden positions, V in a sequence, become the model's mask token. Logits are computed in the
-type of the weights; samplers use them in float32 (denoisers/scan.py).
+type of the weights; samplers use them in float32 (denoisers/scan.py). Forward passes, by attention and cache:
+
+    bidirectional    each model call computes all columns, which attend to each other
+      prefix(b)      columns from the begin of the current block on; earlier keys and values are those of the model call
+                     in which the block began. An approximation with another distribution, at a lower cost (Fast-dLLM)
+      dual(b)        only columns of the current block, with cached keys and values on both sides
+    block-causal     a column attends to its own block and earlier ones. The cache of completed blocks is exact, so the
+                     distribution is the same. The last completed block is computed once more with the next one, when
+                     all its tokens are known
+
+B rows, L positions; R rows, W columns and A answers of one forward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -18,19 +29,43 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
+from unmask.core.registry import parse
 from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
+from unmask.denoisers.contracts import Cost
+from unmask.denoisers.denoiser import followed
 from unmask.denoisers.scan import FLOAT32
-from unmask.models.open.body import Body
 from unmask.models.open.card import Card
-from unmask.models.open.engine import OpenEngine, OpenReader, cache_of
+from unmask.models.open.decoder import Body
 from unmask.models.text import Tokenizer
-from unmask.models.trained.evaluation import FEW, probabilities
+from unmask.models.trained.running import FEW, fitted, probabilities
+from unmask.models.trained.trunk import Reach
+
+
+class Cache(NamedTuple):
+    """An approximate cache, prefix or dual, with a block length; results name it."""
+
+    kind: str
+    block: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}(block={self.block})"
+
+    @classmethod
+    def of(cls, specification: str | None) -> Cache | None:
+        """Read a specification such as "prefix" or "dual(block=16)"; "none" and None give None."""
+        if specification in (None, "none"):
+            return None
+        kind, options = parse("cache", str(specification))
+        arguments.word("cache", kind, ("prefix", "dual"))
+        for option in options.keys() - {"block"}:
+            raise UnmaskError(f"cache {kind!r} has no option {option!r}. Write {kind}(block=32)")
+        return cls(kind, arguments.whole("block of the cache", options.get("block", 32), 1, arguments.MOST_LENGTH))
 
 
 class OpenModel(Denoiser):
     """An open model.
 
-    cache: none, or the approximations prefix and dual (engine.py), which change the distribution. batch: rows per
+    cache: none, or the approximations prefix and dual, which change the distribution. batch: rows per
     forward pass. causal: an AR model with the same tokenizer, for autoregression and speculation.
     """
 
@@ -48,8 +83,7 @@ class OpenModel(Denoiser):
         if batch is not None:
             arguments.whole("batch", batch)
         self.card, self.body, self.tokenizer, self.batch, self.reader = card, body, tokenizer, batch, causal
-        self.cache = cache_of(cache)
-        self.before: Callable[[], None] | None = None  # called before each model call; an exception ends the generation
+        self.cache = Cache.of(cache)
         if self.cache is not None and card.block is not None:
             kind = "an AR model" if card.causal else f"block-causal ({card.block})"
             raise UnmaskError(f"{card.name} is {kind}, whose cache is exact and always on. Leave --cache out")
@@ -133,3 +167,176 @@ class OpenModel(Denoiser):
     def _check_length(self, length: int) -> None:
         if length > self.length:
             raise UnmaskError(f"length is {length}; expected at most {self.length} for {self.name}")
+
+
+class Computer:
+    """States of rows, from tokens (B, L) of its owner; V is hidden."""
+
+    def __init__(self, model: OpenModel, rows: int, length: int, ends: Tensor, block: int | None, keep: bool) -> None:
+        self.model, self.body, self.block, self.ends, self.length = model, model.body, block, ends, length
+        self.apart = model.card.causal and not model.begins  # column 0 is a substitute, which others do not attend to
+        body, device, dtype = self.body, self.body.device, self.body.dtype
+        self.states = torch.zeros((rows, length + 1, body.hidden), device=device, dtype=dtype)
+        self.memory: Tensor | None = None
+        if keep:
+            if body.sizes is None:
+                raise UnmaskError(f"{model.name} has no KV cache. Leave --cache out")
+            layers, heads, width = body.sizes
+
+            def memory(count: int) -> Tensor:  # the last column is for padding
+                return torch.zeros((layers, 2, count, heads, length + 1, width), device=device, dtype=dtype)
+
+            self.memory = fitted(memory, rows, f"of {length} tokens in the cache", device)
+
+    @torch.no_grad()
+    def compute(self, tokens: Tensor, rows: Tensor, first: Tensor, last: Tensor) -> Cost:
+        """Update the states of columns first..last-1 (R) in rows (R)."""
+        cost = Cost()
+        for part in torch.arange(len(rows)).split(self.model.batch or max(len(rows), 1)):
+            batch, begin, end = rows[part], first[part], last[part]
+            width = int((end - begin).max())
+            forward = partial(self._forward, tokens, batch, begin, end)
+            fitted(forward, len(batch), f"of {width} tokens", self.body.device)
+            number = int((end - begin).sum())
+            keys = int(self.ends[batch].max()) if self.memory is not None else width
+            cost = cost + Cost(1, len(batch), number, self.body.flops(number, keys))
+        return cost
+
+    def _forward(self, tokens: Tensor, rows: Tensor, first: Tensor, last: Tensor, count: int) -> bool:
+        """One forward pass of the first `count` rows."""
+        rows, first, last = rows[:count], first[:count], last[:count]
+        device = self.body.device
+        columns = first.unsqueeze(1) + torch.arange(int((last - first).max()))
+        columns = torch.where(columns < last.unsqueeze(1), columns, self.length)  # padding, which no column attends to
+        read = tokens[rows.unsqueeze(1), columns.clamp(max=self.length - 1)]
+        read = torch.where(read == self.model.vocabulary, self.model.mask, read).to(device)
+        seen = self._seen(columns, rows)
+        plain = self.memory is None and not bool((first > 0).any())
+        places, numbers = columns.to(device), rows.to(device)
+        reach = None
+        if self.memory is not None:
+            whole = len(rows) == self.memory.shape[2]
+            reach = Reach(self.memory, None if whole else numbers, 0, places, self.length, None, False)
+        positions = (places - 1).clamp(min=0) if self.apart else places
+        states = self.body.states(read, None if plain else positions, seen, reach)
+        self.states[numbers.unsqueeze(1), places] = states
+        return True
+
+    def _seen(self, columns: Tensor, rows: Tensor) -> Tensor | None:
+        """The keys that each column attends to, (R, 1, 1 or W, T); None: all."""
+        keys = columns.shape[1] if self.memory is None else self.length
+        key = torch.arange(keys)
+        inside = key < self.ends[rows].view(-1, 1, 1, 1)
+        if self.block is None:
+            return None if bool(inside.all()) else inside.to(self.body.device)
+        before = self.block * (columns // self.block + 1)
+        seen = (key < before.unsqueeze(-1)).unsqueeze(1) & (inside | (columns == self.length)[:, None, :, None])
+        if self.apart:
+            seen[..., 0] = (columns == 0).unsqueeze(1)
+        return seen.to(self.body.device)
+
+
+class OpenEngine(Engine):
+    """An engine that computes changed rows when their marginals are requested."""
+
+    def __init__(self, model: OpenModel, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
+        super().__init__(tokens)
+        self.model, self.vocabulary = model, model.vocabulary
+        rows, length = tokens.shape
+        ends = torch.full((rows,), length) if valid is None else valid.sum(1)
+        self.block, self.cache = model.card.block, model.cache
+        keep = (self.block is not None and model.body.sizes is not None) or self.cache is not None
+        self.computer = Computer(model, rows, length, ends, self.block, keep)
+        self.begins = ((given == self.vocabulary) & (torch.arange(length) < ends.unsqueeze(1))).int().argmax(1)
+        self.ends = ends
+        self.stale = torch.ones(rows, dtype=torch.bool)
+        self.settled = torch.zeros(rows, dtype=torch.int64)  # columns with valid cache entries, for block-causal models
+        self.reached = torch.zeros(rows, dtype=torch.int64)  # columns computed since the last change
+        self.current = torch.full((rows,), -1)  # the begin of the block in the approximate cache
+        self._positions = torch.zeros(rows, dtype=torch.int64)
+
+    @property
+    def positions(self) -> Tensor:
+        return self._positions
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        self.stale[rows] = True
+        if self.block is not None:
+            begins = positions // self.block * self.block
+            self.settled.scatter_reduce_(0, rows, begins, "amin")
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        columns = (positions - self.model.shift).clamp(min=0)
+        distinct, index = rows.unique_consecutive(return_inverse=True)
+        furthest = torch.zeros(len(distinct), dtype=torch.int64).scatter_reduce_(0, index, columns, "amax")
+        new = self.stale[distinct] | (self.reached[distinct] <= furthest)
+        if bool(new.any()):
+            self._compute(distinct[new], furthest[new])
+        states = self.computer.states[rows.to(self.model.body.device), columns.to(self.model.body.device)]
+        return self.model.marginals(states)
+
+    def _compute(self, rows: Tensor, furthest: Tensor) -> None:
+        ends = self.ends[rows]
+        hidden = (self.tokens[rows] == self.vocabulary) & (torch.arange(self.tokens.shape[1]) < ends.unsqueeze(1))
+        leftmost = torch.where(hidden.any(1), hidden.int().argmax(1), ends)
+        if self.block is not None:
+            first = self.settled[rows] if self.computer.memory is not None else torch.zeros_like(ends)
+            last = torch.minimum((furthest // self.block + 1) * self.block, ends)
+            last = torch.maximum(last, torch.minimum((leftmost // self.block + 1) * self.block, ends))
+            self.settled[rows] = torch.minimum(leftmost // self.block * self.block, last)
+        elif self.cache is not None:
+            begin = self.begins[rows]
+            begin = begin + (leftmost - begin) // self.cache.block * self.cache.block
+            same = self.current[rows] == begin
+            last = torch.minimum(begin + self.cache.block, ends) if self.cache.kind == "dual" else ends
+            first, last = torch.where(same, begin, 0), torch.where(same, last, ends)
+            self.current[rows] = begin
+        else:
+            first, last = torch.zeros_like(ends), ends
+        self.spend(self.computer.compute(self.tokens, rows, first, last))
+        self._positions[rows] += last - first
+        self.stale[rows] = False
+        self.reached[rows] = last if self.block is not None else ends
+
+
+class OpenReader(Causal):
+    """An AR model: column 0 has the start token, and column j predicts the next token.
+
+    For models without a start symbol, a substitute at column 0 predicts the first token. Other columns do not attend to
+    it, so a text is read as without it.
+    """
+
+    def __init__(self, model: OpenModel, rows: int, length: int, valid: Tensor | None) -> None:
+        super().__init__(rows)
+        self.model = model
+        ends = torch.full((rows,), length + 1) if valid is None else valid.sum(1) + 1
+        self.tokens = torch.full((rows, length + 1), model.start)
+        self.computer = Computer(model, rows, length + 1, ends, 1, True)
+        self.lengths = torch.zeros(rows, dtype=torch.int64)  # tokens read, with the start token
+        self.places = length
+        self._positions = torch.zeros(rows, dtype=torch.int64)
+
+    @property
+    def positions(self) -> Tensor:
+        return self._positions
+
+    def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
+        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        answered = followed(self.lengths - 1, counts, tokens.shape[1], self.places, selected)
+        columns = self.lengths.unsqueeze(1) + torch.arange(tokens.shape[1])
+        read = torch.arange(tokens.shape[1]) < counts.unsqueeze(1)
+        rows = torch.arange(len(tokens)).unsqueeze(1).expand_as(columns)
+        inputs = torch.where(tokens == self.model.vocabulary, self.model.start, tokens)
+        self.tokens[rows[read], columns[read]] = inputs[read]
+        reading = (counts > 0).nonzero().squeeze(1)
+        if len(reading):
+            first = self.lengths[reading]
+            self.spend(self.computer.compute(self.tokens, reading, first, first + counts[reading]))
+        self.lengths = self.lengths + counts
+        self._positions = self._positions + counts
+        self.need(counts > 0)
+        device = self.model.body.device
+        return self.model.marginals(self.computer.states[rows[answered].to(device), columns[answered].to(device)])
+
+    def rewind(self, lengths: Tensor) -> None:
+        self.lengths = torch.minimum(self.lengths, lengths + 1)

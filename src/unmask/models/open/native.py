@@ -14,15 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, cut, shown
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, cut, needed, shown
 from unmask.core.reading import read_json
-from unmask.models.open.body import Body, Sizes
 from unmask.models.open.card import FAMILIES, Card, Family, Tokens
-from unmask.models.trained.cache import Reach
+from unmask.models.open.decoder import Body, Sizes
+from unmask.models.trained.trunk import Reach
 
-FULL = ("full_attention", None)
-TOLERANCE = 1e-3  # relative, between logits with the cache and without
+TOLERANCE = 1e-3  # relative, between logits with the cache and without; in half precision 50 times
+CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a repository in the hub's cache
 
 
 def library() -> Any:
@@ -52,40 +51,34 @@ def pretrained(directory: Path, auto: str, dtype: torch.dtype | None) -> Any:
     return model.eval().requires_grad_(False)
 
 
-class NativeCausal(Body):
-    """An AutoModelForCausalLM with the cache of its reader."""
+class Native(Body):
+    """A model of transformers with the cache of its reader."""
 
     def __init__(self, model: Any, where: str) -> None:
-        super().__init__()
-        config = model.config
-        kinds = set(getattr(config, "layer_types", None) or [None])
+        config, head = model.config, model.get_output_embeddings()
         windows = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-        if windows or not kinds <= set(FULL):
-            problem = (
-                f"{where} contains a model of type {config.model_type!r} with windows, or with states instead of keys"
-            )
+        if windows or not set(getattr(config, "layer_types", None) or ()) <= {"full_attention", None}:
+            kind = f"{where} contains a model of type {config.model_type!r}"
+            problem = f"{kind} with windows, or with states instead of keys"
             raise UnmaskError(f"{problem}; expected full attention in all layers")
-        self.model, self.base, self.head = model, model.base_model, model.get_output_embeddings()
-        self.vocabulary, self.hidden = self.head.weight.shape[0], config.hidden_size
-        self.context = getattr(config, "max_position_embeddings", 4096)
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.sizes: Sizes = Sizes(config.num_hidden_layers, heads, width)
-        self._check()
+        context = getattr(config, "max_position_embeddings", 4096)
+        sizes = Sizes(config.num_hidden_layers, heads, width)
+        super().__init__(head.weight.shape[0], config.hidden_size, context, sizes)
+        self.model, self.base, self.head = model, model.base_model, head
 
     def states(self, tokens: Tensor, columns: Tensor | None, seen: Tensor | None, reach: Reach | None) -> Tensor:
         if columns is None:
             columns = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
         if seen is None:
             seen = torch.ones((1, 1, 1, tokens.shape[1]), dtype=torch.bool, device=tokens.device)
-        seen = seen.expand(len(tokens), 1, tokens.shape[1], -1)
-        memory = None if reach is None else _memory(reach)
         return self.base(
             input_ids=tokens,
             position_ids=columns,
-            attention_mask=seen,
-            past_key_values=memory,
-            use_cache=memory is not None,
+            attention_mask=seen.expand(len(tokens), 1, tokens.shape[1], -1),
+            past_key_values=None if reach is None else _memory(reach),
+            use_cache=reach is not None,
         ).last_hidden_state
 
     def logits(self, states: Tensor) -> Tensor:
@@ -96,8 +89,9 @@ class NativeCausal(Body):
         return sum(weight.numel() for weight in self.parameters() if id(weight) not in outside)
 
     @torch.no_grad()
-    def _check(self) -> None:
+    def check(self) -> None:
         """Check that it computes the same logits with this package's cache and attention mask as without."""
+        assert self.sizes is not None
         length = min(6, self.context)
         tokens = torch.arange(length, device=self.device)[None] % self.vocabulary
         layers, heads, width = self.sizes
@@ -109,9 +103,8 @@ class NativeCausal(Body):
             reach = Reach(cache, None, 0, columns[None], length, None, False)
             parts.append(self.states(tokens[:, columns], columns[None], seen, reach))
         ours, theirs = self.logits(torch.cat(parts, 1)).float(), self.model(tokens, use_cache=False).logits.float()
-        scale = float(theirs.abs().max()) + 1
         most = TOLERANCE if self.dtype in (torch.float32, torch.float64) else 50 * TOLERANCE
-        if float((ours - theirs).abs().max()) > most * scale:
+        if float((ours - theirs).abs().max()) > most * (float(theirs.abs().max()) + 1):
             problem = f"models of type {self.model.config.model_type!r} have different logits with the cache of unmask"
             raise UnmaskError(f"{problem}. Use a model of another type")
 
@@ -123,9 +116,7 @@ def _memory(reach: Reach) -> Any:
         def __init__(self) -> None:
             super().__init__(layers=[])
 
-        def update(
-            self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
-        ) -> tuple[Tensor, Tensor]:
+        def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
             return reach.write(layer_idx, key_states, value_states)
 
         def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -134,33 +125,26 @@ def _memory(reach: Reach) -> Any:
     return Memory()
 
 
-def accepts(config: Mapping[str, Any]) -> bool:
-    return any(str(name).endswith(("ForCausalLM", "LMHeadModel")) for name in config.get("architectures") or ())
-
-
-def read(directory: Path, config: Mapping[str, Any], dtype: torch.dtype | None) -> Body:
+def read(directory: Path, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
     kind = config.get("model_type")
     if kind not in library().AutoConfig.for_model.__globals__["CONFIG_MAPPING"]:
-        raise UnmaskError(
-            f"{directory} contains a model of type {shown(kind)}; expected a type that transformers supports"
-        )
-    return NativeCausal(pretrained(directory, "AutoModelForCausalLM", dtype), str(directory))
-
-
-CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a repository in the hub's cache
+        problem = f"{directory} contains a model of type {shown(kind)}"
+        raise UnmaskError(f"{problem}; expected a type that transformers supports")
+    body = Native(pretrained(directory, "AutoModelForCausalLM", dtype), str(directory))
+    body.check()
+    return body
 
 
 def card_of(config: Mapping[str, Any], directory: Path) -> Card:
     """A card for an AR model without one, from its files."""
-    about: dict[str, Any] = {}
-    if (path := directory / "tokenizer_config.json").exists():
-        about = read_json(path, dict[str, Any])
+    path = directory / "tokenizer_config.json"
+    about: dict[str, Any] = read_json(path, dict[str, Any]) if path.exists() else {}
 
     def first(name: str) -> int | None:
         value = config.get(name)
         return value[0] if isinstance(value, list) and value else value if isinstance(value, int) else None
 
-    begins = bool(about.get("add_bos_token"))
+    bos = first("bos_token_id") if about.get("add_bos_token") else None
     cached = CACHED.fullmatch(directory.parents[1].name) if len(directory.parents) > 1 else None
     return Card(
         name=cached["name"].lower() if cached else directory.resolve().name,
@@ -168,13 +152,11 @@ def card_of(config: Mapping[str, Any], directory: Path) -> Card:
         revision=directory.name if cached else None,
         licence="unknown",
         family="causal",
-        tokens=Tokens(
-            eos=first("eos_token_id"), pad=first("pad_token_id"), bos=first("bos_token_id") if begins else None
-        ),
+        tokens=Tokens(eos=first("eos_token_id"), pad=first("pad_token_id"), bos=bos),
         prediction="shifted",
         block=1,
         context=int(config.get("max_position_embeddings") or config.get("n_positions") or 4096),
     )
 
 
-FAMILIES["causal"] = Family(accepts, read=read)
+FAMILIES["causal"] = Family((), read=read)

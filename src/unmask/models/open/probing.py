@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -38,12 +39,9 @@ def probe(model: OpenModel, text: Tensor | None = None) -> None:
     if text is None and model.tokenizer is not None:
         with suppress(UnmaskError):  # the tokenizer may not be able to encode it
             text = torch.from_numpy(model.tokenizer.encode(TEXT)).long()
-    if not bool(
-        _logits(model, torch.arange(min(8, model.length)) % model.vocabulary, torch.arange(2)).isfinite().all()
-    ):
-        raise UnmaskError(
-            f"{model.name} is refused: its logits are not finite. Check its weights, or use --dtype float32"
-        )
+    first = _logits(model, torch.arange(min(8, model.length)) % model.vocabulary, torch.arange(2))
+    if not bool(first.isfinite().all()):
+        _refuse(model, "its logits are not finite. Check its weights, or use --dtype float32")
     if model.card.causal:
         return
     _check_sight(model)
@@ -66,52 +64,47 @@ def _check_sight(model: OpenModel) -> None:
     scale = float(first.abs().max()) + 1
     if float((first - moved)[0].abs().max()) <= 1e-6 * scale:
         problem = f"its logits at position 0 do not depend on the token at {changed}, so its attention is causal"
-        raise UnmaskError(f"{model.name} is refused: {problem}; expected bidirectional attention, as in its card")
+        _refuse(model, f"{problem}; expected bidirectional attention, as in its card")
     if block and length > block and float((first - later).abs().max()) > 1e-3 * scale:
         problem = f"its logits in the first block of {block} depend on later tokens"
-        raise UnmaskError(f"{model.name} is refused: {problem}; expected block-causal attention, as in its card")
+        _refuse(model, f"{problem}; expected block-causal attention, as in its card")
 
 
 def _check_text(model: OpenModel, text: Tensor) -> None:
     hidden = torch.arange(EVERY // 2, len(text), EVERY)
-    row = text.clone()
+    row, truth, answers = text.clone(), text[hidden], hidden - model.shift
     row[hidden] = model.vocabulary
     states = _states(model, row[None])[0]
-    truth = text[hidden]
-    answers = hidden - model.shift
-    adjacent = hidden - 1 if model.shift == 0 else hidden
-    loss = _loss(model, states[answers], truth)
-    other = _loss(model, states[adjacent], truth)
-    chance = KNOWS * math.log(model.vocabulary)
-    if other < min(loss - CLEAR, chance):
-        before = "at the previous position, as in an AR model"
-        where, card = (before, "same") if model.shift == 0 else ("at its own position", "shifted")
-        _refuse(model, f"a token is predicted {where}", f"prediction {card!r}", loss, other)
-    causal = _causal_loss(model, text)
-    if causal is not None and causal < min(loss - 2 * CLEAR, chance):
+    loss, chance = _loss(model, states[answers], truth), KNOWS * math.log(model.vocabulary)
+
+    def check(other: float, margin: float, problem: str, expected: str) -> None:
+        if other < min(loss - margin, chance):
+            losses = f"{other:.2f} nats per token of a text, {loss:.2f} with the settings of the card"
+            _refuse(model, f"{problem} ({losses}); expected {expected}, as in its card")
+
+    beside = _loss(model, states[hidden - 1 + model.shift], truth)
+    where = "at its own position" if model.shift else "at the previous position, as in an AR model"
+    card = "shifted" if model.shift else "same"
+    check(beside, CLEAR, f"a token is predicted {where}", f"prediction {card!r}")
+    if model.body.sizes is not None:
+        position = torch.arange(len(text), device=model.body.device)
+        states = _states(model, text[None], (position <= position.unsqueeze(1))[None, None])[0]
         problem = "it predicts a text much better from left to right than as hidden tokens, like an AR model"
-        _refuse(model, problem, "a diffusion model", loss, causal)
+        check(_loss(model, states[:-1], text[1:]), 2 * CLEAR, problem, "a diffusion model")
     if loss < SURE * math.log(model.vocabulary):
         return
-    for some in _candidates(model).split(TOGETHER):
+    last = range(model.vocabulary - 1, max(model.vocabulary - TRIED, 0) - 1, -1)  # often special tokens
+    every = torch.tensor([token for token in dict.fromkeys((*last, *range(min(8, model.vocabulary))))])
+    for some in every[every != model.mask].split(TOGETHER):
         rows = row.repeat(len(some), 1)
         rows[:, hidden] = some.unsqueeze(1)
         for candidate, states in zip(some.tolist(), _states(model, rows), strict=True):
             other = _loss(model, states[answers], truth)
-            if other < min(loss - CLEAR, chance):
-                _refuse(model, f"token {candidate} acts as its mask", f"mask {model.mask}", loss, other)
+            check(other, CLEAR, f"token {candidate} acts as its mask", f"mask {model.mask}")
 
 
-def _refuse(model: OpenModel, problem: str, expected: str, loss: float, other: float) -> None:
-    losses = f"{other:.2f} nats per token of a text, {loss:.2f} with the settings of the card"
-    raise UnmaskError(f"{model.name} is refused: {problem} ({losses}); expected {expected}, as in its card")
-
-
-def _candidates(model: OpenModel) -> Tensor:
-    """Other tokens that may be the mask: the last ones, which are often special tokens, and the first few."""
-    last = range(model.vocabulary - 1, max(model.vocabulary - TRIED, 0) - 1, -1)
-    every = dict.fromkeys((*last, *range(min(8, model.vocabulary))))
-    return torch.tensor([token for token in every if token != model.mask])
+def _refuse(model: OpenModel, problem: str) -> NoReturn:
+    raise UnmaskError(f"{model.name} is refused: {problem}")
 
 
 def _logits(model: OpenModel, row: Tensor, positions: Tensor) -> Tensor:
@@ -119,25 +112,14 @@ def _logits(model: OpenModel, row: Tensor, positions: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _states(model: OpenModel, rows: Tensor) -> Tensor:
-    """States (B, L, hidden) of rows (B, L), without a cache."""
+def _states(model: OpenModel, rows: Tensor, seen: Tensor | None = None) -> Tensor:
+    """States (B, L, hidden) of rows (B, L), without a cache; with the attention of the card, unless it is given."""
     device, block = model.body.device, model.card.block
     tokens = torch.where(rows == model.vocabulary, model.mask, rows).to(device)
-    position = torch.arange(rows.shape[1], device=device)
-    seen = None if block is None else (position // block <= position.unsqueeze(1) // block)[None, None]
+    if seen is None and block is not None:
+        position = torch.arange(rows.shape[1], device=device)
+        seen = (position // block <= position.unsqueeze(1) // block)[None, None]
     return model.body.states(tokens, None, seen, None)
-
-
-@torch.no_grad()
-def _causal_loss(model: OpenModel, text: Tensor) -> float | None:
-    """Nats per token with causal attention; None if the body has only full attention."""
-    if model.body.sizes is None:
-        return None
-    device = model.body.device
-    position = torch.arange(len(text), device=device)
-    seen = (position <= position.unsqueeze(1))[None, None]
-    states = model.body.states(text.to(device)[None], None, seen, None)[0]
-    return _loss(model, states[:-1], text[1:])
 
 
 @torch.no_grad()

@@ -1,10 +1,10 @@
-"""Turn prompts, conversations and texts with gaps into sequences for an open model, and define where they end."""
+"""Prompts, conversations and texts with gaps as sequences for an open model; where they end; and its answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import torch
@@ -13,17 +13,22 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_lines
+from unmask.core.registry import parse
 from unmask.core.run import Amount, Prompting
 from unmask.core.samples import read_tokens
-from unmask.models.open.chat import Message, Template, filled_in, template
+from unmask.models.open.chat import Message, Template, Text, filled_in, template
 from unmask.models.text.published import Published
+from unmask.samplers import SAMPLERS
+from unmask.samplers.making import generate
 from unmask.samplers.stopping import AtToken, Either, StopRule, Until
 
 if TYPE_CHECKING:
     from unmask.models.open import OpenModel
 
-Text = Annotated[str, msgspec.Meta(max_length=2**24)]
+BLOCK = 32  # LLaDA's block length, for cards without one
 NEW = 128  # default number of new tokens
+
+
 Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 
 
@@ -41,6 +46,11 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.begun and self.messages is None:
             raise ValueError("begun, the beginning of an answer, needs messages. Pass both, or leave begun out")
 
+    @property
+    def label(self) -> str:
+        text = self.prompt or self.template or (self.messages[-1].content if self.messages else "")
+        return shown(text if len(text) < 40 else f"{text[:40]}..")
+
 
 class TooLong(UnmaskError):
     """The prompt and its answer have more tokens than the model allows."""
@@ -48,16 +58,13 @@ class TooLong(UnmaskError):
 
 def read_prompts(path: str | Path) -> list[Query]:
     """Read one query per line: a text, messages, or {"prompt": text}, {"messages": [..]}, {"template": text}."""
-    queries = [_query(line) for _, line in read_lines(path, Query | Text | Messages)]
+    queries = []
+    for _, line in read_lines(path, Query | Text | Messages):
+        line = Query(prompt=line) if isinstance(line, str) else line
+        queries.append(Query(messages=line) if isinstance(line, list) else line)
     if not queries:
         raise UnmaskError(f"{path} contains no prompts; expected one per line, as a text in quotes")
     return queries
-
-
-def _query(line: Query | str | list[Message]) -> Query:
-    if isinstance(line, str):
-        return Query(prompt=line)
-    return Query(messages=line) if isinstance(line, list) else line
 
 
 def speaker(model: OpenModel) -> Published:
@@ -95,44 +102,30 @@ def rows_of(
                 row = tokenizer.encode(one.prompt or "").tolist()
             row = row + [model.vocabulary] * length
         if len(row) > model.length:
-            problem = f"prompt {number} ({_label(one)}) and its answer have {len(row)} tokens"
+            problem = f"prompt {number} ({one.label}) and its answer have {len(row)} tokens"
             raise TooLong(f"{problem}; expected at most {model.length} for {model.name}. Reduce --length")
         if max(row, default=0) > model.vocabulary:
-            problem = f"prompt {number} ({_label(one)}) contains token {max(row)}"
+            problem = f"prompt {number} ({one.label}) contains token {max(row)}"
             raise UnmaskError(f"{problem}; expected 0 to {model.vocabulary - 1}, the vocabulary of {model.name}")
         rows.append(torch.tensor(row))
     return rows
 
 
-def _label(one: Query) -> str:
-    text = one.prompt or one.template or (one.messages[-1].content if one.messages else "")
-    return shown(text if len(text) < 40 else f"{text[:40]}..")
-
-
-def ends(model: OpenModel, chat: bool = False) -> tuple[set[int], list[str]]:
-    """(tokens, strings) that end a sequence: the model's own end, and that of a turn."""
+def ends(model: OpenModel, chat: bool = False) -> set[int]:
+    """The tokens that end a sequence: the model's own end, and that of a turn."""
     card = model.card.tokens
-    tokens = {token for token in (card.eos, card.end_of_turn) if token is not None}
-    strings = []
-    if chat:
-        end = chats(model).ends(speaker(model))
-        if isinstance(end, str):
-            strings.append(end)
-        else:
-            tokens.add(end)
-    return {token for token in tokens if token < model.vocabulary}, strings
+    turn = speaker(model).control(chats(model).end) if chat else None
+    return {token for token in (card.eos, card.end_of_turn, turn) if token is not None and token < model.vocabulary}
 
 
 def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
     """The rule that ends a sequence at one of these strings; own: also at the model's end, or that of a turn."""
-    tokens, strings = ends(model, chat) if own else (set(), [])
-    strings = [*until, *strings]
-    card = model.card.tokens
-    fills = [token for token in (card.pad, card.eos, *sorted(tokens)) if token is not None and token != card.mask]
+    tokens, card = sorted(ends(model, chat)) if own else [], model.card.tokens
+    fills = [token for token in (card.pad, card.eos, *tokens) if token is not None and token != card.mask]
     fill = next((token for token in fills if token < model.vocabulary), 0)
-    rules: list[StopRule] = [AtToken(tuple(sorted(tokens)), fill)] if tokens else []
-    if strings:
-        rules.append(Until(tuple(strings), speaker(model).written, fill))
+    rules: list[StopRule] = [AtToken(tuple(tokens), fill)] if tokens else []
+    if until:
+        rules.append(Until(tuple(until), speaker(model).written, fill))
     return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
 
 
@@ -180,3 +173,79 @@ def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Am
     if len({len(row) for row in given}) > 1:
         return start | {"given": given, "rows": None, "length": None}
     return start | {"given": torch.stack(given), "rows": len(given), "length": None}
+
+
+class Answer(NamedTuple):
+    text: str  # without the string that ended it
+    tokens: list[int]  # the written tokens, with the end
+    given: int  # tokens of the prompt
+    reason: str  # "stopped", or "length" if no end was written
+    model_calls: int
+
+
+def answers(
+    model: OpenModel, queries: Sequence[Query], length: int, *, until: Sequence[str] = (), **options: Any
+) -> list[Answer]:
+    """Generate an answer of up to `length` tokens to each query, in one batch.
+
+    until: strings that end an answer, besides the model's own end, or that of a turn. options: of `generate`; a
+    sequence depends only on the seed and its number, counted from first_row.
+    """
+    rows = rows_of(model, queries, length)
+    talks = any(query.messages is not None for query in queries)
+    given = torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows
+    result = generate(model, given=given, stop=ending(model, until, talks), **options)
+    replies = []
+    for row, (text, given_row) in enumerate(zip(result.texts(speaker(model)), rows, strict=True)):
+        end = int(result.lengths[row])
+        tokens = result.tokens[row, :end][result.order[row, :end] > 0].tolist()
+        answer = before_any(text, until)
+        stopped = result.reasons[row] != "filled" or answer != text
+        known, needed = int((given_row != model.vocabulary).sum()), int(result.model_calls[row])
+        replies.append(Answer(answer, tokens, known, "stopped" if stopped else "length", needed))
+    return replies
+
+
+def before_any(text: str, strings: Sequence[str]) -> str:
+    """The part of a text before the first of these strings."""
+    return text[: min((at for string in strings if (at := text.find(string)) >= 0), default=len(text))]
+
+
+def usual(
+    model: OpenModel,
+    length: int,
+    *,
+    sampler: str | None = None,
+    block_length: int | None = None,
+    steps: int | None = None,
+    temperature: float | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Options of `generate`. By default AR models take the most likely token; masked models fill blocks from left to
+    right like LLaDA, one token per step."""
+    if model.card.causal:
+        sampler, temperature = sampler or "autoregressive", 0.0 if temperature is None else temperature
+    else:
+        steps = length if steps is None else steps
+        if sampler is None:
+            sampler, block_length = "llada", block_length or min(model.card.block or BLOCK, length)
+    return tempered(sampler, temperature, block_length=block_length, steps=steps, **options)
+
+
+def tempered(
+    sampler: str, temperature: float | None, block_length: int | None = None, **options: Any
+) -> dict[str, Any]:
+    """Options of `generate` without None. A temperature is the sampler's own if it has such an option, since these
+    samplers score at temperature 1, as is a block length; another temperature applies to the marginals."""
+    name, written = parse("sampler", sampler)
+    given = {"block_length": block_length, "temperature": temperature}
+    own = {key: value for key, value in given.items() if value is not None and key in SAMPLERS.entry(name).options}
+    if block_length is not None and "block_length" not in own:
+        raise UnmaskError(f"sampler {name!r} has no option block_length. Leave it out, or use 'llada' or 'blocks'")
+    if own:
+        sampler = f"{name}({', '.join(f'{key}={value!r}' for key, value in (own | written).items())})"
+    SAMPLERS.make(sampler)  # raises an error for an unknown sampler
+    if temperature is not None and "temperature" not in own:
+        options["temperature"] = temperature
+    options |= {"sampler": sampler}
+    return {key: value for key, value in options.items() if value is not None}

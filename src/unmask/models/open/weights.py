@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 import torch
 from torch import Tensor
 
 from unmask.core import progress
+from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError, shown
-from unmask.core.memory import fits
 from unmask.core.reading import read_json
-from unmask.models.open.body import Body
-from unmask.models.open.card import Family, Source
+from unmask.models.open.card import Family
+from unmask.models.open.decoder import Body
 from unmask.models.trained import checkpoints
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -50,12 +49,12 @@ def read_config(directory: Path) -> dict[str, Any]:
 class Files(Mapping[str, Any]):
     """The headers of a checkpoint's tensors, by name; `read` loads one tensor."""
 
-    def __init__(self, directory: Path, opened: Mapping[Path, Any]) -> None:
+    def __init__(self, directory: Path, opened: Sequence[Any]) -> None:
         self.directory = directory
-        self._files = {name: (path, file) for path, file in opened.items() for name in file.keys()}  # noqa: SIM118
+        self._files = {name: file for file in opened for name in file.keys()}  # noqa: SIM118
 
     def __getitem__(self, name: str) -> Any:
-        return self._files[name][1].get_slice(name)
+        return self._files[name].get_slice(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)
@@ -64,18 +63,14 @@ class Files(Mapping[str, Any]):
         return len(self._files)
 
     def read(self, name: str) -> Tensor:
-        return self._files[name][1].get_tensor(name)
-
-    def bytes_of(self, name: str) -> np.ndarray:
-        return self.read(name).reshape(-1).contiguous().view(torch.uint8).numpy()
+        return self._files[name].get_tensor(name)
 
 
 @contextmanager
 def opened(directory: Path) -> Iterator[Files]:
     """Open the files of a checkpoint, and read their headers."""
     with ExitStack() as stack:
-        files = {path: stack.enter_context(checkpoints.opened(path)) for path in _paths(directory)}
-        yield Files(directory, files)
+        yield Files(directory, [stack.enter_context(checkpoints.opened(path)) for path in _paths(directory)])
 
 
 def _paths(directory: Path) -> list[Path]:
@@ -98,49 +93,35 @@ def _paths(directory: Path) -> list[Path]:
 def fill(body: Body, family: Family, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
     """Load the tensors of a checkpoint into a body on the meta device; an error lists all problems."""
     assert family.sources is not None
-    sources = family.sources(body, frozenset(files))
-    shapes = {name: tensor.shape for name, tensor in body.state_dict().items()}
-    misfits = list(problems(sources, shapes, files, family.unused))
+    misfits = list(problems(body, family, files))
     if misfits:
         more = f" (and {len(misfits) - SHOWN} more)" if len(misfits) > SHOWN else ""
         listed = "; ".join(misfits[:SHOWN])
         raise UnmaskError(f"the weights in {files.directory} do not fit its {CONFIG}: {listed}{more}")
-    _check_memory(body, files, device, dtype)
-    state = {}
-    with progress.track("loading weights", len(shapes)) as advance:
-        for name, shape in shapes.items():
-            tensor = _made(sources[name], files)
-            if tuple(tensor.shape) != tuple(shape):
-                problem = (
-                    f"{_some(sources[name].names)} in {files.directory} give {name!r} the shape {tuple(tensor.shape)}"
-                )
-                raise UnmaskError(f"{problem}; expected {tuple(shape)} by {CONFIG}")
+    count = sum(weight.numel() for weight in body.parameters())
+    each = (dtype or files.read(next(iter(files))).dtype).itemsize
+    lower = "the size of the model or of its weights (--dtype)"
+    fits(count, f"parameters of {files.directory}", each, lower, checkpoints.free_on(device))
+    sources, state = family.sources(body, frozenset(files)), {}
+    with progress.track("loading weights", len(body.state_dict())) as advance:
+        for name, empty in body.state_dict().items():
+            make, tensors = sources[name].make, [files.read(source) for source in sources[name].names]
+            tensor = tensors[0] if make is None else make(tensors)
+            if tensor.shape != empty.shape:
+                problem = f"{_some(sources[name].names)} in {files.directory} give {name!r} the shape"
+                raise UnmaskError(f"{problem} {tuple(tensor.shape)}; expected {tuple(empty.shape)} by {CONFIG}")
             state[name] = tensor.to(device, dtype)
             advance(1)
     body.load_state_dict(state, assign=True)
     body.requires_grad_(False).eval()
 
 
-def _check_memory(body: Body, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
-    """Raise an error if the weights do not fit into the memory of the device."""
-    count = sum(weight.numel() for weight in body.parameters())
-    each = (dtype or files.read(next(iter(files))).dtype).itemsize
-    lower = "the size of the model or of its weights (--dtype)"
-    fits(count, f"parameters of {files.directory}", each, lower, checkpoints.free_on(device))
-
-
-def _made(source: Source, files: Files) -> Tensor:
-    tensors = [files.read(name) for name in source.names]
-    return tensors[0] if source.make is None else source.make(tensors)
-
-
-def problems(
-    sources: Mapping[str, Source], shapes: Mapping[str, torch.Size], files: Files, unused: Sequence[str]
-) -> Iterator[str]:
+def problems(body: Body, family: Family, files: Files) -> Iterator[str]:
     """Each tensor that is missing, unused, or of another type or shape."""
-    used = set()
-    for name, shape in shapes.items():
-        parts = sources[name].shapes or (tuple(shape),) * (sources[name].make is None)
+    assert family.sources is not None
+    sources, used = family.sources(body, frozenset(files)), set()
+    for name, empty in body.state_dict().items():
+        parts = sources[name].shapes or (tuple(empty.shape),) * (sources[name].make is None)
         for source, expected in zip_longest(sources[name].names, parts):
             if source in used:
                 continue
@@ -151,16 +132,11 @@ def problems(
             header = files[source]
             if header.get_dtype() not in checkpoints.FLOATS:
                 yield f"{source!r} is of type {header.get_dtype()}, not {', '.join(checkpoints.FLOATS)}"
-            elif expected is not None and not _fits(size := tuple(header.get_shape()), expected):
-                sizes = ", ".join("any" if number is None else str(number) for number in expected)
-                yield f"{source!r} is {size}, not ({sizes}{',' * (len(expected) == 1)})"
+            elif expected is not None and (size := tuple(header.get_shape())) != expected:
+                yield f"{source!r} is {size}, not {expected}"
     for name in files:
-        if name not in used and not any(re.search(pattern, name) for pattern in unused):
+        if name not in used and not any(re.search(pattern, name) for pattern in family.unused):
             yield f"{shown(name)} is not used"
-
-
-def _fits(size: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
-    return len(size) == len(expected) and all(number in (None, own) for own, number in zip(size, expected, strict=True))
 
 
 def digest(files: Files) -> str:
@@ -169,7 +145,7 @@ def digest(files: Files) -> str:
     for name in sorted(files):
         header = files[name]
         whole.update(f"{name} {header.get_dtype()} {header.get_shape()}\0".encode())
-        whole.update(files.bytes_of(name)[:SAMPLE].tobytes())
+        whole.update(files.read(name).reshape(-1).contiguous().view(torch.uint8)[:SAMPLE].numpy().tobytes())
     return whole.hexdigest()[:16]
 
 

@@ -1,39 +1,47 @@
-"""Split a text into documents, and hold some of them out.
+"""Your own texts: documents, some of them held out, as one line of tokens, and windows of L tokens cut from it.
 
 A FILE is split at form feeds, else at blank lines, else at line ends. In a DIR each file is a document; `kjv` is the
 King James Bible by chapters. A document is held out if u = SHA-256(document) / 2^256 < 5%, whatever its position. The
 least u is always held out and the greatest never, so that two documents are enough. All copies of a document are on
 one side, so training never sees a held-out document.
+
+The n-th window of a training begins at floor(u (T - L + 1)) of its T tokens; u is a uniform number that depends only
+on (seed, n). So a resumed run, and an MDM and AR pair, see the same windows in the same order. Held-out windows do not
+overlap, and come from other documents.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import distribution
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
+import torch
+from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, cut
-from unmask.core.extras import needed
-from unmask.core.memory import fits, size
+from unmask.core.arguments import fits, size
+from unmask.core.chance import Stream, uniform
+from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.reading import read_lines, read_text
+from unmask.models.text.published import check, make
+from unmask.models.text.tokenizer import Tokenizer
 
 HELD_OUT = 0.05  # fraction of the documents
 MOST = 2**28  # bytes of a text
 MOST_FILES = 2**16  # of a directory
 LINE = 300  # bytes of memory per document, besides its letters
-BREAKS = (
-    r"(?:\r?\n)?\f(?:\r?\n)?",
-    r"\r?\n(?:[ \t]*\r?\n)+",
-    r"\r?\n",
-)  # separators of documents: the first one that occurs
+BREAKS = (r"(?:\r?\n)?\f(?:\r?\n)?", r"\r?\n(?:[ \t]*\r?\n)+", r"\r?\n")  # of documents: the first one that occurs
 KJV = "kjv"
 
 
@@ -61,7 +69,8 @@ class Corpus:
     def is_held_out(self) -> list[bool]:
         """Return whether each document is held out."""
         least, greatest = min(self._digests), max(self._digests)
-        return [(_fraction(own) < HELD_OUT or own == least) and own != greatest for own in self._digests]
+        chosen = [int.from_bytes(own[:8]) / 2**64 < HELD_OUT or own == least for own in self._digests]
+        return [out and own != greatest for out, own in zip(chosen, self._digests, strict=True)]
 
     @property
     def training(self) -> list[str]:
@@ -95,23 +104,18 @@ def divided(text: str) -> list[str]:
 
 def _files(directory: Path) -> tuple[str, ...]:
     """Return the text of each visible file of a directory, by name, without its subdirectories."""
-    names = []
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if not entry.name.startswith(".") and not entry.is_dir():
-                names.append(entry.name)
-            if len(names) > MOST_FILES:
-                raise UnmaskError(f"cannot read {cut(str(directory))}: it has more than {MOST_FILES:,} files")
+    names = [entry.name for entry in os.scandir(directory) if not (entry.name.startswith(".") or entry.is_dir())]
+    if len(names) > MOST_FILES:
+        raise UnmaskError(f"cannot read {cut(str(directory))}: it has more than {MOST_FILES:,} files")
     documents, left = [], MOST
     for name in sorted(names):
-        if document := read_text(directory / name, MOST):
-            documents.append(document)
-            left -= len(document)
+        documents.append(read_text(directory / name, MOST))
+        left -= len(documents[-1])
         if left < 0:
             raise UnmaskError(f"cannot read {cut(str(directory))}: its files have more than {size(MOST)}")
-    if not documents:
+    if not any(documents):
         raise UnmaskError(f"cannot train on {cut(str(directory))}: its files have no text")
-    return tuple(documents)
+    return tuple(filter(None, documents))
 
 
 class Verse(msgspec.Struct):
@@ -131,5 +135,80 @@ def _kjv() -> tuple[str, ...]:
     return tuple("\n".join(verse.text for verse in own) for _, own in chapters)
 
 
-def _fraction(digest: bytes) -> float:
-    return int.from_bytes(digest[:8]) / 2**64
+class Text:
+    """A corpus in the symbols of a tokenizer; its true distribution is unknown."""
+
+    end = None  # every window is full
+
+    def __init__(self, corpus: Corpus, tokenizer: Tokenizer) -> None:
+        self.corpus, self.tokenizer = corpus, tokenizer
+        self.vocabulary = tokenizer.vocabulary
+
+    @classmethod
+    def of(cls, source: str | Path, tokenizer: str) -> Text:
+        """Return the text of a file, directory or name, with a tokenizer learned from its training documents only."""
+        check(tokenizer)
+        corpus = read(source)
+        return cls(corpus, make(tokenizer, corpus.training))
+
+    @property
+    def label(self) -> str:
+        return f"{Path(self.corpus.source).name}, {self.tokenizer.name}"
+
+    @cached_property
+    def training(self) -> Tensor:
+        """(T) int32: the training documents, with a separator after each."""
+        return self._line(self.corpus.training)
+
+    @cached_property
+    def held_out(self) -> Tensor:
+        return self._line(self.corpus.held_out)
+
+    def _line(self, documents: Sequence[str]) -> Tensor:
+        end = np.array([self.tokenizer.separator], dtype=np.int32)
+        parts = [part for one in documents for part in (self.tokenizer.encode(one), end)]
+        return torch.from_numpy(np.concatenate(parts))
+
+    def check_length(self, length: int) -> None:
+        """Raise an error if training or held-out documents are shorter than a window."""
+        for line, what in ((self.training, "train on"), (self.held_out, "hold out")):
+            if len(line) < length:
+                has = f"{cut(self.corpus.source)} has {len(line)} {self.tokenizer.name} tokens to {what}"
+                raise UnmaskError(f"{has}, less than a window of {length}. Use a longer text or a smaller --length")
+
+    def windows(self, first: int, count: int, length: int, seed: int) -> Tensor:
+        """Return (count, L) int64: the examples first .. first + count - 1 of a training."""
+        rng = uniform(seed, Stream.WINDOW, torch.arange(first, first + count), torch.zeros((), dtype=torch.int64))
+        begins = (rng * (len(self.training) - length + 1)).long()
+        return self.training[begins.unsqueeze(1) + torch.arange(length)].long()
+
+    def tiles(self, count: int, length: int) -> Tensor:
+        """Return at most `count` held-out windows (rows, L) without common tokens, evenly spread."""
+        return tiles(self.held_out, count, length)
+
+    def sizes(self, tokens: Tensor) -> Tensor:
+        """Return (B): the number of tokens of each sequence that count."""
+        return torch.full((len(tokens),), tokens.shape[1])
+
+    @cached_property
+    def per_token(self) -> dict[str, float]:
+        """Characters and bytes per token of the held-out documents; a separator counts as one."""
+        documents, tokens = self.corpus.held_out, len(self.held_out)
+        sizes = {"character": sum(map(len, documents)), "byte": sum(len(one.encode()) for one in documents)}
+        return {unit: (count + len(documents)) / tokens for unit, count in sizes.items()}
+
+    def bits(self, nats: float) -> dict[str, float]:
+        """Convert nats per token to bits per character and per byte, which are comparable across tokenizers."""
+        return {f"bits_per_{unit}": nats / math.log(2) / each for unit, each in self.per_token.items()}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the source and digests that a training saves, to read the same text again."""
+        about = {"source": self.corpus.source, "digest": self.corpus.digest}
+        return about | {"tokenizer": self.tokenizer.name, "tokenizer_digest": self.tokenizer.digest}
+
+
+def tiles(line: Tensor, count: int, length: int) -> Tensor:
+    """Return at most `count` windows (rows, L) int64 of a line without common tokens, evenly spread."""
+    rows = min(count, len(line) // length)
+    begins = torch.arange(rows) * (len(line) - length) // max(rows - 1, 1)
+    return line[begins.unsqueeze(1) + torch.arange(length)].long()

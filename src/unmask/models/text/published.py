@@ -1,7 +1,11 @@
-"""Tokenizers of the package `tokenizers`: that of a checkpoint, or one learned from a text.
+"""Tokenizers by name, and those of the package `tokenizers`: of a checkpoint, or learned from a text.
 
-Text never produces a special symbol such as the end of a turn: templates insert special symbols by their numbers. No
-template and no code of a checkpoint is read.
+chars      the characters of the training documents; other characters are written as halves of bytes
+bpe:N      N byte-level symbols, with merges learned from the training documents
+FILE.json  a file of the package `tokenizers`, such as the tokenizer.json of a checkpoint
+
+They are saved next to a network as plain JSON, and read without running code: no template and no code of a checkpoint
+is read. Text never produces a special symbol such as the end of a turn: templates insert these by their numbers.
 
 tokenizer.json            everything that encodes and decodes
 tokenizer_config.json     the symbols that end, pad and mask
@@ -15,18 +19,18 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.extras import needed
+from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
 from unmask.core.files import atomic, write_json
-from unmask.core.reading import MOST, check_file, read_json
-from unmask.models.text.tokenizer import FILE, MOST_SYMBOLS, Ints, Tokenizer
+from unmask.core.reading import MOST, check_file, fit, read_json
+from unmask.models.text.tokenizer import FILE, MOST_SYMBOLS, Chars, Ints, Tokenizer
 
+KINDS = ("chars", "bpe:N", "FILE.json")
 CONFIG, VOCABULARY, MERGES = "tokenizer_config.json", "vocab.json", "merges.txt"
 ROLES = ("eos_token", "pad_token", "mask_token", "unk_token")
 END = "<|endoftext|>"  # the separator of a learned tokenizer
@@ -47,6 +51,10 @@ class Config(msgspec.Struct):
     mask_token: str | Symbol | None = None
     unk_token: str | Symbol | None = None
     name_or_path: str | None = None
+
+
+class CharsFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="chars"):
+    symbols: Annotated[str, msgspec.Meta(max_length=MOST_SYMBOLS)]
 
 
 class Published(Tokenizer):
@@ -190,6 +198,42 @@ def trained(name: str, count: int, documents: Sequence[str]) -> Published:
     coder.train_from_iterator(documents, trainer)
     coder.add_special_tokens([END])
     return Published(name, coder, {"eos_token": END}, name)
+
+
+def check(name: str) -> None:
+    """Raise an error for an unknown name, before a text is read."""
+    arguments.of_kind("tokenizer", name, str, "a name")
+    kind, _, option = name.partition(":")
+    if kind == "bpe":
+        size_of(option)
+    elif name != Chars.name and not name.endswith(".json"):
+        raise unknown("tokenizer", name, KINDS)
+
+
+def make(name: str, documents: Sequence[str]) -> Tokenizer:
+    """Return a tokenizer by its name, learned from training documents unless it is a file."""
+    check(name)
+    if isinstance(documents, str) or not all(
+        isinstance(one, str) for one in arguments.of_kind("documents", documents, Sequence, "a list of texts")
+    ):
+        arguments.refuse("documents", documents, "a list of texts")
+    if name.endswith(".json"):
+        return read_file(name)
+    kind, _, option = name.partition(":")
+    return trained(name, size_of(option), documents) if kind == "bpe" else Chars.of(documents)
+
+
+def load(directory: str | Path) -> Tokenizer | None:
+    """Return the tokenizer in the directory of a network, or None."""
+    path = Path(directory) / FILE
+    if not os.path.exists(path):
+        return None
+    if not isinstance(content := read_json(path), dict) or "kind" not in content:
+        return read(directory)
+    file = fit(content, CharsFile, str(path))
+    if list(file.symbols) != sorted(set(file.symbols)):
+        raise UnmaskError(f"{cut(str(path))}: expected different symbols in the order of their codes")
+    return Chars(file.symbols)
 
 
 def size_of(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The interface of tokenizers: from a text to tokens and back, byte for byte.
+"""The interface of tokenizers, and a tokenizer of characters: from a text to tokens and back, byte for byte.
 
 Each tokenizer has a separator after every document, which text never produces.
 """
@@ -22,6 +22,7 @@ from unmask.core.files import write_json
 FILE = "tokenizer.json"  # in the directory of a network
 MOST_SYMBOLS = 2**20
 BREAK = "\n\n"  # the text of the separator
+HALVES = 16  # of a byte
 Ints = NDArray[np.int32]
 
 
@@ -77,3 +78,48 @@ class Tokenizer(ABC):
 
     def save(self, directory: str | Path) -> None:
         write_json(Path(directory) / FILE, self.to_dict())
+
+
+class Chars(Tokenizer):
+    """One symbol per known character, then 16 halves of bytes: two halves write a byte of any other character."""
+
+    name = "chars"
+
+    def __init__(self, symbols: str) -> None:
+        self.symbols = symbols
+        self.vocabulary = len(symbols) + HALVES + 1
+        self.separator = self.vocabulary - 1
+        self._codes = np.frombuffer(symbols.encode("utf-32-le"), np.uint32)
+
+    @classmethod
+    def of(cls, documents: Iterable[str]) -> Chars:
+        return cls("".join(sorted(set().union(*documents))))
+
+    def _encode(self, text: str) -> Ints:
+        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        index = np.searchsorted(self._codes, codes)
+        known = self._codes[np.minimum(index, len(self._codes) - 1)] == codes if len(self._codes) else codes < 0
+        parts, begin = [], 0
+        for at in np.flatnonzero(~known).tolist():
+            halves = [half for byte in text[at].encode() for half in divmod(byte, HALVES)]
+            parts += [index[begin:at], np.array(halves) + len(self.symbols)]
+            begin = at + 1
+        return np.concatenate([*parts, index[begin:]]).astype(np.int32)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        raw, pending = bytearray(), -1
+        for token in tokens:
+            half = int(token) - len(self.symbols)
+            if half < 0:
+                raw += self.symbols[token].encode() if pending < 0 else b"\xff" + self.symbols[token].encode()
+                pending = -1
+            elif pending < 0:
+                pending = half
+            else:
+                raw.append(HALVES * pending + half)
+                pending = -1
+        whole = raw if pending < 0 else raw + b"\xff"  # half a byte is not a byte
+        return whole.decode(errors="replace")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "chars", "symbols": self.symbols}

@@ -1,41 +1,44 @@
 """Files of a trained network, and of a training that can be resumed: safetensors and JSON, no pickle.
 
-    config.json        the shape; `load` and transformers read this file and the weights
+    config.json        the shape
     model.safetensors  the weights (their moving average, if there is one)
     training.json      training options, losses, origin
     losses.csv         the losses of each validation, for other programs
-    tokenizer.json     for a text: characters to tokens and back (models/text/tokenizers.py)
+    tokenizer.json     for a text: characters to tokens and back (models/text/published.py)
     state.safetensors  state of the training: raw weights, average, optimiser, step; `--resume` reads only this file
 
 A file gets its name only when it is complete, so that all files are whole after a kill. The state is written first and
-is never older than the other files.
+is never older than the other files. One process trains in a directory.
 """
 
 from __future__ import annotations
 
+import csv
+import fcntl
 import hashlib
+import io
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.files import atomic, make_directory, write_json
-from unmask.core.memory import available
-from unmask.core.reading import MOST, check_file, read_json
+from unmask.core.arguments import available
+from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
+from unmask.core.files import atomic, check_writable, make_directory, write_json
+from unmask.core.reading import MOST, check_file, from_json, read_json
 from unmask.languages import Language, from_dict
-from unmask.models.text import Tokenizer
+from unmask.models.text import Text, Tokenizer
+from unmask.models.text import load as load_tokenizer
+from unmask.models.text import read as read_text
 from unmask.models.text.tokenizer import FILE as TOKENIZER
-from unmask.models.text.tokenizers import load as load_tokenizer
+from unmask.models.trained.recipe import Recipe, parts_of
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.trunk import Trunk
 
@@ -43,17 +46,39 @@ CONFIG, WEIGHTS, LOSSES = "config.json", "model.safetensors", "losses.csv"
 ACCOUNT, STATE = "training.json", "state.safetensors"
 FILES = (CONFIG, WEIGHTS, LOSSES, ACCOUNT, STATE, TOKENIZER)
 MODEL_TYPE = "unmask"
-ARCHITECTURES = {"mdm": "UnmaskForMaskedLM", "ar": "UnmaskForCausalLM"}
-OTHERS = ("model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "auto_map")  # not of the shape
 SMALL = 2**20  # bytes of a configuration
 TRIED = 64  # symbols
-Label = Annotated[str, msgspec.Meta(max_length=1000)]  # name of a language
 FLOATS = ("F64", "F32", "F16", "BF16")  # as safetensors calls them
-GENERATING = ("bos_token_id", "use_cache")  # for the `generate` of transformers
+Label = Annotated[str, msgspec.Meta(max_length=1000)]  # name of a language
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Step = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Trained(msgspec.Struct):
-    """The fields of training.json that `read_language` reads."""
+class Read(msgspec.Struct, forbid_unknown_fields=True):
+    """Path and digests of the text: `Text.facts`."""
+
+    source: Annotated[str, msgspec.Meta(max_length=2**12)]
+    digest: str
+    tokenizer: Label
+    tokenizer_digest: str
+
+
+class Facts(msgspec.Struct, forbid_unknown_fields=True):
+    """The state of a training without its tensors."""
+
+    shape: Shape
+    recipe: Recipe
+    label: Label
+    step: Step
+    seconds: Seconds
+    loss: float
+    journal: list[dict[str, int | float]]  # step, seconds, rate and losses of each validation
+    language: dict[str, Any] | None = None
+    text: Read | None = None
+
+
+class Learned(msgspec.Struct):
+    """The fields of training.json that `read_language` reads, in origin.configuration."""
 
     label: Label
     language: dict[str, Any] | None = None
@@ -61,7 +86,7 @@ class Trained(msgspec.Struct):
 
 
 class Origin(msgspec.Struct):
-    configuration: Trained
+    configuration: Learned
 
 
 class Account(msgspec.Struct):
@@ -69,11 +94,11 @@ class Account(msgspec.Struct):
 
 
 def save(trunk: Trunk, directory: str | Path, account: Mapping[str, Any] | None = None) -> Path:
-    """Write a network that `load` and transformers read; create the directory if it is missing."""
+    """Write a network that `load` reads; create the directory if it is missing."""
     directory = make_directory(Path(directory))
-    write_json(directory / CONFIG, configuration(trunk.shape))
+    write_json(directory / CONFIG, {"model_type": MODEL_TYPE} | trunk.shape.to_dict())
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in trunk.state_dict().items()}
-    _write(directory / WEIGHTS, weights, {"format": "pt"})  # required by transformers
+    _write(directory / WEIGHTS, weights, {"format": "pt"})
     if account is not None:
         write_json(directory / ACCOUNT, account)
     return directory
@@ -88,6 +113,7 @@ def digest(trunk: Trunk) -> str:
     return whole.hexdigest()[:16]
 
 
+@torch.no_grad()
 def load(
     directory: str | Path, device: str | torch.device = "auto", vocabulary: int | None = None, length: int | None = None
 ) -> Trunk:
@@ -99,17 +125,14 @@ def load(
     with torch.device("meta"):
         expected = {name: tensor.shape for name, tensor in Trunk(shape).state_dict().items()}
     weights = read_tensors(directory / WEIGHTS, expected, f"the network of {CONFIG}")
-    trunk = Trunk(shape)
+    trunk = Trunk(shape).eval()
     trunk.load_state_dict(weights)
-    _check_answer(trunk.eval(), directory / WEIGHTS)
+    symbols = torch.linspace(0, shape.vocabulary, min(shape.vocabulary + 1, TRIED)).round().long().unsqueeze(1)
+    time = None if shape.time_free else torch.ones(len(symbols), dtype=trunk.dtype)
+    if not bool(trunk(symbols, time=time).isfinite().all()):  # each symbol by itself
+        problem = "has weights that are too large: the logits are not finite"
+        raise UnmaskError(f"{directory / WEIGHTS} {problem}. Train again")
     return trunk.to(place)
-
-
-def configuration(shape: Shape) -> dict[str, Any]:
-    """Content of config.json."""
-    model = {"model_type": MODEL_TYPE, "architectures": [ARCHITECTURES[shape.kind]]}
-    generating = dict(zip(GENERATING, (shape.vocabulary, False), strict=True)) if shape.causal else {}
-    return model | shape.to_dict() | generating
 
 
 def read_shape(directory: str | Path) -> Shape:
@@ -118,13 +141,11 @@ def read_shape(directory: str | Path) -> Shape:
         problem = f"no {CONFIG} in it" if os.path.isdir(path.parent) else "it does not exist"
         raise UnmaskError(f"{directory} holds no network ({problem}). Pass a directory written by `unmask train --out`")
     content = read_json(path, dict[str, Any], SMALL)
-    if content.get("model_type") != MODEL_TYPE:
-        kind = shown(content.get("model_type"))
-        raise UnmaskError(f"{path}: the type of the model is {kind}; expected {MODEL_TYPE!r}, a network of unmask")
-    try:
-        return Shape.from_dict({name: value for name, value in content.items() if name not in OTHERS + GENERATING})
-    except UnmaskError as error:
-        raise UnmaskError(f"{path}: {error}") from error
+    if (kind := content.pop("model_type", None)) != MODEL_TYPE:
+        problem = f"{path}: the type of the model is {shown(kind)}"
+        raise UnmaskError(f"{problem}; expected {MODEL_TYPE!r}, a network of unmask")
+    with _named(path):
+        return Shape.from_dict(content)
 
 
 def read_language(directory: str | Path) -> tuple[Language, str]:
@@ -138,10 +159,8 @@ def read_language(directory: str | Path) -> tuple[Language, str]:
     if about.language is None:
         problem = f"{directory} was trained on a text ({about.label}), so exact error rates are not defined"
         raise UnmaskError(f"{problem}. Use `unmask model judge` or `unmask report {directory}`")
-    try:
+    with _named(path):
         return from_dict(about.language), about.label
-    except UnmaskError as error:
-        raise UnmaskError(f"{path}: {error}") from error
 
 
 def read_tokenizer(directory: str | Path) -> Tokenizer | None:
@@ -182,48 +201,133 @@ def free_on(device: torch.device) -> int:
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available()
 
 
-def save_state(directory: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Save the state of a training; the facts are plain values, read by training/stored.py."""
-    _write(Path(directory) / STATE, tensors, {MODEL_TYPE: json.dumps(facts, allow_nan=False)})
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Lock a writable directory, or raise an error if another process trains in it. The lock ends with the process.
+
+    A new directory is removed if it stays empty.
+    """
+    existed = os.path.isdir(directory)
+    handle = os.open(make_directory(directory), os.O_RDONLY)
+    try:
+        for name in FILES:
+            check_writable(directory / name)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise UnmaskError(f"another process trains in {directory}. Wait for it, or pass another --out") from error
+    finally:
+        os.close(handle)
+        if not existed:
+            with suppress(OSError):  # not empty
+                directory.rmdir()
 
 
-def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    with atomic(path) as file:
-        file.write(to_bytes(dict(tensors), metadata))
+def check_unused(directory: Path) -> None:
+    for name in (STATE, CONFIG):
+        if os.path.exists(directory / name):
+            raise UnmaskError(f"{directory} already holds a network ({name}). Pass --resume, or another --out")
 
 
-def read_metadata(path: Path) -> dict[str, str]:
-    """Metadata of a safetensors file; no tensor is read."""
+def save_state(directory: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Save the state of a training; the facts are those of `Facts`."""
+    _write(directory / STATE, tensors, {MODEL_TYPE: json.dumps(facts, allow_nan=False)})
+
+
+def write_losses(directory: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Write one row per validation; entries are those of the journal."""
+    text = io.StringIO(newline="")
+    if entries:
+        rows = csv.DictWriter(text, list(entries[0]))
+        rows.writeheader()
+        rows.writerows(entries)
+    with atomic(directory / LOSSES) as file:
+        file.write(text.getvalue().encode())
+
+
+def facts(directory: str | Path) -> Facts:
+    """The state in a directory, without its tensors, which are not read."""
+    path = Path(directory) / STATE
+    if not os.path.exists(path):
+        raise UnmaskError(f"{directory} holds nothing to resume ({STATE} is missing). Leave --resume out")
     with opened(path) as file:
-        return file.metadata() or {}
+        metadata = file.metadata() or {}
+    if MODEL_TYPE not in metadata:
+        raise UnmaskError(f"{path} has no metadata of a training; expected a state written by `unmask train`")
+    with _named(path):
+        state: Facts = from_json(metadata[MODEL_TYPE], Facts, str(path))
+    check_fits(state.shape, path)
+    if state.step > state.recipe.steps:
+        raise UnmaskError(f"{path}: step is {state.step}; expected at most {state.recipe.steps}")
+    return state
+
+
+def read_state(directory: Path) -> tuple[Language | Text, Facts, dict[str, Tensor]]:
+    """The state of an interrupted training: (language or text, facts, tensors of its Learner)."""
+    state, path = facts(directory), directory / STATE
+    with _named(path):
+        source = _source(state, directory)
+    check_fits(state.shape, path, source.vocabulary)
+    with torch.device("meta"):
+        sizes = {name: weight.shape for name, weight in Trunk(state.shape).named_parameters()}
+    parts = {name: parts_of(state.recipe, state.step, name, len(size)) for name, size in sizes.items()}
+    expected = {f"{part}/{name}": sizes[name] for name in sizes for part in parts[name]}
+    return source, state, read_tensors(path, expected, "this training")
+
+
+def _source(state: Facts, directory: Path) -> Language | Text:
+    """The language, or the text if neither it nor its tokenizer has changed."""
+    if state.language is not None:
+        return from_dict(state.language)
+    if state.text is None:
+        raise UnmaskError("the state has neither a language nor a text")
+    tokenizer = load_tokenizer(directory)
+    if tokenizer is None or tokenizer.digest != state.text.tokenizer_digest:
+        raise UnmaskError(f"{directory} does not hold the tokenizer of this training. Restore {TOKENIZER}")
+    corpus = read_text(state.text.source)
+    if corpus.digest != state.text.digest:
+        remedy = "Restore the text, or start another training"
+        raise UnmaskError(f"the text {state.text.source} has changed since the start of this training. {remedy}")
+    return Text(corpus, tokenizer)
 
 
 def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> dict[str, Tensor]:
-    """Read exactly these tensors, all of finite floats; transformers may have prefixed their names.
+    """Read exactly these tensors, all of finite floats.
 
     Names, shapes and types are checked in the header before any memory is allocated.
     """
     together = "Copy all files of one network together"
     with opened(path) as file:
-        names = {name.removeprefix("trunk."): name for name in file.keys()}  # noqa: SIM118 -- not a mapping
+        names = set(file.keys())
         for name in expected:
             if name not in names:
                 raise UnmaskError(f"{path} has no {name!r}, which {whose} needs. {together}")
-        for name in names:
-            if name not in expected:
-                raise UnmaskError(f"{path} has {shown(name)}, which {whose} does not have. {together}")
+        for name in names - expected.keys():
+            raise UnmaskError(f"{path} has {shown(name)}, which {whose} does not have. {together}")
         for name, shape in expected.items():
-            header = file.get_slice(names[name])
-            size = tuple(header.get_shape())
-            if size != tuple(shape):
+            header = file.get_slice(name)
+            if (size := tuple(header.get_shape())) != tuple(shape):
                 raise UnmaskError(f"{name!r} in {path} has shape {size}; {whose} needs {tuple(shape)}")
             if header.get_dtype() not in FLOATS:
                 raise UnmaskError(f"{name!r} in {path} is of type {header.get_dtype()}; expected {', '.join(FLOATS)}")
-        tensors = {name: file.get_tensor(names[name]) for name in expected}
+        tensors = {name: file.get_tensor(name) for name in expected}
     for name, tensor in tensors.items():
         if not bool(tensor.isfinite().all()):
             raise UnmaskError(f"{name!r} in {path} has values that are not finite: its training diverged. Train again")
     return tensors
+
+
+def check_package() -> None:
+    """Fail before a training, which writes its first file after minutes."""
+    with needed("train", "a training"):
+        import safetensors.torch  # noqa: F401
+
+
+def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    with needed("train", "the file of a network"):
+        from safetensors.torch import save as to_bytes
+    with atomic(path) as file:
+        file.write(to_bytes(dict(tensors), metadata))
 
 
 @contextmanager
@@ -232,6 +336,8 @@ def opened(path: Path) -> Iterator[Any]:
     if not os.path.exists(path):
         raise UnmaskError(f"{path.parent} holds no {path.name}. Copy it there, or train the network again")
     size = check_file(path)
+    with needed("train", "the file of a network"):
+        from safetensors import SafetensorError, safe_open
     try:
         with safe_open(path, "pt") as file:
             yield file
@@ -242,11 +348,10 @@ def opened(path: Path) -> Iterator[Any]:
         raise UnmaskError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-@torch.no_grad()
-def _check_answer(trunk: Trunk, path: Path) -> None:
-    """Raise an error if finite weights give infinite logits, for some symbol by itself (at most TRIED symbols)."""
-    mask = trunk.shape.vocabulary
-    symbols = torch.linspace(0, mask, min(mask + 1, TRIED)).round().long().unsqueeze(1)
-    time = None if trunk.shape.time_free else torch.ones(len(symbols), dtype=trunk.dtype)
-    if not bool(trunk(symbols, time=time).isfinite().all()):
-        raise UnmaskError(f"{path} has weights that are too large: the logits are not finite. Train again")
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Put the path before errors of its content that lack it."""
+    try:
+        yield
+    except UnmaskError as error:
+        raise UnmaskError(str(error) if str(path) in str(error) else f"{path}: {error}") from error

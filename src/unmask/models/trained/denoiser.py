@@ -3,7 +3,7 @@
     p_theta(x_j | x_R) = softmax(logits_j) if x_j is hidden, x_j itself if it is revealed (SUBS, theory.md 10)
 
 A network of uniform noise predicts the full posterior at every position, p_theta(x_i | y) from noisy tokens y; samplers
-divide it by the likelihood of the own token (denoisers/noise.py). Its time is the level a.
+divide it by the likelihood of the own token (denoisers/contracts.py). Its time is the level a.
 
 Tokens and samplers stay on the host. An engine copies changed rows to the network's device and returns the
 probabilities at the requested positions, in float64 unless there are many symbols.
@@ -23,11 +23,9 @@ from unmask.core import arguments
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Marginals
-from unmask.denoisers.stateless import layout
-from unmask.models.trained.causal import NetworkCausal
+from unmask.denoisers.denoiser import layout
 from unmask.models.trained.checkpoints import choose_device, digest, load, read_tokenizer
-from unmask.models.trained.evaluation import FEW, TOKENS, Evaluator, probabilities
-from unmask.models.trained.filling import Steps, fill
+from unmask.models.trained.running import FEW, TOKENS, Evaluator, NetworkCausal, Steps, fill, probabilities
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.trunk import Trunk
 
@@ -39,7 +37,7 @@ class Network(Denoiser):
     """An MDM, an AR model, or a pair of both with the same symbols.
 
     device: auto, cpu or cuda (default: the device of the weights). dtype: type of weights and activations.
-    batch: rows evaluated at once, for a device with little memory. compiled: see Evaluator.
+    batch: rows evaluated at once, for a device with little memory.
     The given trunks are never changed; they are copied only if device or dtype differs.
     """
 
@@ -50,13 +48,12 @@ class Network(Denoiser):
         device: str | torch.device | None = None,
         dtype: torch.dtype | None = None,
         batch: int | None = None,
-        compiled: bool = False,
     ) -> None:
         if batch is not None:
             arguments.whole("batch", batch)
         place = choose_device(device) if isinstance(device, str) else device
         self.mdm, self.ar = (
-            None if trunk is None else Evaluator(_placed(_checked(trunk, kind), place, dtype), batch, compiled)
+            None if trunk is None else Evaluator(_placed(trunk, kind, place, dtype), batch)
             for trunk, kind in ((mdm, "mdm"), (ar, "ar"))
         )
         shapes = [trunk.shape for trunk in (mdm, ar) if trunk is not None]
@@ -105,7 +102,9 @@ class Network(Denoiser):
         predicted = probabilities(logits).to(tokens.device)
         if self.removes == "uniform":
             return predicted
-        return _carried(predicted, tokens if columns is None else tokens.gather(1, columns))
+        own = tokens if columns is None else tokens.gather(1, columns)
+        revealed = functional.one_hot(own.clamp(max=self.vocabulary - 1), self.vocabulary).to(predicted.dtype)
+        return torch.where((own < self.vocabulary).unsqueeze(-1), revealed, predicted)
 
     def rows_at_once(self, length: int) -> int | None:
         """Rows per batch on the CPU, limited by its caches or by the KV cache; on other devices `batch`."""
@@ -208,31 +207,14 @@ class FollowingEngine(NetworkEngine):
         return probability, steps.counts, torch.zeros_like(steps.counts)
 
 
-def one_hot(tokens: Tensor, vocabulary: int, dtype: torch.dtype) -> Tensor:
-    """(.., V) from tokens (..); a hidden token becomes some symbol."""
-    return functional.one_hot(tokens.clamp(max=vocabulary - 1), vocabulary).to(dtype)
-
-
-def _carried(marginals: Tensor, tokens: Tensor) -> Tensor:
-    """Marginals (B, K, V) where tokens (B, K) are hidden, one-hot tokens elsewhere."""
-    shown = (tokens < (vocabulary := marginals.shape[-1])).unsqueeze(-1)
-    return torch.where(shown, one_hot(tokens, vocabulary, marginals.dtype), marginals)
-
-
-def _checked(trunk: Trunk, kind: str) -> Trunk:
+def _placed(trunk: Trunk, kind: str, device: torch.device | None, dtype: torch.dtype | None) -> Trunk:
+    """The trunk, or a copy of it on that device and of that dtype."""
     arguments.of_kind(f"the network given as {kind}", trunk, Trunk, "a Trunk, as networks.load makes one")
     if trunk.shape.kind != kind:
         raise UnmaskError(f"the network given as {kind} is of kind {trunk.shape.kind}. Pass Network(mdm, ar)")
-    return trunk
-
-
-def _placed(trunk: Trunk, device: torch.device | None, dtype: torch.dtype | None) -> Trunk:
-    """The trunk, or a copy of it on that device and of that dtype."""
     device, dtype = device or trunk.device, dtype or trunk.dtype
-    same = trunk.dtype == dtype and (
-        trunk.device == device or (device.index is None and trunk.device.type == device.type)
-    )
-    return trunk if same else copy.deepcopy(trunk).to(device, dtype)
+    here = trunk.device == device or (device.index is None and trunk.device.type == device.type)
+    return trunk if here and trunk.dtype == dtype else copy.deepcopy(trunk).to(device, dtype)
 
 
 def _check_length(shape: Shape, length: int) -> None:

@@ -1,36 +1,53 @@
-"""Training options: targets, optimiser, cosine with warm-up, average of the weights.
+"""Training options: targets, optimiser, cosine with warm-up, average of the weights; and one step with them.
 
 The paper uses sampled tokens as targets, and AdamW. With an exact language the targets can be distributions
 (objectives.py), and Muon replaces the momentum of each matrix by the nearest orthogonal matrix. docs/networks.md
-compares them, and the card of a network lists its options.
+compares them.
+
+torch's optimisers are called as functions of tensors: their classes import torch's compiler, which takes a second.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim._muon import muon
+from torch.optim.adamw import adamw
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.core.errors import unknown
-from unmask.core.reading import fit
-from unmask.models.trained.data import training_size
+from unmask.models.trained.shape import Shape, strict
+from unmask.models.trained.trunk import Trunk
 
 TARGETS = ("tokens", "posterior")
 OPTIMISERS = ("adamw", "muon")
 BETAS = (0.9, 0.999)
 WARM_UP_OF_AVERAGE = 10.0  # the average of the first t steps forgets with (1 + t)/(10 + t)
-
-
+TRAINING_SHARE = 0.99  # fraction of a fixed set for training (the paper's)
 LARGEST = 1e6  # of rates, so that no product overflows in single precision
-MOST = {
-    "steps": 10**9,
-    "batch": 2**24,
-    "samples": 2**40,
-    "sampling_steps": arguments.MOST_STEPS,
-    "run": arguments.MOST_LENGTH,
+MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "run": arguments.MOST_LENGTH}
+MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "muon": ("momentum_buffer",)}
+ADAMW: dict[str, Any] = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": 1e-8, "amsgrad": False, "maximize": False}
+MUON: dict[str, Any] = {
+    "momentum": 0.95,
+    "nesterov": True,
+    "ns_coefficients": (3.4445, -4.775, 2.0315),
+    "ns_steps": 5,
+    "eps": 1e-7,
+    "adjust_lr_fn": "match_rms_adamw",  # so that both use the same rate
+    "has_complex": False,
 }
+LOOKED_UP = ("embed.weight", "place")  # used one row at a time: not matrices, no weight decay
+ENDS = ("head", "time")  # matrices outside the blocks: their rows are single symbols or frequencies
 
 
 @dataclass(frozen=True)
@@ -38,7 +55,7 @@ class Recipe:
     """Everything that determines the trained weights, except the language and the shape."""
 
     steps: int
-    batch: int  # sequences per step, in all processes together
+    batch: int  # sequences per step
     rate: float  # its maximum
     warm_up: float = 0.1  # fraction of the steps in which the rate rises
     fall: float = 1.0  # fraction at the end in which it falls to zero as half a cosine; at most 1 - warm_up
@@ -46,8 +63,6 @@ class Recipe:
     average: float = 0.999  # decay of the weight average per step, in the long run; 0: no average
     clip: float = 1.0  # largest norm of a gradient
     samples: int | None = None  # size of a fixed set; None: every example is new
-    sampling_steps: int | None = None  # the loss is the NELBO of this number of steps; None: in continuous time
-    schedule: str = "linear"  # of these steps
     spread: float = 0.0  # fraction of the steps with some evenly spread masks (MDM), fewer and fewer of them
     run: int = 1  # longest run of positions that these masks hide
     prompt_length: int = 0  # tokens that are always shown, and not learned
@@ -60,9 +75,8 @@ class Recipe:
         arguments.word("targets", self.targets, TARGETS)
         arguments.word("optimiser", self.optimiser, OPTIMISERS)
         for name, most in MOST.items():
-            count = getattr(self, name)
-            if not (count is None and name in ("samples", "sampling_steps")):
-                arguments.whole(name, count, 1, most)
+            if name != "samples" or self.samples is not None:
+                arguments.whole(name, getattr(self, name), 1, most)
         for name in ("rate", "clip"):
             arguments.number(name, getattr(self, name), most=LARGEST, above=True)
         arguments.number("weight_decay", self.weight_decay, most=LARGEST)
@@ -92,12 +106,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Recipe:
-        known = [field.name for field in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise unknown("entry of a recipe", name, known)
-        recipe: Recipe = fit(given, cls, "the recipe of a training")
-        return recipe
+        return strict(given, cls, "entry of a recipe", "the recipe of a training")
 
 
 # Without the noise of sampled targets, small batches are as good as large ones, and a rate that stays high is better.
@@ -136,3 +145,99 @@ def recipe(name: str, kind: str = "mdm", noise: str = "mask", **changes: Any) ->
     if epochs is not None and "steps" not in entries:
         entries["steps"] = math.ceil(epochs * training_size(entries["samples"]) / entries["batch"])
     return Recipe.from_dict(entries)
+
+
+def training_size(samples: int) -> int:
+    """Number of training sequences in a fixed set."""
+    return min(round(TRAINING_SHARE * samples), samples - 1)
+
+
+def optimiser_of(recipe: Recipe, name: str, dimensions: int) -> str:
+    """Optimiser of a weight."""
+    inner = dimensions == 2 and name not in LOOKED_UP and not name.startswith(ENDS)
+    return recipe.optimiser if inner else "adamw"
+
+
+def parts_of(recipe: Recipe, step: int, name: str, dimensions: int) -> tuple[str, ...]:
+    """Parts of a weight in `Learner.tensors` after a number of steps."""
+    moments = MOMENTS[optimiser_of(recipe, name, dimensions)] if step else ()
+    return ("weights", *(("average",) if recipe.average else ()), *moments)
+
+
+class Learner:
+    """A trunk in training; `average` is the result."""
+
+    def __init__(self, shape: Shape, recipe: Recipe, device: torch.device) -> None:
+        self.recipe = recipe
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(recipe.seed)
+            self.trunk = Trunk(shape).to(device)
+        self.average = copy.deepcopy(self.trunk).requires_grad_(False) if recipe.average else self.trunk
+        self.weights: dict[str, Parameter] = dict(self.trunk.named_parameters())
+        self.state: dict[str, dict[str, Tensor]] = {}  # optimiser state by weight, from the first step on
+        self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
+        rest = [name for name in self.weights if name not in self.matrices]
+        decayed = [name for name in rest if self.weights[name].dim() > 1 and name not in LOOKED_UP]
+        plain = [name for name in rest if name not in decayed]
+        self.groups = (decayed, recipe.weight_decay), (plain, 0.0)
+
+    def update(self, step: int) -> Tensor:
+        """Apply the gradients of a step; return their norm before clipping."""
+        weights = list(self.weights.values())
+        norm = torch.nn.utils.clip_grad_norm_(weights, self.recipe.clip)
+        if not self.state:
+            self._begin(lambda kind, name: torch.zeros_like(self.weights[name]), 0)
+        with torch.no_grad():
+            self._apply(self.recipe.rate_at(step))
+        if self.average is not self.trunk:
+            averages = [self.average.get_parameter(name) for name in self.weights]
+            get_ema_multi_avg_fn(self.recipe.average_at(step))(averages, weights, None)
+        return norm
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights, averages and moments by name."""
+        tensors: dict[str, Tensor] = {f"weights/{name}": weight for name, weight in self.weights.items()}
+        if self.average is not self.trunk:
+            tensors |= {f"average/{name}": weight for name, weight in self.average.named_parameters()}
+        for name, state in self.state.items():
+            tensors |= {f"{moment}/{name}": state[moment] for moment in self._moments(name)}
+        return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+    @torch.no_grad()
+    def restore(self, tensors: dict[str, Tensor], step: int) -> None:
+        """Set the state to the `tensors` after a number of steps."""
+        for name, weight in self.weights.items():
+            weight.copy_(tensors[f"weights/{name}"])
+            if self.average is not self.trunk:
+                self.average.get_parameter(name).copy_(tensors[f"average/{name}"])
+        if step:
+            self._begin(lambda moment, name: tensors[f"{moment}/{name}"], step)
+
+    def _begin(self, moment_of: Callable[[str, str], Tensor], step: int) -> None:
+        """Set the state of the optimisers after a number of steps."""
+        for name, weight in self.weights.items():
+            moments = {moment: moment_of(moment, name).to(weight.device) for moment in self._moments(name)}
+            self.state[name] = {"step": torch.tensor(float(step), device=weight.device)} | moments
+
+    def _apply(self, rate: float) -> None:
+        """Update the weights and remove the gradients."""
+        for names, decay in self.groups:
+            weights, gradients = self._learning(names)
+            steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
+            adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate, weight_decay=decay, **ADAMW)
+        if self.matrices:
+            buffers, decay = self._states(self.matrices, "momentum_buffer"), self.recipe.weight_decay
+            muon(*self._learning(self.matrices), buffers, lr=rate, weight_decay=decay, **MUON)
+        for weight in self.weights.values():
+            weight.grad = None
+
+    def _learning(self, names: Sequence[str]) -> tuple[list[Tensor], list[Tensor]]:
+        """(weights, gradients)."""
+        weights: list[Tensor] = [self.weights[name] for name in names]
+        return weights, [weight.grad for weight in weights if weight.grad is not None]
+
+    def _states(self, names: Sequence[str], part: str) -> list[Tensor]:
+        return [self.state[name][part] for name in names]
+
+    def _moments(self, name: str) -> tuple[str, ...]:
+        return MOMENTS[optimiser_of(self.recipe, name, self.weights[name].dim())]

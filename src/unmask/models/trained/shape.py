@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from unmask.core import arguments
+from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError, unknown
-from unmask.core.memory import fits
 from unmask.core.reading import fit
-from unmask.denoisers.noise import Noise
+from unmask.denoisers.contracts import Noise
 
 KINDS = ("mdm", "ar")
 MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}
 PARAMETER_BYTES = 8  # a weight and one copy of it
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Shape:
     layers: int = 8
     heads: int = 8
     time_free: bool = True  # False: an MDM with time as an input, whose outputs cannot be cached
-    noise: str = "mask"  # that an MDM removes (denoisers/noise.py); the time of uniform noise is its level a
+    noise: str = "mask"  # that an MDM removes (denoisers/contracts.py); the time of uniform noise is its level a
 
     def __post_init__(self) -> None:
         arguments.word("kind of network", self.kind, KINDS)
@@ -69,12 +70,8 @@ class Shape:
 
     def check_memory(self) -> None:
         """Raise an error if a network of this shape does not fit into memory."""
-        fits(
-            self.parameters,
-            "parameters and one copy of them",
-            PARAMETER_BYTES,
-            "the number of layers or the hidden size",
-        )
+        lower = "the number of layers or the hidden size"
+        fits(self.parameters, "parameters and one copy of them", PARAMETER_BYTES, lower)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values; masks are not named."""
@@ -82,12 +79,17 @@ class Shape:
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Shape:
-        known = [field.name for field in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise unknown("field of a network's shape", name, known)
-        shape: Shape = fit(given, cls, "the shape of a network")
-        return shape
+        return strict(given, cls, "field of a network's shape", "the shape of a network")
+
+
+def strict(given: dict[str, Any], kind: type[Kind], noun: str, where: str) -> Kind:
+    """The dataclass with these fields, and no others."""
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for name in given:
+        if name not in known:
+            raise unknown(noun, name, known)
+    value: Kind = fit(given, kind, where)
+    return value
 
 
 PRESETS: dict[str, dict[str, int]] = {

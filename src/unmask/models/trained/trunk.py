@@ -15,13 +15,12 @@ on symbols only, so its queries, keys and values can be looked up by symbol.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.models.trained.cache import Memory, Reach
 from unmask.models.trained.shape import Shape
 
 SYMBOL = 0.3  # initial standard deviation of embeddings: small, so that learned context soon outweighs it
@@ -33,6 +32,62 @@ PERIODS = 2.0, 16.0  # rotary: the shortest in positions, the longest in lengths
 LEAST_NOISE = 1e-3  # 1 - a; smaller values count as this one, since q(x_i | y) hardly depends on them
 SLOWEST = 10_000.0  # ratio of the fastest to the slowest frequency of the clock
 Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
+
+
+class Reach(NamedTuple):
+    """The K positions at which some rows continue, and the mask of the T cached positions that each may attend to."""
+
+    cache: Tensor  # (layers, 2, B, heads, L + 1, D), shared with the memory
+    rows: Tensor | None  # (R) of B; None: all
+    first: int  # the first position, if it is the same in all rows
+    places: Tensor | None  # (R, K) on the device, if it differs
+    end: int  # T
+    seen: Tensor | None  # Bool (K, T) or (R, 1, K, T); None: all
+    prefix: bool  # nothing is cached yet: attention is plainly causal
+
+    def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Cache keys and values (R, heads, K, D); return all that can be attended to, (R, heads, T, D) each."""
+        cache, rows = self.cache[layer], slice(None) if self.rows is None else self.rows
+        for mine, new in zip(cache, (key, value), strict=True):
+            if self.places is None:
+                mine[rows, :, self.first : self.end] = new
+            else:
+                each = torch.arange(len(key), device=key.device) if self.rows is None else self.rows
+                mine[each.unsqueeze(1), :, self.places] = new.transpose(1, 2)
+        if self.prefix:
+            return key, value
+        return cache[0, rows, :, : self.end], cache[1, rows, :, : self.end]
+
+
+class Memory:
+    """The KV cache of an AR model, allocated once. Row b has read lengths[b] symbols, including the start; entries
+    beyond are overwritten.
+
+    The lengths are on the host, so that the host never waits for a device. There are L + 1 entries: the last token of a
+    sequence can be read together with others, although nothing follows it. Reads beyond the end write there too.
+    """
+
+    def __init__(self, shape: Shape, rows: int, length: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.places = length + 1
+        size = (shape.layers, 2, rows, shape.heads, self.places, shape.hidden // shape.heads)
+        self.cache = torch.zeros(size, device=device, dtype=dtype)  # zeros: masked entries must be finite
+        self.lengths = torch.zeros(rows, dtype=torch.int64)
+
+    def reach(self, width: int, rows: Tensor | None = None) -> Reach:
+        """Let rows (R) (default: all) read `width` symbols each; the caller updates `lengths`."""
+        lengths = self.lengths if rows is None else self.lengths[rows]
+        device = self.cache.device
+        which = None if rows is None else rows.to(device)
+        first, last = int(lengths.min()), int(lengths.max())
+        end = min(last + width, self.places)
+        if first == last and first + width <= self.places:
+            seen = None
+            if width > 1:
+                seen = (torch.arange(end) <= torch.arange(first, end).unsqueeze(1)).to(device)
+            return Reach(self.cache, which, first, None, end, seen, first == 0)
+        places = (lengths.unsqueeze(1) + torch.arange(width)).clamp(max=self.places - 1)
+        seen = (torch.arange(end) <= places.unsqueeze(-1)).unsqueeze(1)
+        return Reach(self.cache, which, first, places.to(device), end, seen.to(device), False)
 
 
 class Frame(NamedTuple):
@@ -133,20 +188,9 @@ class Trunk(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.embed.weight.dtype
 
-    def forward(
-        self,
-        tokens: Tensor,
-        columns: Tensor | None = None,
-        time: Tensor | None = None,
-        memory: Memory | None = None,
-        rows: Tensor | None = None,
-    ) -> Tensor:
-        """Logits (B, K, V) of tokens (B, K), or (B, A, V) at columns (B, A); time (B) for an MDM that has it.
-
-        With a memory the tokens continue its rows (B) (default: all), and their keys and values are cached. The caller
-        updates `memory.lengths`.
-        """
-        return self.head(self.states(tokens, columns, time, memory, rows))
+    def forward(self, *given: Any, **options: Any) -> Tensor:
+        """Logits (B, K, V) or (B, A, V) of the arguments of `states`."""
+        return self.head(self.states(*given, **options))
 
     def states(
         self,
@@ -156,7 +200,12 @@ class Trunk(nn.Module):
         memory: Memory | None = None,
         rows: Tensor | None = None,
     ) -> Tensor:
-        """Input of the head, (B, K, hidden) or (B, A, hidden)."""
+        """Input of the head, (B, K, hidden) of tokens (B, K), or (B, A, hidden) at columns (B, A); time (B) for an MDM
+        that has it.
+
+        With a memory the tokens continue its rows (B) (default: all), and their keys and values are cached. The caller
+        updates `memory.lengths`.
+        """
         frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
         return self._last(self._below(tokens, frame), columns, frame)
 
@@ -168,17 +217,15 @@ class Trunk(nn.Module):
         """Input of the head, computed from `below`: (B, A, hidden) at columns (B, A), or everywhere."""
         return self._last(x, columns, self._frame(x.shape[1], time))
 
-    def step(self, symbols: Tensor, place: int | Tensor, cache: Tensor) -> Tensor:
+    def step(self, symbols: Tensor, place: int, cache: Tensor) -> Tensor:
         """Logits (B, V) after one more symbol (B), at the same position in all rows: `forward`, but faster.
 
         cache (layers, 2, B, heads, T, D) holds keys and values of earlier positions; those of `place` are added.
-        If `place` is a tensor (1) on the device, all shapes stay the same from one position to the next.
         """
         x = self.embed(symbols)
         turn = self.cos[place], self.sin[place]
-        seen = None if isinstance(place, int) else torch.arange(cache.shape[4], device=place.device)[None] <= place
         for layer, block in enumerate(self._layers):
-            x = block.step(x, turn, cache[layer], place, seen)
+            x = block.step(x, turn, cache[layer], place)
         return self.head(self.norm(x))
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
@@ -242,18 +289,13 @@ class Block(nn.Module):
         gate, value = self.up(_changed(self.between(x), change)).chunk(2, -1)
         return _gated(x, self.down(functional.silu(gate) * value), change)
 
-    def step(self, x: Tensor, turn: Turn, cache: Tensor, place: int | Tensor, seen: Tensor | None) -> Tensor:
+    def step(self, x: Tensor, turn: Turn, cache: Tensor, place: int) -> Tensor:
         """(B, hidden) in and out, at one position of the cache (2, B, heads, T, D)."""
         qkv = self.qkv(self.before(x)).view(len(x), 3 * self.heads, -1)
         query, key = rotated(qkv[:, : 2 * self.heads], turn).chunk(2, 1)
-        new = key, qkv[:, 2 * self.heads :]
-        if isinstance(place, int):
-            cache[0, :, :, place], cache[1, :, :, place] = new
-            cache = cache[:, :, :, : place + 1]
-        else:
-            for mine, part in zip(cache, new, strict=True):
-                mine.index_copy_(2, place, part.unsqueeze(2))
-        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), cache[0], cache[1], seen)
+        cache[0, :, :, place], cache[1, :, :, place] = key, qkv[:, 2 * self.heads :]
+        cache = cache[:, :, :, : place + 1]
+        mixed = functional.scaled_dot_product_attention(query.unsqueeze(2), cache[0], cache[1])
         return self.reflect(torch.addmm(x, mixed.reshape(len(x), -1), self.out.weight.t()))
 
     def _attend(self, x: Tensor, layer: int, frame: Frame, columns: Tensor | None) -> Tensor:

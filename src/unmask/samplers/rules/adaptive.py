@@ -25,16 +25,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.samplers.contract import SAMPLERS, Choice
-from unmask.samplers.memory import agreement, divergence
+from unmask.samplers.contract import SAMPLERS, Choice, Flag, Fraction, Nats, Places, Some
 from unmask.samplers.ranking import SCORES, ChoosesFirst, above, arranged, at_least, chosen, in_order
-from unmask.samplers.view import View
+from unmask.samplers.view import View, agreement, divergence
 
 
 class Adaptive(ChoosesFirst):
@@ -77,19 +78,17 @@ class Threshold(Adaptive):
     all later steps. Where the steps do not divide a block, their loops give the remainder to the first steps:
     counts=(2, 1, 1) with 3 steps per block of 4. The paper uses it inside blocks: blocks(block_length=32, inner=..)."""
 
-    threshold: float = 0.9
-    least: int = 1
+    threshold: Fraction = 0.9
+    least: Some = 1
     counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        arguments.number("threshold", self.threshold, most=1.0)
-        arguments.whole("least", self.least, 1, arguments.MOST_LENGTH)
+        super().__post_init__()
         for count in self.counts:
             arguments.whole("a number of counts", count, 1, arguments.MOST_LENGTH)
         if self.counts and self.least != 1:
             problem = f"least is {self.least} and counts is {self.counts}"
             raise UnmaskError(f"{problem}; expected one of the two. Leave least out.")
-        super().__post_init__()
 
     def ready(self, view: View, inside: Tensor) -> Tensor:
         counts = torch.tensor(self.counts or (self.least,))
@@ -107,12 +106,8 @@ class Factor(Adaptive):
     hidden positions it always reveals both (published=True). Its distribution differs by a total variation of .14 in a
     2-gram of four positions at factor 1.3."""
 
-    factor: float = 1.0
+    factor: Annotated[float, arguments.number] = 1.0
     published: bool = False
-
-    def __post_init__(self) -> None:
-        arguments.number("factor", self.factor)
-        super().__post_init__()
 
     def ready(self, view: View, inside: Tensor) -> Tensor:
         place = in_order(view, view.confidence, self.ties)
@@ -131,15 +126,13 @@ class LocalLeap(Adaptive):
     Positions at most `radius` from one that reaches the threshold need only threshold - relief. The paper's thresholds
     are 0.9 and 0.75, and its radius 4; neighbours are counted on the canvas, and revealed within their block."""
 
-    threshold: float = 0.9
+    threshold: Fraction = 0.9
     relief: float = 0.15
-    radius: int = 4
+    radius: Places = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arguments.number("threshold", self.threshold, most=1.0)
         arguments.number("relief", self.relief, most=self.threshold, what=", the threshold")
-        arguments.whole("radius", self.radius, 0, arguments.MOST_LENGTH)
 
     def ready(self, view: View, inside: Tensor) -> Tensor:
         anchors = inside & at_least(view, view.confidence, self.threshold)
@@ -152,14 +145,13 @@ class LocalLeap(Adaptive):
 # ------------------------------------------------------------------------------- entropy budgets (theory.md 10)
 
 
+Proxy = Annotated[str, partial(arguments.word, known=SCORES)]
+
+
 class Budget(Adaptive):
     """Take positions one after another by a proxy of their error, as long as the error is at most a budget in nats."""
 
     proxy: str
-
-    def __post_init__(self) -> None:
-        arguments.word("proxy", self.proxy, SCORES)
-        super().__post_init__()
 
     def scores(self, view: View) -> Tensor:
         return SCORES[self.proxy](view)
@@ -184,12 +176,8 @@ class EntropyBounded(Budget):
     certain positions and one more. If positions are sorted by entropy, the largest is the last, and this is
     `entropy-sum`."""
 
-    gamma: float = 0.1
-    proxy: str = "entropy"
-
-    def __post_init__(self) -> None:
-        arguments.number("gamma", self.gamma, what=" of nats")
-        super().__post_init__()
+    gamma: Nats = 0.1
+    proxy: Proxy = "entropy"
 
     def ready(self, view: View, inside: Tensor) -> Tensor:
         return self.affordable(view, self.gamma)
@@ -206,12 +194,8 @@ class EntropySum(Budget):
     The error is at most the threshold per step. The steps are about H(X) / threshold, fewer if the language has
     dependence. The order in which positions are taken is our choice."""
 
-    threshold: float = 1.0
-    proxy: str = "chance"
-
-    def __post_init__(self) -> None:
-        arguments.number("threshold", self.threshold, what=" of nats")
-        super().__post_init__()
+    threshold: Nats = 1.0
+    proxy: Proxy = "chance"
 
     def ready(self, view: View, inside: Tensor) -> Tensor:
         return self.affordable(view, self.threshold)
@@ -234,15 +218,9 @@ class Settled(Adaptive):
     stability window, momentum > 0 the exponential mean of confidences. Papers build these in different ways; this is
     the plain form of either, not that of one paper."""
 
-    threshold: float = 0.9
-    agree: int = 2
-    momentum: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        arguments.number("threshold", self.threshold, most=1.0)
-        arguments.whole("agree", self.agree, 1, arguments.MOST_STEPS)
-        arguments.share("momentum", self.momentum)
+    threshold: Fraction = 0.9
+    agree: Annotated[int, partial(arguments.whole, most=arguments.MOST_STEPS)] = 2
+    momentum: Annotated[float, arguments.share] = 0.0
 
     def ready(self, view: View, inside: Tensor) -> Tensor:
         known = view.memory.get("best", torch.zeros_like(view.tokens)) > 0
@@ -269,17 +247,10 @@ class Klass(Adaptive):
     By Pinsker's inequality |max p_t - max p_t-1| <= sqrt(KL / 2). So a position below threshold - (history - 1)
     sqrt(kl / 2) cannot be in a stable run that ends above the threshold, and no KL is computed there."""
 
-    threshold: float = 0.9
-    kl: float = 0.01
-    history: int = 2
-    least: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        arguments.number("threshold", self.threshold, most=1.0)
-        arguments.number("kl", self.kl, above=True, what=" of nats")
-        arguments.whole("history", self.history, 0, arguments.MOST_STEPS)
-        arguments.whole("least", self.least, 1, arguments.MOST_LENGTH)
+    threshold: Fraction = 0.9
+    kl: Annotated[float, partial(arguments.number, above=True, what=" of nats")] = 0.01
+    history: Annotated[int, partial(arguments.whole, least=0, most=arguments.MOST_STEPS)] = 2
+    least: Some = 1
 
     def ready(self, view: View, inside: Tensor) -> Tensor:
         sure = above(view, view.confidence, self.threshold)
@@ -304,15 +275,9 @@ class Deferred(Adaptive):
     first position is revealed, it slides on, so uncertain positions at its end wait for context; a block would have to
     fill them. The paper also extends blocks at low confidence, for models that use blocks; this is left out."""
 
-    threshold: float = 0.9
-    window: int = 16
-    longest: int = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        arguments.number("threshold", self.threshold, most=1.0)
-        arguments.whole("window", self.window, 1, arguments.MOST_LENGTH)
-        arguments.whole("longest", self.longest, 1, arguments.MOST_LENGTH)
+    threshold: Fraction = 0.9
+    window: Some = 16
+    longest: Some = 64
 
     def places(self, view: View) -> tuple[Tensor, Tensor]:
         place = torch.arange(view.hidden.shape[1])
@@ -336,17 +301,10 @@ class MultiBlock(Adaptive):
     most of the one before is revealed, but always continues with the first unfinished block; so without its cache the
     mark changes nothing."""
 
-    threshold: float = 0.5
-    block_length: int = 32
-    join: float = 0.1
-    published: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        arguments.number("threshold", self.threshold, what=" of nats")
-        arguments.whole("block_length", self.block_length, 1, arguments.MOST_LENGTH)
-        arguments.number("join", self.join, most=1.0)
-        arguments.flag("published", self.published)
+    threshold: Nats = 0.5
+    block_length: Some = 32
+    join: Fraction = 0.1
+    published: Flag = False
 
     def places(self, view: View) -> tuple[Tensor, Tensor]:
         here = view.hidden | view.revealed

@@ -19,7 +19,17 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Nucleus
-from unmask.samplers.contract import SAMPLERS, Choice, Distribution, Reads, Sampler, check_inner, inner_of
+from unmask.samplers.contract import (
+    SAMPLERS,
+    Choice,
+    Distribution,
+    Fraction,
+    Reads,
+    Sampler,
+    Some,
+    check_inner,
+    inner_of,
+)
 from unmask.samplers.loops import fill_blocks
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
@@ -30,14 +40,13 @@ from unmask.samplers.view import View
 class Blocks(Sampler):
     """Blocks from left to right, each filled by the inner sampler."""
 
-    block_length: int = 32
+    block_length: Some = 32
     inner: str | Sampler = "fixed-size"
     first: int | None = None
-    nucleus: float = 1.0
+    nucleus: Fraction = 1.0
 
     def __post_init__(self) -> None:
-        arguments.whole("block_length", self.block_length, 1, arguments.MOST_LENGTH)
-        arguments.number("nucleus", self.nucleus, most=1.0)
+        super().__post_init__()
         check_inner(self)
         if self.first is None:
             return

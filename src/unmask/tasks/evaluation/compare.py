@@ -1,4 +1,4 @@
-"""Two settings on the same items: which is better, by how much, or how many items would decide.
+"""Two settings on the same items: which is better, or how many items would decide. And MDM or AR?
 
 The difference is the mean over items of the differences of the two accuracies, with Gaffke's interval. The verdict is
 the side of 0 of the interval. With one sample per item this is McNemar's exact test. If b items are right only with the
@@ -8,18 +8,25 @@ The exact two-sided p of that test is reported, too.
     better, worse            at a level of 0.05
     not distinguishable      with the number of items for a power of 0.8 at the measured difference:
                              n = ((z_.975 sqrt(s) + z_.8 sqrt(s - d^2)) / d)^2, d: difference, s: fraction that differs
+
+Advice for a target accuracy is the fastest setting whose whole interval meets it, or else the fastest that may meet it
+(core/search.py). It also has the most accurate masked setting that needs at most the time of AR, and at most its
+arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 
-from unmask.core.deciding import sample_size
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
+from unmask.core.search import MEETS, cheapest, sample_size, standing
+from unmask.tasks.evaluation.records import Group, labels
 from unmask.tasks.sample import Sample
 
 LEVEL = 0.05
@@ -89,3 +96,110 @@ def _fractions(samples: Sequence[Sample]) -> dict[str, float]:
             raise UnmaskError(f"item {sample.item} has no verdict{why}; nothing can be compared")
         verdicts.setdefault(sample.item, []).append(bool(sample.right))
     return {name: sum(own) / len(own) for name, own in verdicts.items()}
+
+
+@dataclass(frozen=True)
+class Option:
+    label: str
+    group: Group
+    accuracy: Estimate
+    seconds: float  # per sample
+    flops: float | None
+    standing: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "standing": self.standing,
+            "accuracy": self.accuracy.to_dict(),
+            "seconds": self.seconds,
+            "flops": self.flops,
+            "settings": self.group.settings,
+        }
+
+    def __str__(self) -> str:
+        low, high = self.accuracy.low, self.accuracy.high
+        return f"{self.label}: {self.accuracy.value:.1%} [{low:.1%}, {high:.1%}] at {self.seconds:.3g} s per sample"
+
+
+@dataclass(frozen=True)
+class Advice:
+    task: str
+    target: float
+    options: Sequence[Option]  # all, fastest first
+    best: Option | None
+    masked: Option | None  # the best masked model
+    reader: Option | None  # the best AR model
+    at_time: Option | None  # the most accurate masked model that takes at most the time of AR
+    at_flops: Option | None  # the same for arithmetic
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        chosen = {name: getattr(self, name) for name in ("best", "masked", "reader", "at_time", "at_flops")}
+        named = {name: None if option is None else option.to_dict() for name, option in chosen.items()}
+        options = [option.to_dict() for option in self.options]
+        return {"task": self.task, "target": self.target, "verdict": self.text} | named | {"options": options}
+
+
+def advise(settings: Sequence[Group], target: float, budget: float | None = None) -> Advice:
+    """Choose a setting of one task. target: fraction of right answers; budget: maximum seconds per sample."""
+    arguments.number("target", target, 0.0, 1.0)
+    if budget is not None:
+        arguments.number("budget", budget, above=True)
+    tasks = sorted({str(group.settings["task"]) for group in settings})
+    if len(tasks) != 1:
+        what = f"these are records of {', '.join(tasks)}; choose one with --task" if tasks else "there are no records"
+        raise UnmaskError(f"advice is about one task: {what}")
+    named = list(zip(labels(settings), settings, strict=True))
+    unmeasured = "; ".join(f"{label}: {group.too_long}" for label, group in named if not group.written)
+    options = []
+    for label, group in named:
+        accuracy, cost = group.accuracy, group.cost()
+        if accuracy is not None and cost["seconds"] is not None:
+            reached = standing(accuracy.low, accuracy.high, target, rises=True)
+            options.append(Option(label, group, accuracy, cost["seconds"], cost["flops"], reached))
+    if not options and unmeasured:
+        raise UnmaskError(f"no setting was measured: {unmeasured}. Give shorter prompts or a longer context")
+    if not options:
+        raise UnmaskError("none of these records has a verdict on its answers; `unmask eval` adds verdicts")
+    options.sort(key=lambda option: option.seconds)
+    within = [option for option in options if budget is None or option.seconds <= budget]
+    masked, reader = (_best([one for one in within if one.group.causal is causal]) for causal in (False, True))
+    against = reader or next((option for option in options if option.group.causal), None)
+    at_time = at_flops = None
+    if against is not None:
+        parallel = [option for option in options if not option.group.causal]
+        at_time = _most_accurate([option for option in parallel if option.seconds <= against.seconds])
+        at_flops = _most_accurate([o for o in parallel if o.flops and against.flops and o.flops <= against.flops])
+    best = _best(within)
+    wanted = f"{target:.0%}" + ("" if budget is None else f" within {budget:.3g} s per sample")
+    text = _text(wanted, best, masked, reader, options)
+    text += f"; not measured: {unmeasured}" if unmeasured else ""
+    return Advice(tasks[0], target, options, best, masked, reader, at_time, at_flops, text)
+
+
+def _best(options: Sequence[Option]) -> Option | None:
+    """The fastest option that meets the target, or may meet it."""
+    return cheapest(options, lambda option: option.standing, lambda option: option.seconds)
+
+
+def _most_accurate(options: Sequence[Option]) -> Option | None:
+    return max(options, key=lambda option: option.accuracy.value, default=None)
+
+
+def _text(
+    wanted: str, best: Option | None, masked: Option | None, reader: Option | None, options: Sequence[Option]
+) -> str:
+    """The verdict. wanted: the target and the budget."""
+    if best is None:
+        return f"no measured setting is right in {wanted}; the most accurate is {_most_accurate(options)}"
+    sure = "reaches" if best.standing == MEETS else "may reach, more items would decide,"
+    verdict = f"{best.label} {sure} {wanted}: {str(best).partition(': ')[2]}"
+    if masked is None or reader is None:
+        lacking = f"{verdict}; no {'AR' if reader is None else 'masked'} model in these records"
+        return f"{lacking} does" if any(one.group.causal == (reader is None) for one in options) else lacking
+    if best is reader:
+        times = masked.seconds / reader.seconds
+        return f"{verdict}; AR is the better choice: the masked model takes {times:.3g} times as long ({masked})"
+    times = reader.seconds / masked.seconds
+    return f"{verdict}; the masked model is the better choice: AR takes {times:.3g} times as long ({reader})"

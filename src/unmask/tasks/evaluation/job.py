@@ -72,7 +72,7 @@ def _ideal(model: str) -> Ideal | None:
 
 def _records(tally: Tally) -> list[Record]:
     from unmask.core.estimates import exactly
-    from unmask.experiments.jobs.tallies import mean
+    from unmask.experiments.jobs.sources import mean
 
     estimates = {name: mean(name, tally) for name in ("model_calls", "answer_tokens", "flops")}
     estimates["prompts_too_long"] = exactly(float(tally["too_long_sum"]), "exact count")
@@ -94,8 +94,7 @@ def _check(
     first_row: int,
 ) -> None:
     """Names, files and packages, before hours of work."""
-    from unmask.models.open.fetch import here
-    from unmask.models.open.loading import card_of
+    from unmask.models.open.loading import card_of, here
     from unmask.tasks import TASKS
     from unmask.tasks.exact import solved
     from unmask.tasks.writing import How
@@ -144,16 +143,16 @@ def evaluation(
     import torch
 
     from unmask.core import progress
-    from unmask.core.cores import count
+    from unmask.core.arguments import cores
     from unmask.core.threads import torch_threads
-    from unmask.experiments.jobs.tallies import counts, sums
+    from unmask.experiments.jobs.sources import counts, sums
     from unmask.tasks import sample
     from unmask.tasks.writing import How
 
     unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
     files = [name for name in (model, loading.card, causal_model) if name is not None]
     items, numbers = items_of(task, data, digest), range(first_row, first_row + rows)
-    with torch_threads(count() if _ideal(model) is None else 1):  # calls of a large model are long
+    with torch_threads(cores() if _ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
             how, named = How(**vars(answering)), vars(loading) | {"model": model, "causal_model": causal_model}
             write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)

@@ -1,25 +1,108 @@
-"""evaluate(): models write answers to the items of a task, which are then checked."""
+"""evaluate(): models write answers to the items of a task, kept in a store of `unmask.sweep`, which are then checked.
+
+Checks run after all samples are written, so they can be repeated with other options or judges. An answer is checked
+only as far as it was asked for: `MOST` characters for each token of its setting.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from unmask.core import arguments
+import msgspec
+
+from unmask.core import arguments, progress
+from unmask.core.chance import check_seed
 from unmask.experiments.pool import EngineName
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import sweep
-from unmask.tasks import TASKS, asking
+from unmask.models.open.prompted import before_any
+from unmask.samplers import SAMPLERS
+from unmask.tasks import TASKS, Item, Task, asking
 from unmask.tasks import sample as samples
-from unmask.tasks.contract import fingerprint
-from unmask.tasks.evaluation import checking, records
-from unmask.tasks.evaluation.settings import Settings
-from unmask.tasks.evaluation.summary import Group, groups
+from unmask.tasks.contract import find, fingerprint
+from unmask.tasks.evaluation import records
+from unmask.tasks.evaluation.records import Group, groups
 from unmask.tasks.sample import Sample
+from unmask.tasks.writing import How
 
+SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # may have several values
+COMMON = ("dtype", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
+OF_BOTH = ("length", "eos", "temperature")  # swept options that also apply to AR
+OF_MASKED = ("schedule", "guidance", "cache")
 FIRST = 64  # items before the first test whether they suffice; then twice as many
+MOST = 128  # characters of a token: those of the longest spaces in vocabularies
+NO_ANSWER, WRONG = "no answer in the text", "another answer"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every combination of the swept options. The AR model writes from left to right and has no steps."""
+
+    task: str
+    model: str
+    causal_model: str | None = None  # the baseline, also used by speculative samplers
+    data: str | None = None
+    card: str | None = None
+    causal_card: str | None = None
+    device: str = "auto"
+    dtype: str | None = None
+    cache: str | None = None
+    sampler: Sequence[str] = ()
+    schedule: str = "linear"
+    steps: Sequence[int] = ()
+    length: Sequence[int] = ()
+    eos: Sequence[str] = ()
+    temperature: Sequence[float] = ()
+    top_p: float | None = None
+    top_k: int | None = None
+    guidance: float = 0.0
+    until: bool = True
+    chat: bool = False
+    system: str | None = None
+    each: int = 1  # samples per item
+    batch: int = 8
+    limit: int | None = None  # the first items (default: all)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        TASKS.make(self.task)
+        if self.limit is not None:
+            arguments.whole("limit", self.limit, 1)
+        arguments.whole("each", self.each, 1, 10**4)
+        arguments.whole("batch", self.batch, 1, arguments.MOST_ROWS)
+        check_seed(self.seed)
+        for point in self.points():
+            How(**{name: point[name] for name in How.__dataclass_fields__ if name in point})
+
+    @property
+    def file(self) -> str:
+        """The file of the items: `data`, or the file in the data directory; "" if there is none."""
+        file = self.data if self.data is not None else find(TASKS.make(self.task).file)
+        return "" if file is None else os.path.abspath(file)
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return len(TASKS.make(self.task).items(self.file or None)[: self.limit])
+
+    def points(self) -> list[dict[str, Any]]:
+        """The settings of each cell without its rows: combinations of swept options, then the AR model."""
+        swept = {name: list(values) for name in SWEPT if (values := getattr(self, name))}
+        common = {name: getattr(self, name) for name in COMMON} | {"task": asking(self.task), "data": self.file}
+        masked = common | {name: getattr(self, name) for name in OF_MASKED} | {"model": self.model, "card": self.card}
+        if any("causal" in SAMPLERS.make(sampler).reads for sampler in self.sampler):
+            masked["causal_model"] = self.causal_model
+        points = [masked | dict(zip(swept, chosen, strict=True)) for chosen in product(*swept.values())]
+        if self.causal_model is not None:
+            alone = {name: values for name, values in swept.items() if name in OF_BOTH}
+            causal = common | {"model": self.causal_model, "card": self.causal_card}
+            points += [causal | dict(zip(alone, chosen, strict=True)) for chosen in product(*alone.values())]
+        return [{name: value for name, value in point.items() if value is not None} for point in points]
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,25 +147,12 @@ def evaluate(
     while True:
         sweep(plan([settings], end), store=directory, engine=engine, workers=workers, **how).whole()
         result = check(directory, reading=settings.task)
-        if end == limit or _decided(result.groups, until_decided):
+        accuracies = [group.accuracy for group in result.groups]
+        if end == limit or all(
+            one is not None and one.high - one.low <= 2 * (until_decided or 0.0) for one in accuracies
+        ):
             return result
         end = min(2 * end, limit)
-
-
-def check(directory: str | Path, *, reading: str | None = None) -> Evaluation:
-    """Check all answers of a store, also of other drivers, and write its records.
-
-    reading: a task with options for reading answers: "gsm8k(answer_by=strict)".
-    """
-    path = arguments.path("directory", directory)
-    checked: list[Sample] = []
-    for (task, data), own in records.written(path).items():
-        way = reading if reading is not None and asking(reading) == task else task
-        items = TASKS.make(way).items(data or None)
-        records.check_same_items(own, fingerprint(items), str(path))
-        checked += checking.checked(own, way, items)
-    samples.write(path / records.RECORDS, checked)
-    return Evaluation(path, checked)
 
 
 def plan(settings: Sequence[Settings], end: int | None = None) -> Recipe:
@@ -95,8 +165,58 @@ def plan(settings: Sequence[Settings], end: int | None = None) -> Recipe:
     return from_dict({"name": "evaluation", "jobs": ["evaluation"], "parts": parts})
 
 
-def _decided(settings: Sequence[Group], within: float | None) -> bool:
-    accuracies = [group.accuracy for group in settings]
-    return within is not None and all(
-        accuracy is not None and accuracy.high - accuracy.low <= 2 * within for accuracy in accuracies
-    )
+def check(directory: str | Path, *, reading: str | None = None) -> Evaluation:
+    """Check all answers of a store, also of other drivers, and write its records.
+
+    reading: a task with options for reading answers: "gsm8k(answer_by=strict)".
+    """
+    path = arguments.path("directory", directory)
+    done: list[Sample] = []
+    for (task, data), own in records.written(path).items():
+        way = reading if reading is not None and asking(reading) == task else task
+        items = TASKS.make(way).items(data or None)
+        records.check_same_items(own, fingerprint(items), str(path))
+        done += checked(own, way, items)
+    samples.write(path / records.RECORDS, done)
+    return Evaluation(path, done)
+
+
+def checked(samples: Sequence[Sample], task: str, items: Sequence[Item]) -> list[Sample]:
+    """The same samples with their verdicts or values."""
+    target, by_name = TASKS.make(task), {item.name: item for item in items}
+    if long := sum(len(sample.text) > MOST * sample.about["how"]["length"] for sample in samples):
+        bound = f"only the first {MOST} characters for each token of the length are read"
+        progress.note(f"{task}: {long} of {len(samples)} answers are longer than was asked for; {bound}")
+    answered = [_checked(target, by_name[sample.item], sample) for sample in samples]
+    return _judged(answered, target) if target.kind == "judged" else answered
+
+
+def _checked(task: Task, item: Item, sample: Sample) -> Sample:
+    if not sample.answered:
+        return msgspec.structs.replace(sample, answer=None, why=sample.reason, right=None, values={})
+    how = sample.about["how"]
+    text = before_any(sample.text[: MOST * how["length"]], how["until"])
+    answer = task.answer(item, text)
+    values = dict(task.values(item, answer, text))
+    if answer is None:
+        return msgspec.structs.replace(sample, answer=None, why=NO_ANSWER, right=False, values=values)
+    right = None if task.kind == "judged" else task.right(item, answer)
+    why = WRONG if right is False else ""
+    return msgspec.structs.replace(sample, answer=answer, why=why, right=right, values=values)
+
+
+def _judged(samples: Sequence[Sample], task: Task) -> list[Sample]:
+    """Nats per token by the judge, and the entropy of the tokens; no values for an empty text."""
+    from unmask.diagnosis.judge import judge, token_entropy, tokens_of
+    from unmask.models.open import load_model
+
+    model = load_model(task.judge)
+    texts = [sample.answer or "" for sample in samples]
+    scores = judge(model, texts)
+    judged = []
+    for number, (sample, row) in enumerate(zip(samples, tokens_of(model, texts), strict=True)):
+        values = {}
+        if len(row):
+            values = {"nats": float(scores.nats[number]), "entropy": float(token_entropy(row[None])[0])}
+        judged.append(msgspec.structs.replace(sample, values=values, right=None))
+    return judged

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
-from unmask.core.memory import size
 from unmask.tasks.evaluation.compare import Comparison, compare
-from unmask.tasks.evaluation.summary import Group, labels
+from unmask.tasks.evaluation.records import Group, labels
 
 PASSED = (1, 2, 4, 8, 16, 32, 64)  # k of pass@k
 Grid = tuple[str, list[str], list[list[str]]]

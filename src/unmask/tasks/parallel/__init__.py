@@ -1,5 +1,5 @@
-"""Benchmarks of parallel decoding: published results and own records, their scores with intervals."""
+"""Benchmarks of parallel decoding: results of items, their scores with intervals, own measurements."""
 
-from unmask.tasks.parallel.points import Outcome, Point, Setting, of_samples, settings
+from unmask.tasks.parallel.points import Outcome, Setting, of_samples, read, settings
 
-__all__ = ["Outcome", "Point", "Setting", "of_samples", "settings"]
+__all__ = ["Outcome", "Setting", "of_samples", "read", "settings"]

@@ -1,4 +1,4 @@
-"""The results of a benchmark of parallel decoding: an outcome for each item, a point for each setting.
+"""The results of a benchmark of parallel decoding: an outcome for each item, in settings of samplers; and their files.
 
 An item has a canvas of masked positions, and a sampler needs some model calls to fill it. Tokens per step have three
 definitions. Each is a mean over tasks:
@@ -6,23 +6,37 @@ definitions. Each is a mean over tasks:
     published    the mean over items of canvas / model calls; padding counts as tokens
     by totals    mean canvas / mean model calls
     real         mean number of written tokens / mean model calls, without padding
+
+Files are records of `unmask eval`, or lines of CSV or JSON of any program, one for each item, with the fields of
+`Line`: item, right and calls.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from math import isfinite
+from pathlib import Path
 from statistics import fmean
+from typing import Annotated, Any
 
+import msgspec
+
+from unmask.core.errors import UnmaskError, cut
+from unmask.core.reading import fit, read_lines, read_text
 from unmask.core.registry import parse, written
 from unmask.experiments.board.families import STEPS, apart
+from unmask.tasks.evaluation import records
 from unmask.tasks.sample import Sample
 
 OPTION = re.compile(r"([A-Za-z][A-Za-z_]*?)=?(-?\d+(?:\.\d+)?)(?:_|$)")
-OWN = "unmask"  # the source of own records
+OWN, ITEMS = "unmask", "items"  # sources: own records, files of items
+LAYOUTS = "files of items (.csv or .jsonl with item, right and calls) or records of `unmask eval`"
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Word = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,27 +55,6 @@ class Outcome:
     canvas: int | None = None  # masked positions at the beginning
     written: float | None = None  # tokens without padding
 
-    @property
-    def place(self) -> tuple[str, str, str, str]:
-        return self.source, self.model, self.sampler, self.setting
-
-
-@dataclass(frozen=True)
-class Point:
-    """The mean of a setting over all tasks."""
-
-    source: str
-    model: str
-    sampler: str
-    setting: str
-    speed: float  # R: tokens per step as published
-    score: float  # S: percent
-
-    @property
-    def top_k(self) -> bool:
-        """Whether each step reveals a fixed number k of positions."""
-        return list(options(self.setting)) == ["k"]
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -73,16 +66,9 @@ class Setting:
     setting: str
     tasks: Mapping[str, Sequence[Outcome]]  # sorted by item; each item once
 
-    @cached_property
-    def point(self) -> Point | None:
-        """R and S; None if the model calls are unknown."""
-        speed = self.published
-        who = self.source, self.model, self.sampler, self.setting
-        return None if speed is None else Point(*who, speed, 100 * self.score)
-
     @property
     def score(self) -> float:
-        """The mean over tasks of the mean score, from 0 to 1."""
+        """S: the mean over tasks of the mean score, from 0 to 1."""
         return fmean(fmean(one.score for one in own) for own in self.tasks.values())
 
     @property
@@ -91,6 +77,7 @@ class Setting:
 
     @property
     def published(self) -> float | None:
+        """R: tokens per step; None if the model calls are unknown."""
         return self._mean(tokens_per_step)
 
     @property
@@ -102,12 +89,12 @@ class Setting:
         return self._ratio(lambda one: one.written)
 
     @property
-    def canvases(self) -> set[int]:
-        return {one.canvas for own in self.tasks.values() for one in own if one.canvas is not None}
+    def top_k(self) -> bool:
+        """Whether each step reveals a fixed number k of positions."""
+        return list(options(self.setting)) == ["k"]
 
     def _mean(self, number: Callable[[Outcome], float | None]) -> float | None:
-        means = [_mean(map(number, own)) for own in self.tasks.values()]
-        return _mean(means)
+        return _mean(_mean(map(number, own)) for own in self.tasks.values())
 
     def _ratio(self, above: Callable[[Outcome], float | None]) -> float | None:
         pairs = [(_mean(map(above, own)), _mean(one.forwards for one in own)) for own in self.tasks.values()]
@@ -118,7 +105,8 @@ def settings(outcomes: Iterable[Outcome]) -> list[Setting]:
     """Outcomes by setting, in their order. Of an item that occurs twice in a setting, the last outcome counts."""
     places: dict[tuple[str, str, str, str], dict[str, dict[str, Outcome]]] = {}
     for one in outcomes:
-        places.setdefault(one.place, {}).setdefault(one.task, {})[one.item] = one
+        place = one.source, one.model, one.sampler, one.setting
+        places.setdefault(place, {}).setdefault(one.task, {})[one.item] = one
     return [
         Setting(*place, {task: [own[item] for item in sorted(own)] for task, own in tasks.items()})
         for place, tasks in places.items()
@@ -135,20 +123,15 @@ def tokens_per_step(one: Outcome) -> float | None:
     return one.canvas / one.forwards if one.canvas is not None and one.forwards else None
 
 
-def item_key(*parts: object) -> str:
-    """A hash of an item, from everything that makes it another item."""
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
-
-
 def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
     """Outcomes of own records that have a verdict. `values["strict"]` of a sample is its strict score."""
     own: dict[tuple[str, str, str, str, str], list[Sample]] = {}
     for sample in samples:
         if sample.right is not None and sample.answered:
             about = sample.about
-            item = item_key(about["task"], about["data"], sample.item)
+            key = hashlib.sha256("\0".join((about["task"], about["data"], sample.item)).encode()).hexdigest()
             setting = about["model"]["card"], *_named(about["how"]), short(about["task"])
-            own.setdefault((*setting, item), []).append(sample)
+            own.setdefault((*setting, key), []).append(sample)
     return [
         Outcome(
             source=OWN,
@@ -184,6 +167,80 @@ def short(task: str) -> str:
     """A task's specification; for `lists`, the name of the operation in place of that of the task."""
     _, options = parse("task", task)
     return written(str(options.pop("operation")), options) if "operation" in options else task
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
+    """One item of a file. Without a name of the sampler, it is that of the file."""
+
+    item: Word | int
+    right: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    calls: Amount | None = None  # model calls
+    canvas: Annotated[int, msgspec.Meta(gt=0)] | None = None  # masked positions at the beginning
+    written: Amount | None = None  # tokens without padding
+    task: Word = "task"
+    setting: Word = "usual"
+    sampler: Word = ""
+    model: Word = "model"
+
+
+def read(paths: Sequence[str | Path]) -> list[Outcome]:
+    """Read all results of some files or directories."""
+    everything: list[Outcome] = []
+    for path in map(Path, paths):
+        if not path.exists():
+            raise UnmaskError(f"cannot read {cut(str(path))}: it does not exist; expected {LAYOUTS}")
+        if (path / records.RECORDS).exists() or path.name == records.RECORDS:
+            outcomes = of_samples(records.read(path))
+        else:
+            files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+            outcomes = [_outcome(line, file) for file in files for line in _lines(file)]
+        if not outcomes:
+            raise UnmaskError(f"there are no results in {cut(str(path))}; expected {LAYOUTS}")
+        everything += outcomes
+    return everything
+
+
+def _lines(file: Path) -> Iterator[Line]:
+    """The items of a file; in CSV, the first row names the columns, and an empty cell is unknown."""
+    if file.suffix == ".jsonl":
+        yield from (line for _, line in read_lines(file, Line))
+    if file.suffix != ".csv":
+        return
+    try:
+        names, *rows = list(csv.reader(read_text(file).splitlines())) or [[]]
+    except csv.Error as error:
+        raise UnmaskError(f"cannot read {cut(str(file))}: {error}") from error
+    for number, row in enumerate(rows, 2):
+        where = f"{file}, line {number}"
+        if len(row) != len(names):
+            raise UnmaskError(f"cannot read {cut(where)}: it has {len(row)} columns; expected {len(names)}")
+        yield fit({name: _plain(name, cell) for name, cell in zip(names, row, strict=True) if cell}, Line, where)
+
+
+def _plain(name: str, cell: str) -> Any:
+    """The number in a cell of a column of numbers, else its text."""
+    if name not in ("right", "calls", "canvas", "written"):
+        return cell
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell
+    return int(number) if number.is_integer() else number if isfinite(number) else cell
+
+
+def _outcome(line: Line, file: Path) -> Outcome:
+    return Outcome(
+        source=ITEMS,
+        model=line.model,
+        sampler=line.sampler or file.stem,
+        setting=line.setting,
+        task=line.task,
+        item=str(line.item),
+        score=line.right,
+        forwards=line.calls,
+        canvas=line.canvas,
+        written=line.written,
+    )
 
 
 def _mean(numbers: Iterable[float | None]) -> float | None:

@@ -24,7 +24,6 @@ from unmask.tasks.exact import NAME, ideal, is_ideal
 from unmask.tasks.lists import REQUESTS
 from unmask.tasks.parallel.points import of_samples
 from unmask.tasks.parallel.points import settings as grouped
-from unmask.tasks.parallel.published import Published
 from unmask.tasks.parallel.table import Suite, suites
 from unmask.tasks.sample import Sample
 
@@ -128,8 +127,8 @@ def measured(samples: Sequence[Sample], settings: Settings) -> list[Suite]:
         for task, items in one.tasks.items()
     }
     if settings.exact:
-        return suites(Published(outcomes))
-    return suites(Published([one for one in outcomes if not is_ideal(one.model)]), ceilings=ceilings)
+        return suites(outcomes)
+    return suites([one for one in outcomes if not is_ideal(one.model)], ceilings=ceilings)
 
 
 def _known(card: str, settings: Settings) -> bool:

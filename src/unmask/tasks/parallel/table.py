@@ -1,4 +1,11 @@
-"""Results of one model as tables and plain values: PBx, settings, tasks, and the messages that belong to them."""
+"""Results of one model as tables and plain values, and two samplers on the same items.
+
+Samplers are compared by their whole curves, with the board's rule (board/difference.py), and at equal speed. A row is
+an item, and each item counts the same. The cost of a setting is its model calls for a canvas of L positions,
+L * mean(model calls / canvas), where L is the largest canvas: then tasks with other canvases have equal costs. At equal
+speed, a sampler between two settings scores the mean of both, weighted as on the line of PBx. This has no allowance for
+the unknown course between two settings; the curves have.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +17,20 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, share
+from unmask.experiments.board.compare import Difference, difference
+from unmask.tasks.evaluation.compare import Comparison, compare_shares
 from unmask.tasks.evaluation.table import without_empty
 from unmask.tasks.parallel.pbx import DRAWS, THRESHOLDS, Lead, Swept, leads, sweeps
 from unmask.tasks.parallel.points import Outcome, Setting, options, settings
-from unmask.tasks.parallel.published import Claim, Published
 
 Ceilings = Mapping[tuple[str, str, str], float]  # the best possible accuracy, by task, sampler and setting
 Grid = tuple[str, list[str], list[list[str]]]
+Item = tuple[str, str]  # (task, key)
 PADDED = 0.75  # a part of real tokens among all: below it, padding is worth a message
-SAME = 5e-3  # tokens per step between a published PBx and that of its points
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,6 @@ class Suite:
     settings: Sequence[Setting]  # with all tasks
     lacking: Sequence[str]  # messages on settings that lack tasks
     swept: Sequence[Swept]
-    claims: Sequence[Claim] = ()
     thresholds: Sequence[float] = THRESHOLDS
     ceilings: Ceilings | None = None
 
@@ -43,7 +52,7 @@ class Suite:
     @property
     def messages(self) -> list[str]:
         """Messages on these numbers, most general first."""
-        return [*self.lacking, *self._of_speed(), *self._rankings(), *self._of_pbx(), *self._of_claims()]
+        return [*self.lacking, *self._of_speed(), *self._rankings(), *self._of_pbx()]
 
     def to_dict(self) -> dict[str, Any]:
         samplers = [
@@ -56,7 +65,6 @@ class Suite:
             "samplers": samplers,
             "settings": self._settings(),
             "leads": [lead.to_dict() for own in self.leads.values() for lead in own],
-            "published": [claim._asdict() for claim in self.claims],
             "messages": self.messages,
         }
 
@@ -88,38 +96,36 @@ class Suite:
         return f"{self.source}, {self.model}: tasks", ["sampler, setting", *tasks], rows
 
     def _settings(self) -> list[dict[str, Any]]:
-        """One dict for each setting, in percent."""
+        """One dict for each setting, in percent; those without model calls, which have no PBx, last."""
         left = {(one.sampler, one.setting): one for one in self.settings}
         entries = []
         for swept in self.swept:
-            for column, point in enumerate(swept.points):
-                known = left.pop((point.sampler, point.setting), None)
-                score = swept.score(column) or Estimate(point.score, point.score, point.score, 0, method="no items")
-                entries.append(self._entry(point.sampler, point.setting, score, point.speed, known))
-        for (sampler, setting), one in left.items():  # without model calls
+            for column, one in enumerate(swept.settings):
+                del left[one.sampler, one.setting]
+                entries.append(self._entry(one, swept.score(column)))
+        for one in left.values():
             every = [outcome for own in one.tasks.values() for outcome in own]
-            alone = accuracy(every).map(_as_percent) if len(one.tasks) == 1 else None
-            value = 100 * one.score
-            score = Estimate(value, value, value, 0, method="no interval") if alone is None else alone
-            entries.append(self._entry(sampler, setting, score, None, one))
+            score = Estimate(100 * one.score, 100 * one.score, 100 * one.score, 0, method="no interval")
+            entries.append(self._entry(one, accuracy(every).map(_as_percent) if len(one.tasks) == 1 else score))
         return entries
 
-    def _entry(
-        self, sampler: str, setting: str, score: Estimate, speed: float | None, one: Setting | None
-    ) -> dict[str, Any]:
-        tasks = {} if one is None else dict(self._tasks(one))
+    def _entry(self, one: Setting, score: Estimate) -> dict[str, Any]:
+        tasks: dict[str, dict[str, Any]] = {}
+        for task, own in one.tasks.items():
+            ceiling = (self.ceilings or {}).get((task, one.sampler, one.setting))
+            measured = accuracy(own).map(_as_percent).to_dict()
+            tasks[task] = {"accuracy": measured, "ceiling": None if ceiling is None else 100 * ceiling}
         ceilings = [cell["ceiling"] for cell in tasks.values()]
-        strict = None if one is None else one.strict
         return {
-            "sampler": sampler,
-            "setting": setting,
-            "options": options(setting),
+            "sampler": one.sampler,
+            "setting": one.setting,
+            "options": options(one.setting),
             "score": score.to_dict(),
-            "strict": None if strict is None else 100 * strict,
+            "strict": None if one.strict is None else 100 * one.strict,
             "ceiling": fmean(ceilings) if ceilings and None not in ceilings else None,
-            "published": speed,
-            "by_totals": None if one is None else one.by_totals,
-            "real": None if one is None else one.real,
+            "published": one.published,
+            "by_totals": one.by_totals,
+            "real": one.real,
             "tasks": tasks,
         }
 
@@ -130,17 +136,10 @@ class Suite:
         texts = [f"{name}={value:g}" for name, value in varied.items()] or [entry["setting"]]
         return ", ".join([entry["sampler"], *texts])
 
-    def _tasks(self, one: Setting) -> Iterable[tuple[str, dict[str, Any]]]:
-        for task, own in one.tasks.items():
-            ceiling = (self.ceilings or {}).get((task, one.sampler, one.setting))
-            measured = accuracy(own).map(_as_percent)
-            yield task, {"accuracy": measured.to_dict(), "ceiling": None if ceiling is None else _as_percent(ceiling)}
-
     def _of_speed(self) -> list[str]:
         messages = []
-        if not any(one.draws for one in self.swept) and self.swept:
-            messages.append("the results have no items, so there are no intervals")
-        canvases = sorted({canvas for setting in self.settings for canvas in setting.canvases})
+        every = (one for setting in self.settings for own in setting.tasks.values() for one in own)
+        canvases = sorted({one.canvas for one in every if one.canvas is not None})
         if len(canvases) > 1:
             sizes = " and ".join(map(str, canvases))
             messages.append(f"tokens per step are a mean over canvases of {sizes} positions")
@@ -168,33 +167,27 @@ class Suite:
         every = ((one, one.pbx(threshold)) for one in self.swept for threshold in self.thresholds)
         return list(dict.fromkeys(f"{one.name}: {warning}" for one, reached in every for warning in reached.warnings))
 
-    def _of_claims(self) -> list[str]:
-        messages = []
-        own = {one.name: one for one in self.swept}
-        for claim in self.claims:
-            if claim.sampler in own:
-                value = own[claim.sampler].pbx(claim.threshold).value
-                if abs((value or 0.0) - (claim.value or 0.0)) > SAME:
-                    pair = " and ".join("never" if one is None else f"{one:.3f}" for one in (claim.value, value))
-                    messages.append(f"{claim.sampler}: PB{claim.threshold:g} as published and by its points: {pair}")
-        return messages
-
 
 def suites(
-    published: Published,
+    outcomes: Iterable[Outcome],
     thresholds: Sequence[float] = THRESHOLDS,
     ceilings: Ceilings | None = None,
     draws: int = DRAWS,
 ) -> list[Suite]:
     """The results by source and model. ceilings: the best possible accuracies, from 0 to 1."""
-    every = settings(published.outcomes)
-    places = [(one.source, one.model) for one in every] + [(one.source, one.model) for one in published.points]
+    models: dict[tuple[str, str], list[Setting]] = {}
+    for one in settings(outcomes):
+        models.setdefault((one.source, one.model), []).append(one)
     result = []
-    for place in dict.fromkeys(places):
-        own, lacking = _complete([one for one in every if (one.source, one.model) == place])
-        points = [one for one in published.points if (one.source, one.model) == place]
-        claims = [one for one in published.claims if (one.source, one.model) == place]
-        result.append(Suite(*place, own, lacking, sweeps(own, points, draws), claims, thresholds, ceilings))
+    for model, every in models.items():
+        tasks = {task for one in every for task in one.tasks}
+        own = [one for one in every if len(one.tasks) == len(tasks)]
+        lacking = [
+            f"{one.sampler}, {one.setting}: left out; it has {len(one.tasks)} of {len(tasks)} tasks"
+            for one in every
+            if len(one.tasks) < len(tasks)
+        ]
+        result.append(Suite(*model, own, lacking, sweeps(own, draws), thresholds, ceilings))
     return result
 
 
@@ -203,16 +196,6 @@ def accuracy(outcomes: Sequence[Outcome]) -> Estimate:
     scores = torch.tensor([one.score for one in outcomes], dtype=torch.float64)
     whole = bool(((scores == 0) | (scores == 1)).all())
     return share(scores == 1) if whole else bounded_mean(scores)
-
-
-def _complete(own: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """(settings with all tasks of the model, messages on others)."""
-    tasks = {task for one in own for task in one.tasks}
-    lacking = [one for one in own if len(one.tasks) < len(tasks)]
-    messages = [
-        f"{one.sampler}, {one.setting}: left out; it has {len(one.tasks)} of {len(tasks)} tasks" for one in lacking
-    ]
-    return [one for one in own if one not in lacking], messages
 
 
 def _as_percent(fraction: float) -> float:
@@ -232,3 +215,70 @@ def _of(ceiling: float | None) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
+
+
+@dataclass(frozen=True)
+class Items:
+    """The curve of a sampler over items, by model calls."""
+
+    length: int
+    model_calls: Sequence[float]
+    right: Sequence[Tensor]  # (items) for each setting
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(self.right[0])]
+
+    def at(self, calls: float) -> Tensor:
+        """(items) the score at this cost, linear in speed L / calls between two settings."""
+        above = next(number for number, cost in enumerate(self.model_calls) if cost >= calls)
+        if above == 0:
+            return self.right[0]
+        slow, speed, fast = (1 / cost for cost in (self.model_calls[above], calls, self.model_calls[above - 1]))
+        part = (speed - slow) / (fast - slow)
+        return part * self.right[above - 1] + (1 - part) * self.right[above]
+
+
+def versus(one: Sequence[Setting], other: Sequence[Setting]) -> Difference:
+    """The difference of two samplers, the settings of each, on the items that all settings have."""
+    return difference(*_curves(one, other))
+
+
+def at_speed(one: Sequence[Setting], other: Sequence[Setting], speed: float) -> Comparison:
+    """The paired comparison at equal tokens per model call."""
+    curves = _curves(one, other)
+    calls = curves[0].length / speed
+    least, most = (side(end(curve.model_calls) for curve in curves) for side, end in ((max, min), (min, max)))
+    if not least <= calls <= most:
+        length = curves[0].length
+        span = f"{length / most:.4g} to {length / least:.4g}" if least <= most else "none"
+        raise UnmaskError(f"--speed is {speed:g} tokens per model call; both samplers were measured at {span}")
+    return compare_shares(list(zip(*(curve.at(calls).tolist() for curve in curves), strict=True)))
+
+
+def _curves(one: Sequence[Setting], other: Sequence[Setting]) -> tuple[Items, Items]:
+    every = [
+        {(task, single.item): single for task, own in setting.tasks.items() for single in own}
+        for setting in (*one, *other)
+    ]
+    common = sorted(set.intersection(*map(set, every)))
+    if not common:
+        raise UnmaskError("the samplers have no items in common. Compare results on the same items of one model")
+    length = max(own[item].canvas or 0 for own in every for item in common)
+    return _curve(every[: len(one)], common, length), _curve(every[len(one) :], common, length)
+
+
+def _curve(settings: Sequence[dict[Item, Outcome]], items: Sequence[Item], length: int) -> Items:
+    points = []
+    for own in settings:
+        costs = [_cost(own[item]) for item in items]
+        scores = torch.tensor([own[item].score for item in items], dtype=torch.float64)
+        points.append((length * fmean(costs), scores))
+    points.sort(key=lambda point: point[0])
+    return Items(length, [calls for calls, _ in points], [scores for _, scores in points])
+
+
+def _cost(one: Outcome) -> float:
+    if one.forwards is None or not one.canvas:
+        raise UnmaskError(f"{one.sampler}, {one.setting}: {one.task} has no model calls. Compare records with them")
+    return one.forwards / one.canvas

@@ -1,0 +1,415 @@
+"""A client of a served engine: sends requests by httpx, again where that is safe; each has exactly one outcome.
+
+    ok             a text that the server ended itself
+    truncated      a text that ended with its budget of tokens
+    empty          an answer without text
+    refused        the server refuses the request (4xx), or redirects it, which is not followed
+    timeout        a limit of time was reached
+    transport      the connection failed, or broke in the answer
+    server_error   the server failed (5xx, 408, 409, 425, 429), also within a stream
+    malformed      the answer is not in the dialect: no JSON, no end, too large
+
+A request is repeated before the first byte of its answer, or after a status that asks for it, after a waiting time
+uniform in [0, 0.5 * 2^n] s (full jitter). The key comes from UNMASK_API_KEY. No string of a server is cut, kept or
+printed before the key is masked.
+
+The protocols of servers are data: how a request is built, and where an answer or a chunk of a stream has its text. A
+path as "choices.0.message.content" names a value within JSON. Names of fields are those of OpenAI; a dialect translates
+them. A field that is not given is not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import random
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, cut, needed, shown
+
+with needed("endpoint", "the audit of a server"):
+    import httpx
+
+KEY = "UNMASK_API_KEY"
+MASK = "***"
+CONNECT, SILENCE, TOTAL = 5.0, 120.0, 600.0  # seconds to connect, without a byte, and of a whole answer
+MOST, MOST_TOKENS = 2**23, 2**31  # bytes and tokens of an answer
+AGAIN = (408, 409, 425, 429, 500, 502, 503, 504)
+ATTEMPTS, FIRST = 5, 0.5  # and seconds: half of the longest first waiting time
+Result = TypeVar("Result")
+Paths = tuple[str, ...]  # the first that has a value counts
+USUAL = {"temperature": 1.0, "top_p": 1.0}  # documented defaults
+
+
+@dataclass(frozen=True)
+class Dialect:
+    name: str
+    path: str
+    prompt: str  # the field of the prompt; "messages" for a conversation
+    text: Paths
+    chunk: Paths  # the text in a chunk of a stream
+    finish: Paths
+    replaces: bool = False  # whether a chunk has the whole text, or only what is new
+    inside: str = ""  # the object of the sampling fields
+    beside: frozenset[str] = frozenset()  # fields that are not in it
+    names: Mapping[str, str] = field(default_factory=dict)
+    reasoning: Paths = ()
+    tokens: Paths = ("usage.completion_tokens",)
+    forwards: Paths = ("usage.forwards",)
+    drafts: Mapping[str, Any] = field(default_factory=dict)  # fields that ask a stream for the edits of each step
+    thinking: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for reasoning
+    counting: Mapping[str, Any] = field(default_factory=dict)  # fields that ask a stream for its usage
+    probabilities: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for those of the first token
+    models: bool = True  # whether a request names its model
+
+    def body(self, prompt: str, model: str | None, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON of a request."""
+        content: Any = [{"role": "user", "content": prompt}] if self.prompt == "messages" else prompt
+        body: dict[str, Any] = {self.prompt: content} | ({"model": model} if model and self.models else {})
+        for name, value in fields.items():
+            own = self.names.get(name, name)
+            inner = body if not self.inside or own in self.beside else body.setdefault(self.inside, {})
+            inner[own] = str(value) if own == "rid" else value
+        return body
+
+
+def dig(content: Any, paths: Paths) -> Any:
+    """The first value at one of the paths that is not null."""
+    for path in paths:
+        inner = content
+        for part in path.split("."):
+            if isinstance(inner, Mapping):
+                inner = inner.get(part)
+            elif isinstance(inner, list) and part.isdecimal() and int(part) < len(inner):
+                inner = inner[int(part)]
+            else:
+                inner = None
+        if inner is not None:
+            return inner
+    return None
+
+
+_OPENAI: dict[str, Any] = {
+    "finish": ("choices.0.finish_reason",),
+    "drafts": {"stream_mode": "edits"},
+    "counting": {"stream_options": {"include_usage": True}},
+}
+_THOUGHTS = ("message.reasoning_content", "message.reasoning", "delta.reasoning_content", "delta.reasoning")
+CHAT = Dialect(
+    "openai-chat",
+    path="/v1/chat/completions",
+    prompt="messages",
+    text=("choices.0.message.content",),
+    chunk=("choices.0.delta.content",),
+    reasoning=tuple(f"choices.0.{path}" for path in _THOUGHTS),
+    thinking={"chat_template_kwargs": {"enable_thinking": True}},
+    probabilities={"logprobs": True, "top_logprobs": 10},
+    **_OPENAI,
+)
+COMPLETIONS = Dialect(
+    "openai-completions",
+    path="/v1/completions",
+    prompt="prompt",
+    text=("choices.0.text",),
+    chunk=("choices.0.text",),
+    probabilities={"logprobs": 10},
+    **_OPENAI,
+)
+SGLANG = Dialect(
+    "sglang-generate",
+    path="/generate",
+    prompt="text",
+    text=("text",),
+    chunk=("text",),
+    finish=("meta_info.finish_reason.type", "meta_info.finish_reason"),
+    replaces=True,
+    inside="sampling_params",
+    beside=frozenset({"stream", "rid", "return_logprob"}),
+    names={"max_tokens": "max_new_tokens", "seed": "rid"},
+    tokens=("meta_info.completion_tokens",),
+    forwards=("meta_info.dllm_forward_counts",),
+    models=False,
+)
+DIALECTS = {one.name: one for one in (CHAT, COMPLETIONS, SGLANG)}
+
+
+@dataclass
+class Answer:
+    outcome: str = "malformed"
+    text: str = ""
+    reasoning: str = ""
+    finish: str = ""
+    status: int | None = None
+    error: str = ""  # one line
+    param: str = ""  # the field that the server names in its refusal
+    tokens: int | None = None
+    forwards: int | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)  # of the first token
+    chunks: list[int] = field(default_factory=list)  # characters of each chunk of a stream
+    edits: list[list[int]] = field(default_factory=list)  # positions that each chunk of edits changes
+
+    @property
+    def answered(self) -> bool:
+        return self.outcome in ("ok", "truncated")
+
+
+class Failed(Exception):
+    """An exchange without an answer."""
+
+    def __init__(self, outcome: str, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class Client:
+    """Asks one server in one dialect. transport: of httpx, in place of the network."""
+
+    def __init__(
+        self, url: str, dialect: Dialect, model: str | None = None, timeout: float = TOTAL, transport: Any = None
+    ) -> None:
+        self.timeout, self.key = arguments.number("timeout", timeout, above=True), os.environ.get(KEY, "")
+        if not (self.key.isascii() and self.key.isprintable()):
+            raise UnmaskError(f"{KEY} holds no key; expected one line of ASCII characters. Set it again")
+        self.url = self.masked(url)
+        self.base, self.host = _address(url, self.url)
+        self.dialect, self.model, self.transport = dialect, model, transport
+        self.sent, self.rng, self.sleep = 0, random.Random(), asyncio.sleep
+
+    def ask(self, prompt: str, **fields: Any) -> Answer:
+        return self.ask_all([prompt], **fields)[0]
+
+    def ask_all(self, prompts: Sequence[str], concurrency: int = 1, **fields: Any) -> list[Answer]:
+        """The answers to prompts, in their order; concurrency: number of simultaneous requests."""
+
+        async def work() -> list[Answer]:
+            free = asyncio.Semaphore(concurrency)
+            async with self._http() as http:
+
+                async def one(prompt: str) -> Answer:
+                    async with free:
+                        return await self._ask(http, self.dialect.body(prompt, self.model, fields))
+
+                return await asyncio.gather(*map(one, prompts))
+
+        return _run(work())
+
+    def models(self) -> str | None:
+        """The first model that the server lists."""
+
+        async def work() -> str | None:
+            try:
+                async with asyncio.timeout(CONNECT), self._http() as http, http.stream("GET", "/v1/models") as response:
+                    listing = self._json(await _whole(response, MOST), "the list of models")
+                    return str(dig(listing, ("data.0.id",)) or "") or None if response.status_code == 200 else None
+            except (Failed, TimeoutError, httpx.HTTPError):
+                return None
+
+        return _run(work())
+
+    def masked(self, value: Any) -> Any:
+        """A text or JSON without the key."""
+        if isinstance(value, Mapping):
+            return {self.masked(name): self.masked(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.masked(inner) for inner in value]
+        return value.replace(self.key, MASK) if isinstance(value, str) and self.key else value
+
+    def _http(self) -> httpx.AsyncClient:
+        """Connections without compression, by the proxies and certificates of the environment."""
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+        how = {"headers": headers, "timeout": httpx.Timeout(SILENCE, connect=CONNECT), "transport": self.transport}
+        how["limits"] = httpx.Limits(max_connections=None)
+        try:
+            return httpx.AsyncClient(base_url=self.base, **how)
+        except (ValueError, OSError, ImportError, httpx.InvalidURL) as error:
+            problem = self.masked(f"{type(error).__name__}: {error}")
+            raise UnmaskError(f"no HTTP: {cut(problem)}. Check HTTP_PROXY, ALL_PROXY and SSL_CERT_FILE") from None
+
+    async def _ask(self, http: httpx.AsyncClient, body: dict[str, Any]) -> Answer:
+        """Send one request, again if that is safe, and return its answer."""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await self.sleep(self.rng.uniform(0, FIRST * 2**attempt))
+            self.sent += 1
+            answer, again = await self._attempt(http, body)
+            if not again:
+                break
+        answer.error = cut(answer.error)
+        return answer
+
+    async def _attempt(self, http: httpx.AsyncClient, body: dict[str, Any]) -> tuple[Answer, bool]:
+        """(answer, whether it may be repeated)"""
+        answer, again = Answer(), True
+        try:
+            async with asyncio.timeout(self.timeout), http.stream("POST", self.dialect.path, json=body) as response:
+                again, answer.status = response.status_code in AGAIN, response.status_code
+                if response.status_code == 200:
+                    await self._read(answer, response)
+                    ended = "truncated" if answer.finish in ("length", "max_tokens") else "ok"
+                    answer.outcome = ended if answer.text.strip() else "empty"
+                else:
+                    answer.outcome, answer.error, answer.param = await self._refusal(response)
+        except Failed as failed:
+            answer.outcome, answer.error = failed.outcome, str(failed)
+        except TimeoutError:
+            answer.outcome, answer.error = "timeout", f"the whole answer took over {self.timeout:g} s"
+            again = False
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            answer.outcome = "timeout" if isinstance(error, httpx.TimeoutException) else "transport"
+            secure = "SSL" in str(error) or "CERTIFICATE" in str(error)
+            again = answer.status is None and not secure and not isinstance(error, httpx.ReadTimeout)
+            where = f"no {'secure ' if secure else ''}connection to {self.host}"
+            where = where if again or secure else "no whole answer"
+            answer.error = self.masked(f"{where}: {str(error) or type(error).__name__}")
+        return answer, again
+
+    async def _read(self, answer: Answer, response: httpx.Response) -> None:
+        """Read an answer or a stream."""
+        if "event-stream" in response.headers.get("content-type", ""):
+            await self._stream(answer, response)
+            return
+        content = self._json(await _whole(response, MOST), "the answer")
+        if (error := dig(content, ("error",))) is not None:
+            raise Failed("server_error", f"status 200 with an error: {_message(error)}")
+        text, reasoning = dig(content, self.dialect.text), dig(content, self.dialect.reasoning)
+        if text is None and reasoning is None and dig(content, self.dialect.finish) is None:
+            raise Failed("malformed", f"the answer has no {self.dialect.text[0]}; is it in another dialect?")
+        answer.text, answer.reasoning = _text(text), _text(reasoning)
+        self._account(answer, content)
+
+    async def _stream(self, answer: Answer, response: httpx.Response) -> None:
+        ended = False
+        async for name, data in _events(response, MOST):
+            if ended := data == "[DONE]":
+                break
+            content = self._json(data.encode(), "an event")
+            if name == "error" or content.get("error") is not None or content.get("type") == "error":
+                message = _message(content.get("error") or content)
+                raise Failed("server_error", f"an error within a stream of status 200: {message}")
+            text = _text(dig(content, self.dialect.chunk))
+            if isinstance(edits := dig(content, ("choices.0.edits", "edits")), list):
+                answer.edits.append([at for at in (dig(edit, ("0",)) for edit in edits) if type(at) is int])
+            if text:
+                answer.chunks.append(len(text))
+                answer.text = text if self.dialect.replaces else answer.text + text
+            answer.reasoning += _text(dig(content, self.dialect.reasoning))
+            self._account(answer, content)
+        if not ended and not answer.finish:
+            raise Failed("malformed", "the stream stopped without its end: neither a finish reason nor [DONE]")
+        answer.text, answer.reasoning = self.masked(answer.text), self.masked(answer.reasoning)
+
+    def _account(self, answer: Answer, content: Mapping[str, Any]) -> None:
+        """Tokens, forward passes, the finish reason and probabilities, as far as they are reported."""
+        answer.finish = cut(str(dig(content, self.dialect.finish) or answer.finish))
+        for name in ("tokens", "forwards"):
+            number = dig(content, getattr(self.dialect, name))
+            if isinstance(number, list):
+                number = sum(one for one in number if type(one) is int)
+            if type(number) is int and 0 <= number < MOST_TOKENS:
+                setattr(answer, name, number)
+        top = dig(content, ("choices.0.logprobs.content.0.top_logprobs", "choices.0.logprobs.top_logprobs.0"))
+        if isinstance(top, list):
+            top = {_text(dig(one, ("token",))): dig(one, ("logprob",)) for one in top}
+        if isinstance(top, dict):
+            known = {token: value for token, value in top.items() if isinstance(value, int | float)}
+            likely = {token: value for token, value in known.items() if -745 < value <= 1e-6}
+            answer.probabilities = {token: math.exp(min(value, 0.0)) for token, value in likely.items()}
+
+    async def _refusal(self, response: httpx.Response) -> tuple[str, str, str]:
+        """(outcome, message in one line, field that it names) of a status other than 200."""
+        status = response.status_code
+        if 300 <= status < 400:
+            where = cut(self.masked(unquote(response.headers.get("location", ""))).partition("?")[0])
+            return "refused", f"status {status} redirects to {where}; redirects are not followed", ""
+        try:
+            content: Any = self._json(await _whole(response, 2**16), "the error")
+        except Failed:
+            content = None
+        error = dig(content, ("error", "detail")) or content
+        outcome = "refused" if 400 <= status < 500 and status not in AGAIN else "server_error"
+        param = dig(error, ("param",)) or dig(error, ("0.loc.1", "0.loc.0"))
+        return outcome, f"status {status}" + (f": {_message(error)}" if error else ""), cut(str(param or ""))
+
+    def _json(self, content: bytes, what: str) -> dict[str, Any]:
+        try:
+            value = self.masked(msgspec.json.decode(content))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            beginning = cut(self.masked(content.decode(errors="replace"))[:60])
+            raise Failed("malformed", f"{what} is not JSON: {beginning!r}") from None
+        if not isinstance(value, dict):
+            raise Failed("malformed", f"{what} is a {type(value).__name__}; expected a JSON object")
+        return value
+
+
+def _address(url: str, masked: str) -> tuple[str, str]:
+    """(address without /v1, host) of a server."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+        wrong = parts.scheme not in ("http", "https") or not host or parts.username is not None or parts.query
+        httpx.URL(url)
+    except (ValueError, httpx.InvalidURL):
+        wrong = True
+    if wrong:
+        expected = "expected http://HOST:PORT or https://HOST, without a user, a password or a query"
+        raise UnmaskError(f"--endpoint is {shown(masked.partition('?')[0].rpartition('@')[2])}; {expected}")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}", str(host)
+
+
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:  # a notebook has a loop of its own
+        return pool.submit(asyncio.run, work).result()
+
+
+async def _whole(response: httpx.Response, most: int) -> bytes:
+    """The body of an answer."""
+    body = bytearray()
+    async for piece in response.aiter_raw():
+        body += piece
+        if len(body) > most:
+            raise Failed("malformed", f"the answer has over {most:,} bytes")
+    return bytes(body)
+
+
+async def _events(response: httpx.Response, most: int) -> AsyncIterator[tuple[str, str]]:
+    """(name, data) of the server-sent events of a body. A line is decoded when it is complete, never within a sign."""
+    rest, name, data, size = b"", "", [], 0
+    async for piece in response.aiter_raw():
+        size += len(piece)
+        if size > most:
+            raise Failed("malformed", f"the stream has over {most:,} bytes, without an end")
+        *lines, rest = (rest + piece).split(b"\n") if b"\n" in piece else (rest + piece,)
+        for line in lines:
+            try:
+                text = line.decode().rstrip("\r")
+            except UnicodeDecodeError:
+                raise Failed("malformed", "the stream is not UTF-8") from None
+            if text.startswith("data:"):
+                data.append(text[5:].removeprefix(" "))
+            elif text.startswith("event:"):
+                name = text[6:].strip()
+            elif not text and data:
+                yield name, "\n".join(data)
+                name, data = "", []
+
+
+def _text(value: Any) -> str:
+    if value is not None and not isinstance(value, str):
+        raise Failed("malformed", f"a text of the answer is a {type(value).__name__}; expected a string")
+    return value or ""
+
+
+def _message(error: Any) -> str:
+    return cut(str(dig(error, ("message", "msg", "0.msg", "error")) or error))

@@ -1,0 +1,463 @@
+"""The audit of a served engine, as a black box: fourteen tests of faults that users of such servers have reported.
+
+A test is red (a fault), green, or unknown: the server does not show enough to decide. Tests that compare distributions
+are exact, each at the level ALARM / 14; the others are red only if a rule is broken. So the probability of a red test
+for a server without a fault is at most ALARM. An exact p-value of counts is (1 + #{G* >= G}) / (1 + M) for M draws G*
+under the hypothesis (Besag & Clifford 1989), with the statistic G = 2 sum O log(O / E).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask.core import arguments, progress
+from unmask.core.errors import UnmaskError, cut, unknown
+from unmask.diagnosis.client import CHAT, DIALECTS, TOTAL, USUAL, Answer, Client
+
+RED, GREEN, UNKNOWN = "red", "green", "unknown"
+OBEYED, IGNORED, REFUSED = "obeyed", "ignored", "refused"  # a field
+FIELDS: dict[str, tuple[Any, Any]] = {  # a usual and an impossible value: a server that answers it ignores the field
+    "temperature": (1.0, "hot"),
+    "top_p": (1.0, "most"),
+    "top_k": (5, "few"),
+    "min_p": (0.1, "some"),
+    "stop": ("\n\n", {"at": 1}),
+    "logit_bias": ({"5": 1.0}, "biased"),
+    "frequency_penalty": (0.1, "much"),
+    "response_format": ({"type": "json_object"}, "a format"),
+}
+ALARM = 0.01  # the largest probability of a red test for a server without a fault
+DIE = "Roll a fair die. Answer with one digit from 1 to 6 and nothing else."
+LONG = "Write random digits from 1 to 6, separated by spaces. Go on without an end."
+FILLER = "The quick brown fox jumps over the lazy dog. " * 50 + LONG
+PADS = re.compile(r"<\|?(?:pad|mask|unk|endoftext|im_end|eot_id)[^>]*>|\bnan\b|\0|\ufffd|!{16}", re.IGNORECASE)
+SHORT, BLOCK = 16, 32  # tokens of an answer, and of a block unless it is given
+FEW, SEEDS, STREAMS = 10, 8, 3
+DISGUISED, LEAST = 0.95, 20  # fraction of steps to the right in a left-to-right order, and steps to judge it
+DRAWS = 9_999  # of an exact test
+Counts = Mapping[str, int]
+Array = NDArray[np.float64]
+
+
+class Verdict(NamedTuple):
+    test: str
+    verdict: str
+    detail: str
+    p: float | None = None
+    requests: int = 0
+
+
+@dataclass(frozen=True)
+class Audit:
+    url: str
+    model: str | None
+    dialect: str
+    fields: Mapping[str, str]  # the capability record
+    verdicts: tuple[Verdict, ...]
+    requests: int
+    seconds: float
+    alarm: float = ALARM
+
+    @property
+    def red(self) -> list[str]:
+        return [one.test for one in self.verdicts if one.verdict == RED]
+
+    def __getitem__(self, test: str) -> Verdict:
+        return next(one for one in self.verdicts if one.test == test)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"verdicts": [one._asdict() for one in self.verdicts], "red": self.red}
+
+    def table(self) -> list[tuple[str, str]]:
+        counts = Counter(one.verdict for one in self.verdicts)
+        shown = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (RED, GREEN, UNKNOWN))
+        return [
+            ("verdict", f"{shown}, in {self.requests} requests; at most {self.alarm:.0%} false alarms"),
+            *((one.test, f"{one.verdict}: {one.detail}") for one in self.verdicts),
+        ]
+
+
+def audit(
+    url: str,
+    model: str | None = None,
+    dialect: str = "auto",
+    *,
+    draws: int = 100,
+    block: int = BLOCK,
+    timeout: float = TOTAL,
+    transport: Any = None,
+) -> Audit:
+    """Test a deployed server. It takes `requests(draws)` requests, and those of retries.
+
+    draws: answers in each sample of a distribution. block: tokens that the server generates at once. timeout: seconds
+    of an answer. transport: of httpx, in place of the network.
+    """
+    arguments.whole("draws", draws, 20, 10**4)
+    arguments.whole("block", block, 2, 2**16)
+    began = time.monotonic()
+    client = connect(url, model, dialect, timeout, transport)
+    with progress.track("audit", len(TESTS)) as advance:
+        suite = _Suite(client, draws, block)
+        verdicts = []
+        for test, run in TESTS.items():
+            before = client.sent
+            verdict, detail, *p = run(suite)
+            shown = f"{detail}; p = {p[0]:.2g}" if p else detail
+            verdicts.append(Verdict(test, verdict, cut(shown), p[0] if p else None, client.sent - before))
+            advance(1)
+    behavior = {RED: IGNORED, GREEN: OBEYED, UNKNOWN: UNKNOWN}
+    fields = {one.test: behavior[one.verdict] for one in verdicts if one.test in ("temperature", "seed")}
+    fields |= {name: verdict for name, verdict in suite.fields.items() if name not in fields or verdict == REFUSED}
+    if suite.seeded[0].outcome == "refused":
+        fields["seed"] = REFUSED
+    seconds = time.monotonic() - began
+    return Audit(client.url, client.model, client.dialect.name, fields, tuple(verdicts), client.sent, seconds)
+
+
+def connect(url: str, model: str | None, dialect: str, timeout: float = TOTAL, transport: Any = None) -> Client:
+    """A client for the server, in the given dialect or in the first in which it answers."""
+    if dialect != "auto" and dialect not in DIALECTS:
+        raise unknown("dialect", dialect, ["auto", *DIALECTS])
+    model = model or Client(url, CHAT, None, timeout, transport).models()
+    if dialect != "auto":
+        return Client(url, DIALECTS[dialect], model, timeout, transport)
+    problems = []
+    for name, one in DIALECTS.items():
+        client = Client(url, one, model, timeout, transport)
+        answer = client.ask("Hello", max_tokens=8)
+        if answer.outcome in ("ok", "truncated", "empty"):
+            return client
+        if answer.outcome in ("transport", "timeout"):
+            where = cut(client.url)
+            raise UnmaskError(f"the server does not answer: {answer.error}. Is it running at {where}?")
+        problems.append(f"{name}: {answer.error}")
+    raise UnmaskError(f"the server answers in no known dialect ({'; '.join(problems)}). Pass --dialect and --model")
+
+
+def requests(draws: int) -> int:
+    """The largest number of requests of an audit, without retries."""
+    return 7 * draws + 2 * len(FIELDS) + 4 * FEW + 2 * SEEDS + STREAMS + 19
+
+
+Found = tuple[Any, ...]  # verdict, detail and perhaps a p-value
+
+
+class _Suite:
+    """The answers that several tests use, each requested once."""
+
+    def __init__(self, client: Client, draws: int, block: int) -> None:
+        self.client, self.draws, self.block = client, draws, block
+        self.ask, self.one = client.ask_all, client.ask
+        self.usual: dict[str, Any] = dict(USUAL)
+        first = self.one(DIE, max_tokens=SHORT, **self.usual)
+        if first.param in self.usual:  # refused, with the name of the field
+            del self.usual[first.param]
+            first = self.one(DIE, max_tokens=SHORT, **self.usual)
+        if not first.answered:
+            reason = first.error or "its text is empty"
+            raise UnmaskError(f"the server does not answer a usual request: {first.outcome}, {reason}. Check --model")
+        self.fields = {name: self._treated(name) for name in FIELDS}
+
+    def _treated(self, name: str) -> str:
+        """How the server treats a field."""
+        usual, impossible = (self.one("Hello", max_tokens=8, **{name: value}) for value in FIELDS[name])
+        refused = impossible.outcome == "refused" or (impossible.status == 200 and impossible.outcome == "server_error")
+        if usual.outcome == "refused":
+            return REFUSED
+        if usual.status != 200 or not (refused or impossible.status == 200):
+            return UNKNOWN
+        return OBEYED if refused else IGNORED
+
+    def die(self, concurrency: int = 1, **fields: Any) -> Counter[str]:
+        return _words(self.ask([DIE] * self.draws, concurrency, **fields))
+
+    @cached_property
+    def base(self) -> Counter[str]:
+        """The first words of answers with the usual fields, one request at a time."""
+        return self.die(max_tokens=SHORT, **self.usual)
+
+    @cached_property
+    def warm(self) -> list[str]:
+        return [one.text for one in self.ask([LONG] * FEW, max_tokens=SHORT, **self.usual)]
+
+    @cached_property
+    def cold(self) -> list[Answer]:
+        """Answers at temperature 0."""
+        return self.ask([LONG] * FEW, max_tokens=SHORT, **(self.usual | {"temperature": 0}))
+
+    @cached_property
+    def seeded(self) -> list[Answer]:
+        """Two answers with each seed."""
+        return [self.one(LONG, max_tokens=SHORT, seed=1 + number // 2, **self.usual) for number in range(2 * SEEDS)]
+
+    @cached_property
+    def fixed(self) -> dict[str, Any] | None:
+        """Fields that determine the answer; None if there are none."""
+        if all(one.answered for one in self.cold) and len({one.text for one in self.cold}) == 1:
+            return self.usual | {"temperature": 0}
+        texts = [one.text for one in self.seeded]
+        return self.usual | {"seed": 1} if all(texts) and texts[::2] == texts[1::2] else None
+
+    @cached_property
+    def both(self) -> tuple[Answer, Answer]:
+        """One answer and one stream of the same request, over three blocks."""
+        how = {"max_tokens": 2 * self.block + 1} | (self.fixed or self.usual)
+        stream = self.one(LONG, stream=True, **how, **self.client.dialect.counting)
+        if stream.outcome == "refused":
+            stream = self.one(LONG, stream=True, **how)
+        return self.one(LONG, **how), stream
+
+    def same(self, counts: Counter[str], what: str, tests: int = 1) -> Found:
+        """Compare words with those of `base`. tests: number of p-values, of which the caller takes the smallest."""
+        if len(self.base) < 2 and len(counts) < 2 and self.base.keys() == counts.keys():
+            return UNKNOWN, "all answers are equal, so no difference can be seen"
+        p = min(tests * two_samples(self.base, counts), 1.0)
+        return (RED, f"other answers {what}", p) if p < LEVEL else (GREEN, f"no other answers {what}", p)
+
+
+def _words(answers: list[Answer]) -> Counter[str]:
+    """First words; an answer without one counts by its outcome."""
+    return Counter((one.text.split()[0].strip(".,").lower() if one.answered else f"({one.outcome})") for one in answers)
+
+
+def _temperature(suite: _Suite) -> Found:
+    cold, base = suite.cold, suite.base
+    if not all(one.answered for one in cold):
+        half = suite.die(max_tokens=SHORT, **(suite.usual | {"temperature": 0.5}))
+        why = f"temperature 0: {cold[0].outcome}"
+        if "(refused)" in half:
+            return UNKNOWN, f"{why}; 0.5 is refused, too"
+        p = two_samples(base, half)
+        return (GREEN, f"{why}; 0.5 and 1 differ", p) if p < LEVEL else (UNKNOWN, f"{why}; 0.5 and 1 look alike", p)
+    texts = {one.text for one in cold}
+    if len({*texts, *suite.warm}) == 1:
+        return RED, f"argmax at every temperature: {2 * FEW} answers of {SHORT} tokens are equal"
+    if len(texts) > 1:
+        return RED, f"temperature 0 is accepted, but {len(texts)} of {FEW} answers differ"
+    half = suite.die(max_tokens=SHORT, **(suite.usual | {"temperature": 0.5}))
+    p = two_samples(base, half)
+    return GREEN, "temperature 0 gives equal answers, 1 does not; temperatures 0.5 and 1", p
+
+
+def _swallow(suite: _Suite) -> Found:
+    ignored = [name for name, verdict in suite.fields.items() if verdict == IGNORED]
+    if ignored:
+        return RED, f"ignored without an error: {', '.join(ignored)}"
+    if all(verdict == UNKNOWN for verdict in suite.fields.values()):
+        return UNKNOWN, "no request for a field was answered"
+    return GREEN, "each field is obeyed or refused with a reason"
+
+
+def _seed(suite: _Suite) -> Found:
+    texts, answers = [one.text for one in suite.seeded], suite.seeded
+    if not all(one.answered for one in answers):
+        return UNKNOWN, f"the server does not take seeds: {answers[0].error or answers[0].outcome}"
+    other = sum(one != again for one, again in zip(texts[::2], texts[1::2], strict=True))
+    if other:
+        return RED, f"{other} of {SEEDS} seeds give another answer the second time"
+    if len(set(texts)) > 1:
+        return GREEN, "equal seeds give equal answers, other seeds do not"
+    p = two_samples(Counter(texts[::2]), Counter(suite.warm))
+    if p < LEVEL:
+        return RED, "all seeds give the same answer, and answers without a seed differ", p
+    return UNKNOWN, "all answers are equal, with and without a seed"
+
+
+def _load(suite: _Suite) -> Found:
+    crowds = {many: suite.die(many, max_tokens=SHORT, **suite.usual) for many in (8, 32)}
+    runs = [suite.same(counts, f"at concurrency {many}", 2) for many, counts in crowds.items()]
+    return min(runs, key=lambda one: one[2] if len(one) > 2 else 1.0)
+
+
+def _repetition(suite: _Suite) -> Found:
+    texts = [one.text for one in suite.ask([f"{LONG} Begin."] * FEW, max_tokens=SHORT, **(suite.fixed or suite.usual))]
+    if pad := next(filter(None, map(PADS.search, texts)), None):
+        return RED, f"an answer to a repeated prompt contains {pad[0]!r}"
+    short = [text for text in texts[1:] if len(text) < len(texts[0]) and texts[0].endswith(text)]
+    if suite.fixed and short:
+        return RED, f"{len(short)} of {FEW - 1} repeated answers lack the beginning of the first"
+    if not all(texts):
+        return RED, f"{texts.count('')} of {FEW} equal prompts have no answer"
+    return GREEN, f"{FEW} equal prompts, without padding or a missing first token"
+
+
+def _padding(suite: _Suite) -> Found:
+    answers = suite.ask([FILLER, DIE] * suite.draws, 4, max_tokens=SHORT, **suite.usual)
+    return suite.same(_words(answers[1::2]), "to a short prompt beside a long one")
+
+
+def _boundaries(suite: _Suite) -> Found:
+    how, length = suite.fixed or suite.usual, suite.block
+    budgets = [length - 1, length, length + 1, 2 * length + 1]
+    answers = [suite.one(LONG, max_tokens=many, **how) for many in budgets]
+    for many, answer in zip(budgets, answers, strict=True):
+        short = answer.outcome == "truncated" and answer.tokens != many
+        if answer.tokens is not None and (answer.tokens > many or short):
+            return RED, f"{answer.tokens} tokens for max_tokens {many}"
+    whole = answers[-1].text
+    middle = len(whole) * length // (2 * length + 1)
+    stop = whole[max(middle - 2, 0) : middle + 2]
+    if suite.fixed and stop.strip():
+        ended = suite.one(LONG, max_tokens=2 * length + 1, stop=[stop], **how)
+        expected = whole[: whole.index(stop)]
+        if ended.outcome != "refused" and ended.text.strip() != expected.strip():
+            return RED, f"the stop text {stop!r} across a block does not end the answer where it occurs"
+    if any(answer.tokens is None for answer in answers):
+        return UNKNOWN, "the server does not report its number of tokens"
+    also = ", and so is a stop text" if suite.fixed else ""
+    return GREEN, f"max_tokens {', '.join(map(str, budgets))} are exact{also}"
+
+
+def _empty(suite: _Suite) -> Found:
+    thinking = dict(suite.client.dialect.thinking)
+    small = suite.one(LONG, max_tokens=8, **thinking)
+    if small.outcome == "refused":
+        thinking, small = {}, suite.one(LONG, max_tokens=8)
+    large = suite.one(DIE, max_tokens=200, **thinking)
+    if small.outcome == "empty" and not small.reasoning and small.tokens:
+        return RED, f"{small.tokens} tokens, but neither content nor reasoning"
+    if large.outcome == "empty" and large.finish != "length":
+        where = "in the reasoning" if large.reasoning else "nowhere"
+        return RED, f"the content of a complete answer is empty; its text is {where}"
+    if not large.answered:
+        return UNKNOWN, f"no complete answer: {large.outcome} {large.error}".strip()
+    took = " (the reasoning took a budget of 8 tokens)" if small.outcome == "empty" else ""
+    return GREEN, f"a complete answer has content{took}"
+
+
+def _chunks(suite: _Suite) -> Found:
+    alone, stream = suite.both
+    if not stream.answered:
+        return UNKNOWN, f"no stream: {stream.outcome} {stream.error}".strip()
+    sizes, replaces = stream.chunks, suite.client.dialect.replaces
+    ends = list(accumulate(sizes))
+    parts = [stream.text[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    repeats = len(parts) > 2 and all(later.startswith(one) and later != one for one, later in pairwise(parts))
+    if repeats and not replaces:
+        return RED, "each chunk repeats the text before it; this dialect appends chunks"
+    kind = "replace" if replaces else "append"
+    about = f"{len(sizes)} chunks of {min(sizes, default=0)} to {max(sizes, default=0)} characters, to {kind}"
+    if suite.fixed is None:
+        return UNKNOWN, f"{about}; no field makes a stream and an answer equal, so they cannot be compared"
+    if stream.text != alone.text:
+        return RED, f"{about}; the text of the stream differs from the answer"
+    return GREEN, f"{about}; the text is that of the answer"
+
+
+def _forwards(suite: _Suite) -> Found:
+    alone, stream = suite.both
+    if alone.forwards is None:
+        return UNKNOWN, "the server does not report its forward passes"
+    if stream.forwards is None or suite.fixed is None:
+        return UNKNOWN, f"{alone.forwards} forward passes in an answer; nothing to compare them with"
+    if stream.forwards != alone.forwards:
+        return RED, f"{alone.forwards} forward passes in an answer, {stream.forwards} in the same stream"
+    return GREEN, f"{alone.forwards} forward passes in an answer and in the same stream"
+
+
+def _defaults(suite: _Suite) -> Found:
+    return suite.same(suite.die(), f"without the fields {', '.join(suite.usual)}")
+
+
+def _stream_error(suite: _Suite) -> Found:
+    streams = suite.ask([LONG] * FEW, stream=True, max_tokens=SHORT, **suite.usual)
+    if early := next((one for one in streams if one.outcome in ("malformed", "transport")), None):
+        return RED, f"a stream ends early: {early.error}"
+    refused = suite.one(LONG, stream=True, **(suite.usual | {"temperature": "hot", "max_tokens": SHORT}))
+    if refused.status == 200 and refused.outcome == "server_error":
+        return RED, "an impossible request has status 200, and its error is within the stream"
+    if refused.outcome != "refused":
+        return UNKNOWN, f"{FEW} streams end as they should; no request made the server fail"
+    return GREEN, f"{FEW} streams end as they should; an impossible request has status {refused.status}"
+
+
+def _order(suite: _Suite) -> Found:
+    how = {"max_tokens": 2 * suite.block + 1, "stream": True} | suite.usual | dict(suite.client.dialect.drafts)
+    right = steps = 0
+    for answer in suite.ask([LONG] * STREAMS, **how):
+        last = {at: number for number, chunk in enumerate(answer.edits) for at in chunk}  # the last change of each
+        times = [last[at] for at in sorted(last)]
+        moved = [later > earlier for earlier, later in pairwise(times) if later != earlier]
+        right, steps = right + sum(moved), steps + len(moved)
+    if steps < LEAST:
+        return UNKNOWN, "the server does not show its edits"
+    return (RED if right >= DISGUISED * steps else GREEN), f"{right / steps:.0%} of steps between neighbors go right"
+
+
+def _logits(suite: _Suite) -> Found:
+    asks = suite.client.dialect.probabilities
+    known = suite.one(DIE, max_tokens=SHORT, **suite.usual, **asks).probabilities if asks else {}
+    if not known:
+        return UNKNOWN, "the server does not report log-probabilities"
+    if len(suite.base) < 2:
+        return UNKNOWN, "all answers are equal, so they show no probabilities"
+    odds: Counter[str] = Counter()
+    for token, probability in known.items():
+        odds[token.strip().lower()] += probability  # type: ignore[assignment]
+    p = one_sample(suite.base, odds)
+    verdict = (RED, "are not from") if p < LEVEL else (GREEN, "agree with")
+    return verdict[0], f"{suite.draws} first words {verdict[1]} the reported log-probabilities", p
+
+
+ALL: tuple[Callable[[_Suite], Found], ...] = (
+    _temperature,
+    _swallow,
+    _seed,
+    _load,
+    _repetition,
+    _padding,
+    _boundaries,
+    _empty,
+    _chunks,
+    _forwards,
+    _defaults,
+    _stream_error,
+    _order,
+    _logits,
+)
+TESTS = {test.__name__[1:].replace("_", "-"): test for test in ALL}
+LEVEL = ALARM / len(TESTS)
+
+
+def two_samples(first: Counts, second: Counts) -> float:
+    """p-value of two samples under one distribution; given all counts, the first is multivariate hypergeometric."""
+    names = sorted({*first, *second})
+    a, b = (np.array([counts.get(name, 0) for name in names]) for counts in (first, second))
+    if len(names) < 2 or not a.sum() or not b.sum():
+        return 1.0
+    drawn = np.random.default_rng(0).multivariate_hypergeometric(a + b, int(a.sum()), size=DRAWS)
+    means = (a + b) * a.sum() / (a.sum() + b.sum()), (a + b) * b.sum() / (a.sum() + b.sum())
+    return _p(_g(drawn, means[0]) + _g(a + b - drawn, means[1]), float(_g(a, means[0]) + _g(b, means[1])))
+
+
+def one_sample(counts: Counts, probabilities: Mapping[str, float]) -> float:
+    """p-value of counts under a distribution; the rest of the probability is one more category."""
+    known = [counts.get(name, 0) for name in probabilities]
+    observed = np.array([*known, sum(counts.values()) - sum(known)])
+    odds = np.array([*probabilities.values(), max(1 - sum(probabilities.values()), 0.0)])
+    odds = odds / odds.sum()
+    if observed[odds == 0].any():
+        return 0.0
+    drawn = np.random.default_rng(0).multinomial(int(observed.sum()), odds, size=DRAWS)
+    means = observed.sum() * odds
+    return _p(_g(drawn, means), float(_g(observed, means)))
+
+
+def _g(counts: NDArray[np.int64], means: Array) -> Array:
+    """G of each row (.., K); an empty cell adds 0."""
+    ratio = np.where(counts > 0, counts / np.where(means > 0, means, 1.0), 1.0)
+    return np.asarray(2 * np.sum(counts * np.log(ratio), axis=-1), np.float64)
+
+
+def _p(drawn: Array, value: float) -> float:
+    return float((1 + (drawn >= value - 1e-9).sum()) / (1 + DRAWS))

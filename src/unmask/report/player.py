@@ -1,0 +1,251 @@
+"""The player: sequences step by step, with the loss of each step and the tokens that contradict each other.
+
+A `Run` is a trace with the language that the player compares it with. `fragment` is one player as a part of a page,
+`assets` the style and script of all players of a page, `page` a self-contained page, `show` the player of a terminal.
+All symbols are inserted as text, never as HTML.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from itertools import groupby
+from string import Template
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, cut, plain
+from unmask.denoisers import Denoiser
+from unmask.diagnosis.reveal import Reading, impossible, read, read_by_model
+from unmask.languages import Language
+from unmask.samplers.trace import Row, Step, Trace
+
+LONGEST = 24  # characters of a token in a terminal
+HIDDEN = "_"
+SHOWN = 8  # default number of sequences of a page
+MOST_ARCS = 40  # of a step, the strongest ones
+LEAST_ARC = 0.005  # nats; weaker ones are not drawn
+
+
+class ShownStep(NamedTuple):
+    """The shown part of a step of one sequence."""
+
+    number: int
+    revealed: dict[int, int]  # position: token, of the tokens that it keeps
+    hidden: tuple[int, ...]
+    left: int  # hidden positions after it
+
+
+@dataclass(frozen=True)
+class Run:
+    """The sequences of one sampler. Row r of runs side by side has the same random numbers."""
+
+    name: str
+    trace: Trace
+    language: Language | None = None  # without it and a model, a player shows no impossible tokens and no loss
+    model: Denoiser | None = None  # whose own conditionals give the loss, instead of a language
+    numbers: tuple[int, ...] = ()  # of the rows (default: 0, 1, ..)
+
+    @cached_property
+    def readings(self) -> list[Reading | None]:
+        """The loss and the first error of each row; None without a language or a model."""
+        if self.model is not None:
+            return [*read_by_model(self.model, self.trace)]
+        if self.language is None:
+            return [None] * len(self.trace.rows)
+        return [read(self.language, self.trace, row) for row in range(len(self.trace.rows))]
+
+    @cached_property
+    def steps(self) -> list[list[ShownStep]]:
+        """The steps of each row."""
+        return [[_step(row, one) for one in row.steps()] for row in self.trace.rows]
+
+    def shown(self, row: int, step: int) -> dict[int, int]:
+        """Position: token, of the visible tokens after this number of steps."""
+        tokens = dict(self.trace.rows[row].given)
+        for one in self.steps[row][:step]:
+            tokens = {at: token for at, token in tokens.items() if at not in one.hidden} | one.revealed
+        return tokens
+
+    def number(self, row: int) -> int:
+        return self.numbers[row] if self.numbers else row
+
+    def arcs(self, row: int, step: int) -> list[tuple[int, int, float]]:
+        """(i, j, nats) of a step, the strongest first."""
+        own = self.readings[row]
+        pairs = () if own is None else own.steps[step].pairs
+        return sorted((pair for pair in pairs if pair[2] >= LEAST_ARC), key=lambda pair: -pair[2])[:MOST_ARCS]
+
+    def first_error(self, row: int) -> int | None:
+        """The step, from 0, after which no valid completion existed."""
+        own = self.readings[row]
+        return None if own is None else own.impossible
+
+    def plain(self) -> dict[str, Any]:
+        """Values for the script of a page: a row's steps are [number, [[position, token, p], ..], meter, arcs]."""
+        used = {token for row in self.trace.rows for _, token in row.given}
+        used |= {event[2] for row in self.trace.rows for event in row.events if event[2] is not None}
+        return {
+            "name": self.name,
+            "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
+            "measured": "model" if self.model is not None else "language" if self.language is not None else None,
+            "rows": [self._plain(number, row) for number, row in enumerate(self.trace.rows)],
+        }
+
+    def _plain(self, number: int, row: Row) -> dict[str, Any]:
+        reading, steps = self.readings[number], []
+        for step, (name, group) in enumerate(groupby(row.events, lambda event: event[0])):
+            events = [(position, token, None if p is None else float(f"{p:.4g}")) for _, position, token, p in group]
+            meter = None if reading is None else _finite(reading.steps[step].meter)
+            steps.append((name, events, meter, [(i, j, round(nats, 4)) for i, j, nats in self.arcs(number, step)]))
+        values = {"number": self.number(number), "length": row.length, "given": row.given, "steps": steps}
+        values["revised"] = any(one.hidden for one in self.steps[number])
+        if reading is not None:
+            values |= {name: getattr(reading, name) for name in ("impossible", "guilty", "because", "why")}
+        return values
+
+
+def _step(row: Row, one: Step) -> ShownStep:
+    revealed = {position: one.after[position][0] for position in one.revealed if position in one.after}
+    return ShownStep(one.number, revealed, one.hidden, row.length - len(one.after))
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 4) if math.isfinite(value) else None
+
+
+def check(runs: Sequence[Run]) -> None:
+    """Raise an error unless a player can show these runs."""
+    if not 1 <= len(runs) <= 2:
+        raise UnmaskError(f"there are {len(runs)} runs; a player shows one, or two side by side")
+    rows = {len(run.trace.rows) for run in runs}
+    if len(rows) > 1:
+        raise UnmaskError(f"the runs have {' and '.join(map(str, sorted(rows)))} rows; expected the same number")
+
+
+def telling(wrong: Sequence[Sequence[bool]]) -> int:
+    """The first row to show: impossible only in the first run, or impossible in it, or row 0."""
+    rows = [row for row, one in enumerate(wrong[0]) if one]
+    alone = [row for row in rows if not any(other[row] for other in wrong[1:])]
+    return next(iter([*alone, *rows, 0]))
+
+
+class Chosen(NamedTuple):
+    """The runs of a page, with few rows."""
+
+    runs: list[Run]
+    row: int  # the first one to show
+    rows: int  # number of recorded rows
+    wrong: list[int] | None  # impossible sequences of each run; None if unknown
+
+
+def chosen(
+    traces: Mapping[str, Trace],
+    language: Language | None,
+    begin: int | None = None,
+    most: int = SHOWN,
+    model: Denoiser | None = None,
+) -> Chosen:
+    """The first rows of these traces by name, with the one to begin with (default: an impossible one).
+
+    model: its own conditionals give arcs and losses, instead of the language."""
+    rows = min(len(trace.rows) for trace in traces.values())
+    wrong = None if language is None else [impossible(language, trace) for trace in traces.values()]
+    row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else telling(wrong) if wrong else 0
+    numbers = sorted({*range(min(rows, most if row < most else most - 1)), row})
+    runs = [Run(name, trace.of(numbers), language, model, tuple(numbers)) for name, trace in traces.items()]
+    check(runs)
+    return Chosen(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
+
+
+def fragment(runs: Sequence[Run], name: str = "player", row: int | None = None) -> str:
+    """One player as a part of a page that contains `assets` once; each player needs its own name.
+
+    row: the first sequence to show, at its first error (default: the first impossible one).
+    """
+    check(runs)
+    errors = [[run.first_error(one) is not None for one in range(len(run.trace.rows))] for run in runs]
+    opens = telling(errors) if row is None else row
+    data = json.dumps({"open": opens, "runs": [run.plain() for run in runs]}, separators=(",", ":"), allow_nan=False)
+    return Template(_part("player.html")).substitute(
+        name=html.escape(name),
+        title=html.escape(" and ".join(cut(run.name) for run in runs)),
+        final="\n".join(f"<p>{html.escape(run.name)}: {html.escape(_final(run, opens))}</p>" for run in runs),
+        data=data.replace("<", "\\u003c"),  # no token ends or begins a script
+    )
+
+
+def assets() -> str:
+    """The style and the script of all players in a page."""
+    return f"<style>\n{_part('player.css')}</style>\n<script>\n{_part('player.js')}</script>"
+
+
+def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row: int | None = None) -> bytes:
+    """A self-contained page with one player.
+
+    made_by: the command that created it.
+    """
+    command = f"<p class='note'>Created with <code>{html.escape(made_by)}</code></p>" if made_by else ""
+    parts = {"player": fragment(runs, "player", row), "assets": assets(), "command": command}
+    content = Template(_part("alone.html")).substitute(parts, title=html.escape(title))
+    return content.encode(errors="backslashreplace")  # an argument of the command may not be text
+
+
+def _final(run: Run, row: int) -> str:
+    recorded = run.trace.rows[row]
+    final = recorded.final
+    symbols = [run.trace.symbol(final[k]) if k in final else "_" for k in range(recorded.length)]
+    return ("" if max(map(len, symbols)) > 2 else " ").join(symbols)
+
+
+@cache
+def _part(name: str) -> str:
+    return files("unmask.report").joinpath(name).read_text("utf-8")
+
+
+def show(runs: Sequence[Run], row: int, console: Console | None = None) -> None:
+    """Print a row after each step in a terminal; elsewhere its end."""
+    console = console or Console()
+    for run in runs:
+        end = len(run.steps[row])
+        states = (_state(run, row, step) for step in range(0 if console.is_terminal else end, end + 1))
+        console.print(Text(plain(run.name)), *states, sep="\n", soft_wrap=True)
+
+
+def _state(run: Run, row: int, step: int) -> Text:
+    """The sequence after this number of steps, and its loss."""
+    recorded, reading = run.trace.rows[row], run.readings[row]
+    past, given, tokens = run.steps[row], dict(recorded.given), run.shown(row, step)
+    new = set(past[step - 1].revealed) if step else set()
+    meter = reading.steps[step - 1].meter if reading and step else 0.0
+    guilty = set(reading.guilty) if reading and meter == math.inf else set()
+    symbols = {place: _symbol(run.trace.symbol(token)) for place, token in tokens.items()}
+    joint = "" if any(len(symbol) > 2 for symbol in map(run.trace.symbol, set(tokens.values()))) else " "
+    drawn = Text()
+    for place in range(recorded.length):
+        look = "dim"
+        if place in tokens:
+            look = "underline" if place in given else "bold reverse" if place in new else ""
+        drawn.append(symbols.get(place, HIDDEN), style="bold white on red" if place in guilty else look)
+        drawn.append(joint if place < recorded.length - 1 else "")
+    number = past[step - 1].number if step else 0
+    drawn.append(f"\nstep {number} of {past[-1].number if past else 0}", style="dim")
+    if reading:
+        lost = f"{round(meter, 2) + 0.0:.2f} nats lost"
+        lost = "impossible: no valid completion exists" if meter == math.inf else lost
+        drawn.append(f", {lost}", style="bold red" if meter == math.inf else "dim")
+        if meter == math.inf:
+            drawn.append(f"\n{reading.why}", style="red")
+    return drawn
+
+
+def _symbol(symbol: str) -> str:
+    return plain(symbol if len(symbol) <= LONGEST else f"{symbol[:LONGEST]}..")

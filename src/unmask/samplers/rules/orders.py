@@ -1,0 +1,160 @@
+"""Orders that do not depend on the tokens.
+
+Random orders: ancestral, its limit of many steps, and fixed sizes.
+
+ancestral      the sampler of the paper ("ddpm"; MDLM; theory.md 1): in step k reveal each hidden position with
+               probability rho_k = delta_k / (1 - p_k), independently, and draw it from p_theta(. | x).
+               Equivalently, every position draws its step from delta in advance, as here.
+first-hitting  the limit of N -> infinity (Zheng et al., arXiv 2409.02908; theory.md 10). With n hidden at t the
+               next position is revealed at t', 1 - alpha(t') = (1 - alpha(t)) u^(1/n), u uniform; it is a uniformly
+               random one. These are the order statistics of independent uniforms: each position is revealed when
+               alpha reaches its own u. So a uniformly random order with L model calls has this distribution; a
+               denoiser that uses the time gets the hitting times.
+fixed-size     s_k uniformly chosen positions in step k; s is the schedule in whole numbers (theory.md 1, 7.2;
+               LLaDA's `random` remasking)
+
+Orders that keep neighbours apart (theory.md 6, 7.6); the linear lower bound for random orders does not apply.
+
+strided: step k reveals every N-th position, starting at k. With N = l steps it is exact on the interval language.
+dyadic: step 1 reveals every 2^(N-1)-th position, each later step the midpoints between revealed positions.
+block-strided: the same with blocks of m neighbours in place of positions, one position of each block per step.
+    Between blocks of m = n - 1 an n-gram is independent; m (1 + log2(K/m)) steps for blocks K apart.
+dilated: DUS (arXiv 2506.19037): of B positions every B/a-th, then every B/a^2-th, .. in ceil(log_a B) steps. The paper
+    runs it within blocks: blocks(block_length=32, inner=dilated).
+
+The best order: the order of N steps with the least KL divergence, from the language (theory.md 7.3, 7.6).
+
+KL(q || p_order) of a fixed order is the mean over x ~ q of the cost of drawing tokens independently in each step. The
+best order of N steps has the least cost, so no random order of N steps has less (theory/best_orders.py). It is computed
+where that is tractable: in first-order chains, as a shortest path over gaps, and in the interval language. It depends
+on the positions of given tokens, but not on their values; inside blocks all other positions count as given. N is used,
+the schedule is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from unmask.core import arguments
+from unmask.core.chance import Randomness, Stream
+from unmask.core.errors import UnmaskError
+from unmask.denoisers.canvas import by_length
+from unmask.samplers import orders
+from unmask.samplers.contract import SAMPLERS, Choice, Sampler, Some
+from unmask.samplers.view import View
+
+
+@SAMPLERS.register("ancestral")
+@dataclass(frozen=True)
+class Ancestral(Sampler):
+    """Each position draws its step from the schedule (the paper's sampler)."""
+
+    draws_steps = True
+
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        return orders.independent(delta, hidden, rng)
+
+
+@SAMPLERS.register("first-hitting")
+@dataclass(frozen=True)
+class FirstHitting(Sampler):
+    """One position at a time in a random order: ancestral sampling with N -> infinity; steps are not used."""
+
+    pace = "free"
+
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        return orders.one_by_one(hidden, rng)
+
+    def times(self, delta: Tensor, order: Tensor, rng: Randomness) -> Tensor:
+        u = rng.grid(Stream.ORDER, order.shape[1])
+        after = delta.cumsum(0)
+        k = torch.searchsorted(after, u, right=True).clamp(max=int(delta.nonzero()[-1]))
+        within = (u - (after - delta)[k]) / delta[k]  # alpha is linear between the steps of a schedule
+        return 1 - (k + within) / len(delta)
+
+
+@SAMPLERS.register("fixed-size")
+@dataclass(frozen=True)
+class FixedSize(Sampler):
+    """A fixed number of uniformly chosen positions in each step."""
+
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        return orders.shuffled(delta, hidden, rng)
+
+
+@SAMPLERS.register("left-to-right")
+@dataclass(frozen=True)
+class LeftToRight(Sampler):
+    """A fixed number of the leftmost hidden positions in each step."""
+
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        return orders.left_to_right(delta, hidden)
+
+
+@SAMPLERS.register("strided")
+@dataclass(frozen=True)
+class Strided(Sampler):
+    """Every N-th position in each step, N being the number of steps."""
+
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        return orders.strided(len(delta), hidden)
+
+
+@SAMPLERS.register("dyadic")
+@dataclass(frozen=True)
+class Dyadic(Sampler):
+    """Every 2^(N-1)-th position first, then midpoints, N being the number of steps."""
+
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        return orders.dyadic(len(delta), hidden)
+
+
+@SAMPLERS.register("block-strided")
+@dataclass(frozen=True)
+class BlockStrided(Sampler):
+    """Dyadic over blocks of neighbours, one position of each block per step: for n-grams, blocks of n - 1."""
+
+    block_length: Some = 2
+
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        return orders.block_strided(len(delta), self.block_length, hidden)
+
+
+@SAMPLERS.register("dilated")
+@dataclass(frozen=True)
+class Dilated(Sampler):
+    """DUS: from far apart to neighbours in log(L) steps; steps and schedule are not used."""
+
+    pace = "free"
+    base: Annotated[int, partial(arguments.whole, least=2, most=arguments.MOST_LENGTH)] = 2
+
+    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+        return orders.dilated(self.base, hidden)
+
+
+@SAMPLERS.register("best-order")
+@dataclass(frozen=True)
+class BestOrder(Sampler):
+    """The fixed order with the least KL in N steps, from the language itself: chains and intervals."""
+
+    pace = "steps"
+    distribution = "order"
+
+    def choose(self, view: View) -> Choice:
+        language = view.canvas.denoiser.language
+        if language is None:
+            problem = f"best-order needs a language; {view.canvas.denoiser.name} has none"
+            raise UnmaskError(f"{problem}. Pass a language, or ideal.Ideal(language).")
+        order = view.memory.setdefault("order", torch.zeros_like(view.tokens))
+        begun = (view.step == 1) & view.hidden.any(1)
+        for size, rows in by_length(view.canvas.lengths):
+            rows = rows[begun[rows]]
+            for steps in view.steps[rows].unique().tolist():
+                these = rows[view.steps[rows] == steps]
+                order[these, :size] = language.best_order(view.hidden[these, :size], steps)
+        return Choice(view.hidden & (order == view.step.unsqueeze(1)))
