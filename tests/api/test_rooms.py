@@ -10,17 +10,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2780,
-    "languages": 4580,
+    "core": 2790,
+    "languages": 5030,
     "denoisers": 2640,
-    "samplers": 4730,
+    "samplers": 5400,
     "metrics": 590,
     "models": 5730,
-    "theory": 2900,
-    "diagnosis": 6770,
+    "theory": 3000,
+    "diagnosis": 6780,
     "experiments": 4020,
     "tasks": 3170,
-    "report": 2390,
+    "report": 2370,
     "cli": 3140,
 }
 ROOMS = list(CAPS)

@@ -17,6 +17,8 @@ class Sampling:
         steps: Number of sampling steps N. (default: 64, in `unmask play` 8)
         temperature: Sampling temperature; 0 means greedy.
         top_k: Keep at most this many tokens.
+        draw: How the tokens of a step are drawn: product, each from its own marginal; or together, by fitted, alone,
+            coupled or soft, "fitted(constraint=support, sweeps=3)".
     """
 
     sampler: str = "ancestral"
@@ -26,6 +28,7 @@ class Sampling:
     top_p: float = 1.0
     top_k: int | None = None
     guidance: float = 0.0
+    draw: str = "product"
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class Generation:
     source: dict[str, Any] = field(default_factory=dict)  # the denoiser: a digest of its language or weights, or an id
     configuration: dict[str, Any] = field(default_factory=dict)
     ideal: Language | None = None  # the language, if its ideal denoiser was used
+    fallbacks: Tensor | None = None  # (B) with a joint draw: steps whose marginals excluded every allowed string
     taken: Taken | None = None  # re-masked tokens; None if there are any but `trace` was off
 
     @property
@@ -88,7 +89,8 @@ class Generation:
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
         written = int(self.written.sum())
-        return {
+        together = {} if self.fallbacks is None else {"fallback_steps": int(self.fallbacks.sum())}
+        return together | {
             "rows": rows,
             "length": length,
             "tokens_written": written,  # without given tokens and fill tokens
@@ -141,10 +143,12 @@ def join(parts: Sequence[Generation]) -> Generation:
         for part, first in zip(parts, firsts, strict=True)
     ]
     traced = [part for part in taken if part is not None]
+    fallbacks = [part.fallbacks for part in parts if part.fallbacks is not None]
     nothing = [torch.zeros_like(part.impossible) for part in parts]
     return replace(
         parts[0],
         **rows,
+        fallbacks=torch.cat(fallbacks) if len(fallbacks) == len(parts) else None,
         reasons=tuple(chain.from_iterable(part.reasons for part in parts)),
         model_calls_of={
             name: torch.cat([part.model_calls_of.get(name, none) for part, none in zip(parts, nothing, strict=True)])
@@ -172,6 +176,7 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         planned=session.planned,
         vocabulary=session.denoiser.vocabulary,
         ideal=session.denoiser.language if session.denoiser.ideal else None,
+        fallbacks=None if session.together is None else session.together.fallbacks,
         taken=session.taken(),
         **about,
     )

@@ -39,6 +39,8 @@ def fill(sampler: Sampler, session: Session) -> None:
         where = f"position {position} of row {int(session.rng.row_ids[row])}"
         raise Breach(f"{session.name}, at {where} after step {int(session.order.max())}: {error}") from error
     session.check_stop()
+    if session.together is not None and not session.together.used and bool(session.hidden.any()):
+        raise Breach(f"{session.name} draws its tokens itself; expected draw='product'")
     _check_finished(session)
 
 
@@ -110,7 +112,7 @@ def _follow(sampler: Sampler, session: Session, blocks: Tensor, schedules: Block
     order, times = _ordered(sampler, session, blocks, schedules)
     canvas = session.canvas
     session.planned = True
-    if session.stop is None and (probability := canvas.follow(order)) is not None:
+    if session.stop is None and session.joint is None and (probability := canvas.follow(order)) is not None:
         planned = order > 0
         session.order[planned] = order[planned]
         session.probability[planned] = probability[planned]
@@ -121,9 +123,8 @@ def _follow(sampler: Sampler, session: Session, blocks: Tensor, schedules: Block
         if not len(rows):
             continue
         yield
-        marginals = canvas.at(rows, positions, _time_at(canvas, times, rows, positions))
-        tokens = canvas.draw(marginals, rows, positions)
-        session.put(rows, positions, tokens, marginals.of(tokens), order[rows, positions])
+        marginals = session.ask(rows, positions, _time_at(canvas, times, rows, positions))
+        session.put(rows, positions, *session.draw(marginals, rows, positions), order[rows, positions])
         session.check_stop()
 
 
@@ -188,7 +189,7 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockS
         yield
         view = View(
             canvas=canvas,
-            marginals=canvas.at(rows, positions, time),
+            marginals=session.ask(rows, positions, time),
             places=(rows, positions),
             hidden=hidden.clone(),  # a sampler may write into it
             revealed=here & ~canvas.hidden,
@@ -232,8 +233,11 @@ def _carry_out(sampler: Sampler, session: Session, view: View, hidden: Tensor, g
         raise Breach(f"{session.name} replaces tokens; expected a Choice with both tokens and odds")
     rows, positions = new.nonzero(as_tuple=True)
     marginals = view.marginals[new[view.places]]
-    drawn = session.canvas.draw(marginals, rows, positions) if tokens is None else tokens[rows, positions]
-    probability = marginals.of(drawn.clamp(0, session.denoiser.vocabulary - 1))
+    if tokens is None:
+        drawn, probability = session.draw(marginals, rows, positions)
+    else:
+        drawn = tokens[rows, positions]
+        probability = marginals.of(drawn.clamp(0, session.denoiser.vocabulary - 1))
     session.write(rows, positions, drawn, probability, view.turn[rows])
     if hide is not None:
         rows, positions = hide.nonzero(as_tuple=True)

@@ -28,6 +28,8 @@ from unmask.languages.reading import PRESETS
 from unmask.samplers import Sampler, Session, StopRule, fill
 from unmask.samplers.contract import as_sampler, inner_of
 from unmask.samplers.generation import Generation, finished, join
+from unmask.samplers.joint.draws import as_joint
+from unmask.samplers.joint.steps import Joint
 from unmask.samplers.schedules import Fit, ScheduleLike, deltas
 from unmask.samplers.stopping import stop_rule
 
@@ -190,6 +192,7 @@ def generate(
     top_p: float = 1.0,
     top_k: int | None = None,
     guidance: float = 0.0,
+    draw: str | Joint = "product",
     trace: bool = False,
 ) -> Generation:
     """Fill `rows` sequences of `length` positions. Row r depends only on the seed and on first_row + r.
@@ -204,6 +207,8 @@ def generate(
     stop: ends a row before all of it is decided: a token, or a rule of `samplers.stopping`.
     temperature, top_p, top_k: change the denoiser's marginals, for every sampler (Sharpened).
     guidance: classifier-free guidance by the given tokens, applied first (Guided); doubles the model calls.
+    draw: how the tokens of a step are drawn: "product", independently; or together, by a name of
+        `samplers.joint.DRAWS` with options, "fitted(constraint=support, sweeps=3)".
     trace: record also re-masked tokens, for `Generation.trace`; samplers that re-mask none need no trace.
     """
     used = as_sampler(sampler)
@@ -219,6 +224,7 @@ def generate(
     delta = deltas(schedule, steps, None if denoiser.language is None else fit_of(used, denoiser.language, length))
     rows, length = int(rows), int(length)
     seed, numbers = check_seed(seed), _numbered(first_row, rows)
+    joint = as_joint(draw, used, denoiser, length)
     name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
     configuration = {
         "sampler": sampler if isinstance(sampler, str) else used.spec,
@@ -234,12 +240,16 @@ def generate(
         "guidance": guidance,
         "stop": None if rule is None else repr(rule),
     }
+    if joint is not None:
+        configuration["draw"] = draw if isinstance(draw, str) else repr(draw)
     about = {"source": denoiser.source(), "configuration": configuration}
 
     def make(part: slice) -> Generation:
         began = _now()
         rng = Randomness(seed, numbers[part])
-        session = Session(denoiser, tokens[part], rng, delta, name, valid=valid[part], stop=rule, trace=trace)
+        session = Session(
+            denoiser, tokens[part], rng, delta, name, valid=valid[part], stop=rule, trace=trace, joint=joint
+        )
         fill(used, session)
         return finished(session, _now() - began, about)
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers import Canvas, Causal, Cost, Denoiser
+from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Marginals
+from unmask.samplers.joint.steps import Joint, Together
 from unmask.samplers.stopping import Account, Progress, StopRule
 
 PATIENCE = 1000  # model calls per position and step; beyond this a sampler with its own loop counts as endless
@@ -53,6 +54,7 @@ class Session:
         valid: Tensor | None = None,
         stop: StopRule | None = None,
         trace: bool = False,
+        joint: Joint | None = None,
     ) -> None:
         self.denoiser = denoiser
         self.given = given
@@ -70,6 +72,7 @@ class Session:
         self.order = torch.zeros_like(self.tokens)  # the step that revealed each position, 0 for given tokens
         self.turns = torch.zeros_like(self.lengths)  # (B): steps in which the sampler chose
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
+        self.joint = joint  # how the tokens of a step are drawn together; None: independently
         self.trace = trace  # whether re-masked tokens are recorded
         self._taken: list[Taken] = []
         self._revised = torch.zeros_like(self.lengths)  # (B): number of re-masked tokens
@@ -80,6 +83,10 @@ class Session:
     def canvas(self) -> Canvas:
         """The canvas, which shares the session's tokens."""
         return self.canvas_kind(self.denoiser, self.tokens, self.rng, valid=self.valid, patience=self.patience)
+
+    @cached_property
+    def together(self) -> Together | None:
+        return None if self.joint is None else Together(self.joint, self.canvas)
 
     @cached_property
     def causal(self) -> Causal:
@@ -104,6 +111,17 @@ class Session:
     def settled(self) -> Tensor:
         """Bool (B): rows that are final."""
         return self.reasons > 0
+
+    def ask(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+        """The marginals (K) of hidden positions, rows ascending, in one model call of each row."""
+        return (self.together or self.canvas).at(rows, positions, time)
+
+    def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens (K) of a step, and the marginal probability (K) of each."""
+        if self.together is not None:
+            return self.together.draw(rows, positions)
+        tokens = self.canvas.draw(marginals, rows, positions)
+        return tokens, marginals.of(tokens)
 
     def check_stop(self) -> None:
         """Apply the stop rule after a step: rows that have ended are settled."""

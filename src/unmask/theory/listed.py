@@ -23,7 +23,7 @@ from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
 from unmask.samplers import orders
 from unmask.samplers.schedules import Schedule, deltas
-from unmask.theory import best_orders, correctness, fluency, separators, uniform
+from unmask.theory import best_orders, correctness, fluency, joint, separators, uniform
 from unmask.theory.correctness import INDEPENDENT, WIDTH
 from unmask.theory.known import exact_curve, exact_error_curve
 from unmask.theory.statements import Statement
@@ -185,6 +185,13 @@ TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the f
     "lemma-c5": (correctness.lemma_c5, lambda case, width=WIDTH: correctness.lemma_c5(case.width(width), case.delta)),
     "lemma-c6": (correctness.lemma_c6, lemma_c6),
     "theorem-4.4": (correctness.theorem_4_4, theorem_4_4),
+    "joint-uniform": (joint.joint_uniform, lambda case: joint.joint_uniform(case.language, case.length)),
+    "joint-step": (joint.joint_step, lambda case: joint.joint_step(case.language, case.length)),
+    "joint-loss": (joint.joint_loss, lambda case: joint.joint_loss()),
+    "alone": (
+        joint.alone,
+        lambda case: joint.alone(case.language.vocabulary, case.length, case.delta, case.between),
+    ),
     "best-order": (best_orders.of_orders, best_order),
     "uniform-path": (uniform.path_divergence, uniform_path),
     "uniform-pairs": (uniform_pairs, uniform_pairs),

@@ -102,6 +102,9 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, tem
     if used is not None and used.removes != base.removes:
         problem = f"sampler {used.spec} removes {used.removes} noise, whose gap is not known"
         raise UnmaskError(f"{problem}; expected a sampler of masks, such as ancestral. Use score or audit instead.")
+    if draw := about.get("draw"):
+        problem = f"the tokens of a step were drawn together, by {draw}"
+        raise UnmaskError(f"{problem}; the gap is that of draw='product'. Use samplers.joint.divergence.")
     if guidance := about.get("guidance"):
         base = Guided(base, guidance)
     wanted = about.get("temperature") if temperature is None else temperature

@@ -1,0 +1,241 @@
+"""Deterministic automata over tokens: the strings that a language allows, as the smallest table of moves.
+
+The support of a machine is a regular language. The subset construction makes it deterministic: the state after a prefix
+is the set of machine states that can have emitted it. Moore's refinement then merges states with the same future. Both
+use sets of states only, so the result does not depend on probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from operator import or_
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from unmask.core.errors import UnmaskError
+from unmask.core.reading import read_json
+from unmask.languages.answers import Answers
+from unmask.languages.base import Language
+from unmask.languages.interval import Interval
+from unmask.languages.kernels.machine import Flags, Floats, Ints, Machine
+
+MOST_STATES = 2**16
+MOST_MOVES = 2**22  # states times symbols
+
+
+@dataclass(frozen=True, eq=False)
+class Automaton:
+    """A deterministic automaton that starts in state 0; weights, if any, multiply along a path."""
+
+    moves: Ints  # (S, V): the next state, -1 if no accepted string goes on like this
+    final: Flags  # (S): whether a string may end here
+    weights: Floats | None = None  # (S, V)
+
+    def __repr__(self) -> str:
+        return f"<Automaton of {self.states} states and {self.edges} edges over {self.vocabulary} symbols>"
+
+    @property
+    def states(self) -> int:
+        return len(self.moves)
+
+    @property
+    def vocabulary(self) -> int:
+        return int(self.moves.shape[1])
+
+    @property
+    def edges(self) -> int:
+        return int((self.moves >= 0).sum())
+
+    def accepts(self, tokens: Tensor) -> Tensor:
+        """Bool (B): whether each row of tokens (B, L) is accepted."""
+        state = np.zeros(len(tokens), np.int64)
+        for column in tokens.numpy().T:
+            state = np.where(state >= 0, self.moves[state, column], -1)
+        return torch.from_numpy((state >= 0) & self.final[state])
+
+    def first_dead(self, given: Tensor) -> int | None:
+        """The first position of given (L), V where hidden, up to which no string has a completion; None if one has."""
+        ends: list[Flags] = [self.final]  # (S): whether a string can end exactly n tokens after each state
+        for _ in range(len(given)):
+            ends.append(np.any(np.append(ends[-1], False)[self.moves], axis=1))
+        here = np.arange(self.states) == 0
+        for position, token in enumerate(given.tolist()):
+            here &= ends[len(given) - position]
+            moves = self.moves[here] if token == self.vocabulary else self.moves[here, token]
+            here = np.zeros(self.states, bool)
+            here[moves[moves >= 0]] = True
+            if not (here & ends[len(given) - position - 1]).any():
+                return position
+        return None
+
+
+@lru_cache(maxsize=16)
+def erased(automaton: Automaton) -> Automaton:
+    """The automaton over V + 1 symbols that also accepts a string with symbol V at some positions, if tokens fit there.
+
+    A state is the set of states that some tokens at those positions can reach, as bits."""
+    hole = automaton.vocabulary
+    image = [[0 if following < 0 else 1 << following for following in row] for row in automaton.moves.tolist()]
+    image = [[*row, reduce(or_, row)] for row in image]
+    final = _bits(np.flatnonzero(automaton.final).tolist())
+
+    def step(states: int, symbol: int) -> int | None:
+        return reduce(or_, (image[state][symbol] for state in _members(states)), 0) or None
+
+    return explored(1, step, lambda states: states & final > 0, hole + 1)
+
+
+def explored(
+    start: Hashable, step: Callable[[Any, int], Hashable], final: Callable[[Any], bool], vocabulary: int
+) -> Automaton:
+    """The smallest automaton of all states that can be reached; step(state, symbol): the next state, or None."""
+    number: dict[Any, int] = {start: 0}
+    queue: list[Any] = [start]
+    rows = []
+    for state in queue:  # grows while it is read
+        row = np.full(vocabulary, -1)
+        for symbol in range(vocabulary):
+            if (following := step(state, symbol)) is not None:
+                if following not in number:
+                    number[following] = len(queue)
+                    queue.append(following)
+                row[symbol] = number[following]
+        rows.append(row)
+        if len(queue) > MOST_STATES or len(queue) * vocabulary > MOST_MOVES:
+            most = min(MOST_STATES, MOST_MOVES // vocabulary)
+            problem = f"the automaton has more than {most} states"
+            raise UnmaskError(f"{problem}; expected fewer. Use soft(order=2), or a simpler constraint.")
+    return minimal(np.stack(rows), np.array([final(state) for state in queue]))
+
+
+def minimal(moves: Ints, final: Flags) -> Automaton:
+    """Merge states with the same future, and drop those without one (Moore 1956); equal automata get equal tables."""
+    dead = len(moves)
+    table = np.vstack([np.where(moves < 0, dead, moves), np.full((1, moves.shape[1]), dead)])
+    group, count = np.append(final, False).astype(np.int64), 0
+    while True:
+        _, group = np.unique(np.column_stack([group, group[table]]), axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        if int(group.max()) + 1 == count:
+            break
+        count = int(group.max()) + 1
+    if group[0] == group[dead]:
+        raise UnmaskError("the constraint allows no string; expected at least one")
+    member = np.zeros(count, np.int64)
+    member[group[::-1]] = np.arange(dead, -1, -1)  # the first state of each group
+    order = [int(group[0])]  # breadth first from the start, which makes the numbering canonical
+    number = {order[0]: 0}
+    for one in order:
+        for following in group[table[member[one]]].tolist():
+            if following != group[dead] and following not in number:
+                number[following] = len(order)
+                order.append(following)
+    of = np.array([number.get(one, -1) for one in range(count)])
+    states = member[order]
+    return Automaton(of[group[table[states]]], final[states])
+
+
+@lru_cache(maxsize=16)
+def support(language: Language) -> Automaton:
+    """The smallest automaton that accepts exactly the strings with q(x) > 0, of every length."""
+    if isinstance(language, Answers):
+        return _listed(language)
+    machine = language.as_machine() if isinstance(language, Interval) else language.machine
+    if machine is None:
+        raise UnmaskError(f"{language.kind} has no automaton; expected a language that is a machine, or a list")
+    return _support(machine)
+
+
+def _support(machine: Machine) -> Automaton:
+    """The subset construction; a set of states is the bits of a number, None before the first token."""
+    following = [0] * machine.states
+    for source, target in zip(machine.edge_source.tolist(), machine.edge_target.tolist(), strict=True):
+        following[source] |= 1 << target
+    emitting = [
+        _bits(machine.column_state[begin:end].tolist())
+        for begin, end in zip(machine.column_start[:-1], machine.column_start[1:], strict=True)
+    ]
+    first = _bits(np.flatnonzero(machine.initial > 0).tolist())
+    last = _bits(np.flatnonzero(machine.final > 0).tolist())
+
+    @lru_cache(maxsize=1)
+    def reached(states: int | None) -> int:
+        return first if states is None else reduce(or_, (following[state] for state in _members(states)), 0)
+
+    def step(states: int | None, symbol: int) -> int | None:
+        return reached(states) & emitting[symbol] or None
+
+    return explored(None, step, lambda states: states is not None and states & last > 0, machine.vocabulary)
+
+
+def _bits(members: list[int]) -> int:
+    return sum(1 << member for member in set(members))
+
+
+def _members(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
+def _listed(language: Answers) -> Automaton:
+    """The prefixes of the listed sequences."""
+    rows = [tuple(row) for row in language.answers.tolist()]
+    prefixes = {row[:end] for row in rows for end in range(len(row) + 1)}
+    full = set(rows)
+
+    def step(prefix: tuple[int, ...], symbol: int) -> tuple[int, ...] | None:
+        return (*prefix, symbol) if (*prefix, symbol) in prefixes else None
+
+    return explored((), step, full.__contains__, language.vocabulary)
+
+
+def windows(language: Language, order: int, length: int) -> Automaton:
+    """The n-gram of a language's pooled windows, as weights: P(x_1 .. x_n) / (P(x_1 .. x_(n-1)) P(x_n)).
+
+    A state is the last n - 1 tokens, or fewer at the start, where a token weighs 1."""
+    size = language.vocabulary
+    joint = language.window_distribution(order, length).view(-1, size).numpy()  # (contexts, V)
+    apart = joint.sum(1, keepdims=True) * joint.sum(0)
+    weights = np.divide(joint, apart, out=np.zeros_like(joint), where=apart > 0)
+    short = sum(size**n for n in range(order - 1))  # states of fewer tokens come first
+    states = short + len(joint)
+    index, symbol = np.arange(states)[:, None], np.arange(size)
+    deeper = index * size + 1 + symbol  # a trie: the children of a state
+    shifted = short + (index - short) * size % len(joint) + symbol
+    moves = np.where(index < short, deeper, shifted)
+    every = np.vstack([np.ones((short, size)), weights])
+    return Automaton(np.where(every > 0, moves, -1), np.ones(states, bool), every)
+
+
+class _Written(msgspec.Struct, forbid_unknown_fields=True):
+    """The form of an automaton in a file: moves[state] maps names of tokens, or their numbers, to states."""
+
+    moves: list[dict[str, int]]
+    final: list[int]
+    vocabulary: int
+
+
+def read(path: str | Path, names: tuple[str, ...] | None = None) -> Automaton:
+    """The automaton of a JSON file: {"vocabulary": 3, "moves": [{"0": 1}, {"1": 0, "2": 1}], "final": [1]}."""
+    form = read_json(path, _Written)
+    moves = np.full((len(form.moves), form.vocabulary), -1)
+    known = {name: token for token, name in enumerate(names or map(str, range(form.vocabulary)))}
+    for state, row in enumerate(form.moves):
+        for name, target in row.items():
+            if name not in known or not 0 <= target < len(moves):
+                raise UnmaskError(f"{path}: state {state} moves by {name!r} to {target}; expected a token and a state")
+            moves[state, known[name]] = target
+    final = np.zeros(len(moves), bool)
+    if not all(0 <= state < len(final) for state in form.final):
+        raise UnmaskError(f"{path}: final is {form.final}; expected states from 0 to {len(final) - 1}")
+    final[form.final] = True
+    return minimal(moves, final)

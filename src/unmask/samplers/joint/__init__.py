@@ -1,0 +1,17 @@
+"""Joint draws: the tokens of a step drawn together, with the same model calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unmask.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from unmask.samplers.joint.draws import DRAWS as DRAWS
+    from unmask.samplers.joint.draws import as_joint as as_joint
+    from unmask.samplers.joint.plans import divergence as divergence
+    from unmask.samplers.joint.plans import log_paths as log_paths
+    from unmask.samplers.joint.steps import Joint as Joint
+    from unmask.samplers.joint.steps import Together as Together
+
+__getattr__, __dir__ = lazily(__name__, __path__)

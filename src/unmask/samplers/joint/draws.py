@@ -1,0 +1,118 @@
+"""How the tokens of a step are drawn: from the product of their marginals, or together, by name.
+
+    fitted   the joint nearest to the product among those with its marginals on the allowed strings, for all hidden
+             positions; the step keeps its own positions
+    alone    the same for the positions of the step only: in every step, its KL divergence is at most the product's
+    coupled  the product, cut to the allowed strings; biased, because the marginals count the constraint too
+    soft     fitted, with the windows of the language's n-gram in place of a constraint; it excludes no string by design
+
+Fitted marginals: Csiszar 1975; joints of masked models: Discrete Copula Diffusion, arXiv 2410.01949.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError
+from unmask.core.registry import Registry
+from unmask.denoisers import Denoiser
+from unmask.languages import automata
+from unmask.languages.automata import Automaton
+from unmask.languages.patterns import regex as pattern_automaton
+from unmask.samplers.contract import Sampler
+from unmask.samplers.joint.steps import SWEEPS, Joint
+
+MOST_SYMBOLS = 2**12
+
+
+class Source(NamedTuple):
+    """The denoiser and the length that a draw is for."""
+
+    denoiser: Denoiser
+    length: int
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        return None if self.denoiser.language is None else self.denoiser.language.names
+
+    def automaton(self, constraint: str) -> Automaton:
+        return CONSTRAINTS.make(constraint, self)
+
+
+CONSTRAINTS: Registry[Automaton] = Registry("constraint", given=("source",))
+DRAWS: Registry[Joint | None] = Registry("draw", given=("source",))
+
+
+@CONSTRAINTS.register("support")
+def support(source: Source) -> Automaton:
+    """the strings of the denoiser's language"""
+    if source.denoiser.language is None:
+        problem = f"{source.denoiser.name} has no language, so its support is unknown"
+        raise UnmaskError(f"{problem}; expected another constraint. Pass regex(pattern=..) or machine(file=..).")
+    return automata.support(source.denoiser.language)
+
+
+@CONSTRAINTS.register("regex")
+def regex(source: Source, pattern: str) -> Automaton:
+    """the strings whose text matches a pattern"""
+    return pattern_automaton(pattern, source.denoiser.vocabulary, source.names)
+
+
+@CONSTRAINTS.register("machine")
+def machine(source: Source, file: str) -> Automaton:
+    """the automaton in a JSON file"""
+    return automata.read(file, source.names)
+
+
+@DRAWS.register("product")
+def product(source: Source) -> None:
+    """each token from its own marginal, independently"""
+
+
+@DRAWS.register("fitted")
+def fitted(source: Source, constraint: str = "support", sweeps: int = SWEEPS) -> Joint:
+    """all hidden tokens together, with their marginals, on the allowed strings"""
+    return Joint(source.automaton(constraint), sweeps)
+
+
+@DRAWS.register("alone")
+def alone(source: Source, constraint: str = "support", sweeps: int = SWEEPS) -> Joint:
+    """the tokens of a step together; never a larger divergence than the product's, step by step"""
+    return Joint(source.automaton(constraint), sweeps, alone=True)
+
+
+@DRAWS.register("coupled")
+def coupled(source: Source, constraint: str = "support") -> Joint:
+    """the product, cut to the allowed strings: biased even with one token per step"""
+    return Joint(source.automaton(constraint), 0, single=False)
+
+
+@DRAWS.register("soft")
+def soft(source: Source, order: int = 2, sweeps: int = SWEEPS) -> Joint:
+    """all hidden tokens together, with their marginals, by the windows of the language's n-gram"""
+    language = source.denoiser.language
+    if language is None:
+        raise UnmaskError(
+            f"soft needs the windows of a language; {source.denoiser.name} has none. Use Joint(automaton)."
+        )
+    arguments.whole("order", order, 2, source.length)
+    return Joint(automata.windows(language, order, source.length), sweeps)
+
+
+def as_joint(draw: str | Joint, sampler: Sampler, denoiser: Denoiser, length: int) -> Joint | None:
+    """The joint draw of a name, or None for the product; an error if it does not fit the sampler or the denoiser."""
+    joint = draw if isinstance(draw, Joint) else DRAWS.make(draw, Source(denoiser, length))
+    if joint is None:
+        return None
+    if sampler.distribution != "order" or sampler.revises:
+        problem = f"a joint draw needs a sampler that chooses positions before it draws; {sampler.spec} does not"
+        raise UnmaskError(f"{problem}. Use ancestral, or entropy, or draw='product'.")
+    if joint.automaton.vocabulary != denoiser.vocabulary or denoiser.vocabulary > MOST_SYMBOLS:
+        problem = f"the automaton has {joint.automaton.vocabulary} symbols, and {denoiser.name} {denoiser.vocabulary}"
+        raise UnmaskError(f"{problem}; expected the same number, at most {MOST_SYMBOLS}")
+    if denoiser.grid is not None and not joint.alone:
+        raise UnmaskError(
+            f"{denoiser.name} predicts one block at a time; expected draw='alone', not all hidden positions"
+        )
+    return joint

@@ -1,0 +1,95 @@
+"""Joint draws: a step whose tokens are drawn together has no product, and Theorem 4.4 is about products.
+
+J is the joint nearest to the product p of the marginals, among those on A that have them. q has these marginals too, so
+by Pythagoras for I-projections (Csiszar 1975)
+
+    KL(q || p) = KL(q || J) + KL(J || p),   KL(J || p) >= -log P(A),   P(A) = sum_(x in A) prod_i p_i(x_i)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unmask.core.chance import Randomness
+from unmask.core.errors import UnmaskError
+from unmask.denoisers import Canvas, Ideal
+from unmask.languages import Language, NGram
+from unmask.languages.automata import support
+from unmask.samplers.joint import Joint, Together, log_paths
+from unmask.theory import fluency
+from unmask.theory.statements import Statement
+
+UNIFORM = 1e-9  # nats per sequence between log |A| and H(q)
+
+
+def joint_step(language: Language, length: int) -> Statement:
+    """One fitted step for all positions: KL(q || J) <= KL(q || product) + log P(A), with the ideal denoiser."""
+    start = language.blank(1, length)
+    string = language.sample(1, length, seed=0)
+    canvas = Canvas(Ideal(language), start, Randomness(0, torch.arange(1)))
+    rows, positions = start.eq(language.vocabulary).nonzero(as_tuple=True)
+    together = Together(Joint(support(language), 0, single=False), canvas)  # p / P(A) on A
+    marginals = together.at(rows, positions, None)
+    mass = float(marginals.of(string[0]).log().sum() - together.log_probability(rows, positions, string)[0])
+    apart = float(torch.special.entr(marginals.dense()).sum()) - language.entropy(length).value
+    how = "draw='fitted', one step, ideal denoiser"
+    return Statement(round(apart + mass, 12), "upper", "divergence", how, "ours", "docs/joint-draws.md")
+
+
+def alone(vocabulary: int, length: int, delta: Tensor, between: float) -> Statement:
+    """Alone: in every step KL(q_S || J_S) <= KL(q_S || product), so a bound of the product's divergence holds for it.
+
+    J_S is fitted on A_S, the tokens with a completion, and q_S has the marginals: Pythagoras on S. Each update of the
+    fitting is a projection onto marginals that q_S has, so this holds after any number of sweeps.
+    """
+    how = "draw='alone', any schedule, ideal denoiser"
+    value = fluency.universal(vocabulary, length, delta, between).value
+    return Statement(value, "upper", "divergence", how, "ours", "docs/joint-draws.md")
+
+
+def joint_uniform(language: Language, length: int) -> Statement:
+    """One fitted step writes a language exactly that is uniform on its support, as that of Theorem 4.4 is.
+
+    The uniform distribution has the marginals and is already on A, so it is its own projection. The theorem's C L steps
+    are needed by draws from products only. A uniform draw from A without a model does the same.
+    """
+    spread = abs(_log_count(language, length) - language.entropy(length).value)
+    if spread > UNIFORM * length:
+        problem = f"{language.kind} is not uniform on its support: log |A| - H is {spread:.3g} nats"
+        raise UnmaskError(f"{problem}; expected 0, as for interval-5")
+    how = "draw='fitted', one step, ideal denoiser"
+    return Statement(0.0, "exact", "divergence", how, "ours", "docs/joint-draws.md")
+
+
+def joint_loss() -> Statement:
+    """A counterexample: fitted on all hidden positions, then cut to the step's, can be worse than the product.
+
+    The chain 0 -> 0, 1; 1 -> 0, 1, 2 by 1/6, 1/6, 2/3; 2 -> any, with a uniform start and L = 3: its ends are
+    independent, and `fitted` makes them dependent when they are drawn first.
+    """
+    chain = NGram(2, [1 / 3] * 3, [[1 / 2, 1 / 2, 0], [1 / 6, 1 / 6, 2 / 3], [1 / 3] * 3])
+    strings = torch.cartesian_prod(*[torch.arange(3)] * 3)
+    strings = strings[chain.supports(strings)]
+    log = chain.log_prob(strings)
+    order = torch.tensor([[1, 2, 1]]).expand(len(strings), -1)
+    apart, together = (
+        float(log.exp() @ (log - log_paths(Ideal(chain), strings, order, joint)))
+        for joint in (None, Joint(support(chain), 100))
+    )
+    how = "one chain, its ends first; fitted minus product"
+    return Statement(together - apart, "exact", "divergence", how, "ours", "docs/joint-draws.md")
+
+
+def _log_count(language: Language, length: int) -> float:
+    """log of the number of possible strings."""
+    automaton = support(language)
+    source, symbol = (automaton.moves >= 0).nonzero()
+    target = torch.from_numpy(automaton.moves[source, symbol])
+    mass, log = torch.zeros(automaton.states, dtype=torch.float64), 0.0
+    mass[0] = 1.0
+    for _ in range(length):
+        mass = torch.zeros_like(mass).index_add_(0, target, mass[torch.from_numpy(source)])
+        log += float(mass.sum().log())
+        mass /= mass.sum()
+    return log + float(mass[torch.from_numpy(automaton.final)].sum().log())

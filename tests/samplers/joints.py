@@ -1,0 +1,104 @@
+"""Laws of joint draws by enumeration: every order of equal parts, every string of the support."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from itertools import combinations
+
+import numpy as np
+import torch
+
+from tests.brute import sequences
+from unmask.core.chance import Randomness
+from unmask.denoisers import Canvas, Denoiser, Ideal
+from unmask.languages import HMM, NGram, automata
+from unmask.languages.automata import Automaton, windows
+from unmask.samplers.joint import Joint, Together
+
+
+def sparse_chain(seed, keep, size=4):
+    g = np.random.default_rng(seed)
+    moves = np.zeros((size, size))
+    for row in moves:
+        kept = g.choice(size, keep, replace=False)
+        weights = g.random(keep) + 0.2
+        row[kept] = weights / weights.sum()
+    return NGram(2, np.full(size, 1 / size), moves)
+
+
+def sparse_hidden(seed, size=4, states=3):
+    g = np.random.default_rng(seed)
+    moves, emission = np.zeros((states, states)), np.zeros((states, size))
+    for s in range(states):
+        moves[s, g.choice(states, 2, replace=False)] = 0.5
+        emission[s, g.choice(size, 2, replace=False)] = 0.6, 0.4
+    return HMM(np.full(states, 1 / states), moves, emission)
+
+
+def everything(size):
+    """The automaton that allows every string: its joint is the product."""
+    return Automaton(np.zeros((1, size), np.int64), np.ones(1, bool))
+
+
+def joints(language, length, sweeps=60):
+    own, pairs = automata.support(language), windows(language, 2, length)
+    return {
+        "product": Joint(everything(language.vocabulary), sweeps),
+        "coupled": Joint(own, 0, single=False),
+        "fitted": Joint(own, sweeps),
+        "alone": Joint(own, sweeps, alone=True),
+        "soft": Joint(pairs, sweeps),
+    }
+
+
+def log_step(denoiser: Denoiser, joint: Joint, strings: torch.Tensor, given: tuple, now: tuple) -> np.ndarray:
+    """(strings): log J(x_S | x_R) of each string."""
+    shown = torch.zeros(strings.shape[1], dtype=torch.bool)
+    shown[list(given)] = True
+    tokens = torch.where(shown, strings, denoiser.vocabulary)
+    canvas = Canvas(denoiser, tokens, Randomness(0, torch.arange(len(tokens))))
+    together = Together(joint, canvas)
+    rows = torch.arange(len(tokens)).repeat_interleave(len(now))
+    positions = torch.tensor(now).repeat(len(tokens))
+    together.at(rows, positions, None)
+    return together.log_probability(rows, positions, strings).numpy()
+
+
+class Laws:
+    """language: with its ideal denoiser, or another one."""
+
+    def __init__(self, language, length, denoiser=None):
+        strings = sequences(language.vocabulary, length)
+        q = language.log_prob(torch.from_numpy(strings)).exp().numpy()
+        self.strings, self.q = torch.from_numpy(strings[q > 0]), q[q > 0]
+        self.length, self.denoiser = length, denoiser or Ideal(language)
+        self.step = cache(lambda joint, given, now: log_step(self.denoiser, joint, self.strings, given, now))
+
+    def log_order(self, joint, parts):
+        """(strings): log of the probability of each with these parts, one after another."""
+        log, given = np.zeros(len(self.strings)), ()
+        for part in parts:
+            log = log + self.step(joint, tuple(sorted(given)), part)
+            given += part
+        return log
+
+    def divergence(self, log):
+        return float((self.q * (np.log(self.q) - log)).sum())
+
+    def measure(self, joint, steps):
+        """(SER, TV, KL of the law, mean KL of an order) with this many equal parts."""
+        law, plans = 0.0, []
+        for parts in splits(tuple(range(self.length)), self.length // steps):
+            log = self.log_order(joint, parts)
+            law, plans = law + np.exp(log), [*plans, self.divergence(log)]
+        law = law / len(plans)
+        outside = 1 - law.sum()
+        return outside, 0.5 * (np.abs(law - self.q).sum() + outside), self.divergence(np.log(law)), np.mean(plans)
+
+
+@lru_cache
+def splits(left, size):
+    if not left:
+        return [()]
+    rest = [(part, tuple(j for j in left if j not in part)) for part in combinations(left, size)]
+    return [(part, *more) for part, others in rest for more in splits(others, size)]

@@ -1,0 +1,299 @@
+"""Joint draws against enumeration: laws, identities, counterexamples, and generations drawn from them.
+
+Check values were computed by another program, with dense tables of V^L entries.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from tests.brute import p_value
+from tests.samplers.joints import Laws, everything, joints, log_step, sparse_chain, sparse_hidden, splits
+from unmask import UnmaskError, generate
+from unmask.denoisers import Denoiser, Ideal, Perturbed
+from unmask.languages import Answers, NGram, automata, load
+from unmask.samplers.joint import Joint
+
+CHAIN, WIDE, HIDDEN = (sparse_chain(1, 2), 6), (sparse_chain(2, 3), 6), (sparse_hidden(1), 6)
+TABLE = [  # language, draw, N, SER, KL of the law, mean KL of an order
+    (CHAIN, "product", 1, 0.927, 3.3184, 3.3184),
+    (CHAIN, "product", 2, 0.515, 0.908, 1.2203),
+    (CHAIN, "product", 3, 0.277, 0.376, 0.5880),
+    (CHAIN, "coupled", 1, 0, 0.700, 0.700),
+    (CHAIN, "coupled", 2, 0, 0.294, 0.5482),
+    (CHAIN, "coupled", 3, 0, 0.164, 0.4804),
+    (CHAIN, "coupled", 6, 0, 0.124, 0.4016),
+    (CHAIN, "fitted", 1, 0, 0.2053, 0.2053),
+    (CHAIN, "fitted", 2, 0, 0.061, 0.1049),
+    (CHAIN, "fitted", 3, 0, 0.016, 0.0510),
+    (CHAIN, "fitted", 6, 0, 0, 0),
+    (CHAIN, "alone", 6, 0, 0, 0),
+    (CHAIN, "soft", 1, 0, 0, 0),
+    (CHAIN, "soft", 2, 0, 0, 0),
+    (WIDE, "product", 1, 0.763, 1.594, 1.5942),
+    (WIDE, "coupled", 1, 0, 0.153, 0.153),
+    (WIDE, "coupled", 3, 0, 0.014, 0.0659),
+    (WIDE, "fitted", 1, 0, 0.1462, 0.1462),
+    (WIDE, "fitted", 3, 0, 0.007, 0.0293),
+    (HIDDEN, "product", 2, 0.118, 0.162, 0.2477),
+    (HIDDEN, "coupled", 2, 0, 0.055, 0.1250),
+    (HIDDEN, "fitted", 1, 0, 0.1741, 0.1741),
+    (HIDDEN, "fitted", 2, 0, 0.032, 0.0716),
+    (HIDDEN, "soft", 1, 0.071, 0.139, 0.139),
+    (HIDDEN, "soft", 3, 0.019, 0.024, 0.0409),
+]
+KNOWN = {case: Laws(*case) for case in (CHAIN, WIDE, HIDDEN)}
+
+
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize(("case", "draw", "steps", "ser", "kl", "plan"), TABLE)
+def test_laws_have_the_check_values(case, draw, steps, ser, kl, plan):
+    measured = KNOWN[case].measure(joints(*case)[draw], steps)
+    assert measured[0] == pytest.approx(ser, abs=6e-4)
+    assert measured[2:] == pytest.approx((kl, plan), abs=1.1e-3)
+    assert measured[1] >= ser - 1e-9  # a total variation below the SER is impossible
+
+
+@pytest.mark.parametrize("case", [CHAIN, WIDE, HIDDEN], ids=["chain", "wide", "hidden"])
+def test_pythagoras_for_a_step_that_reveals_everything(case):
+    """KL(q || product) = KL(q || J) + KL(J || product), if J has the marginals of the product."""
+    laws, joint = KNOWN[case], joints(*case, sweeps=10_000)
+    every = [tuple(range(laws.length))]
+    apart, together = (laws.log_order(joint[draw], every) for draw in ("product", "fitted"))
+    assert np.exp(together).sum() == pytest.approx(1, abs=1e-9)
+    between = float((np.exp(together) * (together - apart)).sum())
+    assert laws.divergence(apart) == pytest.approx(laws.divergence(together) + between, abs=1e-9)
+    assert between >= -np.log(np.exp(apart).sum()) - 1e-12  # at least -log P(A)
+
+
+def step_divergence(laws, joint, now):
+    """KL(q_S || J_S) of a first step that reveals S."""
+    inside = laws.strings[:, list(now)]
+    _, which = inside.unique(dim=0, return_inverse=True)
+    q = np.bincount(which.numpy(), laws.q)
+    return float((laws.q * (np.log(q[which]) - laws.step(joint, (), now))).sum())
+
+
+def listed(table):
+    strings = torch.tensor([[int(c) for c in string] for string in table])
+    return Laws(Answers(strings, weights=list(table.values())), strings.shape[1])
+
+
+COUNTEREXAMPLES = [
+    (Laws(NGram(2, [1 / 3] * 3, [[1 / 2, 1 / 2, 0], [1 / 6, 1 / 6, 2 / 3], [1 / 3] * 3]), 3), (0, 2), 0.0083),
+    (listed({"000": 1, "001": 1, "010": 1, "011": 1, "100": 1, "101": 1, "110": 2}), (0, 1), 0.0129),
+]
+
+
+@pytest.mark.parametrize(("laws", "now", "loss"), COUNTEREXAMPLES, ids=["chain", "and-gate"])
+def test_fitted_can_be_worse_than_the_product_and_alone_is_not(laws, now, loss):
+    joint = joints(laws.denoiser.language, laws.length)
+    assert step_divergence(laws, joint["fitted"], now) == pytest.approx(loss, abs=6e-5)
+    assert step_divergence(laws, joint["product"], now) == pytest.approx(0, abs=1e-12)
+    assert step_divergence(laws, joint["alone"], now) <= 1e-9
+
+
+def test_a_whole_law_of_fitted_can_be_worse_than_the_products():
+    laws = listed({"001": 0.80, "110": 0.17, "000": 0.01, "011": 0.01, "101": 0.01})
+    labels = [label for label in product((0, 1), repeat=3)]
+    joint = joints(laws.denoiser.language, 3)
+
+    def divergences(draw):
+        """Of the law, and the mean of the orders."""
+        orders = [[tuple(j for j in range(3) if label[j] == k) for k in (0, 1)] for label in labels]
+        logs = [laws.log_order(joint[draw], [part for part in parts if part]) for parts in orders]
+        return laws.divergence(np.log(np.mean(np.exp(logs), 0))), np.mean([laws.divergence(log) for log in logs])
+
+    (fitted, _), (apart, plan) = divergences("fitted"), divergences("product")
+    assert (fitted, apart) == pytest.approx((0.2204, 0.2050), abs=2e-4)
+    assert divergences("alone")[1] <= plan
+
+
+@pytest.mark.rotates(8)
+@pytest.mark.parametrize("part", range(16))
+def test_alone_is_never_worse_than_the_product(part):
+    """In no step, whatever the language, the constraint's other positions, or the number of sweeps: 10,000 cases."""
+    length, g = 4, np.random.default_rng(part)
+    for _ in range(19):
+        strings = np.array(list(product((0, 1), repeat=length)))
+        strings = strings[g.permutation(len(strings))[: g.integers(4, 13)]]
+        laws = Laws(Answers(strings, weights=list(g.exponential(size=len(strings)) ** 2 + 1e-3), vocabulary=2), length)
+        joint = Joint(automata.support(laws.denoiser.language), int(g.integers(4)), alone=True)
+        free = Joint(everything(2))
+        for kinds in product((0, 1, 2), repeat=length):  # revealed, in this step, later
+            given, now = (tuple(j for j in range(length) if kinds[j] == kind) for kind in (0, 1))
+            if len(now) > 1:
+                alone, apart = (float(laws.q @ laws.step(one, given, now)) for one in (joint, free))
+                assert alone >= apart - 1e-9, (part, strings, given, now)
+
+
+@pytest.mark.parametrize("name", ["interval", "brackets", "modular-sum"])
+def test_a_uniform_language_is_written_exactly_in_one_step(name):
+    language, length = {"interval": (load("interval-5"), 5), "brackets": (load("brackets"), 6)}.get(
+        name, (load("modular-sum"), 5)
+    )
+    tokens = language.sample(64, length, seed=1)
+    log = log_step(Ideal(language), Joint(automata.support(language), 200), tokens, (), tuple(range(length)))
+    assert log == pytest.approx(language.log_prob(tokens).numpy(), abs=1e-6 if name == "interval" else 0.2)
+
+
+@pytest.mark.rotates(2)
+@pytest.mark.parametrize("draw", ["fitted", "alone", "coupled", "soft"])
+def test_generations_follow_the_law(draw):
+    """A chi-square test with a false-alarm rate of 1e-4; the law of another draw has p < 1e-12."""
+    language, length = WIDE
+    joint, laws = joints(language, length, sweeps=3), KNOWN[WIDE]
+    drawn = generate(language, sampler="fixed-size", steps=3, length=length, rows=20_000, draw=draw, seed=3).tokens
+
+    def p(name):
+        parts = splits(tuple(range(length)), 2)
+        law = np.mean([np.exp(laws.log_order(joint[name], part)) for part in parts], 0)
+        return p_value(drawn.numpy(), laws.strings.numpy(), law)
+
+    assert p(draw) > 1e-4
+    assert p("soft" if draw == "coupled" else "coupled") < 1e-12
+
+
+@pytest.mark.parametrize("draw", ["fitted", "alone", "coupled", "soft"])
+@pytest.mark.parametrize("sampler", ["ancestral", "entropy", "blocks(block_length=5)"])
+def test_a_row_depends_on_nothing_but_its_number(draw, sampler):
+    language = load("paper-2gram")
+    how = {"sampler": sampler, "steps": 4, "length": 14, "draw": draw, "seed": 2}
+    whole = generate(language, rows=11, **how).tokens
+    assert torch.equal(generate(language, rows=3, first_row=4, **how).tokens, whole[4:7])
+    assert bool(language.supports(whole).all())
+
+
+@pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
+def test_given_tokens_and_ragged_rows(draw):
+    language = load("sparse-hmm")
+    tokens = language.sample(6, 20, seed=4)
+    given = [
+        torch.where(torch.rand(n) < 0.4, row[:n], 8).tolist()
+        for n, row in zip((20, 7, 13, 20, 1, 9), tokens, strict=True)
+    ]
+    made = generate(language, given=given, steps=3, draw=draw)
+    for row, (line, drawn) in enumerate(zip(given, made.tokens, strict=True)):
+        drawn = drawn[: len(line)]
+        assert all(token in (8, new) for token, new in zip(line, drawn.tolist(), strict=True))
+        assert bool(language.supports(drawn.unsqueeze(0)).all())
+        alone = generate(language, given=[line], steps=3, draw=draw, first_row=row)
+        assert torch.equal(alone.tokens[0], drawn)
+
+
+class Poor(Denoiser):
+    """One token everywhere, which two in a row the language never has."""
+
+    def __init__(self, language, token):
+        self.language, self.vocabulary, self.token = language, language.vocabulary, token
+
+    def posterior(self, tokens, positions=None, time=None):
+        shape = tokens.shape if positions is None else positions.shape
+        return torch.eye(self.vocabulary, dtype=torch.float64)[torch.full(shape, self.token)]
+
+
+@pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
+def test_steps_that_exclude_every_string_fall_back_and_are_counted(draw):
+    language = CHAIN[0]
+    moves = language.transition > 0
+    token = int(np.flatnonzero(~moves.diagonal())[0])
+    made = generate(Poor(language, token), steps=2, length=10, rows=20, draw=draw)
+    assert bool(language.supports(made.tokens).all())
+    assert made.summary()["fallback_steps"] == int(made.fallbacks.sum()) > 0
+    assert bool((made.probability > 0).all())
+    assert generate(language, steps=2, length=10, rows=20, draw=draw).fallbacks.sum() == 0
+
+
+def test_filters_change_the_marginals_of_a_joint():
+    language = load("paper-2gram")
+    cold = generate(language, steps=4, length=24, rows=60, draw="fitted", temperature=0.3).tokens
+    warm = generate(language, steps=4, length=24, rows=60, draw="fitted").tokens
+    assert language.log_prob(cold).mean() > language.log_prob(warm).mean() + 5
+    assert bool(language.supports(cold).all())
+
+
+def test_an_imperfect_denoiser_keeps_to_the_constraint():
+    language = load("paper-2gram")
+    made = generate(Perturbed(language, "leak", 0.1), steps=3, length=30, rows=40, draw="fitted(sweeps=1000)")
+    assert bool(language.supports(made.tokens).all())
+
+
+def test_a_regex_that_the_model_does_not_know():
+    made = generate(
+        load("sparse-hmm"), steps=4, length=12, rows=50, draw="coupled(constraint=regex(pattern='(0[1-7]|2.)*'))"
+    )
+    assert all(
+        row[k] in (0, 2) and (row[k] != 0 or row[k + 1] != 0) for row in made.tokens.tolist() for k in range(0, 12, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"sampler": "low-confidence"}, "chooses positions before it draws; low-confidence does not"),
+        ({"sampler": "gibbs"}, "chooses positions before it draws"),
+        ({"sampler": "autoregressive"}, "chooses positions before it draws"),
+        (
+            {"draw": "fitted(constraint=regex(pattern='0*'))", "given": [8, 8, 3, 8]},
+            "of row 0: nothing fits its tokens up to position 2",
+        ),
+        ({"draw": "fitted(constraint=regex(pattern='0*('))"}, "breaks at character 3"),
+        ({"draw": "fitted(sweeps=-1)"}, "sweeps is -1"),
+        ({"draw": "soft(order=1)"}, "order is 1"),
+        ({"draw": "fittd"}, "did you mean fitted"),
+        ({"draw": Joint(everything(3))}, "the automaton has 3 symbols"),
+    ],
+)
+def test_mistakes_get_one_line(how, message):
+    with pytest.raises(UnmaskError, match=message.replace("(", r"\(")):
+        generate(load("paper-2gram"), **{"rows": 2, "length": 4, "steps": 2, "draw": "fitted"} | how)
+
+
+def fitted_by_hand(allowed, p, sweeps):
+    """J over all V^L strings after some sweeps, from left to right, with the stop rule."""
+    length, axes = p.shape[0], range(p.shape[0])
+    ones = [np.eye(length, dtype=int)[i] * (p.shape[1] - 1) + 1 for i in axes]
+    f, before = p.copy(), np.inf
+
+    def joint():
+        weights = reduce(np.multiply, [f[i].reshape(ones[i]) for i in axes], allowed)
+        return weights / weights.sum()
+
+    for _ in range(sweeps):
+        apart = 0.0
+        for i in axes:
+            m = joint().sum(tuple(j for j in axes if j != i))
+            apart += np.abs(m - p[i]).sum()
+            f[i] *= np.divide(p[i], m, out=np.zeros_like(m), where=m > 0)
+        if not apart < 0.9 * before:
+            break
+        before = apart
+    return joint()
+
+
+@pytest.mark.parametrize("sweeps", [0, 1, 2, 3, 5])
+def test_each_sweep_is_one_of_proportional_fitting(sweeps):
+    """Also with marginals that no joint on the constraint has."""
+    (language, length), g = WIDE, np.random.default_rng(sweeps)
+    p = g.dirichlet(np.ones(4), size=length)
+    strings = torch.cartesian_prod(*[torch.arange(4)] * length)
+    allowed = language.supports(strings)
+    expected = fitted_by_hand(allowed.numpy().reshape((4,) * length), p, sweeps).reshape(-1)[allowed.numpy()]
+    joint = Joint(automata.support(language), sweeps)
+    log = log_step(Fixed(language, torch.from_numpy(p)), joint, strings[allowed], (), tuple(range(length)))
+    assert np.exp(log) == pytest.approx(expected, rel=1e-9)
+
+
+class Fixed(Denoiser):
+    """The same marginals (L, V) in every context."""
+
+    def __init__(self, language, p):
+        self.language, self.vocabulary, self.p = language, language.vocabulary, p
+
+    def posterior(self, tokens, positions=None, time=None):
+        return self.p[torch.arange(tokens.shape[1]).expand(len(tokens), -1) if positions is None else positions]
