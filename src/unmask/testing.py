@@ -29,7 +29,7 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.oracles import MaskedOracle, Oracle, oracle
 from unmask.diagnosis.audit import Audit, audit
-from unmask.diagnosis.audit.observed import predictions
+from unmask.diagnosis.audit.observed import packed, predictions
 from unmask.diagnosis.audit.specimens import FAULTS
 from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
 from unmask.diagnosis.audit.suspects import neighbours, repetition
@@ -104,6 +104,8 @@ def assert_law(
         problem = str(error).partition(". Audit all")[0]
         advice = "Return the rows as the model has seen them, in order, or pass record=False"
         raise AssertionError(f"the loop returns other tokens than it wrote: {problem}. {advice}.") from error
+    if found.verdict == "differs" and run.repeats:
+        reject("the loop returns the same sequences again in each call", "Set the random seed outside of the loop")
     if found.verdict == "differs":
         fail(f"the loop {found.sentence}", *explained(found))
     return found
@@ -196,6 +198,7 @@ class Run(NamedTuple):
 
     model: Any  # the oracle that it has called
     tokens: Tensor  # (B, L)
+    repeats: bool  # whether several calls have returned the same sequences
 
     @property
     def order(self) -> Tensor | None:
@@ -207,7 +210,7 @@ class Run(NamedTuple):
         if self.order is None:
             return statistics(self.tokens)
         surprise = predictions(Ideal(self.model.language), self.tokens, self.order).surprise
-        return statistics(self.tokens, self.order, surprise)
+        return statistics(self.tokens, packed(self.order), surprise)
 
 
 def called_until(
@@ -244,23 +247,23 @@ def called_until(
                 advice = (
                     "Give its while loop an end; or, if it is only slow, pass limit=.., or return more rows in a call"
                 )
-                fail(f"the loop has returned {done}", advice)
+                reject(f"the loop has returned {done}", advice)
             except Exception as error:
                 place = f"after {model.calls - calls} model calls: {type(error).__name__}: {error}"
                 raise AssertionError(f"the loop raises an error {place}. {BY_HAND.format(str(language))}.") from error
             if model.calls == calls:
-                fail("the loop never calls the model", "Take the probabilities from model(tokens).logits")
+                reject("the loop never calls the model", "Take the probabilities from model(tokens).logits")
             parts.append(checked(returned, model, length))
             if parts[-1].shape[1] != parts[0].shape[1]:
-                fail(
+                reject(
                     f"the loop returns {parts[0].shape[1]} positions first and {parts[-1].shape[1]} later",
                     "Return sequences of one length",
                 )
             spent = time.monotonic() - began
             if spent > limit:
                 done = f"{sum(map(len, parts))} of {rows} sequences after {spent:.0f} seconds"
-                fail(f"the loop has returned {done}", "Return more rows in each call, or pass limit=..")
-    return Run(model, torch.cat(parts))
+                reject(f"the loop has returned {done}", "Return more rows in each call, or pass limit=..")
+    return Run(model, torch.cat(parts), len(parts) > 1 and all(torch.equal(part, parts[0]) for part in parts))
 
 
 def checked(returned: Any, model: Oracle, length: int | None) -> Tensor:
@@ -270,12 +273,12 @@ def checked(returned: Any, model: Oracle, length: int | None) -> Tensor:
         try:
             tokens = torch.as_tensor(np.asarray(tokens))
         except (TypeError, ValueError):
-            fail(f"the loop returns {type(returned).__name__}", "Return a tensor of tokens (rows, length)")
+            reject(f"the loop returns {type(returned).__name__}", "Return a tensor of tokens (rows, length)")
     tokens = tokens.detach().cpu()
     if tokens.dim() != 2 or not tokens.numel():
-        fail(f"the loop returns shape {tuple(tokens.shape)}", "Return tokens (rows, length), not logits or one row")
+        reject(f"the loop returns shape {tuple(tokens.shape)}", "Return tokens (rows, length), not logits or one row")
     if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
-        fail(f"the loop returns {str(tokens.dtype).removeprefix('torch.')}", "Return whole numbers: the tokens")
+        reject(f"the loop returns {str(tokens.dtype).removeprefix('torch.')}", "Return whole numbers: the tokens")
     tokens = tokens.long()
     start, mask, vocabulary = model.start_id, model.config.mask_token_id, model.language.vocabulary
     if start is not None and bool((tokens[:, 0] == start).all()):
@@ -283,15 +286,17 @@ def checked(returned: Any, model: Oracle, length: int | None) -> Tensor:
     if mask is not None and bool((tokens == mask).any()):
         row, position = (int(i) for i in (tokens == mask).nonzero()[0])
         many = f"{int((tokens == mask).sum())} of {tokens.numel()} positions are still hidden (id {mask})"
-        fail(f"{many}, first in row {row}, position {position}", "Reveal all positions that are left in the last step")
+        reject(
+            f"{many}, first in row {row}, position {position}", "Reveal all positions that are left in the last step"
+        )
     if bool(((tokens < 0) | (tokens >= vocabulary)).any()):
         wrong = int(tokens[(tokens < 0) | (tokens >= vocabulary)][0])
-        fail(
+        reject(
             f"the loop returns the token {wrong}",
             f"Draw only tokens 0 to {vocabulary - 1}; all others have logits -1e4",
         )
     if length is not None and tokens.shape[1] != length:
-        fail(f"the loop returns {tokens.shape[1]} positions, not {length}", f"Return {length}, without the prompt")
+        reject(f"the loop returns {tokens.shape[1]} positions, not {length}", f"Return {length}, without the prompt")
     return tokens
 
 
@@ -350,6 +355,12 @@ def explained(found: Audit) -> Iterator[str]:
         yield f"not visible in {found.rows} sequences of {found.length} tokens: {named}"
     if found.unseen_temperatures is not None:
         yield "temperatures not visible: {:.3g} to {:.3g}".format(*found.unseen_temperatures)
+
+
+def reject(problem: str, advice: str) -> NoReturn:
+    """Raise an AssertionError for a loop that cannot be tested."""
+    __tracebackhide__ = True
+    raise AssertionError(f"{problem}. {advice}.")
 
 
 def fail(*lines: str) -> NoReturn:

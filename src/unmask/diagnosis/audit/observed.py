@@ -105,6 +105,10 @@ class Observed:
         usual = Counter(calls).most_common(1)[0][0]
         right = Finding("number of steps", 1.0)
         wrong = Finding("number of steps", 0.0, "miscounted steps", f"{usual} steps instead of {steps}")
+        if self.sampler.draws_steps and bool((self.order == packed(self.order)).all()):
+            pauses = float((ours != packed(ours)).any(1).double().mean()) * len(self.order)
+            if set(calls) != {steps} or pauses >= 1:  # rows in which some step should reveal nothing
+                return replace(self, aligned=False, packed=True), self._changes(ours, wrong)
         if not keeps_schedule(deciding(self.sampler)) or set(calls) == {steps}:
             return self, right
         if any(run.idle for run in self.runs):  # calls without a change are no steps
@@ -119,12 +123,6 @@ class Observed:
             return self, right
         if any(run.idle for run in self.runs):
             return self, wrong
-        if self.sampler.draws_steps and bool((self.order == packed(self.order)).all()):
-            mine, theirs = (packed(order).amax(1) for order in (self.order, ours))
-            least = math.ceil(float(theirs.double().mean()))
-            full = [int((many >= least).sum()) for many in (mine, theirs)]
-            p_value = pvalues.shares(full[0], len(mine), full[1], len(theirs))
-            return replace(self, aligned=False, packed=True), replace(wrong, p_value=p_value)
         if self.sampler.draws_steps:
             empty = sum(float(((1 - self.delta) ** run.step.numel()).sum()) for run in self.runs)
             missing = sum(steps - count for count in calls)
@@ -134,6 +132,17 @@ class Observed:
         if set(calls) == {len(filled)}:
             return replace(self, order=filled[self.order - 1]), right
         return self, wrong
+
+    def _changes(self, ours: Tensor, wrong: Finding) -> Finding:
+        """Test the number of steps in which a row changes, for a loop whose rows omit all others."""
+        mine, theirs = (packed(order).amax(1) for order in (self.order, ours))
+        mean = float(theirs.double().mean())
+        full = [int((many >= mean).sum()) for many in (mine, theirs)]
+        p_value = pvalues.shares(full[0], len(mine), full[1], len(theirs))
+        if int(mine.max()) == len(self.delta):
+            what = f"{float(mine.double().mean()):.3g} steps change a sequence, not {mean:.3g}"
+            wrong = replace(wrong, fault="uneven steps", detail=what)
+        return replace(wrong, p_value=p_value)
 
     @property
     def counts_steps(self) -> bool:

@@ -30,6 +30,7 @@ from unmask.samplers.rules.published import Dreamed
 from unmask.samplers.rules.uniform import UniformAncestral
 from unmask.samplers.schedules import Schedule, sizes
 
+LATE = "filter after the reveal"
 FAULTS = {
     "temperature": "the sampling temperature is not 1",
     "miscounted steps": "the number of steps is not N",
@@ -42,7 +43,7 @@ FAULTS = {
     "uneven steps": "a step does not reveal the number of positions in the schedule",
     "probabilities as logits": "tokens are drawn from softmax(p), not from p: almost uniformly",
     "filters left out": "temperature, top-p and top-k have no effect",
-    "filter after the reveal": "top-p or top-k comes after the choice of positions, or filters tokens and mask together",
+    LATE: "top-p or top-k comes after the choice of positions, or is of tokens and mask together",
     "repetition penalty": "a token is repeated too rarely, or too often",
     "plug-in": "full posteriors, in place of leave-one-out ones, count each noisy token twice",
     "early levels": "the denoiser is called with the level after each step, not before it",
@@ -120,14 +121,16 @@ def specimens(sampler: Sampler, steps: int, filters: Sharpened | None = None) ->
     if deciding(sampler).implements("choose"):
         changed = Changed(sampler, _altered(lambda marginals, _: _as_logits(marginals)))
         yield Specimen("probabilities as logits", changed, "in the scores too")
-    if filters is not None and few:
-        rule, none = (filters.top_p, filters.top_k), _refiltered(top_p=1.0, top_k=None)
-        if sampler.draws_steps:
-            one = Changed(OneShot(filters=rule), none)
-            yield Specimen("filter after the reveal", one, "tokens and mask in one race")
+    if filters is not None:
+        yield Specimen("probabilities as logits", Changed(sampler, _logits_first), "before the filters")
+        rule = filters.temperature, filters.top_p, filters.top_k
+        if few and sampler.draws_steps:
+            one = Changed(OneShot(filters=rule[1:]), _refiltered(top_p=1.0, top_k=None))
+            yield Specimen(LATE, one, "tokens and mask in one race")
         elif deciding(sampler).implements("choose"):
-            late = Changed(sampler, _race(reshape=lambda marginals: marginals.sharpened(1.0, *rule).dense()))
-            yield Specimen("filter after the reveal", Changed(late, none), "positions are chosen without it")
+            late = Changed(sampler, _race(reshape=lambda marginals: marginals.sharpened(*rule).dense()))
+            none = Changed(late, _refiltered(temperature=1.0, top_p=1.0, top_k=None))
+            yield Specimen(LATE, none, "positions are chosen without it")
     if sampler.draws_steps:
         yield Specimen("precision", OneShot(bits=BFLOAT16), "noise in bfloat16, mask and tokens in one race")
         yield Specimen("precision", OneShot(bits=FLOAT32), "noise in float32, mask and tokens in one race")
@@ -243,6 +246,13 @@ def _refiltered(**options: Any) -> Callable[[Session], None]:
         session.denoiser = Sharpened(session.denoiser.inner, **dict(session.denoiser.options()) | options)
 
     return change
+
+
+def _logits_first(session: Session) -> None:
+    """Filters of softmax(p)."""
+    filters = session.denoiser
+    assert isinstance(filters, Sharpened)
+    session.denoiser = Sharpened(Altered(filters.inner, lambda p, _: _as_logits(p)), **filters.options())
 
 
 def _possible(marginals: Marginals, question: Question | None) -> Tensor:

@@ -22,7 +22,7 @@ from unmask.denoisers import Sharpened, as_denoiser
 from unmask.denoisers.oracles import MaskedOracle, Oracle
 from unmask.denoisers.record import MOST_CALLS, Run
 from unmask.diagnosis.audit.observed import Finding, Observed
-from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
+from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, LATE, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import (
     MIN_ROWS,
@@ -232,6 +232,9 @@ def audit(
         alarms = [finding for finding in findings if finding.fault and finding.p_value < each]
         if alarms:
             verdict = Verdict("differs", alarms[0].fault, "; ".join(finding.detail for finding in alarms), None, True)
+            likely = judge(suspects, theirs, fitted) if filters is not None else verdict
+            if likely.fault == LATE and likely.exactly:  # it changes the counts too
+                verdict = likely
         elif min(p_values.values()) < each:
             suspects += compare(later)
             fitted |= {grade.fault: grade.fit(suspects, theirs) for grade in planned.grades}
