@@ -1,4 +1,4 @@
-"""Tests for whoever writes or ports a decoder: does it write the distribution that it should?
+"""Assertions for tests of decoders: a loop has the distribution of the sampler that it should implement.
 
     from unmask.testing import assert_law
 
@@ -6,8 +6,8 @@
         assert_law(my_generate, sampler="low-confidence", steps=16)  # my_generate(model) -> tokens (rows, length)
 
 The model is an oracle: it has exact logits of a small language, so the correct distribution of the loop is known. A
-failed test is an AssertionError that names the difference, the likely fault and its size, and the faults that this test
-could not have seen.
+failed test is an AssertionError that names the difference, the likely fault and its size, and the faults that are too
+small for this test.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from textwrap import fill
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
@@ -48,6 +49,7 @@ LANGUAGE = "paper-2gram"
 ROWS = 400  # least number of sequences; the loop is called until there are as many
 ALARM = 1e-4
 LIMIT = 60.0  # seconds
+WIDTH = 100  # characters of a line
 MOST_NAMED = 6  # faults in a message
 BY_HAND = "Call it by hand to see the cause: loop(unmask.oracle({!r}))"
 
@@ -73,7 +75,7 @@ def assert_law(
     """Raise an AssertionError unless the tokens of the loop have the distribution of the sampler.
 
     loop: called with a model until it has returned `rows` sequences, tokens (rows, length) of any length.
-    sampler, schedule, steps: what the loop should implement; names with options, see `unmask show sampler`.
+    sampler, schedule, steps: those that the loop should implement; names with options, see `unmask show sampler`.
     temperature, top_p, top_k: filters of the loop, applied to the model's probabilities in this order.
     length: expected length. (default: any)
     seed: of torch, numpy and random during the loop: the same test gives the same result.
@@ -87,7 +89,7 @@ def assert_law(
     run = called_until(loop, language, kind, rows, length, seed, limit, model)
     known: Oracle | Language = run.model if record else run.model.language
     try:
-        found = audit(
+        verdict = audit(
             run.tokens,
             known,
             sampler=sampler,
@@ -104,11 +106,11 @@ def assert_law(
         problem = str(error).partition(". Audit all")[0]
         advice = "Return the rows as the model has seen them, in order, or pass record=False"
         raise AssertionError(f"the loop returns other tokens than it wrote: {problem}. {advice}.") from error
-    if found.verdict == "differs" and run.repeats:
+    if verdict.verdict == "differs" and run.repeats:
         reject("the loop returns the same sequences again in each call", "Set the random seed outside of the loop")
-    if found.verdict == "differs":
-        fail(f"the loop {found.sentence}", *explained(found))
-    return found
+    if verdict.verdict == "differs":
+        fail(f"the loop {verdict.sentence}", *explained(verdict))
+    return verdict
 
 
 def assert_same_law(
@@ -194,7 +196,7 @@ def assert_same_tokens(
 
 
 class Run(NamedTuple):
-    """What a loop has written."""
+    """The sequences of a loop, and the oracle that it has called."""
 
     model: Any  # the oracle that it has called
     tokens: Tensor  # (B, L)
@@ -223,7 +225,7 @@ def called_until(
     limit: float,
     options: dict[str, Any],
 ) -> Run:
-    """Call the loop on a fresh oracle until it has returned so many sequences."""
+    """Call the loop on a new oracle until it has returned this number of sequences."""
     if not callable(loop):
         raise UnmaskError(f"loop is {loop!r}; expected a function. Pass a function of the model that returns tokens")
     arguments.whole("rows", rows)
@@ -267,7 +269,7 @@ def called_until(
 
 
 def checked(returned: Any, model: Oracle, length: int | None) -> Tensor:
-    """Tokens (B, L) of what a loop returns, without the start id of the oracle."""
+    """Check the result of a loop, and return its tokens (B, L) without the start id of the oracle."""
     tokens = getattr(returned, "sequences", returned)  # as transformers returns them
     if not isinstance(tokens, Tensor):
         try:
@@ -342,19 +344,19 @@ def seeded(seed: int) -> Iterator[None]:
             np.random.set_state(states[1])  # noqa: NPY002
 
 
-def explained(found: Audit) -> Iterator[str]:
-    """The lines of a message after the first: the fault, the size, and what this test could not have seen."""
-    if found.fault is not None:
-        yield f"{found.fault}: {FAULTS[found.fault]}"
-    nearest = min(found.p_values, key=found.p_values.__getitem__)
-    yield f"smallest p-value: {found.p_values[nearest]:.2g} ({nearest}); an alarm is below {found.alarm_each:.1g}"
-    yield f"impossible sequences: {found.ser[0]}; expected {found.ser[1]}"
-    yield f"surprise of a token in bits: {found.bits[0]}; expected {found.bits[1]}"
-    if found.unseen:
-        named = ", ".join(found.unseen[:MOST_NAMED]) + ", ..." * (len(found.unseen) > MOST_NAMED)
-        yield f"not visible in {found.rows} sequences of {found.length} tokens: {named}"
-    if found.unseen_temperatures is not None:
-        yield "temperatures not visible: {:.3g} to {:.3g}".format(*found.unseen_temperatures)
+def explained(verdict: Audit) -> Iterator[str]:
+    """The lines of a message after the first: the fault, the size, and the faults that are too small."""
+    if verdict.fault is not None:
+        yield f"{verdict.fault}: {FAULTS[verdict.fault]}"
+    nearest = min(verdict.p_values, key=verdict.p_values.__getitem__)
+    yield f"smallest p-value: {verdict.p_values[nearest]:.2g} ({nearest}); an alarm is below {verdict.alarm_each:.1g}"
+    yield f"impossible sequences: {verdict.ser[0]}; expected {verdict.ser[1]}"
+    yield f"surprise of a token in bits: {verdict.bits[0]}; expected {verdict.bits[1]}"
+    if verdict.unseen:
+        named = ", ".join(verdict.unseen[:MOST_NAMED]) + ", ..." * (len(verdict.unseen) > MOST_NAMED)
+        yield f"not visible in {verdict.rows} sequences of {verdict.length} tokens: {named}"
+    if verdict.unseen_temperatures is not None:
+        yield "temperatures not visible: {:.3g} to {:.3g}".format(*verdict.unseen_temperatures)
 
 
 def reject(problem: str, advice: str) -> NoReturn:
@@ -363,7 +365,8 @@ def reject(problem: str, advice: str) -> NoReturn:
     raise AssertionError(f"{problem}. {advice}.")
 
 
-def fail(*lines: str) -> NoReturn:
-    """Raise an AssertionError of these lines."""
+def fail(verdict: str, *lines: str) -> NoReturn:
+    """Raise an AssertionError of a verdict and its evidence."""
     __tracebackhide__ = True
-    raise AssertionError("\n  ".join(lines))
+    filled = (fill(line, WIDTH, initial_indent="  ", subsequent_indent="    ") for line in lines)
+    raise AssertionError("\n".join([verdict, *filled]))

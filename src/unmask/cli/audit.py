@@ -38,7 +38,7 @@ def command(
     distribution of the sampler, if it can be enumerated, and with many reference
     samples. If they differ, the audit names the closest known fault. One in 10000
     audits of a correct loop raises a false alarm. With --order, the record of the
-    oracle is tested too, which shows more (docs/audit-your-generate.md).
+    oracle is tested too, which shows more (docs/test-your-decoder.md).
 
     With --endpoint, fourteen tests show whether a server obeys its fields, and
     gives the same answers under load, beside long prompts and in streams. Each is

@@ -287,10 +287,10 @@ def warmer(
     likely = verdict.fault in (None, "temperature") or any("temperature" in other for other in verdict.also)
     if not likely or record.one_temperature < ALARM:
         return verdict, fitted
-    found = record.temperature
-    if verdict.fault is not None and not NEAR < found.value < 1 / NEAR:  # the score is linear near T = 1 alone
+    relative = record.temperature
+    if verdict.fault is not None and not NEAR < relative.value < 1 / NEAR:  # the score is linear near T = 1 alone
         return verdict, fitted
-    temperature = replace(found, value=heat * found.value, low=heat * found.low, high=heat * found.high)
+    temperature = replace(relative, value=heat * relative.value, low=heat * relative.low, high=heat * relative.high)
     return Verdict("differs", "temperature", str(temperature), None, True), fitted | {"temperature": temperature}
 
 
