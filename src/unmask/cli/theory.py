@@ -83,9 +83,14 @@ def table(*, case: Question, csv: Switch = False) -> Answer:
     _, records, settings = case.answer()
     if not csv:
         return Answer(settings | {"records": records}, _grids(records))
-    import pandas as pd
+    import io
+    from csv import DictWriter
 
-    return Answer(settings | {"records": records}, pd.DataFrame(records).to_csv(index=False).splitlines())
+    out = io.StringIO()
+    table = DictWriter(out, dict.fromkeys(name for record in records for name in record), lineterminator="\n")
+    table.writeheader()
+    table.writerows(records)
+    return Answer(settings | {"records": records}, out.getvalue().splitlines())
 
 
 def listed() -> Answer:
