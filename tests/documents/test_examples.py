@@ -29,6 +29,13 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.rotates(3)
+def test_the_tests_of_a_decoder_pass():
+    tests = example("test_my_decoder")
+    for name in [name for name in dir(tests) if name.startswith("test_")]:
+        getattr(tests, name)()
+
+
+@pytest.mark.rotates(3)
 def test_samples_of_a_program_are_scored(capsys):
     found = example("score_your_samples").main(rows=500)
     assert found.ser.low < 1 - 0.95**2 < found.ser.high

@@ -36,7 +36,8 @@ def command(
 
     Samples that a loop made on `unmask.oracle` are compared with the sampler's
     distribution. If they differ, the audit names the closest known fault. One in
-    10000 audits of a correct loop raises a false alarm.
+    10000 audits of a correct loop raises a false alarm. With --order, the record of
+    the oracle is tested too, which shows more (docs/test-your-decoder.md).
 
     With --endpoint, fourteen tests show whether a server obeys its fields; one
     without a fault gets a red test in at most 1% of audits (docs/endpoints.md). The

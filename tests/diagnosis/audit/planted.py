@@ -1,7 +1,7 @@
 """Thirteen faults, planted in loops as strangers write them, and what the audit says with and without the record.
 
-`python -m tests.diagnosis.audit.planted` prints what the table of docs/audit-your-generate.md is made of, in some
-minutes of one core. A fault that is named at some number of rows is not tried at more.
+`python -m tests.diagnosis.audit.planted` prints the number of rows at which each is named, in some minutes of one core.
+A fault that is named at some number of rows is not tried at more.
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ class Remembering(suspects.Bench):
         self.made = {}
 
     def kept(self, key, work):
-        if (key, self.ordered) not in self.made:
-            self.made[key, self.ordered] = work()
-        return self.made[key, self.ordered]
+        key = key, self.ordered, self.packed
+        if key not in self.made:
+            self.made[key] = work()
+        return self.made[key]
 
     @property
     def reference(self):
@@ -29,8 +30,8 @@ class Remembering(suspects.Bench):
         return self.kept((specimen.name, specimen.value), lambda: super(Remembering, self).make(specimen))
 
 
-def remembered(language, sampler, schedule, delta, rows, length, ordered=False):
-    key = language.source()["digest"], type(sampler), repr(vars(sampler)), tuple(delta.tolist()), rows, length, ordered
+def remembered(denoiser, sampler, schedule, delta, rows, length, ordered=False):
+    key = str(denoiser.source()), type(sampler), repr(vars(sampler)), tuple(delta.tolist()), rows, length, ordered
     if key not in BENCHES:
-        BENCHES[key] = Remembering(language, sampler, schedule, delta, rows, length, ordered)
+        BENCHES[key] = Remembering(denoiser, sampler, schedule, delta, rows, length, ordered)
     return copy(BENCHES[key])

@@ -13,6 +13,7 @@ from tests.diagnosis.audit.loops import dream, llada, mdlm
 from tests.diagnosis.audit.planted import LOOPS, PLANTED, run
 from tests.diagnosis.audit.remembering import remembered
 from unmask import UnmaskError, audit, generate, languages, oracle
+from unmask.denoisers import Ideal
 from unmask.denoisers.record import Run
 from unmask.diagnosis.audit import verdict
 from unmask.diagnosis.audit.observed import Observed, predictions
@@ -20,6 +21,7 @@ from unmask.samplers.contract import as_sampler
 from unmask.samplers.schedules import deltas
 
 LANGUAGE = languages.load("paper-2gram")
+EXACT = Ideal(LANGUAGE)
 ROWS = 200
 
 
@@ -64,7 +66,7 @@ def test_a_right_loop_is_not_accused(sampler, seed):
 
 def seen(made, sampler="ancestral", steps=8):
     run = Run.of_order(made.order, made.tokens)
-    return Observed.of([run], made.order, made.tokens, LANGUAGE, as_sampler(sampler), deltas("linear", steps))
+    return Observed.of([run], made.order, made.tokens, EXACT, as_sampler(sampler), deltas("linear", steps))
 
 
 def test_a_small_power_is_a_temperature():
@@ -73,7 +75,7 @@ def test_a_small_power_is_a_temperature():
     model = oracle(LANGUAGE)
     tokens = mdlm(model, 2000, 200, 2, temperature=1 / 1.02)
     order = model.record.order(tokens)
-    found = Observed.of(model.record.runs, order, tokens, LANGUAGE, as_sampler("ancestral"), deltas("linear", 2))
+    found = Observed.of(model.record.runs, order, tokens, EXACT, as_sampler("ancestral"), deltas("linear", 2))
     p_values = {finding.test: finding.p_value for finding in found.findings(order)}
     assert p_values["draws"] < 1e-6 < min(p_values["places"], p_values["counts"])
     assert found.one_temperature > 1e-4
@@ -108,7 +110,7 @@ def test_the_tests_of_a_record_are_exact():
 
 def test_what_was_said_is_the_posterior_of_each_context():
     made = generate(LANGUAGE, steps=4, length=10, rows=30, seed=2)
-    told = predictions(LANGUAGE, made.tokens, made.order)
+    told = predictions(EXACT, made.tokens, made.order)
     for number in range(1, 5):
         context = torch.where(made.order < number, made.tokens, LANGUAGE.vocabulary)
         p = LANGUAGE.posterior(context)

@@ -22,10 +22,9 @@ from unmask.core import pvalues
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.denoisers import Canvas, Ideal
+from unmask.denoisers import Canvas, Denoiser
 from unmask.denoisers.record import Run
 from unmask.diagnosis.audit.specimens import deciding, keeps_schedule
-from unmask.languages import Language
 from unmask.samplers import Sampler
 from unmask.samplers.loops import walk
 
@@ -58,15 +57,15 @@ def surprise_of(probability: Tensor) -> Tensor:
     return -probability.clamp(min=LEAST).log()
 
 
-def predictions(language: Language, tokens: Tensor, order: Tensor) -> Predictions:
-    """Predictions of the ideal denoiser for tokens (B, L) revealed in steps (B, L), from 1."""
-    ideal, shape = Ideal(language), tokens.shape
+def predictions(denoiser: Denoiser, tokens: Tensor, order: Tensor) -> Predictions:
+    """Predictions of an exact denoiser for tokens (B, L) revealed in steps (B, L), from 1."""
+    shape = tokens.shape
     surprise, expected, variance = (torch.zeros(shape, dtype=torch.float64) for _ in range(3))
-    size = ideal.rows_at_once(shape[1])
+    size = denoiser.rows_at_once(shape[1]) or len(tokens)
     for first in range(0, len(tokens), size):
         part = slice(first, first + size)
         mine, steps = tokens[part], order[part]
-        canvas = Canvas(ideal, torch.full_like(mine, language.vocabulary), Randomness(0, torch.arange(len(mine))))
+        canvas = Canvas(denoiser, torch.full_like(mine, denoiser.vocabulary), Randomness(0, torch.arange(len(mine))))
         for rows, positions, marginals in walk(canvas, steps):
             p = marginals.dense()
             bits = surprise_of(p)
@@ -89,15 +88,16 @@ class Observed:
     sampler: Sampler
     delta: Tensor  # (N)
     aligned: bool = True  # whether calls are steps; else the loop omits calls without a change
+    packed: bool = False  # whether each row omits them, so that its steps count those with a change
 
     @classmethod
     def of(
-        cls, runs: list[Run], order: Tensor, tokens: Tensor, language: Language, sampler: Sampler, delta: Tensor
+        cls, runs: list[Run], order: Tensor, tokens: Tensor, denoiser: Denoiser, sampler: Sampler, delta: Tensor
     ) -> Observed:
         """Raise an error if the steps of the sampler are not calls."""
         if deciding(sampler).implements("run"):
             raise UnmaskError(f"{sampler.spec} has no steps to compare with the record. Pass the language only")
-        return cls(tokens, order, runs, predictions(language, tokens, order), sampler, delta)
+        return cls(tokens, order, runs, predictions(denoiser, tokens, order), sampler, delta)
 
     def as_steps(self, ours: Tensor) -> tuple[Observed, Finding]:
         """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""
@@ -105,8 +105,18 @@ class Observed:
         usual = Counter(calls).most_common(1)[0][0]
         right = Finding("number of steps", 1.0)
         wrong = Finding("number of steps", 0.0, "miscounted steps", f"{usual} steps instead of {steps}")
+        if self.sampler.draws_steps and bool((self.order == packed(self.order)).all()):
+            pauses = float((ours != packed(ours)).any(1).double().mean()) * len(self.order)
+            if set(calls) != {steps} or pauses >= 1:  # rows in which some step should reveal nothing
+                return replace(self, aligned=False, packed=True), self._changes(ours, wrong)
         if not keeps_schedule(deciding(self.sampler)) or set(calls) == {steps}:
             return self, right
+        if any(run.idle for run in self.runs):  # calls without a change are no steps
+            parts = [
+                part.unique(return_inverse=True) for part in self.order.split([len(run.step) for run in self.runs])
+            ]
+            if {len(values) for values, _ in parts} == {steps}:
+                return replace(self, order=torch.cat([number + 1 for _, number in parts])), right
         if max(calls) > steps:
             return self, wrong
         if deciding(self.sampler).pace == "steps":  # done before its last step
@@ -122,6 +132,17 @@ class Observed:
         if set(calls) == {len(filled)}:
             return replace(self, order=filled[self.order - 1]), right
         return self, wrong
+
+    def _changes(self, ours: Tensor, wrong: Finding) -> Finding:
+        """Test the number of steps in which a row changes, for a loop whose rows omit all others."""
+        mine, theirs = (packed(order).amax(1) for order in (self.order, ours))
+        mean = float(theirs.double().mean())
+        full = [int((many >= mean).sum()) for many in (mine, theirs)]
+        p_value = pvalues.shares(full[0], len(mine), full[1], len(theirs))
+        if int(mine.max()) == len(self.delta):
+            what = f"{float(mine.double().mean()):.3g} steps change a sequence, not {mean:.3g}"
+            wrong = replace(wrong, fault="uneven steps", detail=what)
+        return replace(wrong, p_value=p_value)
 
     @property
     def counts_steps(self) -> bool:
@@ -241,6 +262,12 @@ class Observed:
         counts = torch.stack([torch.bincount(column, minlength=groups) for column in group.T])
         moved = float(((counts - means) ** 2 / means).sum())
         return Finding("places", pvalues.chi_square(moved, self.order.shape[1] * (groups - 1)))
+
+
+def packed(order: Tensor) -> Tensor:
+    """Steps (B, L) of an order (B, L), from 1, without the steps of each row that reveal nothing."""
+    used = torch.zeros((len(order), int(order.max()) + 1), dtype=torch.int64).scatter_(1, order, 1)
+    return used.cumsum(1).gather(1, order)
 
 
 def _counted(order: Tensor, steps: int) -> Tensor:

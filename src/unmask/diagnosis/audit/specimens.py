@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Drawable, Randomness, Stream, uniform
-from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, as_marginals
+from unmask.denoisers import Denoiser, Engine, Marginals, Reshaped, Sharpened, Table, as_marginals
 from unmask.denoisers.contracts import emitted, reverse
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.samplers import Sampler, Session, fill
@@ -30,6 +30,7 @@ from unmask.samplers.rules.published import Dreamed
 from unmask.samplers.rules.uniform import UniformAncestral
 from unmask.samplers.schedules import Schedule, sizes
 
+LATE = "filter after the reveal"
 FAULTS = {
     "temperature": "the sampling temperature is not 1",
     "miscounted steps": "the number of steps is not N",
@@ -40,6 +41,9 @@ FAULTS = {
     "batch-flattened choice": "the positions of a step are chosen over the whole batch, so rows get unequal numbers",
     "ties": "equal scores are ordered differently; networks rarely have equal scores",
     "uneven steps": "a step does not reveal the number of positions in the schedule",
+    "probabilities as logits": "tokens are drawn from softmax(p), not from p: almost uniformly",
+    "filters left out": "temperature, top-p and top-k have no effect",
+    LATE: "top-p or top-k comes after the choice of positions, or is of tokens and mask together",
     "repetition penalty": "a token is repeated too rarely, or too often",
     "plug-in": "full posteriors, in place of leave-one-out ones, count each noisy token twice",
     "early levels": "the denoiser is called with the level after each step, not before it",
@@ -54,6 +58,7 @@ HARMLESS = ("ties",)
 FINE = 52  # bits of the uniforms of `chance`
 BFLOAT16, FLOAT32 = 8, 24  # bits of torch.rand in these types
 BATCH = 64  # rows of a batch in the specimen
+TINY = 1e-12  # a probability that is nearly zero
 PENALTY = 0.9  # factor for the token of the left neighbour
 
 
@@ -91,8 +96,10 @@ class Changed(Sampler):
         fill(self.inner, session)
 
 
-def specimens(sampler: Sampler, steps: int) -> Iterator[Specimen]:
-    """Every ungraded fault that this sampler can have."""
+def specimens(sampler: Sampler, steps: int, filters: Sharpened | None = None) -> Iterator[Specimen]:
+    """Every ungraded fault that this sampler can have; filters: the denoiser of the sampler, if it is filtered."""
+    if filters is not None:
+        yield Specimen("filters left out", Changed(sampler, _refiltered(temperature=1.0, top_p=1.0, top_k=None)))
     if isinstance(sampler, UniformAncestral):
         yield Specimen("plug-in", PlugIn(sampler.grid))
         yield Specimen("early levels", EarlyLevels(sampler.grid))
@@ -108,6 +115,22 @@ def specimens(sampler: Sampler, steps: int) -> Iterator[Specimen]:
     yield Specimen(
         "repetition penalty", Changed(sampler, _altered(penalised)), f"the left neighbour's token times {PENALTY}"
     )
+    few = filters is not None and (filters.top_p < 1 or filters.top_k is not None)
+    drawn = Changed(sampler, _race(reshape=_few_as_logits if few else _as_logits))
+    yield Specimen("probabilities as logits", Changed(drawn, _altered(_possible)))
+    if deciding(sampler).implements("choose"):
+        changed = Changed(sampler, _altered(lambda marginals, _: _as_logits(marginals)))
+        yield Specimen("probabilities as logits", changed, "in the scores too")
+    if filters is not None:
+        yield Specimen("probabilities as logits", Changed(sampler, _logits_first), "before the filters")
+        rule = filters.temperature, filters.top_p, filters.top_k
+        if few and sampler.draws_steps:
+            one = Changed(OneShot(filters=rule[1:]), _refiltered(top_p=1.0, top_k=None))
+            yield Specimen(LATE, one, "tokens and mask in one race")
+        elif deciding(sampler).implements("choose"):
+            late = Changed(sampler, _race(reshape=lambda marginals: marginals.sharpened(*rule).dense()))
+            none = Changed(late, _refiltered(temperature=1.0, top_p=1.0, top_k=None))
+            yield Specimen(LATE, none, "positions are chosen without it")
     if sampler.draws_steps:
         yield Specimen("precision", OneShot(bits=BFLOAT16), "noise in bfloat16, mask and tokens in one race")
         yield Specimen("precision", OneShot(bits=FLOAT32), "noise in float32, mask and tokens in one race")
@@ -124,9 +147,14 @@ def specimens(sampler: Sampler, steps: int) -> Iterator[Specimen]:
                 yield Specimen("ties", _inside(sampler, ties=ties), detail)
 
 
-def tempered(sampler: Sampler, temperature: float) -> Specimen:
-    """Another sampling temperature; scores still use the temperature 1 of the model, as in LLaDA."""
-    if hasattr(deciding(sampler), "temperature"):
+def tempered(sampler: Sampler, temperature: float, filters: Sharpened | None = None) -> Specimen:
+    """Another sampling temperature; scores still use the temperature 1 of the model, as in LLaDA.
+
+    If the temperature is a filter of the model's marginals, it changes the scores too."""
+    own = hasattr(deciding(sampler), "temperature")
+    if filters is not None and (filters.temperature != 1 or not own):
+        changed: Sampler = Changed(sampler, _refiltered(temperature=temperature))
+    elif own:
         changed = _inside(sampler, temperature=temperature)
     else:
         changed = Changed(sampler, _altered(lambda marginals, _: marginals.sharpened(temperature)))
@@ -208,6 +236,39 @@ def _altered(change: Change, timed: bool = False) -> Callable[[Session], None]:
         session.denoiser = Altered(session.denoiser, change, timed)
 
     return alter
+
+
+def _refiltered(**options: Any) -> Callable[[Session], None]:
+    """Change the filters of the session's denoiser."""
+
+    def change(session: Session) -> None:
+        assert isinstance(session.denoiser, Sharpened)
+        session.denoiser = Sharpened(session.denoiser.inner, **dict(session.denoiser.options()) | options)
+
+    return change
+
+
+def _logits_first(session: Session) -> None:
+    """Filters of softmax(p)."""
+    filters = session.denoiser
+    assert isinstance(filters, Sharpened)
+    session.denoiser = Sharpened(Altered(filters.inner, lambda p, _: _as_logits(p)), **filters.options())
+
+
+def _possible(marginals: Marginals, question: Question | None) -> Tensor:
+    """Nearly the same probabilities, without zeros: a token that a fault draws can be written."""
+    p = marginals.dense() + TINY
+    return p / p.sum(1, keepdim=True)
+
+
+def _as_logits(marginals: Marginals) -> Tensor:
+    return torch.softmax(marginals.dense(), -1)
+
+
+def _few_as_logits(marginals: Marginals) -> Tensor:
+    """The same among the tokens that a filter leaves."""
+    p = marginals.dense()
+    return torch.softmax(p.masked_fill(p <= 2 * TINY, -torch.inf), -1)
 
 
 def bfloat16(marginals: Marginals, question: Question | None) -> Tensor:
@@ -307,6 +368,7 @@ class RaceRandomness(Randomness):
     bits: int = FINE
     shared: str = ""
     drawn: list[int] = field(default_factory=list)  # number of positions of each draw so far
+    reshape: Callable[[Marginals], Tensor] | None = None  # changes the probabilities that it draws from
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         assert isinstance(marginals, Marginals)
@@ -318,15 +380,18 @@ class RaceRandomness(Randomness):
         u = uniforms(self, rows, positions, when, marginals.vocabulary)
         visits[rows, positions] += 1
         self.drawn.append(len(rows))
-        return race(marginals.dense(), u, self.bits)
+        return race(marginals.dense() if self.reshape is None else self.reshape(marginals), u, self.bits)
 
 
 @dataclass(frozen=True)
 class OneShot(Sampler):
-    """The step of MDLM: one race of all tokens, with weights rho_k p_v, and the mask, with weight 1 - rho_k."""
+    """The step of MDLM: one race of all tokens, with weights rho_k p_v, and the mask, with weight 1 - rho_k.
+
+    filters: top-p and top-k of these weights."""
 
     bits: int = FINE
     shared: str = ""
+    filters: tuple[float, int | None] = (1.0, None)
 
     def run(self, session: Session) -> None:
         canvas, vocabulary = session.canvas, session.denoiser.vocabulary
@@ -336,6 +401,7 @@ class OneShot(Sampler):
                 return
             marginals = canvas.at(rows, positions)
             weights = torch.cat([rho * marginals.dense(), torch.full((len(rows), 1), 1 - rho, dtype=torch.float64)], 1)
+            weights = Table(weights).sharpened(1.0, *self.filters).dense()
             places = torch.zeros_like(positions) if self.shared == "positions" else positions
             when = 0 if self.shared == "steps" else index
             won = race(weights, uniforms(session.rng, rows, places, when, vocabulary + 1), self.bits)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from unmask.core import pvalues
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.denoisers import Ideal, as_denoiser
-from unmask.diagnosis.audit.observed import Observed, predictions, surprise_of
+from unmask.denoisers import Denoiser, Sharpened
+from unmask.diagnosis.audit.observed import Observed, packed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import (
     Changed,
     Specimen,
@@ -28,7 +28,6 @@ from unmask.diagnosis.audit.specimens import (
     tempered,
 )
 from unmask.diagnosis.audit.statistics import EXPECTED, Noise, Rows, Statistics
-from unmask.languages import Language
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
 from unmask.metrics.windows import codes
@@ -115,23 +114,26 @@ class Plan(NamedTuple):
     grades: list[Grade]
 
 
-def plan_of(sampler: Sampler, steps: int, named: bool) -> Plan:
+def plan_of(sampler: Sampler, steps: int, named: bool, filters: Sharpened | None = None) -> Plan:
     """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults.
 
     named: whether the schedule has a name, so that it exists for other numbers of steps.
+    filters: the exact denoiser with the filters of the loop, if it has any.
     """
     grades = []
     decides = deciding(sampler)
     heat = float(getattr(decides, "temperature", 1.0))
+    if filters is not None and filters.temperature != 1:
+        heat = filters.temperature * (heat > 0)
     if heat > 0:
         near, far = (tuple(heat * t for t in part) for part in ((0.9, 1.1), (COLD, 0.5, 0.8, 1.25, 2.0)))
-        grades.append(Grade("temperature", heat, lambda t: tempered(sampler, t), near, far))
+        grades.append(Grade("temperature", heat, lambda t: tempered(sampler, t, filters), near, far))
     if named and keeps_schedule(sampler):
         close = {max(1, 3 * steps // 4), math.ceil(4 * steps / 3)} - {steps}
         further = {1, steps // 4, steps // 2, steps - 1, steps + 1, 2 * steps, 4 * steps} - {0, steps} - close
         grades.append(Grade("miscounted steps", steps, lambda n: stepped(sampler, n), tuple(close), tuple(further)))
     graded = [grade.make(value) for grade in grades for value in grade.near]
-    return Plan([Specimen("none", sampler), *specimens(sampler, steps), *graded], grades)
+    return Plan([Specimen("none", sampler), *specimens(sampler, steps, filters), *graded], grades)
 
 
 class Directions:
@@ -183,12 +185,14 @@ def visible(grade: Grade, suspects: Sequence[Suspect], directions: Directions, a
 class Bench:
     """Generated rows, with and without faults, for samples of shape (B, L).
 
-    ordered: whether steps are compared, not only tokens.
+    ordered: whether steps are compared, not only tokens. packed: without the steps of a row that reveal nothing.
     """
+
+    packed = False
 
     def __init__(
         self,
-        language: Language,
+        denoiser: Denoiser,
         sampler: Sampler,
         schedule: ScheduleLike,
         delta: Tensor,
@@ -197,9 +201,11 @@ class Bench:
         ordered: bool = False,
     ) -> None:
         self.ordered = ordered
-        self.language, self.sampler, self.schedule, self.delta = language, sampler, schedule, delta
+        assert denoiser.language is not None
+        self.denoiser, self.language = denoiser, denoiser.language
+        self.sampler, self.schedule, self.delta = sampler, schedule, delta
         self.rows, self.length = rows, length
-        self.lookups = length * language.vocabulary  # symbols per step, if a specimen evaluates all positions
+        self.lookups = length * denoiser.vocabulary  # symbols per step, if a specimen evaluates all positions
         count = max(2 * rows, min(20 * rows, 60_000))
         if evaluates_everywhere(sampler):
             count = min(count, max(rows, 6 * DRAWS // (self.lookups * len(delta))))
@@ -207,7 +213,9 @@ class Bench:
         calls = generation.model_calls.double()
         self.needed, self.spread = float(calls.mean()), float(calls.std())
         self.generated = generation
-        self.statistics = Statistics(language, generation.tokens, rows, max(len(delta), int(generation.order.max())))
+        self.statistics = Statistics(
+            self.language, generation.tokens, rows, max(len(delta), int(generation.order.max()))
+        )
 
     @cached_property
     def reference(self) -> Rows:
@@ -229,15 +237,16 @@ class Bench:
         """changed: whether the predictions differ from the language."""
         if not self.ordered:
             return self.statistics(generation.tokens)
+        order = packed(generation.order) if self.packed else generation.order
+        surprise = surprise_of(generation.probability)
         if changed:
-            exact = predictions(self.language, generation.tokens, generation.order)
-            return self.statistics(generation.tokens, generation.order, exact.surprise)
-        return self.statistics(generation.tokens, generation.order, surprise_of(generation.probability))
+            surprise = predictions(self.denoiser, generation.tokens, order).surprise
+        return self.statistics(generation.tokens, order, surprise)
 
     def _generate(self, specimen: Specimen, rows: int, seed: int) -> Generation:
         steps = specimen.steps or len(self.delta)
         how: dict[str, Any] = {"schedule": self.schedule, "steps": steps, "length": self.length}
-        return generate(self.language, sampler=specimen.sampler, **how, rows=rows, seed=seed)
+        return generate(self.denoiser, sampler=specimen.sampler, **how, rows=rows, seed=seed)
 
     def tests(self, samples: Rows, directions: Directions) -> dict[str, float]:
         """p-values of the samples against reference rows, for any fault."""
@@ -267,11 +276,11 @@ class Bench:
         if length > MAX_LENGTH or vocabulary**length > MAX_SEQUENCES:
             return None
         if self.sampler.draws_steps:
-            return output_distribution(Ideal(self.language), length, self.delta)
-        if self.sampler.distribution in ("causal", "language"):
+            return output_distribution(self.denoiser, length, self.delta)
+        if self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Sharpened):
             return self.language.log_prob(sequences(vocabulary, length)).exp()
         if callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
-            return self.sampler.distribution(as_denoiser(self.language, self.sampler.removes), length, self.delta)
+            return self.sampler.distribution(self.denoiser, length, self.delta)
         return None
 
 

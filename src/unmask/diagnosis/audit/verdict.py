@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -18,10 +18,11 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
 from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
+from unmask.denoisers import Sharpened, as_denoiser
 from unmask.denoisers.oracles import MaskedOracle, Oracle
 from unmask.denoisers.record import MOST_CALLS, Run
 from unmask.diagnosis.audit.observed import Finding, Observed
-from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, Specimen, keeps_schedule
+from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, LATE, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import (
     MIN_ROWS,
@@ -38,12 +39,14 @@ from unmask.languages import Language, load
 from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler, fit_of
 from unmask.samplers.contract import as_sampler
+from unmask.samplers.making import reshaped
 from unmask.samplers.schedules import ScheduleLike, deltas
 
 NO_DIFFERENCE = "no difference found"
 ALARM = 1e-4
 LIKELY = 2 * math.log(1000)  # a suspect remains possible if it is at most 1000 times less likely than the best
 MOST = 0.8  # least fraction of the difference that the named fault explains
+NEAR = 0.8  # temperature
 FEW = 50  # distinct rows; fewer have no useful statistics
 
 
@@ -150,6 +153,10 @@ def audit(
     steps: int | None = None,
     calls: float | None = None,
     order: Tensor | None = None,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int | None = None,
+    alarm: float = ALARM,
 ) -> Audit:
     """Compare samples (B, L) of a loop on `unmask.oracle(language)` with the sampler that it should implement.
 
@@ -157,6 +164,8 @@ def audit(
         called only for these samples since its creation or last reset.
     order: steps (B, L), from 1, as returned by `oracle.record.order(samples)`, if there is no oracle.
     calls: model calls per row, model.rows / B, compared with the number of calls needed.
+    temperature, top_p, top_k: filters of the loop, in this order, as those of `generate`: scores are filtered too.
+    alarm: probability of a false alarm.
     """
     model = language if isinstance(language, MaskedOracle) else None
     language = load(language.language if isinstance(language, Oracle) else language)
@@ -166,6 +175,9 @@ def audit(
     if rows < MIN_ROWS:
         raise UnmaskError(f"rows is {rows}, too few for a test; expected at least {MIN_ROWS} (2000 recommended)")
     used = as_sampler(sampler)
+    denoiser = reshaped(as_denoiser(language, used.removes), temperature, top_p, top_k, 0.0)
+    filters = denoiser if isinstance(denoiser, Sharpened) else None
+    arguments.number("alarm", alarm, 0, 0.5, above=True)
     if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
         steps = 1  # not used
     delta = deltas(schedule, steps, fit_of(used, language, length))
@@ -174,23 +186,23 @@ def audit(
     record = None
     if order is not None:
         revealed = _steps(order, tokens)
-        record = Observed.of([Run.of_order(revealed, tokens)], revealed, tokens, language, used, delta)
+        record = Observed.of([Run.of_order(revealed, tokens)], revealed, tokens, denoiser, used, delta)
     elif model is not None:
         revealed = model.record.order(tokens)
-        record = Observed.of(model.record.runs, revealed, tokens, language, used, delta)
+        record = Observed.of(model.record.runs, revealed, tokens, denoiser, used, delta)
     if model is not None and calls is None:
         calls = model.rows / rows
-    planned = plan_of(used, len(delta), isinstance(schedule, str))
+    planned = plan_of(used, len(delta), isinstance(schedule, str), filters)
     later = [specimen for grade in planned.grades for specimen in map(grade.make, grade.far)]
     total = 1 + len(planned.specimens) + len(later) + len(planned.grades)
     # threads work on different specimens; torch's own threads would cost more than they save
     with progress.track("auditing", total) as advance, torch_threads(1):
-        bench = Bench(language, used, schedule, delta, rows, length, record is not None)
+        bench = Bench(denoiser, used, schedule, delta, rows, length, record is not None)
         findings: list[Finding] = []
         if record is not None:
             record, counted = record.as_steps(bench.generated.order)
             findings = [counted, *record.findings(bench.generated.order)]
-            bench.ordered = record.aligned
+            bench.ordered, bench.packed = record.aligned or record.packed, record.packed
         ours, theirs = bench.reference, bench.count(tokens, record)
         advance(1)
 
@@ -211,7 +223,7 @@ def audit(
             short = too_few(calls, len(delta), bench, rows)
             findings.append(short)
             p_values["model calls"] = short.p_value
-        each = ALARM / len(p_values)
+        each = alarm / len(p_values)
         kinds = [s for s in suspects[1:] if s.specimen.value is None]
         seen = [s.specimen.name for s in kinds if directions.strength(s.generated) >= needed(each)]
         between = {g.fault: visible(g, suspects, directions, each) for g in planned.grades}
@@ -220,13 +232,16 @@ def audit(
         alarms = [finding for finding in findings if finding.fault and finding.p_value < each]
         if alarms:
             verdict = Verdict("differs", alarms[0].fault, "; ".join(finding.detail for finding in alarms), None, True)
+            likely = judge(suspects, theirs, fitted) if filters is not None else verdict
+            if likely.fault == LATE and likely.exactly:  # it changes the counts too
+                verdict = likely
         elif min(p_values.values()) < each:
             suspects += compare(later)
             fitted |= {grade.fault: grade.fit(suspects, theirs) for grade in planned.grades}
             suspects += compare([grade.make(fitted[grade.fault].value) for grade in planned.grades])
             verdict = judge(suspects, theirs, fitted)
             if record is not None and p_values["record: draws"] < each:
-                verdict, fitted = warmer(verdict, record, fitted)
+                verdict, fitted = warmer(verdict, record, fitted, temperature or 1.0)
     miscounted = verdict.fault == "miscounted steps"
     known = miscounted or (record is not None and record.counts_steps)
     windows = length - bench.statistics.size + 1  # of a row, with a surprise
@@ -243,6 +258,7 @@ def audit(
         ser=(proportion(int(theirs.invalid.sum()), rows), proportion(int(ours.invalid.sum()), len(ours))),
         bits=(mean(theirs.bits / windows), mean(ours.bits / windows)),
         calls=None if calls is None else account(calls, len(delta), bench.needed, verdict.detail if miscounted else ""),
+        alarm=alarm,
         rows=rows,
         length=length,
         sampler=sampler if isinstance(sampler, str) else repr(sampler),
@@ -264,12 +280,17 @@ def _steps(order: Tensor, tokens: Tensor) -> Tensor:
     return checked
 
 
-def warmer(verdict: Verdict, record: Observed, fitted: dict[str, Estimate]) -> tuple[Verdict, dict[str, Estimate]]:
-    """The temperature measured by the record, if one explains all steps and no other fault is nearer."""
+def warmer(
+    verdict: Verdict, record: Observed, fitted: dict[str, Estimate], heat: float
+) -> tuple[Verdict, dict[str, Estimate]]:
+    """The temperature, times heat, measured by the record, if one explains all steps and no other fault is nearer."""
     likely = verdict.fault in (None, "temperature") or any("temperature" in other for other in verdict.also)
     if not likely or record.one_temperature < ALARM:
         return verdict, fitted
-    temperature = record.temperature
+    relative = record.temperature
+    if verdict.fault is not None and not NEAR < relative.value < 1 / NEAR:  # the score is linear near T = 1 alone
+        return verdict, fitted
+    temperature = replace(relative, value=heat * relative.value, low=heat * relative.low, high=heat * relative.high)
     return Verdict("differs", "temperature", str(temperature), None, True), fitted | {"temperature": temperature}
 
 

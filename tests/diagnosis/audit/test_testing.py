@@ -1,0 +1,252 @@
+"""The front door: correct loops pass, planted faults are named, and a loop that does not work gets one sentence.
+
+A correct loop fails with probability 1e-4, over its seeds: the runs here with less than 3% together, and seeds are
+fixed. `python -m tests.diagnosis.audit.decoders 250` runs 2,000 of them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from tests.diagnosis.audit.decoders import CORRECT, FILTERS, ancestral, confident, transfer
+from tests.diagnosis.audit.loops import causal, llada, mdlm
+from tests.diagnosis.audit.remembering import remembered
+from unmask.core.errors import UnmaskError
+from unmask.diagnosis.audit import verdict
+from unmask.testing import assert_conforms, assert_law, assert_same_law, assert_same_tokens
+
+SMALL = {"rows": 400, "length": 16, "steps": 8}
+ANCESTRAL = {"sampler": "ancestral", "steps": 8}
+CONFIDENT = {"sampler": "low-confidence(ties=topk)", "steps": 8}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(verdict, "Bench", remembered)
+
+
+@pytest.mark.rotates(2)
+@pytest.mark.parametrize("name", CORRECT)
+def test_a_correct_loop_passes(name):
+    loop, how = CORRECT[name]
+    for seed in range(3):
+        found = assert_law(loop, seed=1000 + seed, **how)
+        assert found.rows == 400
+        assert found.unseen_temperatures is not None
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(20, 200, 20))])
+def test_calls_that_are_left_out_are_no_steps(first):
+    """200 runs of binomial counts without their zeros, and 200 rows of a loop that skips for each row alone."""
+    for seed in range(first, first + 20):
+        found = assert_law(partial(transfer, **SMALL), seed=seed, **ANCESTRAL)
+        assert "record: places" not in found.p_values
+
+
+K3, WARM = {"top_k": 3}, {"temperature": 0.7}
+PLANTED = {  # loop, how assert_law is called, words of the message
+    "seven steps": (partial(transfer, **SMALL | {"steps": 7}), ANCESTRAL, "miscounted steps (7 steps instead of 8)"),
+    "fixed numbers": (partial(llada, **SMALL), ANCESTRAL, "uneven steps (8 steps change a sequence, not 7.06)"),
+    "argmax": (partial(mdlm, **SMALL, bug="final argmax"), ANCESTRAL, "greedy last step"),
+    "delta": (partial(mdlm, **SMALL, bug="delta instead of rho"), ANCESTRAL, "wrong reveal rate"),
+    "shared noise": (partial(mdlm, **SMALL, bug="noise shared by positions"), ANCESTRAL, "reused noise"),
+    "hidden again": (partial(mdlm, **SMALL, bug="hidden again"), ANCESTRAL, "positions are hidden again"),
+    "warm": (partial(mdlm, **SMALL, temperature=1.25), ANCESTRAL, "temperature (1.2"),
+    "flat": (partial(llada, **SMALL, bug="flattened top-k"), CONFIDENT, "batch-flattened choice"),
+    "softmax twice": (partial(ancestral, **SMALL, bug="probabilities as logits"), ANCESTRAL, "probabilities as logits"),
+    "drawn twice": (partial(confident, **SMALL, bug="probabilities as logits"), CONFIDENT, "probabilities as logits"),
+    "top-k left out": (partial(ancestral, **SMALL, **K3, bug="no filter"), ANCESTRAL | K3, "filters left out"),
+    "warm left out": (partial(ancestral, **SMALL, **WARM, bug="no filter"), ANCESTRAL | WARM, "filters left out"),
+    "mask in top-k": (
+        partial(ancestral, **SMALL, **K3, bug="tokens and mask filtered"),
+        ANCESTRAL | K3,
+        "filter after the reveal (tokens and mask in one race)",
+    ),
+    "mask in top-p": (
+        partial(ancestral, **SMALL, top_p=0.8, bug="tokens and mask filtered"),
+        ANCESTRAL | {"top_p": 0.8},
+        "filter after the reveal (tokens and mask in one race)",
+    ),
+    "top-k after the choice": (
+        partial(confident, **SMALL, **K3, bug="late"),
+        CONFIDENT | K3,
+        "filter after the reveal (positions are chosen without it)",
+    ),
+    "all after the choice": (
+        partial(confident, **SMALL, **FILTERS, bug="late"),
+        CONFIDENT | FILTERS,
+        "filter after the reveal (positions are chosen without it)",
+    ),
+    "warm causal": (
+        partial(causal, rows=400, length=16, temperature=0.8),
+        {"sampler": "autoregressive"},
+        "temperature (0.8",
+    ),
+}
+
+
+@pytest.mark.rotates(3)
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_named(name):
+    loop, how, words = PLANTED[name]
+    with pytest.raises(AssertionError, match="the loop differs from") as failed:
+        assert_law(loop, **how)
+    assert words in str(failed.value)
+    assert "an alarm is below" in str(failed.value)
+
+
+def test_a_small_filter_is_said_to_be_invisible():
+    """top_p = .8 after the choice moves less than 400 sequences show: the test passes, and lists it."""
+    found = assert_law(partial(confident, **SMALL, top_p=0.8, bug="late"), top_p=0.8, **CONFIDENT)
+    assert "filter after the reveal (positions are chosen without it)" in found.unseen
+
+
+def waits(model):
+    while True:
+        model(torch.full((2, 16), model.config.mask_token_id))
+
+
+def swallows(model):
+    while True:
+        with suppress(Exception):
+            waits(model)
+
+
+def changed(change):
+    return lambda model: change(mdlm(model, **SMALL))
+
+
+def reseeds(model):
+    torch.manual_seed(1)
+    return mdlm(model, 50, 16, 8)
+
+
+def hides(model):
+    tokens = mdlm(model, **SMALL)
+    return torch.where(torch.arange(16) == 3, model.config.mask_token_id, tokens)
+
+
+BAD = {  # loop, words of the message
+    "raises": (lambda model: model(torch.zeros(2, 16).long()).logit, "raises an error after 1 model calls: Attribute"),
+    "bad ids": (
+        lambda model: model(torch.full((2, 16), 99)),
+        "position 0 is 99; expected a token in 0..7, or the mask",
+    ),
+    "waits": (waits, "has returned 0 of 400 sequences after 0.5 seconds and"),
+    "swallows": (swallows, "Give its while loop an end"),
+    "sleeps": (lambda model: time.sleep(30), "has returned 0 of 400 sequences after 0.5 seconds and 0 model calls"),
+    "never calls": (lambda model: torch.zeros(400, 16).long(), "never calls the model"),
+    "nothing": (changed(lambda tokens: None), r"returns NoneType|returns shape \(\)|returns object"),
+    "logits": (changed(lambda tokens: torch.zeros(400, 16, 8)), "Return tokens .rows, length., not logits"),
+    "floats": (changed(lambda tokens: tokens.float()), "returns float32. Return whole numbers"),
+    "one row": (changed(lambda tokens: tokens[0]), r"returns shape \(16,\)"),
+    "hidden": (hides, "400 of 6400 positions are still hidden .id 8., first in row 0, position 3"),
+    "other ids": (changed(lambda tokens: tokens + 100), "Draw only tokens 0 to 7"),
+    "few rows": (changed(lambda tokens: tokens[:399]), "called for 800 rows, but there are 798 samples"),
+    "other order": (changed(lambda tokens: tokens.flip(0)), "pass record=False"),
+    "prompt": (changed(lambda tokens: torch.cat([tokens[:, :2], tokens], 1)), "has 16 positions, a sample 18"),
+    "same again": (reseeds, "same sequences again in each call. Set the random seed outside"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_loop_that_does_not_work_gets_one_sentence(name):
+    loop, words = BAD[name]
+    with pytest.raises(AssertionError, match=words):
+        assert_law(loop, limit=0.5 if name in ("waits", "swallows", "sleeps") else 60, **ANCESTRAL)
+
+
+@pytest.mark.parametrize(
+    ("loop", "how", "words"),
+    [
+        (3, {}, "loop is 3; expected a function"),
+        (mdlm, {"rows": 0}, "rows is 0"),
+        (mdlm, {"limit": -1}, "limit is -1"),
+        (changed(lambda tokens: tokens), {"alarm": 2.0}, "alarm is 2"),
+        (changed(lambda tokens: tokens), {"steps": None}, "needs a number of steps"),
+        (mdlm, {"sampler": "ancestrel"}, "did you mean ancestral"),
+    ],
+)
+def test_a_bad_argument_is_an_error_of_the_test_and_no_failure(loop, how, words):
+    with pytest.raises(UnmaskError, match=words):
+        assert_law(loop, **ANCESTRAL | how)
+
+
+def test_lengths_are_those_that_were_asked_for():
+    with pytest.raises(AssertionError, match="returns 16 positions, not 12"):
+        assert_law(partial(mdlm, **SMALL), length=12, **ANCESTRAL)
+
+
+def test_what_libraries_return_is_read():
+    """numpy arrays, lists, an object with sequences, and a start id."""
+    for change in (lambda t: t.numpy(), lambda t: t.tolist(), lambda t: type("Output", (), {"sequences": t})()):
+        assert_law(changed(change), **ANCESTRAL)
+
+    def whole(model):
+        tokens = causal(model, 400, 16)
+        return torch.cat([torch.full((400, 1), model.config.bos_token_id), tokens], 1)
+
+    assert assert_law(whole, sampler="autoregressive").length == 16
+
+
+def test_the_randomness_of_others_is_left_as_it_was():
+    torch.manual_seed(5)
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    one, two = (assert_law(partial(mdlm, **SMALL), seed=9, **ANCESTRAL).p_values for _ in range(2))
+    assert one == two
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
+
+
+def test_two_loops_of_one_law():
+    """By race, by binomial counts without zeros: one law. With fixed numbers, or a warmer one: another."""
+    same = partial(mdlm, rows=500, length=16, steps=8)
+    assert_same_law(same, partial(transfer, rows=500, length=16, steps=8))
+    for other in (partial(llada, rows=500, length=16, steps=8), partial(same, temperature=0.8)):
+        with pytest.raises(AssertionError, match=r"the loops differ in .*\n  impossible sequences, first and second"):
+            assert_same_law(same, other)
+    assert_same_law(partial(causal, rows=500, length=16), partial(causal, rows=500, length=16), kind="causal")
+
+
+def test_two_loops_with_the_same_tokens():
+    same = partial(mdlm, rows=20, length=16, steps=8)
+    assert_same_tokens(same, same)
+    with pytest.raises(AssertionError, match=r"first in step 8: .* writes \d in step 8, .*\n  \d+ of 20 rows differ"):
+        assert_same_tokens(same, partial(same, bug="final argmax"))
+    with pytest.raises(AssertionError, match="first in position"):
+        assert_same_tokens(
+            partial(causal, rows=9, length=8), partial(causal, rows=9, length=8, temperature=0.5), kind="causal"
+        )
+    with pytest.raises(AssertionError, match=r"returns \(20, 16\) tokens, the second \(20, 8\)"):
+        assert_same_tokens(same, partial(same, length=8))
+
+
+def test_a_sampler_of_ours_conforms():
+    assert_conforms("fixed-size")
+
+
+def test_a_test_needs_no_pages_and_no_recipes():
+    """Neither the import nor a test loads what only pages, tables and networks need."""
+    code = """
+import sys
+class Absent:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in {"altair", "pandas", "safetensors", "vl_convert"}:
+            raise ImportError(name)
+sys.meta_path.insert(0, Absent())
+from unmask.testing import assert_law
+from tests.diagnosis.audit.loops import causal
+assert_law(lambda model: causal(model, 400, 16), sampler="autoregressive")
+print(sorted(name for name in ("yaml", "unmask.core.yaml", "unmask.models.loading") if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "unmask" not in done.stdout
