@@ -33,7 +33,6 @@ def run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(progress, "FIRST", 1e6)  # seconds: a busy machine must not make commands talk
-    monkeypatch.setattr(progress, "_compiled", -1.0)
 
     def call(*arguments: object) -> Ran:
         capsys.readouterr()

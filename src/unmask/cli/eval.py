@@ -69,7 +69,6 @@ def run(
     engine: Literal["local", "ray", "here"] = "local",
     workers: int = 1,
     address: Annotated[str | None, "HOST:PORT"] = None,
-    dry_run: Switch = False,
 ) -> Answer:
     """Evaluate a model on a task: accuracy, cost and time.
 
@@ -77,7 +76,7 @@ def run(
         unmask eval --model Qwen/Qwen2.5-0.5B --task sudoku --limit 20
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
-        unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
+        unmask eval --model llada-8b-base --task sums --eos stop last
         unmask eval run --model llada-8b-base --task gsm8k --until-decided 0.02
 
     For options with several values, every combination is measured, and the AR model
@@ -101,15 +100,12 @@ def run(
         engine: Processes on this machine (local), tasks on a Ray cluster (ray), or this process only (here).
         workers: Number of processes or tasks, each with the model.
         address: Address of a running Ray cluster; "auto" finds it.
-        dry_run: Print the memory and the time of each cell, and stop.
     """
     from unmask.tasks.evaluation import Settings, evaluate
 
     options = asdict(by) | asdict(loading) | {"causal_model": causal_model, "causal_card": causal_card}
     options |= {"each": each, "batch": batch, "limit": limit, "seed": seed}
     settings = Settings(task=task, model=model, data=None if data is None else str(data), **options)
-    if dry_run:
-        return _plan(settings, out)
     how: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "until_decided": until_decided}
     return _answer(evaluate(settings, out=out, **how))
 
@@ -190,35 +186,6 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     counted = f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}"
     about = {"first": names[0], "second": names[1]} | result.to_dict()
     return Answer(about, [result.sentence(*names), counted])
-
-
-def _plan(settings: Any, out: Path) -> Answer:
-    """Return the memory and the time of each cell."""
-    from unmask.diagnosis.needs import look, needs
-    from unmask.experiments.cell import call, cells_of, check
-    from unmask.tasks import TASKS
-    from unmask.tasks.evaluation.job import seconds
-    from unmask.tasks.evaluation.run import plan
-
-    cells = cells_of(plan([settings]))
-    check(cells)
-    rows, records, total = [], [], 0.0
-    for cell in cells:
-        spec, cost = cell.values, call(seconds, cell.values)
-        total += cost
-        card, shaped = look(spec["model"], spec["card"], spec["cache"])
-        length = spec["length"] or TASKS.make(spec["task"]).length
-        size = min(2 * length, card.context)
-        need = needs(card, shaped, spec["device"], spec["dtype"], spec["batch"], size, spec["steps"] or length)
-        named = {name: spec[name] for name in ("sampler", "steps", "eos", "first_row", "rows")}
-        memory, fits = need["memory"]["all"], need["fits"]
-        records.append({"model": card.name} | named | {"memory": memory, "fits": fits, "seconds_about": cost})
-        shown = [spec["sampler"] or "default", spec["steps"] or length, spec["rows"], memory, fits, f"{cost:.3g}"]
-        rows.append([card.name, *map(str, shown)])
-    head = ["model", "sampler", "steps", "samples", "memory", "fits", "seconds, about"]
-    title = f"{settings.task}: {settings.items} items, about {total:.3g} s in total"
-    result = {"task": settings.task, "items": settings.items, "cells": records, "seconds_about": total}
-    return Answer(result, [Grid(title, head, rows)])
 
 
 def _answer(evaluation: Evaluation) -> Answer:
@@ -314,7 +281,6 @@ def parallel_run(
     batch: int = 8,
     loading: Loading = Loading(),
     seed: int = 0,
-    dry_run: Switch = False,
     by: Measuring = Measuring(),
 ) -> Answer:
     """Measure a model on tasks of parallel decoding, with the ceiling of each sampler.
@@ -324,7 +290,7 @@ def parallel_run(
         unmask eval parallel --samplers "threshold(threshold=[0.5, 0.9])"
         unmask eval parallel --model llada-8b-instruct --chat \\
             --tokens llada-8b-instruct
-        unmask eval parallel --model dream-v0-instruct-7b --quick --dry-run
+        unmask eval parallel --model dream-v0-instruct-7b --quick
 
     The tasks, samplers and settings are those of ParallelBench. The exact denoiser
     of each task answers them, too: its accuracy is the ceiling of a sampler
@@ -346,17 +312,12 @@ def parallel_run(
         quick: Fewer tasks, items and settings.
         out: Directory of the page, its numbers and the store; created if missing.
         batch: Batch size of an open model.
-        dry_run: Print the number of answers and the time of a model, and stop.
     """
     from unmask.report.publishing import PARALLEL, publish
-    from unmask.tasks.parallel.run import Settings, planned
+    from unmask.tasks.parallel.run import Settings
 
     what = (model, tasks, samplers, tokens, items, each, quick)
     settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
-    if dry_run:
-        rows = planned(settings)
-        head = ["model", "settings", "answers", "seconds, about"]
-        return Answer({"models": rows}, [Grid("Plan", head, [[str(one) for one in row.values()] for row in rows])])
     published = publish(PARALLEL, settings, out, **by.options("cpu" if settings.exact else loading.device))
     text: list[Grid | str] = []
     for suite in published.measured:
