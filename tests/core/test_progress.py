@@ -81,7 +81,7 @@ def test_elapsed_time_counts_the_silence(monkeypatch):
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_restores_the_cursor_and_passes(error):
     def work():
-        with progress.track("rows", 10) as advance:
+        with progress.track("rows", 10):
             drawn()
             raise error
 

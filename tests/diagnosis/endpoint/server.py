@@ -245,9 +245,7 @@ class FakeServer:
             written.append(f"{last} ")
         return written
 
-    def _answered(
-        self, content: Mapping[str, Any], words: list[str], finish: str, prompt: int, stream: bool
-    ) -> Reply:
+    def _answered(self, content: Mapping[str, Any], words: list[str], finish: str, prompt: int, stream: bool) -> Reply:
         blocks = [words[at : at + BLOCK] for at in range(0, len(words), BLOCK)] or [[]]
         per_block = [math.ceil(len(block) / 4) + 1 for block in blocks]
         if "forwards" in self.faults and stream:
