@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 from torch import Tensor
 
+from reproduction.intervals import as_hmm, as_ngram
 from unmask.denoisers import Denoiser, Perturbed
 from unmask.languages import Interval, NGram, random_ngram
 from unmask.metrics import output_distribution, sequences
@@ -298,7 +299,7 @@ def hidden_markov(cases: int, random: np.random.Generator) -> Iterator[Case]:
     """Note C.8: a hidden Markov model has the same distribution; 544 of 5120 states are enough at l = 5."""
     for width in (2, 3, 4):
         language = Interval(width)
-        hidden, rows = language.as_hmm(), language.sample(max(cases // 3, 1), 2 * width + 1, seed=1)
+        hidden, rows = as_hmm(language), language.sample(max(cases // 3, 1), 2 * width + 1, seed=1)
         drawn = torch.randint(language.vocabulary, rows.shape, generator=torch.Generator().manual_seed(2))
         for x in (rows, drawn):
             for one, other in zip(language.log_prob(x).exp(), hidden.log_prob(x).exp(), strict=True):
@@ -311,7 +312,7 @@ def plain_markov(cases: int, random: np.random.Generator) -> Iterator[Case]:
     """The rebuttal: an n-gram with n = l has the same distribution, if symbols include their position."""
     for width in (2, 3):
         language = Interval(width)
-        plain = language.as_ngram()
+        plain = as_ngram(language)
         rows = language.sample(max(cases // 2, 1), 3 * width, seed=1)
         placed = rows + language.vocabulary * (torch.arange(rows.shape[1]) % width)
         for one, other in zip(language.log_prob(rows), plain.log_prob(placed), strict=True):
