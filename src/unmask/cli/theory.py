@@ -63,7 +63,7 @@ def show(
 
     Examples:
         unmask theory show theorem-4.3 theorem-4.4 --length 510
-        unmask theory show lemma-b9 "theorem-4.2(eps=0.1)" --language paper-2gram
+        unmask theory show "theorem-4.2(eps=0.1)" --language paper-2gram
         unmask theory show "lemma-c6(coarse=True)" --learning 0.0078125 --json
 
     Each line has the quantity, its bound, its reference, its origin (the paper,

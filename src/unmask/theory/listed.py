@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
-from unmask.samplers import orders
-from unmask.samplers.schedules import Schedule, deltas
-from unmask.theory import correctness, fluency, separators
+from unmask.samplers.schedules import deltas
+from unmask.theory import correctness, fluency
 from unmask.theory.correctness import WIDTH
 from unmask.theory.statements import Statement
 
@@ -60,24 +57,9 @@ class Case:
         """TC + DTC in nats."""
         return fluency.interaction(self.language, self.length).value
 
-    @property
-    def widest(self) -> tuple[float, float]:
-        """(delta_k, p_k) of the largest step after the first."""
-        if len(self.delta) == 1:
-            return 1.0, 0.0
-        k = 1 + int(self.delta[1:].argmax())
-        return float(self.delta[k]), float(Schedule(self.delta).p[k])
-
     def width(self, width: int) -> int:
         """The width of an interval language; for others the option, as the statement is about the paper's language."""
         return width if self.language.width is None else self.language.width
-
-
-def lemma_b8(case: Case, seed: int = 0) -> Statement:
-    """The bound of one order, drawn from the schedule."""
-    hidden = torch.ones((1, case.length), dtype=torch.bool)
-    order = orders.independent(case.delta, hidden, Randomness(seed, torch.arange(1)))[0]
-    return separators.lemma_b8(case.order, case.language.vocabulary, order, case.learning)
 
 
 def theorem_4_3(case: Case, ser: float | None = None) -> list[Statement]:
@@ -98,22 +80,11 @@ def theorem_4_4(case: Case, width: int = WIDTH, coarse: bool = False, ser: float
 
 Said = Statement | Sequence[Statement]
 TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the function with the words, and the maker
-    "lemma-a1": (
-        fluency.lemma_a1,
-        lambda case, tokens=0: fluency.lemma_a1(case.language.vocabulary, tokens or case.length, case.learning),
-    ),
     "theorem-4.2": (fluency.theorem_4_2, lambda case, eps=None: fluency.theorem_4_2(*case.gram(eps))),
     "universal": (
         fluency.universal,
         lambda case: fluency.universal(case.language.vocabulary, case.length, case.delta, case.between, case.learning),
     ),
-    "lemma-b8": (separators.lemma_b8, lemma_b8),
-    "lemma-b9": (
-        separators.lemma_b9,
-        lambda case: separators.lemma_b9(case.order, case.language.vocabulary, case.length, case.delta, case.learning),
-    ),
-    "lemma-b10": (separators.lemma_b10, lambda case: separators.lemma_b10(case.order, case.length, *case.widest)),
-    "lemma-b11": (separators.lemma_b11, lambda case: separators.lemma_b11(case.order, case.length, *case.widest)),
     "lemma-c1": (correctness.lemma_c1, lambda case: correctness.lemma_c1(case.length, case.delta)),
     "lemma-c2": (correctness.lemma_c2, lambda case: correctness.lemma_c2(case.length, case.learning)),
     "theorem-4.3": (correctness.theorem_4_3, theorem_4_3),
