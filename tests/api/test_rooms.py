@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2750,
+    "core": 2760,
     "languages": 4580,
     "denoisers": 2640,
     "samplers": 4730,
@@ -21,7 +21,7 @@ CAPS = {  # lines of each room, from the one under all to the one on top; an imp
     "experiments": 4190,
     "tasks": 3780,
     "report": 2590,
-    "cli": 3540,
+    "cli": 3570,
 }
 ROOMS = list(CAPS)
 

@@ -129,3 +129,17 @@ def test_mistakes_with_an_open_model(run, opened, tmp_path):
         ran = run(*command)
         assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
         assert said in ran.err
+
+
+def test_the_steps_of_a_sampler_are_measured(run):
+    """They are those of the job that a sweep has; a sampler that sets its own pace has none."""
+    asked = ("plan", "--language", "sparse-hmm", "--length", 32, "--target", "10%", "--sampler")
+    ran = run(*asked, "strided", "--json")
+    assert (ran.code, ran.result["sampler"], ran.result["measure"]) == (0, "strided", "steps_for_ser")
+    steps = int(ran.result["value"])
+    generate = ("generate", "--language", "sparse-hmm", "--length", 32, "--sampler", "strided", "--rows", 500, "--out")
+    enough, fewer = (run(*generate, "a.npy", "--steps", n, "--json").result for n in (steps, steps // 2))
+    assert enough["impossible_rows"] <= 50 < fewer["impossible_rows"]
+    assert f"strided needs {steps} steps" in " ".join(run(*asked, "strided").out.split())
+    assert "threshold has no number of steps" in run(*asked, "threshold").err
+    assert "does not apply to --sampler" in run(*asked, "strided", "--metric", "ter").err

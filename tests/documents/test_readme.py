@@ -133,3 +133,17 @@ def test_the_tables_list_what_there_is():
     for names, vocabulary in re.findall(r"(?m)^\| (`.*`) \| (\d+) \|", text):
         for name in re.findall(r"`([^`]+)`", names):
             assert load(name).vocabulary == int(vocabulary)
+
+
+def test_what_a_new_part_needs_is_where_the_table_says():
+    """Each file is there, with the name that the table puts into it; each decorator is used in its package."""
+    table = (ROOT / "docs/architecture.md").read_text().partition("\n| new | files |")[2].partition("\n\n")[0]
+    source = ROOT / "src/unmask"
+    for path in re.findall(r"`([a-z_/]+\.py)`", table):
+        assert (source / path).exists(), path
+    named = re.findall(r"`([A-Z_]{3,})` (?:in|of)[\n |]*`([a-z_/]+\.py)`", table)
+    assert len(named) >= 5
+    for name, path in named:
+        assert re.search(rf"(?m)^{name}\b", (source / path).read_text()), f"{path} has no {name}"
+    for place, registry in re.findall(r"`([a-z_]+)/[^`]*` with `@([A-Z]+)\.register", table):
+        assert any(f"@{registry}.register(" in path.read_text() for path in (source / place).rglob("*.py")), registry

@@ -156,12 +156,12 @@ def test_no_data_file_runs_code(server, attempt):
     assert len(ran.lines) == 1
 
 
-def test_a_file_that_names_a_module_of_the_hub_does_not_have_it_imported(server):
-    """auto_map is what transformers reads of its own networks, and nothing of ours."""
+def test_a_file_that_names_a_module_of_the_hub_is_refused(server):
+    """auto_map is what transformers reads of its own networks, and no field of ours."""
     files = {"net": config(auto_map={"AutoModel": "mine.X"}), "net/mine.py": MINE, "mine.py": MINE}
     ran = server.run(Case(NETWORK, files))
     assert not ran.wrong
-    assert ran.code == 0
+    assert (ran.code, "'auto_map'" in ran.err) == (2, True)
 
 
 LOOK_ALIKES = (

@@ -270,8 +270,8 @@ def learning(
     at each number of steps have two parts: the sampling error, which the exact
     denoiser has too, and the learning error (docs/networks.md).
 
-    For a network of uniform noise only SER is divided, that of uniform-ancestral with
-    the schedule geometric(last=0.000001).
+    For a network of uniform noise only SER is divided, that of uniform-ancestral
+    with the schedule geometric(last=0.000001).
 
     Args:
         model: Directory of a network of `unmask train`.

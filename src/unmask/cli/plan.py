@@ -14,6 +14,7 @@ SUBJECTS = (
     "--model with --prompts or --texts (an open model)",
 )
 How = tuple[str, int, tuple[float, float] | None]  # schedule, batch, milliseconds of an AR token and of a step
+ROWS = 500  # sequences at each measured number of steps
 MEANS = {"ser": "SER", "ter": "excess of TER", "kl": "nats"}
 
 
@@ -30,6 +31,7 @@ def command(
     target: Portion | None = None,
     metric: Literal["ser", "ter", "kl"] | None = None,
     length: Count = None,
+    sampler: Word = None,
     schedule: str = "linear",
     ar_token_ms: Number = None,
     step_ms: Number = None,
@@ -42,9 +44,9 @@ def command(
 
     Examples:
         unmask plan --language paper-2gram --target 10%
+        unmask plan --language paper-2gram --target 10% --sampler strided
         unmask plan --model mdm --metric ter --target 5% \\
             --ar-token-ms 3.3 --step-ms 9.4
-        unmask plan --results eval --target 40% --budget-ms 500
         unmask plan --model llada-8b-base --prompts prompts.jsonl --target 0.5
 
     --target is the error that may remain, as a percentage or a fraction:
@@ -74,6 +76,7 @@ def command(
         metric: Metric of the target: ser, ter or kl. (default: ser)
         length: Sequence length in tokens. (default: 512, or the model's own); of an open model, tokens of an answer
             (default: 64).
+        sampler: Sampler whose steps are measured on the language. (default: ancestral, by theory)
         schedule: Schedule to compare with the optimal one (see `unmask show schedule`).
         ar_token_ms: Measured time of one AR token, in ms per batch.
         step_ms: Measured time of one MDM step, in ms per batch.
@@ -118,10 +121,14 @@ def command(
         raise UnmaskError(f"--target is {target:g}; {expected}. For example: --target 10%")
     if results:
         others = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
-        others |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms}
+        others |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms, "sampler": sampler}
         refuse(others, "does not apply to records. Leave it out")
         return _of_records(results, target, task, budget_ms)
     refuse(of_records, "does not apply to a language or a network. Leave it out")
+    if sampler is not None:
+        others = {"model": model, "metric": None if metric == "ser" else metric, "batch": batch, "step_ms": step_ms}
+        refuse(others, "does not apply to --sampler, whose SER is measured on a language. Leave it out")
+        return _of_sampler(str(language), sampler, target, 512 if length is None else length, schedule)
     return _of_language(language, model, metric or "ser", target, length, (schedule, batch or 1, times), verbose)
 
 
@@ -141,6 +148,31 @@ def _of_records(results: tuple[Path, ...], target: float, task: str | None, budg
     return Answer(advice.to_dict() | {"target": float(target)}, lines)
 
 
+def _of_sampler(language: str, sampler: str, target: float, length: int, schedule: str) -> Answer:
+    """Return the least measured number of steps at which a sampler reaches the target."""
+    from unmask.core.errors import UnmaskError
+    from unmask.experiments.jobs.sources import Amount, Source
+    from unmask.experiments.jobs.steps import steps_for_ser
+    from unmask.samplers import SAMPLERS
+
+    if SAMPLERS.make(sampler).pace == "free":
+        problem = f"{sampler} has no number of steps: its own options set its pace"
+        raise UnmaskError(f"{problem}. Measure it with `unmask board --samplers '{sampler}'`")
+    source, most = Source(language, length=length), 4 * length
+    source.q.check_length(length)
+    first, *_ = steps_for_ser(source, Amount(rows=ROWS), schedule, sampler, target, most)
+    wanted = f"an SER of at most {target:g} at {length} tokens"
+    if first["value"] is None:
+        return Answer(first | {"sampler": sampler}, [f"{sampler} does not reach {wanted} within {most} steps."])
+    steps, calls = first["value"], first["model_calls"]
+    ends = f"{first['low']:g} to {first['high']:g}"
+    advice = f"{sampler} needs {steps:g} steps ({calls:.4g} model calls) for {wanted}; AR needs {length} for no error."
+    how = f"measured on {ROWS} sequences at each of 1, 2, 3, 4, 6, 8, 12, .. steps; 95% interval: {ends} steps"
+    if sampler == "ancestral":
+        how = f"exact, or measured and interpolated; 95% interval: {ends} steps"
+    return Answer(first | {"sampler": sampler}, [("advice", advice), ("method", how)])
+
+
 def _of_language(
     language: str | None, model: str | None, metric: Any, target: float, length: int | None, how: How, verbose: bool
 ) -> Answer:
@@ -148,7 +180,8 @@ def _of_language(
     from unmask.diagnosis.planner import plan
 
     if model is None:
-        verdict = plan(str(language), 512 if length is None else length, metric, target, *how)
+        size = 512 if length is None else length
+        verdict = plan(str(language), size, metric, target, *how)
     else:
         from unmask.diagnosis.learning import of_language
         from unmask.models.loading import studied
@@ -166,5 +199,6 @@ def _of_language(
         learning = of_language(Network(trunk), known, size)
         verdict = plan(known, size, metric, target, *how, trunk.shape, learning)
     chosen = verdict.chosen.predicted
-    lines = [("advice", verdict.text), (f"predicted {MEANS[metric]}", str(chosen)), ("method", chosen.method)]
+    predicted = (f"predicted {MEANS[metric]}", f"{chosen} at {size} tokens")
+    lines = [("advice", verdict.text), predicted, ("method", chosen.method)]
     return Answer(verdict.to_dict(), None if verbose else lines)

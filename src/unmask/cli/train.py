@@ -85,10 +85,10 @@ def command(
         unmask train --out mdm --resume
         unmask train --text letters.txt --tokenizer bpe:4096 --model ar --out ar
 
-    `unmask.models.trained.load` loads the directory OUT. training.json has the settings and results, losses.csv
-    the losses of each validation. --resume continues from state.safetensors after
-    any interruption; on the CPU with the same number of threads, the result is the
-    same to the bit.
+    `unmask.models.trained.load` loads the directory OUT. training.json has
+    the settings and results, losses.csv the losses of each validation. --resume
+    continues from state.safetensors after any interruption; on the CPU with the
+    same number of threads, the result is the same to the bit.
 
     The loss is in nats per token, next to the exact entropy of the language; its
     excess on held-out sequences is the learning error (docs/networks.md). A text is

@@ -194,7 +194,8 @@ def _misfit(message: str, path: str, value: Any, kind: Any) -> str:
         return str(unknown(f"value of {label}:", str(value), map(str, getattr(kind, "values", names))))
     expected, _, got = re.sub(r"`([^`]*)`", lambda m: _words(m[1]), message).partition(", got ")
     expected = expected.removeprefix("Expected ").replace("of length", "with a length")
-    return f"{label} is {shown(value) if known else got or 'something else'}; expected {expected}"
+    problem = f"is {shown(value) if known else got}" if known or got else "does not fit"
+    return f"{label} {problem}; expected {expected}"
 
 
 def _words(types: str) -> str:

@@ -189,7 +189,8 @@ class Language(ABC):
         other = (source or {}).get("language")
         if isinstance(other, Mapping) and "digest" in other and other != (own := self.source()):
             of, this = (f"{one.get('kind')} with the digest {one['digest']}" for one in (other, own))
-            raise UnmaskError(f"{where} is of another language: {of}; this is {this}. Pass the language that wrote it")
+            advice = "Pass the language that wrote it, or remove the record of its source"
+            raise UnmaskError(f"{where} is of another language: {of}; this is {this}. {advice}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} over {self.vocabulary} symbols, digest {self.source()['digest']}>"

@@ -49,7 +49,7 @@ def read(directory: str | Path) -> list[Sample]:
     path = Path(directory)
     file = path / RECORDS if path.is_dir() else path
     if not file.exists():
-        help = "`unmask eval --store DIR` writes them, and `unmask eval check DIR` makes them from a sweep"
+        help = "`unmask eval --out DIR` writes them, and `unmask eval check DIR` makes them from a sweep"
         raise UnmaskError(f"there are no records in {cut(str(directory))}; {help}")
     try:
         return samples.read(file)
