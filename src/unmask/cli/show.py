@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unmask.samplers import Sampler
 
 SHOWN = 60  # tokens of an example
-OF_DEVELOPERS = ("test", "extras", "bench", "docs")  # extras that only this project's own work needs
+LEFT_OUT = ("all", "test", "extras", "bench", "docs")  # extras of other extras, and of this project's own work
 PACES = {
     "counts": "reveals the schedule's number of tokens in each step",
     "steps": "reveals its own number of tokens in each step, within N steps",
@@ -270,7 +270,7 @@ def doctor() -> Answer:
             needs.setdefault(optional[2], []).append(optional[1])
     versions = {name: number(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
     versions |= {"python": platform.python_version()}
-    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in OF_DEVELOPERS}
+    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in LEFT_OUT}
     missing = [name for name, installed in extras.items() if not installed]
     devices = _devices()
     lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]

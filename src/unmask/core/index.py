@@ -42,5 +42,5 @@ BY_MODULE: dict[str, dict[str, str]] = {
 def modules(noun: str) -> dict[str, str]:
     """Each built-in name of a registry with its module; schedules are in the order of the table, others sorted."""
     table, package = BY_MODULE.get(noun, {}), f"unmask.{PACKAGES.get(noun, '')}"
-    found = {name: package + module for module, names in table.items() for name in names.split()}
-    return found if noun == "schedule" else dict(sorted(found.items()))
+    names = {name: package + module for module, own in table.items() for name in own.split()}
+    return names if noun == "schedule" else dict(sorted(names.items()))

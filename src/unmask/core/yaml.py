@@ -10,12 +10,13 @@ import math
 import re
 from typing import Any
 
-import yaml
-from yaml import YAMLError
-from yaml.composer import ComposerError
-from yaml.constructor import ConstructorError
+from unmask.core.errors import needed, shown
 
-from unmask.core.errors import shown
+with needed("sweep", "a file of YAML"):
+    import yaml
+    from yaml import YAMLError
+    from yaml.composer import ComposerError
+    from yaml.constructor import ConstructorError
 
 __all__ = ["YAMLError", "parse"]
 

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from unmask.core import arguments, progress
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
 from unmask.core.tables import Shown
@@ -90,7 +90,8 @@ class Sweep(Shown):
 
     def table(self) -> pandas.DataFrame:
         """The rows as a DataFrame."""
-        import pandas
+        with needed("pages", "a table as a DataFrame"):
+            import pandas
 
         rows = self.rows()
         return pandas.DataFrame(rows, columns=columns(rows))
@@ -245,12 +246,12 @@ class _Drive:
             self.waiting = [cell for cell in self.waiting if not self._begun(cell)]
 
     def _begun(self, cell: Cell) -> bool:
-        for needed in cell.needs:
-            if (failed := self.store.failed.get(needed.key)) is not None:
-                error = f"it needs a cell of {needed.job!r}, which has failed: {failed.error}"
+        for before in cell.needs:
+            if (failed := self.store.failed.get(before.key)) is not None:
+                error = f"it needs a cell of {before.job!r}, which has failed: {failed.error}"
                 self.store.append(Failed(cell.key, self.code, 0, error))
                 return True
-            if needed.key not in self.store.done:
+            if before.key not in self.store.done:
                 return False
         used, missing = self._blocks(cell)
         self.plan[cell.key], self.open[cell.key] = sorted([*used, *missing]), set(missing)

@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import altair as alt
-import pandas as pd
-import vl_convert
-
-from unmask.core.errors import UnmaskError, cut
+from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.estimates import Estimate
 from unmask.report.metrics import Fields
 from unmask.report.results import AR, IDEAL, Point
 from unmask.report.verdict import Shown, pace, usable
+
+with needed("pages", "a figure"):
+    import altair as alt
+    import pandas as pd
+    import vl_convert
 
 Row = dict[str, Any]
 Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it

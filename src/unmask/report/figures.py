@@ -9,8 +9,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import altair as alt
-
+from unmask.core.errors import needed
 from unmask.report.charts import (
     DASHES,
     DOTS,
@@ -52,6 +51,9 @@ from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, match
 from unmask.report.results import IDEAL, TRAINED, Point
 from unmask.report.verdict import Shown, distinct, usable
 from unmask.tasks.exact import is_ideal
+
+with needed("pages", "a figure"):
+    import altair as alt
 
 BETWEEN = {"of": "language", "model": "network", "sampler": "sampler"}  # a line each
 GOALS = {"steps_for_ser": "SER", "steps_for_ter": "TER"}

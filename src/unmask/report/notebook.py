@@ -6,11 +6,9 @@ from functools import singledispatch
 from html import escape
 from typing import Any
 
-import altair as alt
 import numpy as np
-import pandas as pd
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.experiments.board.table import Board
 from unmask.experiments.run import Sweep
 from unmask.report import charts
@@ -19,6 +17,10 @@ from unmask.report.results import Results, points, read
 from unmask.report.verdict import Shown
 from unmask.samplers import Generation
 from unmask.theory.curves import InformationCurve
+
+with needed("pages", "a picture"):
+    import altair as alt
+    import pandas as pd
 
 WIDTH, MOST_ROWS, POINTS = 480, 40, 200  # pixels; sequences drawn of a generation; points of a curve
 

@@ -19,9 +19,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import vl_convert
-
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
 from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
@@ -31,6 +29,9 @@ from unmask.report.player import fragment as player
 from unmask.report.results import IDEAL, Point, Results
 from unmask.report.verdict import USUAL, Shown, grid, usable, value_text, verdict
 from unmask.samplers import generate
+
+with needed("pages", "a page"):
+    import vl_convert
 
 MOST_NAMES = 3  # in the title
 WHOLE = "\n/* whole */"  # the end of a complete script

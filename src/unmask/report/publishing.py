@@ -18,9 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import pandas as pd
-
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import atomic, check_writable, finite, origin
 from unmask.experiments.board.run import Settings as OfBoard
 from unmask.experiments.board.run import recipe as recipe_of_board
@@ -38,6 +36,9 @@ from unmask.report.verdict import Shown
 from unmask.tasks.evaluation.run import check as checked
 from unmask.tasks.parallel import run as parallel_run
 from unmask.tasks.parallel.table import Grid, Suite
+
+with needed("pages", "a page"):
+    import pandas as pd
 
 PAGE = "index.html"
 NUMBERS = "data"  # the name of the data files

@@ -26,13 +26,11 @@ from typing import Annotated, Any
 
 import msgspec
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.arguments import available
-from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
 from unmask.core.files import atomic, check_writable, make_directory, write_json
 from unmask.core.reading import MOST, check_file, from_json, read_json
 from unmask.languages import Language, from_dict
@@ -319,7 +317,15 @@ def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> 
     return tensors
 
 
+def check_package() -> None:
+    """Fail before a training, which writes its first file after minutes."""
+    with needed("train", "a training"):
+        import safetensors.torch  # noqa: F401
+
+
 def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    with needed("train", "the file of a network"):
+        from safetensors.torch import save as to_bytes
     with atomic(path) as file:
         file.write(to_bytes(dict(tensors), metadata))
 
@@ -330,6 +336,8 @@ def opened(path: Path) -> Iterator[Any]:
     if not os.path.exists(path):
         raise UnmaskError(f"{path.parent} holds no {path.name}. Copy it there, or train the network again")
     size = check_file(path)
+    with needed("train", "the file of a network"):
+        from safetensors import SafetensorError, safe_open
     try:
         with safe_open(path, "pt") as file:
             yield file

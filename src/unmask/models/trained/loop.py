@@ -105,6 +105,7 @@ def train(
 
     label: name of the language or text in training.json. (default: its specification, name or kind)
     """
+    checkpoints.check_package()
     arguments.of_kind("shape", shape, Shape, "a Shape, as networks.preset('quick', 'mdm', V)")
     arguments.of_kind("recipe", recipe, Recipe, "a Recipe, as networks.training.recipe.recipe('quick', 'mdm')")
     path = arguments.path("directory", directory)
