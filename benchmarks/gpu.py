@@ -43,8 +43,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.files import code, finite, origin, write_json
 from unmask.core.threads import torch_threads
 from unmask.diagnosis import flops
-from unmask.diagnosis.clock import device_name
-from unmask.diagnosis.needs import peak
+from unmask.diagnosis.clock import device_name, peak
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
 from unmask.models.open.model import OpenModel

@@ -18,11 +18,13 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 from torch import Tensor
 
+from reproduction import separators
+from reproduction.intervals import as_hmm, as_ngram
 from unmask.denoisers import Denoiser, Perturbed
 from unmask.languages import Interval, NGram, random_ngram
 from unmask.metrics import output_distribution, sequences
 from unmask.samplers.schedules import deltas
-from unmask.theory import Statement, correctness, fluency, separators
+from unmask.theory import Statement, correctness, fluency
 from unmask.theory.partitions import partitions
 
 Case = tuple[float, Statement]
@@ -74,7 +76,7 @@ def tokens_apart(cases: int, random: np.random.Generator) -> Iterator[Case]:
         apart = [0.9 * one + 0.1 * distribution(random, v) for one in own]
         product = reduce(np.multiply.outer, apart)
         worst = max(divergence(one, other) for one, other in zip(own, apart, strict=True))
-        yield divergence(joint, product), fluency.lemma_a1(v, k, worst)
+        yield divergence(joint, product), separators.lemma_a1(v, k, worst)
 
 
 @checks("a2")
@@ -192,7 +194,7 @@ def three_cases(cases: int, random: np.random.Generator) -> Iterator[Case]:
 def schedule(cases: int, random: np.random.Generator) -> Iterator[Case]:
     """With the schedule of Theorem 4.2, the bound of lemma B.9 is at most 4 eps log|V| a token, at every length."""
     for n, eps, length in itertools.product((2, 3, 4), (0.5, 0.35, 0.25, 0.2), (8, 64, 512)):
-        delta = deltas(f"theorem-4.2(order={n})", fluency.explicit_steps(n, eps))
+        delta = deltas(f"theorem-4.2(order={n})", separators.explicit_steps(n, eps))
         yield separators.lemma_b9(n, 8, length, delta).value, fluency.theorem_4_2(n, 8, length, eps)
 
 
@@ -298,7 +300,7 @@ def hidden_markov(cases: int, random: np.random.Generator) -> Iterator[Case]:
     """Note C.8: a hidden Markov model has the same distribution; 544 of 5120 states are enough at l = 5."""
     for width in (2, 3, 4):
         language = Interval(width)
-        hidden, rows = language.as_hmm(), language.sample(max(cases // 3, 1), 2 * width + 1, seed=1)
+        hidden, rows = as_hmm(language), language.sample(max(cases // 3, 1), 2 * width + 1, seed=1)
         drawn = torch.randint(language.vocabulary, rows.shape, generator=torch.Generator().manual_seed(2))
         for x in (rows, drawn):
             for one, other in zip(language.log_prob(x).exp(), hidden.log_prob(x).exp(), strict=True):
@@ -311,7 +313,7 @@ def plain_markov(cases: int, random: np.random.Generator) -> Iterator[Case]:
     """The rebuttal: an n-gram with n = l has the same distribution, if symbols include their position."""
     for width in (2, 3):
         language = Interval(width)
-        plain = language.as_ngram()
+        plain = as_ngram(language)
         rows = language.sample(max(cases // 2, 1), 3 * width, seed=1)
         placed = rows + language.vocabulary * (torch.arange(rows.shape[1]) % width)
         for one, other in zip(language.log_prob(rows), plain.log_prob(placed), strict=True):

@@ -46,7 +46,7 @@ SCHEDULED = (
     *product(("linear", "cosine", "optimal"), (1, 3, 5, 64)),
     ([0.5, 0.2, 0.2, 0.1], None),
     ("theorem-4.2", 9),
-    ("geometric-tc", 6),
+    ("geometric(ratio=1.3)", 6),
 )
 GIVEN = ("prompt", "ragged prompts", "infilling", "ragged infilling", "everything")
 OPTIONS = (

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import unmask
 from unmask.core.errors import NotInstalled
+from unmask.core.index import PACKAGES
 from unmask.core.registry import Registry
 
 ROOT = Path(__file__).parents[1]
 FILE = Path(unmask.__file__).parent / "core" / "index.py"
 NOUNS = ("kind of language", "sampler", "schedule", "task")
-SORTED = ("kind of language", "sampler", "task")  # the others in the order in which they are shown
 
 
 def registries() -> dict[str, Registry]:
@@ -33,19 +33,24 @@ def registries() -> dict[str, Registry]:
 
 
 def found() -> dict[str, dict[str, str]]:
-    every = registries()
-    modules = {noun: {name: maker.__module__ for name, maker in every[noun].makers.items()} for noun in NOUNS}
-    return {noun: dict(sorted(names.items())) if noun in SORTED else names for noun, names in modules.items()}
+    every, table = registries(), dict[str, dict[str, str]]()
+    for noun in NOUNS:
+        names: dict[str, list[str]] = {}
+        for name, maker in every[noun].makers.items():
+            names.setdefault(maker.__module__.removeprefix(f"unmask.{PACKAGES.get(noun, '')}"), []).append(name)
+        table[noun] = {module: " ".join(own) for module, own in names.items()}
+    return table
 
 
-def text(index: dict[str, dict[str, str]]) -> str:
-    head, _, _ = FILE.read_text().partition("INDEX: ")
-    rows = (
-        [f'    "{noun}": {{', *(f'        "{name}": "{module}",' for name, module in names.items()), "    },"]
-        for noun, names in index.items()
-    )
-    body = "\n".join(row for part in rows for row in part)
-    return f"{head}INDEX: dict[str, dict[str, str]] = {{\n{body}\n}}\n"
+def text(table: dict[str, dict[str, str]]) -> str:
+    head, _, rest = FILE.read_text().partition("BY_MODULE: ")
+    rows = [
+        row
+        for noun, names in table.items()
+        for row in (f'    "{noun}": {{', *(f'        "{module}": "{own}",' for module, own in names.items()), "    },")
+    ]
+    body = "\n".join(rows)
+    return f"{head}BY_MODULE: dict[str, dict[str, str]] = {{\n{body}\n}}\n{rest[rest.index('}' + chr(10) * 3) + 2 :]}"
 
 
 if __name__ == "__main__":

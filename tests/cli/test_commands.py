@@ -56,7 +56,7 @@ def test_a_group_alone_shows_its_help(run):
     ran = run("theory")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == run("theory", "--help").out
-    assert all(f"\n  {name} " in ran.err for name in ("exact", "table"))
+    assert all(f"\n  {name} " in ran.err for name in ("exact", "list"))
 
 
 SMALL = ("--length", 20, "--rows", 30, "--steps", 4, "--seed", 3)

@@ -15,13 +15,13 @@ with required("endpoint"):
 
 @pytest.mark.rotates(3)
 def test_audit_of_a_server(run):
-    with FakeServer(faults=["order"]) as server:
+    with FakeServer(faults=["chunks"]) as server:
         ran = run("audit", "--endpoint", server.url, "--draws", 20, "--out", "audit.json", "--json")
-        assert (ran.code, ran.result["red"]) == (0, ["order"]), ran.err
+        assert (ran.code, ran.result["red"]) == (0, ["chunks"]), ran.err
         assert json.loads(Path("audit.json").read_text()) == ran.result
         ran = run("audit", "--endpoint", server.url, "--draws", 20, "--dialect", "openai-chat", "--model", "fake")
-        assert "order         red: 100% of steps between neighbors go right" in ran.out
-        assert "1 red, 13 green, 0 unknown, in" in ran.out
+        assert "chunks        red: each chunk repeats the text before it" in ran.out
+        assert "1 red, 12 green, 0 unknown, in" in ran.out
     assert "unmask audit needs SAMPLES, or --endpoint URL" in run("audit").err
     assert "exclude each other" in run("audit", "x.npy", "--endpoint", server.url).err
     assert "timeout is 0.0; expected a positive number" in run("audit", "--endpoint", "x", "--timeout", 0).err

@@ -92,13 +92,6 @@ def test_sums_with_an_ar_model_beside_it_and_what_is_said_of_both(model):
     assert "more items would decide" in " ".join(ran.out.split())
 
 
-def test_dry_run(model):
-    ran = model(*EVAL, "--task", "sudoku", "--dry-run", "--steps", 2, 4)
-    assert [cell["steps"] for cell in ran.result["cells"]] == [2, 4]
-    assert ran.result["items"] == 256
-    assert not Path("eval").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

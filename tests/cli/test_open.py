@@ -16,7 +16,6 @@ from tests.models.text.test_published import byte_level
 from unmask import UnmaskError, generate
 from unmask.cli.generate import command as generate_command
 from unmask.cli.options import parser_of
-from unmask.core.arguments import size
 from unmask.core.samples import read_tokens
 from unmask.models.open import CARDS, find, load_model
 from unmask.models.open.chat import TEMPLATES
@@ -234,33 +233,6 @@ def test_what_is_for_open_models_alone(run, option):
     ran = run("generate", "--language", "interval-5", *option, "--out", "a.npy")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert f"{option[0]} needs an open model, --model NAME" in ran.err
-
-
-def test_a_dry_run_says_what_it_takes_and_does_nothing(place, monkeypatch):
-    """Of what is here exactly; of what is not what the card says; nothing is fetched, and weights are not opened."""
-    options = ("--prompt", "the cat", "--length", 8, "--out", "a.txt", "--dry-run", "--json", "--dtype", "float32")
-    found = load_model("b", card="b/card.json", device="cpu", dtype="float32")
-    parameters = sum(weight.numel() for weight in found.body.parameters())
-    monkeypatch.setattr("unmask.models.open.weights.opened", lambda directory: pytest.fail("weights are opened"))
-    ran = place("generate", "--model", "b", "--card", "b/card.json", *options, "--rows", 3, "--guidance", 0.5).result
-    length = len(found.tokenizer.encode("the cat")) + 8
-    assert (ran["rows"], ran["length"], ran["model_calls_at_most"]) == (3, length, 16)
-    assert ran["parameters"] == parameters
-    layers, heads, width = found.body.sizes
-    kept = 4 * 2 * layers * heads * width * 3 * (length + 1)
-    assert ran["memory"]["keys_and_values"] == size(kept)
-    assert ran["memory"]["all"] == size(4 * parameters + kept + 4 * 3 * (length + 1) * found.body.hidden)
-    assert ran["flops_at_most"] == 16 * 3 * found.body.flops(length, length)
-    monkeypatch.setattr("unmask.models.open.loading._fetched", lambda *_: pytest.fail("files are fetched"))
-    ran = place("generate", "--model", "llada-8b-instruct", *options).result
-    assert (ran["files"], ran["parameters"], ran["memory"]["weights"]) == ("not here", 8 * 10**9, "32 GB")
-    monkeypatch.setattr("unmask.models.trained.checkpoints.available", lambda: 2 * 10**10)
-    ran = place("generate", "--model", "llada-8b-instruct", *options).result
-    assert ran["fits"] == "no; with --dtype bfloat16 it does"
-    monkeypatch.setattr("unmask.models.trained.checkpoints.available", lambda: 10**9)
-    ran = place("generate", "--model", "llada-8b-instruct", *options).result
-    assert ran["fits"] == "no; a smaller model, or fewer rows"
-    assert not Path("a.txt").exists()
 
 
 def test_a_model_without_conversations_or_a_tokenizer_says_so(place, written, tmp_path):

@@ -26,9 +26,6 @@ def test_a_random_model_stands_beside_its_ceilings(run, family):
     (place / "config.json").write_text(json.dumps(config))
     kept(place, msgspec.structs.replace(card, template=None, context=512))
     options = ("--tasks", TASK, "--samplers", "fixed-size(steps=[2, 64])", "--json")
-    planned = run(*RUN, *options, "--out", "page", "--dry-run")
-    assert planned.code == 0, planned.err
-    assert [row["answers"] for row in planned.result["models"]] == [4, 4]
     ran = run(*RUN, *options, "--out", "page")
     assert ran.code == 0, ran.err
     (suite,) = ran.result["suites"]

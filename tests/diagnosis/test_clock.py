@@ -12,9 +12,9 @@ from unmask.diagnosis.clock import (
     clock,
     most_steps,
     needed,
+    peak,
     untrained,
 )
-from unmask.diagnosis.needs import peak
 from unmask.models.trained import Shape
 from unmask.samplers.schedules import deltas
 

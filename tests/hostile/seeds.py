@@ -68,7 +68,6 @@ gap --language interval-5 --length 8 --rows 5 --steps 4
 audit samples.npy --language interval-5 --steps 4
 theory exact --language interval-5 --length 8 --steps 4
 theory exact --language paper-2gram --length 8 --steps 4
-theory table --language paper-2gram --length 8 --rows 10 --steps 2 4
 theory show kl-ancestral --language paper-2gram --length 8
 plan --language paper-2gram --length 8 --target 0.1
 model time --preset quick --lengths 8 --batch 1 --steps 4 --repeats 1

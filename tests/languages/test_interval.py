@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reproduction.intervals import as_hmm, as_ngram
 from tests import brute
 from unmask.core.errors import UnmaskError
 from unmask.languages import Interval
@@ -26,7 +27,7 @@ def contexts(language: Interval, length: int, rows: int = 300) -> torch.Tensor:
 
 @pytest.mark.parametrize(("width", "length"), LENGTHS)
 def test_closed_form_is_the_machine(width, length):
-    language, hmm = Interval(width), Interval(width).as_hmm()
+    language, hmm = Interval(width), as_hmm(Interval(width))
     strings = torch.from_numpy(brute.sequences(language.vocabulary, length))
     ours = language.log_prob(strings)
     torch.testing.assert_close(hmm.log_prob(strings), ours, rtol=0, atol=1e-10)
@@ -39,7 +40,7 @@ def test_closed_form_is_the_machine(width, length):
 @pytest.mark.parametrize(("width", "length"), [case for case in LENGTHS if case[1] >= case[0] - 1])
 def test_closed_form_is_the_ngram_that_says_where_it_stands(width, length):
     """Symbol a V + v is v at position a; any other position is impossible."""
-    language, ngram = Interval(width), Interval(width).as_ngram()
+    language, ngram = Interval(width), as_ngram(Interval(width))
     v, place = language.vocabulary, torch.arange(length) % width
 
     def labelled(tokens):
@@ -64,7 +65,7 @@ def test_number_of_states(width):
 
 
 def test_width_5_against_its_machine():
-    language, hmm = Interval(5), Interval(5).as_hmm()
+    language, hmm = Interval(5), as_hmm(Interval(5))
     strings = language.sample(50, 12)
     torch.testing.assert_close(hmm.log_prob(strings), language.log_prob(strings), rtol=0, atol=1e-9)
     tokens = contexts(language, 12, 50)

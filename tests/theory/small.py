@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 
+from reproduction.intervals import as_ngram
 from tests.brute import SHARP, distribution, posterior, sequences
 from tests.metrics.small import SMALL
 from unmask.languages import HMM, Interval, random_ngram
@@ -26,7 +27,7 @@ CHAINS = {
     "2-gram, pruned": (SPARSE, 5),
     "2-gram, 2 tokens": (random_ngram(2, 2, temperature=2.0, seed=3), 6),
     "2-gram, 4 tokens": (random_ngram(2, 4, temperature=2.0, threshold=0.2, seed=4), 4),
-    "pairs": (Interval(2).as_ngram(), 4),
+    "pairs": (as_ngram(Interval(2)), 4),
     "relabelled": (relabelled(SPARSE), 5),
     "one token": (random_ngram(2, 3, **SHARP, seed=5), 1),
     "two tokens": (random_ngram(2, 3, **SHARP, seed=6), 2),

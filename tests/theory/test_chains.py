@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reproduction.intervals import as_ngram
 from tests.brute import SHARP, distribution, entropy, sequences
 from tests.metrics.small import average_over_assignments, average_over_labels, by_rank, paid
 from tests.theory.small import CHAINS, relabelled
@@ -141,7 +142,7 @@ def test_any_chain_has_a_falling_curve_of_area_h(rows, length, rates):
 
 
 def test_which_languages_are_chains():
-    yes = [random_ngram(2, 5), Interval(2).as_ngram(), relabelled(random_ngram(2, 4)), sparse_hmm(8, 8), Brackets(1, 1)]
+    yes = [random_ngram(2, 5), as_ngram(Interval(2)), relabelled(random_ngram(2, 4)), sparse_hmm(8, 8), Brackets(1, 1)]
     ends = [0.0, 1.0, 1.0]
     no = [random_ngram(3, 2), random_hmm(3, 3), sparse_hmm(16, 8), Interval(3), ModularSum(), Brackets()]
     no.append(HMM([1, 0, 0], np.full((3, 3), 1 / 3), np.eye(3), ends))

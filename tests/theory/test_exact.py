@@ -10,6 +10,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from reproduction.intervals import as_hmm, as_ngram
 from tests.brute import SHARP
 from tests.theory.small import CHAINS, SMALL, relabelled
 from unmask.languages import HMM, Interval, NGram, load, random_hmm, random_ngram
@@ -43,7 +44,7 @@ def test_the_interval_language():
 def test_the_closed_form_and_partitions_agree(width, schedule, steps):
     """An HMM with the distribution of the interval language takes the other way to each number."""
     delta, length = deltas(schedule, steps), 5 if width == 2 else 4
-    ours, theirs = exact(Interval(width), length, delta), exact(Interval(width).as_hmm(), length, delta)
+    ours, theirs = exact(Interval(width), length, delta), exact(as_hmm(Interval(width)), length, delta)
     for name in NUMBERS:
         assert getattr(ours, name) == pytest.approx(getattr(theirs, name), abs=1e-10), name
     assert set(theirs.method.values()) == {"ordered set partitions"}
@@ -107,7 +108,7 @@ def test_a_full_support_makes_no_errors():
         (random_hmm(4, 4), set(), "SER, TER and generative NLL of hmm are unknown: .* metrics.score"),
         (random_ngram(3, 4), {"entropy_bits_per_token"}, "E KL over orders is unknown"),
         (
-            Interval(2).as_ngram(),
+            as_ngram(Interval(2)),
             {"entropy_bits_per_token", "expected_plan_divergence_nats"},
             "a primitive chain.*theory.gaps.ser_by_orders",
         ),

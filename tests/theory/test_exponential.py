@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+from reproduction.intervals import as_ngram
 from tests.brute import SHARP
 from tests.theory.small import CHAINS, contradictions
 from unmask import generate, score
@@ -118,7 +119,7 @@ def test_the_error_curve_is_the_enumerated_one(name):
 
 def test_the_error_curve_of_pairs_at_any_length():
     """Contradictions at every distance, for a chain of period 2: a closed form on the other side."""
-    chain = first_order(Interval(2).as_ngram())
+    chain = first_order(as_ngram(Interval(2)))
     for length in (7, 64):
         ours, expected = error_curve(chain, length), any_error_curve(Interval(2), length)
         np.testing.assert_allclose(ours.g, expected.g, atol=1e-12)
@@ -152,7 +153,7 @@ def test_a_full_support_makes_no_errors():
 @pytest.mark.parametrize(
     ("language", "message"),
     [
-        (Interval(2).as_ngram(), "a primitive chain. Estimate it with theory.gaps.ser_by_orders"),
+        (as_ngram(Interval(2)), "a primitive chain. Estimate it with theory.gaps.ser_by_orders"),
         (NGram(2, [0.5, 0.5], np.eye(2)), "expected a primitive chain"),
         (random_hmm(3, 3), "SER of hmm is not known to be exponential .*; expected a first-order chain.*metrics.score"),
         (Interval(5), "SER of interval is not known to be exponential"),

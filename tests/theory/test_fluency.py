@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from reproduction.separators import excess_bound, explicit, explicit_fraction, explicit_steps, lemma_a1, lemma_b9
 from tests.theory.cases import LENGTH, cases
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Perturbed
@@ -14,18 +15,7 @@ from unmask.languages import Interval, random_hmm, random_ngram
 from unmask.metrics import output_distribution, sequences
 from unmask.samplers.schedules import deltas
 from unmask.theory import fluency, statements
-from unmask.theory.fluency import (
-    explicit,
-    explicit_fraction,
-    explicit_steps,
-    interaction,
-    lemma_a1,
-    proportional,
-    proportional_steps,
-    theorem_4_2,
-    universal,
-)
-from unmask.theory.separators import excess_bound, lemma_b9
+from unmask.theory.fluency import interaction, theorem_4_2, universal
 
 
 def test_the_universal_bound_on_300_random_languages():
@@ -78,19 +68,15 @@ def test_learning_errors_add_up_to_their_number(kind, epsilon):
             assert not universal(language.vocabulary, LENGTH, delta, between).allows(truth)
 
 
-def test_theorem_4_2_and_its_two_schedules_on_random_ngrams():
+def test_theorem_4_2_and_its_schedule_on_random_ngrams():
     checked = 0
     for case in (case for case in cases() if case.n):
         v, eps = case.language.vocabulary, 0.2 + 0.02 * (checked % 30)
-        for name, steps, says in (
-            ("theorem-4.2", explicit_steps, explicit),
-            ("theorem-4.2-proportional", proportional_steps, proportional),
-        ):
-            delta = deltas(f"{name}(order={case.n})", steps(case.n, eps))
-            bound = says(case.n, v, LENGTH, eps)
-            assert bound.allows(case.every.information_curve().divergence(delta).value)
-            assert bound.allows(excess_bound(case.n, LENGTH, delta).value * math.log(v))
-            assert theorem_4_2(case.n, v, LENGTH, eps).allows(bound.value)
+        delta = deltas(f"theorem-4.2(order={case.n})", explicit_steps(case.n, eps))
+        bound = explicit(case.n, v, LENGTH, eps)
+        assert bound.allows(case.every.information_curve().divergence(delta).value)
+        assert bound.allows(excess_bound(case.n, LENGTH, delta).value * math.log(v))
+        assert theorem_4_2(case.n, v, LENGTH, eps).allows(bound.value)
         checked += 1
     assert checked == 150
 
@@ -108,9 +94,8 @@ def test_the_explicit_version_is_below_2_4_eps(eps, n):
 
 
 def test_rounds_against_n():
-    """theory.md 4 at eps = .05: 381 / 15201 / 456001 and 63 / 764 / 11976, where 20 equal ones do for every n."""
+    """theory.md 4 at eps = .05: 381 / 15201 / 456001, where 20 equal ones do for every n."""
     assert [explicit_steps(n, 0.05) for n in (2, 3, 4)] == [381, 15201, 456001]
-    assert [proportional_steps(n, 0.05) for n in (2, 3, 4)] == [63, 764, 11976]
 
 
 def test_lemma_a1_is_reached_by_copies():

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from reproduction.intervals import as_ngram
 from tests.brute import SHARP, distribution, sequences
 from tests.theory.small import CHAINS, by_labels, by_order
 from unmask import generate, score
@@ -101,7 +102,7 @@ def test_the_two_recursions_agree(steps):
 def test_the_interval_language_of_width_2():
     """A closed form on the other side, at any length and for many steps."""
     language = Interval(2)
-    chain, delta = first_order(language.as_ngram()), deltas("cosine", 40)
+    chain, delta = first_order(as_ngram(language)), deltas("cosine", 40)
     mass, _ = valid_mass(chain, 24, delta)
     for length in (1, 2, 7, 24):
         assert 1 - mass[length] == pytest.approx(language.closed_form.ser(length, delta), abs=1e-11)

@@ -53,7 +53,7 @@ def command(
         verbose: Print all numbers: also detectable and undetectable faults.
         endpoint: Address of a server, to test it in place of samples.
         model: Name of the server's model. (default: the first that it lists)
-        dialect: Protocol: auto, openai-chat, openai-completions or sglang-generate.
+        dialect: Protocol: auto, openai-chat or sglang-generate.
         draws: Answers in each sample of a distribution; an audit takes about 7 times this number of requests.
         block: Tokens that the server generates at once.
         timeout: Seconds for one answer.

@@ -27,7 +27,6 @@ def run(
     out: Path = Path("eval"),
     engine: Literal["local", "here"] = "local",
     workers: int = 1,
-    dry_run: Switch = False,
 ) -> Answer:
     """Evaluate a model on a task: accuracy, cost and time.
 
@@ -35,7 +34,7 @@ def run(
         unmask eval --model Qwen/Qwen2.5-0.5B --task sudoku --limit 20
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
             --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
-        unmask eval --model llada-8b-base --task sums --eos stop last --dry-run
+        unmask eval --model llada-8b-base --task sums --eos stop last
 
     Every combination of options with several values is measured, and the AR model
     next to them. OUT/records.jsonl has one record per sample. The same command
@@ -45,13 +44,10 @@ def run(
         out: Directory of the records, a store of `unmask sweep`; created if missing.
         engine: Processes on this machine (local), or this process only (here).
         workers: Number of processes, each with the model.
-        dry_run: Print the memory and the time of each cell, and stop.
     """
     from unmask.tasks.evaluation import Settings, evaluate
 
     settings = Settings(**asdict(options))
-    if dry_run:
-        return _plan(settings, out)
     return _answer(evaluate(settings, out=out, engine=engine, workers=workers))
 
 
@@ -129,35 +125,6 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     counted = f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}"
     about = {"first": names[0], "second": names[1]} | result.to_dict()
     return Answer(about, [result.sentence(*names), counted])
-
-
-def _plan(settings: Any, out: Path) -> Answer:
-    """Return the memory and the time of each cell."""
-    from unmask.diagnosis.needs import look, needs
-    from unmask.experiments.cell import call, cells_of, check
-    from unmask.tasks import TASKS
-    from unmask.tasks.evaluation.job import seconds
-    from unmask.tasks.evaluation.run import plan
-
-    cells = cells_of(plan([settings]))
-    check(cells)
-    rows, records, total = [], [], 0.0
-    for cell in cells:
-        spec, cost = cell.values, call(seconds, cell.values)
-        total += cost
-        card, shaped = look(spec["model"], spec["card"], spec["cache"])
-        length = spec["length"] or TASKS.make(spec["task"]).length
-        size = min(2 * length, card.context)
-        need = needs(card, shaped, spec["device"], spec["dtype"], spec["batch"], size, spec["steps"] or length)
-        named = {name: spec[name] for name in ("sampler", "steps", "eos", "first_row", "rows")}
-        memory, fits = need["memory"]["all"], need["fits"]
-        records.append({"model": card.name} | named | {"memory": memory, "fits": fits, "seconds_about": cost})
-        shown = [spec["sampler"] or "default", spec["steps"] or length, spec["rows"], memory, fits, f"{cost:.3g}"]
-        rows.append([card.name, *map(str, shown)])
-    head = ["model", "sampler", "steps", "samples", "memory", "fits", "seconds, about"]
-    title = f"{settings.task}: {settings.items} items, about {total:.3g} s in total"
-    result = {"task": settings.task, "items": settings.items, "cells": records, "seconds_about": total}
-    return Answer(result, [Grid(title, head, rows)])
 
 
 def _answer(evaluation: Evaluation) -> Answer:
@@ -251,7 +218,6 @@ def parallel_run(
     batch: int = 8,
     loading: Loading = Loading(),
     seed: int = 0,
-    dry_run: Switch = False,
     by: Measuring = Measuring(),
 ) -> Answer:
     """Measure a model on tasks of parallel decoding, with the ceiling of each sampler.
@@ -261,7 +227,7 @@ def parallel_run(
         unmask eval parallel --samplers "threshold(threshold=[0.5, 0.9])"
         unmask eval parallel --model llada-8b-instruct --chat \\
             --tokens llada-8b-instruct
-        unmask eval parallel --model dream-v0-instruct-7b --quick --dry-run
+        unmask eval parallel --model dream-v0-instruct-7b --quick
 
     The tasks, samplers and settings are those of ParallelBench. The exact denoiser
     of each task answers them, too: its accuracy is the ceiling of a sampler
@@ -280,17 +246,12 @@ def parallel_run(
         quick: Fewer tasks, items and settings.
         out: Directory of the page, its numbers and the store; created if missing.
         batch: Batch size of an open model.
-        dry_run: Print the number of answers and the time of a model, and stop.
     """
     from unmask.report.publishing import PARALLEL, publish
-    from unmask.tasks.parallel.run import Settings, planned
+    from unmask.tasks.parallel.run import Settings
 
     what = (model, tasks, samplers, tokens, items, each, quick)
     settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
-    if dry_run:
-        rows = planned(settings)
-        head = ["model", "settings", "answers", "seconds, about"]
-        return Answer({"models": rows}, [Grid("Plan", head, [[str(one) for one in row.values()] for row in rows])])
     published = publish(PARALLEL, settings, out, **by.options("cpu" if settings.exact else loading.device))
     text: list[Grid | str] = []
     for suite in published.measured:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unmask.cli.options import Answer, Count, Model, Named, Switch, refuse
+from unmask.cli.options import Answer, Count, Model, Named, Switch
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ def command(
     prompting: Prompting = Prompting(),
     loading: Loading = Loading(),
     batch: Count = None,
-    dry_run: Switch = False,
     verbose: Switch = False,
 ) -> Answer:
     """Generate sequences with an exact denoiser, a trained network or an open model.
@@ -50,7 +49,6 @@ def command(
             `unmask show model`, a repository, or a directory with its files.
         causal_model: AR model for samplers that need one, for example `speculative`.
         batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
-        dry_run: Print the memory and the time that an open model needs, and stop.
         json: Print one JSON object with all numbers.
     """
     from unmask import generate
@@ -61,14 +59,8 @@ def command(
 
     opened = model is not None and is_open(model)
     check_suffix(out, model is not None and writes_text(model))
-    if not opened:
-        refuse({"dry_run": dry_run or None}, "needs an open model, --model NAME")
     for file in (out, account_path(out)):
         check_writable(file)
-    if dry_run:
-        from unmask.diagnosis.needs import needs_of_prompts
-
-        return Answer(needs_of_prompts(str(model), prompting, amount, loading, sampling))
     source, start, tokenizer = begin(language, model, amount, prompting, loading, causal_model, batch)
     if start["given"] is not None:
         check_writable(given_path(out))

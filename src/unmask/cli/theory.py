@@ -1,17 +1,14 @@
-"""unmask theory exact|table|list|show."""
+"""unmask theory exact|list|show."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
-from unmask.cli.options import Answer, Counts, Grid, Name, Switch
+from unmask.cli.options import Answer, Name
 
 if TYPE_CHECKING:
-    from unmask.diagnosis.table import Record
-    from unmask.languages import Language
-
-STEPS = (8, 32, 128, 512, 2048)
+    pass
 
 
 def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "linear") -> Answer:
@@ -34,60 +31,6 @@ def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "lin
     result = values(known, length, deltas(schedule, steps, Fit(known, length))).to_dict()
     plain = {name: value for name, value in result.items() if name != "notes"}
     return Answer(result, rows_of(plain | {f"note {number}": note for number, note in enumerate(result["notes"], 1)}))
-
-
-@dataclass(frozen=True)
-class Question:
-    """A language, a length and numbers of steps.
-
-    Args:
-        steps: Numbers of steps N. (default: 8 32 128 512 2048)
-        rows: Number of sequences for each measured value; 0 measures nothing.
-    """
-
-    language: Name
-    length: int = 512
-    steps: Counts = ()
-    schedule: str = "linear"
-    rows: int = 200
-    seed: int = 0
-
-    def answer(self) -> tuple[Language, list[Record], dict[str, Any]]:
-        """Return the language, the table, and the settings for its record."""
-        from unmask import languages
-        from unmask.diagnosis.table import table
-
-        known = languages.load(self.language)
-        settings = {name: value for name, value in asdict(self).items() if name != "steps"}
-        how = {"rows": self.rows, "seed": self.seed}
-        return known, table(known, self.length, self.schedule, self.steps or STEPS, **how), settings
-
-
-def table(*, case: Question, csv: Switch = False) -> Answer:
-    """Compare bounds, exact values and measurements of SER and TER.
-
-    Examples:
-        unmask theory table --language paper-2gram --length 512
-        unmask theory table --language interval-5 --length 510 --rows 0 --csv
-
-    Bounds begin with <= or >=; other values are exact or measured. A bound on SER
-    above 1 is printed as 1. The bound of theorem 4.2 is for the theorem's schedule.
-
-    Args:
-        json: Print one JSON object with all records instead of tables.
-        csv: Print the records as CSV instead of tables.
-    """
-    _, records, settings = case.answer()
-    if not csv:
-        return Answer(settings | {"records": records}, _grids(records))
-    import io
-    from csv import DictWriter
-
-    out = io.StringIO()
-    table = DictWriter(out, dict.fromkeys(name for record in records for name in record), lineterminator="\n")
-    table.writeheader()
-    table.writerows(records)
-    return Answer(settings | {"records": records}, out.getvalue().splitlines())
 
 
 def listed() -> Answer:
@@ -117,7 +60,7 @@ def show(
 
     Examples:
         unmask theory show theorem-4.3 theorem-4.4 --length 510
-        unmask theory show lemma-b9 "theorem-4.2(eps=0.1)" --language paper-2gram
+        unmask theory show "theorem-4.2(eps=0.1)" --language paper-2gram
         unmask theory show "lemma-c6(coarse=True)" --learning 0.0078125 --json
 
     Each line has the quantity, its bound, its reference, its origin (the paper,
@@ -139,25 +82,4 @@ def show(
     return Answer(result, [f"{name}: {statement}" for name, statement in statements])
 
 
-def _grids(records: list[Record]) -> list[Grid]:
-    from unmask.diagnosis.table import QUANTITIES
-
-    steps = sorted({record["steps"] for record in records})
-    grids = []
-    for quantity, title in QUANTITIES.items():
-        of = [record for record in records if record["quantity"] == quantity]
-        cells = {(record["name"], record["steps"]): _cell(record) for record in of}
-        names = dict.fromkeys(record["name"] for record in of)
-        rows = [[name, *(cells.get((name, count), "-") for count in steps)] for name in names]
-        grids.append(Grid(title, ["", *(f"N = {count}" for count in steps)], rows))
-    return grids
-
-
-def _cell(record: Record) -> str:
-    sign = {"upper": "<= ", "lower": ">= "}.get(record["kind"], "")
-    ends = (record["low"], record["high"])
-    spread = f" [{ends[0]:.5g}, {ends[1]:.5g}]" if None not in ends and ends[0] != ends[1] else ""
-    return f"{sign}{record['value']:.5g}{spread}"
-
-
-command = {"exact": exact, "table": table, "list": listed, "show": show}
+command = {"exact": exact, "list": listed, "show": show}

@@ -1,79 +1,45 @@
-"""The module that registers each built-in name: a name is found without an import of the others.
+"""The names that each module registers: a name is found without an import of the others.
 
-`python -m tests.index --write` writes this file; tests/core/test_index.py holds it true.
+`python -m tests.index --write` writes the table; tests/core/test_index.py holds it true.
 """
 
-INDEX: dict[str, dict[str, str]] = {
+PACKAGES = {"kind of language": "languages.", "sampler": "samplers.rules.", "task": "tasks."}
+BY_MODULE: dict[str, dict[str, str]] = {
     "kind of language": {
-        "answers": "unmask.languages.answers",
-        "brackets": "unmask.languages.grammars",
-        "hmm": "unmask.languages.hmm",
-        "interval": "unmask.languages.interval",
-        "modular-sum": "unmask.languages.grammars",
-        "ngram": "unmask.languages.ngram",
+        "answers": "answers",
+        "grammars": "brackets modular-sum",
+        "hmm": "hmm",
+        "interval": "interval",
+        "ngram": "ngram",
     },
     "sampler": {
-        "ancestral": "unmask.samplers.rules.orders",
-        "as-published-mdlm": "unmask.samplers.rules.published",
-        "autoregressive": "unmask.samplers.rules.speculative",
-        "best-order": "unmask.samplers.rules.orders",
-        "block-strided": "unmask.samplers.rules.orders",
-        "blocks": "unmask.samplers.rules.blocks",
-        "deferred": "unmask.samplers.rules.adaptive",
-        "dilated": "unmask.samplers.rules.orders",
-        "dream": "unmask.samplers.rules.published",
-        "dyadic": "unmask.samplers.rules.orders",
-        "entropy": "unmask.samplers.rules.confidence",
-        "entropy-bounded": "unmask.samplers.rules.adaptive",
-        "entropy-sum": "unmask.samplers.rules.adaptive",
-        "factor": "unmask.samplers.rules.adaptive",
-        "first-hitting": "unmask.samplers.rules.orders",
-        "fixed-size": "unmask.samplers.rules.orders",
-        "gibbs": "unmask.samplers.rules.repair",
-        "klass": "unmask.samplers.rules.adaptive",
-        "left-to-right": "unmask.samplers.rules.orders",
-        "llada": "unmask.samplers.rules.published",
-        "localleap": "unmask.samplers.rules.adaptive",
-        "low-confidence": "unmask.samplers.rules.confidence",
-        "margin": "unmask.samplers.rules.confidence",
-        "multi-block": "unmask.samplers.rules.adaptive",
-        "p2": "unmask.samplers.rules.remasking",
-        "remdm": "unmask.samplers.rules.remasking",
-        "renoise": "unmask.samplers.rules.uniform",
-        "self-speculative": "unmask.samplers.rules.speculative",
-        "settled": "unmask.samplers.rules.adaptive",
-        "speculative": "unmask.samplers.rules.speculative",
-        "strided": "unmask.samplers.rules.orders",
-        "threshold": "unmask.samplers.rules.adaptive",
-        "token-editing": "unmask.samplers.rules.repair",
-        "top-probability": "unmask.samplers.rules.confidence",
-        "uniform-ancestral": "unmask.samplers.rules.uniform",
-        "uniform-corrector": "unmask.samplers.rules.uniform",
-        "verify-and-restart": "unmask.samplers.rules.repair",
-        "wino": "unmask.samplers.rules.repair",
+        "orders": "ancestral best-order block-strided dilated dyadic first-hitting fixed-size left-to-right strided",
+        "published": "as-published-mdlm dream llada",
+        "speculative": "autoregressive self-speculative speculative",
+        "blocks": "blocks",
+        "adaptive": "deferred entropy-bounded entropy-sum factor klass localleap multi-block settled threshold",
+        "confidence": "entropy low-confidence margin top-probability",
+        "repair": "gibbs token-editing verify-and-restart wino",
+        "remasking": "p2 remdm",
+        "uniform": "renoise uniform-ancestral uniform-corrector",
     },
     "schedule": {
-        "linear": "unmask.samplers.schedules",
-        "cosine": "unmask.samplers.schedules",
-        "cosine-squared": "unmask.samplers.schedules",
-        "polynomial": "unmask.samplers.schedules",
-        "sqrt": "unmask.samplers.schedules",
-        "beta": "unmask.samplers.schedules",
-        "geometric": "unmask.samplers.schedules",
-        "theorem-4.2": "unmask.samplers.schedules",
-        "theorem-4.2-proportional": "unmask.samplers.schedules",
-        "optimal": "unmask.theory.optimal",
-        "fewest-pairs": "unmask.theory.optimal",
-        "optimal-ser": "unmask.theory.optimal",
-        "geometric-tc": "unmask.theory.optimal",
-        "geometric-dtc": "unmask.theory.optimal",
+        "samplers.schedules": "linear cosine cosine-squared polynomial sqrt beta geometric theorem-4.2",
+        "theory.optimal": "optimal fewest-pairs",
     },
     "task": {
-        "gsm8k": "unmask.tasks.gsm8k",
-        "latin": "unmask.tasks.latin",
-        "lists": "unmask.tasks.lists",
-        "open-text": "unmask.tasks.open_text",
-        "sudoku": "unmask.tasks.sudoku",
-        "sums": "unmask.tasks.sums",
+        "gsm8k": "gsm8k",
+        "latin": "latin",
+        "lists": "lists",
+        "open_text": "open-text",
+        "sudoku": "sudoku",
+        "sums": "sums",
     },
 }
+
+
+def modules(noun: str) -> dict[str, str]:
+    """Each built-in name of a registry with its module; schedules are in the order of the table, others sorted."""
+    table, package = BY_MODULE.get(noun, {}), f"unmask.{PACKAGES.get(noun, '')}"
+    names = {name: package + module for module, own in table.items() for name in own.split()}
+    return names if noun == "schedule" else dict(sorted(names.items()))

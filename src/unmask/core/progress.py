@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from threading import Event, Lock, RLock, Thread
-from typing import TYPE_CHECKING
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
 from unmask.core.errors import plain
 
@@ -24,73 +24,41 @@ FIRST, LATER, KNOWN = 5.0, 30.0, 0.1  # before a line, between lines; part that 
 
 
 class _Bar:
-    """One piece of work; on a terminal it has a drawing once it has lasted longer than the delay."""
+    """One piece of work, and its drawing on a terminal once it has lasted longer than the delay."""
 
     def __init__(self, label: str, total: int) -> None:
-        self.label = label
-        self.total = total
-        self.done = 0
-        self.began = time.monotonic()
-        self.watched = _watched()
+        self.label, self.total, self.done, self.began = label, total, 0, time.monotonic()
         self.drawing: Progress | None = None
-        self.lock = RLock()
 
     def advance(self, steps: int) -> None:
         self.done += steps
         if self.drawing is not None:
-            self.drawing.update(self.drawing.task_ids[0], completed=self.done)
-        elif self.watched:
-            self.appear()
+            self.drawing.update(self.drawing.task_ids[0], completed=self.done, description=self.label)
 
-    def appear(self) -> None:
-        """Draw the bar, if it is time."""
-        with self.lock:
-            late = time.monotonic() - self.began >= DELAY
-            if self.drawing is None and late and (self.done < self.total or not self.done):
-                self._draw()
+    def draw(self) -> None:
+        if self.drawing is not None:
+            return
+        from rich import progress as rich
+        from rich.console import Console
+
+        columns = rich.TextColumn("{task.description}", markup=False), rich.BarColumn(), rich.TaskProgressColumn()
+        times = rich.TimeElapsedColumn(), rich.TextColumn("left"), rich.TimeRemainingColumn()
+        how: dict[str, Any] = {"get_time": time.monotonic, "refresh_per_second": 4, "transient": True}
+        how["redirect_stdout"] = False  # the output of a program is data, and stays on stdout
+        drawing = rich.Progress(*columns, *times, console=Console(stderr=True), **how)
+        task = drawing.add_task(self.label, total=self.total, completed=self.done)
+        drawing.tasks[task].start_time = self.began
+        drawing.start()
+        self.drawing = drawing  # at last: `advance`, in the thread of the work, updates it
 
     def print_line(self) -> None:
         part, passed = self.done / max(self.total, 1), time.monotonic() - self.began
         left = f", about {_duration(passed * (1 / part - 1))} left" if KNOWN <= part < 1 else ""
         note(f"{self.label}: {part:.0%} after {_duration(passed)}{left}")
 
-    def _draw(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self.drawing = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            get_time=time.monotonic,
-            refresh_per_second=4,
-            transient=True,
-            redirect_stdout=False,  # the output of a program is data, and stays on stdout
-        )
-        task = self.drawing.add_task(self.label, total=self.total, completed=self.done)
-        self.drawing.tasks[task].start_time = self.began
-        self.drawing.start()
-
-    def close(self) -> None:
-        with self.lock:
-            if self.drawing is not None:
-                self.drawing.stop()
-
 
 _lines = False  # whether a command runs, so that lines are printed
-_silent = 0  # number of open `silent` blocks, in all threads
-_counting = Lock()
+_silent = 0  # number of open `silent` blocks
 _outermost: _Bar | None = None
 
 
@@ -98,17 +66,19 @@ _outermost: _Bar | None = None
 def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """`with track("rows", 2000) as advance: advance(250)`. Inside another track there is no second bar."""
     global _outermost
-    if _silent or _outermost is not None or not (_watched() or _lines):
-        yield _advance_inner
+    notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None  # which can draw
+    watched = sys.stderr.isatty() or notebook
+    if _silent or _outermost is not None or not (watched or _lines):
+        yield lambda steps: None
         return
     bar = _outermost = _Bar(label, total)
-    ticking = _ticking(bar.appear, DELAY, LATER) if bar.watched else _ticking(bar.print_line, FIRST, LATER)
     try:
-        with ticking:
+        with _ticking(bar.draw, DELAY, LATER) if watched else _ticking(bar.print_line, FIRST, LATER):
             yield bar.advance
     finally:
         _outermost = None
-        bar.close()
+        if bar.drawing is not None:
+            bar.drawing.stop()
 
 
 @contextmanager
@@ -133,13 +103,11 @@ def command(label: str) -> Iterator[None]:
 def silent() -> Iterator[None]:
     """Show no progress inside the block: the user sees the output itself, or is at a prompt."""
     global _silent
-    with _counting:
-        _silent += 1
+    _silent += 1
     try:
         yield
     finally:
-        with _counting:
-            _silent -= 1
+        _silent -= 1
 
 
 @contextmanager
@@ -173,8 +141,7 @@ def rename(label: str) -> None:
     """Change the label of the bar, if there is one."""
     if _outermost is not None:
         _outermost.label = label
-        if _outermost.drawing is not None:
-            _outermost.drawing.update(_outermost.drawing.task_ids[0], description=label)
+        _outermost.advance(0)
 
 
 def note(text: str) -> None:
@@ -184,14 +151,3 @@ def note(text: str) -> None:
             _outermost.drawing.console.print(plain(text), markup=False, highlight=False, soft_wrap=True)
         else:
             print(plain(text), file=sys.stderr, flush=True)
-
-
-def _advance_inner(steps: int) -> None:
-    """Progress of a nested track: it does not move the outer bar, but lets it appear in time."""
-    if _outermost is not None:
-        _outermost.advance(0)
-
-
-def _watched() -> bool:
-    """Whether stderr is a terminal, or this is a notebook that can draw."""
-    return sys.stderr.isatty() or ("ipykernel" in sys.modules and find_spec("ipywidgets") is not None)

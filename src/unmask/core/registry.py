@@ -17,7 +17,7 @@ from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.index import INDEX
+from unmask.core.index import modules
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -93,7 +93,7 @@ class Registry(Generic[Made]):
         given: tuple[str, ...] = (),
     ) -> None:
         self.noun = noun
-        self.index = INDEX.get(noun, {})  # the modules of built-in names, imported when the name is asked for
+        self.index = modules(noun)  # the modules of built-in names, imported when the name is asked for
         self.group = group
         self.check = check or (lambda kind, label: None)
         self.returns = returns

@@ -39,7 +39,7 @@ with needed("endpoint", "the audit of a server"):
     import httpx
 
 KEY = "UNMASK_API_KEY"
-MASK = "***"
+MASK, PART = "***", 8  # in place of each part of the key of so many characters or more
 CONNECT, SILENCE, TOTAL = 5.0, 120.0, 600.0  # seconds to connect, without a byte, and of a whole answer
 MOST, MOST_TOKENS = 2**23, 2**31  # bytes and tokens of an answer
 AGAIN = (408, 409, 425, 429, 500, 502, 503, 504)
@@ -64,7 +64,6 @@ class Dialect:
     reasoning: Paths = ()
     tokens: Paths = ("usage.completion_tokens",)
     forwards: Paths = ("usage.forwards",)
-    drafts: Mapping[str, Any] = field(default_factory=dict)  # fields that ask a stream for the edits of each step
     thinking: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for reasoning
     counting: Mapping[str, Any] = field(default_factory=dict)  # fields that ask a stream for its usage
     probabilities: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for those of the first token
@@ -97,11 +96,6 @@ def dig(content: Any, paths: Paths) -> Any:
     return None
 
 
-_OPENAI: dict[str, Any] = {
-    "finish": ("choices.0.finish_reason",),
-    "drafts": {"stream_mode": "edits"},
-    "counting": {"stream_options": {"include_usage": True}},
-}
 _THOUGHTS = ("message.reasoning_content", "message.reasoning", "delta.reasoning_content", "delta.reasoning")
 CHAT = Dialect(
     "openai-chat",
@@ -109,19 +103,11 @@ CHAT = Dialect(
     prompt="messages",
     text=("choices.0.message.content",),
     chunk=("choices.0.delta.content",),
+    finish=("choices.0.finish_reason",),
+    counting={"stream_options": {"include_usage": True}},
     reasoning=tuple(f"choices.0.{path}" for path in _THOUGHTS),
     thinking={"chat_template_kwargs": {"enable_thinking": True}},
     probabilities={"logprobs": True, "top_logprobs": 10},
-    **_OPENAI,
-)
-COMPLETIONS = Dialect(
-    "openai-completions",
-    path="/v1/completions",
-    prompt="prompt",
-    text=("choices.0.text",),
-    chunk=("choices.0.text",),
-    probabilities={"logprobs": 10},
-    **_OPENAI,
 )
 SGLANG = Dialect(
     "sglang-generate",
@@ -138,7 +124,7 @@ SGLANG = Dialect(
     forwards=("meta_info.dllm_forward_counts",),
     models=False,
 )
-DIALECTS = {one.name: one for one in (CHAT, COMPLETIONS, SGLANG)}
+DIALECTS = {one.name: one for one in (CHAT, SGLANG)}
 
 
 @dataclass
@@ -154,7 +140,6 @@ class Answer:
     forwards: int | None = None
     probabilities: dict[str, float] = field(default_factory=dict)  # of the first token
     chunks: list[int] = field(default_factory=list)  # characters of each chunk of a stream
-    edits: list[list[int]] = field(default_factory=list)  # positions that each chunk of edits changes
 
     @property
     def answered(self) -> bool:
@@ -215,12 +200,12 @@ class Client:
         return _run(work())
 
     def masked(self, value: Any) -> Any:
-        """A text or JSON without the key."""
+        """A text or JSON without the key and its parts."""
         if isinstance(value, Mapping):
             return {self.masked(name): self.masked(inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [self.masked(inner) for inner in value]
-        return value.replace(self.key, MASK) if isinstance(value, str) and self.key else value
+        return _masked(value, self.key) if isinstance(value, str) and self.key else value
 
     def _http(self) -> httpx.AsyncClient:
         """Connections without compression, by the proxies and certificates of the environment."""
@@ -295,8 +280,6 @@ class Client:
                 message = _message(content.get("error") or content)
                 raise Failed("server_error", f"an error within a stream of status 200: {message}")
             text = _text(dig(content, self.dialect.chunk))
-            if isinstance(edits := dig(content, ("choices.0.edits", "edits")), list):
-                answer.edits.append([at for at in (dig(edit, ("0",)) for edit in edits) if type(at) is int])
             if text:
                 answer.chunks.append(len(text))
                 answer.text = text if self.dialect.replaces else answer.text + text
@@ -315,10 +298,9 @@ class Client:
                 number = sum(one for one in number if type(one) is int)
             if type(number) is int and 0 <= number < MOST_TOKENS:
                 setattr(answer, name, number)
-        top = dig(content, ("choices.0.logprobs.content.0.top_logprobs", "choices.0.logprobs.top_logprobs.0"))
+        top = dig(content, ("choices.0.logprobs.content.0.top_logprobs",))
         if isinstance(top, list):
             top = {_text(dig(one, ("token",))): dig(one, ("logprob",)) for one in top}
-        if isinstance(top, dict):
             known = {token: value for token, value in top.items() if isinstance(value, int | float)}
             likely = {token: value for token, value in known.items() if -745 < value <= 1e-6}
             answer.probabilities = {token: math.exp(min(value, 0.0)) for token, value in likely.items()}
@@ -347,6 +329,22 @@ class Client:
         if not isinstance(value, dict):
             raise Failed("malformed", f"{what} is a {type(value).__name__}; expected a JSON object")
         return value
+
+
+def _masked(text: str, key: str) -> str:
+    """The text without parts of the key, each as long as it goes; of a short key, only the whole."""
+    size = min(PART, len(key))
+    parts = {key[at : at + size] for at in range(len(key) - size + 1)}
+    if not any(part in text for part in parts):
+        return text
+    shown, at = "", 0
+    while at < len(text):
+        end = at
+        while text[end : end + size] in parts:
+            end += 1
+        shown += MASK if end > at else text[at]
+        at = end + size - 1 if end > at else at + 1
+    return shown
 
 
 def _address(url: str, masked: str) -> tuple[str, str]:

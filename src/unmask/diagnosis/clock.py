@@ -13,9 +13,10 @@ have the same size, so only the order of work is compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -43,6 +44,8 @@ PLACES = 4  # distances from the start at which AR tokens are timed
 REPEATS = 5
 TOGETHER = {"cpu": 4, "cuda": 32}  # steps, or tokens, in one timed run
 MOST_STEPS = 10**7
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+PEAK = "5"  # the high-water mark of resident memory, in the words of the Linux kernel
 
 
 @dataclass(frozen=True)
@@ -179,8 +182,6 @@ def _timings(
 def _timing(
     model: Network | OpenModel, reader: Network | OpenModel, length: int, batch: int, steps: int, repeats: int
 ) -> Timing:
-    from unmask.diagnosis.needs import peak
-
     device = _device(model)
     with peak(device) as most:
         evaluation = of_model_calls(model, length, batch, steps, repeats)
@@ -292,3 +293,26 @@ def _device(model: Network | OpenModel) -> torch.device:
 
 def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+@contextmanager
+def peak(device: torch.device) -> Iterator[Callable[[], int | None]]:
+    """`with peak(device) as most: ...; most()`: bytes of a CUDA device or of the process; None if unknown."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        yield lambda: torch.cuda.max_memory_allocated(device)
+        return
+    try:
+        RESET.write_text(PEAK)
+    except OSError:
+        yield lambda: None
+        return
+    yield _resident_peak
+
+
+def _resident_peak() -> int | None:
+    for line in STATUS.read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == "VmHWM":
+            return 1024 * int(rest.split()[0])
+    return None

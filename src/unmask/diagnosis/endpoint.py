@@ -1,7 +1,7 @@
-"""The audit of a served engine, as a black box: fourteen tests of faults that users of such servers have reported.
+"""The audit of a served engine, as a black box: thirteen tests of faults that users of such servers have reported.
 
 A test is red (a fault), green, or unknown: the server does not show enough to decide. Tests that compare distributions
-are exact, each at the level ALARM / 14; the others are red only if a rule is broken. So the probability of a red test
+are exact, each at the level ALARM / 13; the others are red only if a rule is broken. So the probability of a red test
 for a server without a fault is at most ALARM. An exact p-value of counts is (1 + #{G* >= G}) / (1 + M) for M draws G*
 under the hypothesis (Besag & Clifford 1989), with the statistic G = 2 sum O log(O / E).
 """
@@ -42,8 +42,7 @@ LONG = "Write random digits from 1 to 6, separated by spaces. Go on without an e
 FILLER = "The quick brown fox jumps over the lazy dog. " * 50 + LONG
 PADS = re.compile(r"<\|?(?:pad|mask|unk|endoftext|im_end|eot_id)[^>]*>|\bnan\b|\0|\ufffd|!{16}", re.IGNORECASE)
 SHORT, BLOCK = 16, 32  # tokens of an answer, and of a block unless it is given
-FEW, SEEDS, STREAMS = 10, 8, 3
-DISGUISED, LEAST = 0.95, 20  # fraction of steps to the right in a left-to-right order, and steps to judge it
+FEW, SEEDS = 10, 8
 DRAWS = 9_999  # of an exact test
 Counts = Mapping[str, int]
 Array = NDArray[np.float64]
@@ -146,7 +145,7 @@ def connect(url: str, model: str | None, dialect: str, timeout: float = TOTAL, t
 
 def requests(draws: int) -> int:
     """The largest number of requests of an audit, without retries."""
-    return 7 * draws + 2 * len(FIELDS) + 4 * FEW + 2 * SEEDS + STREAMS + 19
+    return 7 * draws + 2 * len(FIELDS) + 4 * FEW + 2 * SEEDS + 19
 
 
 Found = tuple[Any, ...]  # verdict, detail and perhaps a p-value
@@ -381,19 +380,6 @@ def _stream_error(suite: _Suite) -> Found:
     return GREEN, f"{FEW} streams end as they should; an impossible request has status {refused.status}"
 
 
-def _order(suite: _Suite) -> Found:
-    how = {"max_tokens": 2 * suite.block + 1, "stream": True} | suite.usual | dict(suite.client.dialect.drafts)
-    right = steps = 0
-    for answer in suite.ask([LONG] * STREAMS, **how):
-        last = {at: number for number, chunk in enumerate(answer.edits) for at in chunk}  # the last change of each
-        times = [last[at] for at in sorted(last)]
-        moved = [later > earlier for earlier, later in pairwise(times) if later != earlier]
-        right, steps = right + sum(moved), steps + len(moved)
-    if steps < LEAST:
-        return UNKNOWN, "the server does not show its edits"
-    return (RED if right >= DISGUISED * steps else GREEN), f"{right / steps:.0%} of steps between neighbors go right"
-
-
 def _logits(suite: _Suite) -> Found:
     asks = suite.client.dialect.probabilities
     known = suite.one(DIE, max_tokens=SHORT, **suite.usual, **asks).probabilities if asks else {}
@@ -422,7 +408,6 @@ ALL: tuple[Callable[[_Suite], Found], ...] = (
     _forwards,
     _defaults,
     _stream_error,
-    _order,
     _logits,
 )
 TESTS = {test.__name__[1:].replace("_", "-"): test for test in ALL}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +14,8 @@ from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.languages.base import LANGUAGES, Language
 from unmask.languages.closed_form import IntervalForm
-from unmask.languages.hmm import HMM
 from unmask.languages.kernels import local
 from unmask.languages.kernels.machine import Machine, explore
-from unmask.languages.ngram import NGram, check_size
 
 MAX_WIDTH = 16
 
@@ -134,35 +132,3 @@ class Interval(Language):
             return sum(bit << (pair[1] - 1 if pair[0] == a else pair[0]) for pair, bit in bits if a in pair)
 
         return explore(fresh(0, {}), successors, symbol, lambda state: True, self.vocabulary)
-
-    def as_hmm(self) -> HMM:
-        """The same distribution as a hidden Markov language, for checking."""
-        machine = self.as_machine()
-        states, symbols = machine.states, machine.symbols
-        assert symbols is not None
-        transition = np.zeros((states, states))
-        transition[machine.edge_source, machine.edge_target] = machine.edge_weight
-        return HMM(machine.initial, transition, np.eye(self.vocabulary)[symbols])
-
-    def as_ngram(self) -> NGram:
-        """The l-gram over tokens that include their position: a V + v means v at position a of an interval."""
-        width, v = self.width, self.vocabulary
-        size = width * v
-        check_size(width, size)
-        transition = np.full((size ** (width - 1), size), 1 / size)
-        initial = np.zeros(size ** (width - 1))
-        contexts = np.stack(np.unravel_index(np.arange(len(initial)), (size,) * (width - 1)), 1)
-        positions, tokens = np.divmod(contexts, v)
-        for code, (place, token) in enumerate(zip(positions.tolist(), tokens.tolist(), strict=True)):
-            following = (place[-1] + 1) % width
-            if any((a + 1) % width != b for a, b in pairwise(place)):
-                continue
-            shown = torch.full((1, width), v)
-            for a, t in zip(place, token, strict=True):
-                if a < following:
-                    shown[0, a] = t
-            transition[code] = 0
-            transition[code, following * v : (following + 1) * v] = self.posterior(shown, torch.tensor([following]))
-            if place[0] == 0:
-                initial[code] = math.exp(self.log_evidence(torch.tensor([[*token, v]]))[0])
-        return NGram(width, initial, transition)

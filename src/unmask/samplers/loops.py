@@ -174,18 +174,20 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockS
     canvas = session.canvas
     memory: dict[str, Any] = {}
     stays = torch.zeros_like(canvas.hidden)  # full blocks that have another step
-    for turn in turns(sampler.pace, blocks, schedules, lambda: (canvas.hidden | stays, session.settled)):
-        for name, value in memory.items() if bool(turn.begins.any()) else ():
+    for plan, number, going, begins in turns(
+        sampler.pace, blocks, schedules, lambda: (canvas.hidden | stays, session.settled)
+    ):
+        for name, value in memory.items() if bool(begins.any()) else ():
             if isinstance(value, Tensor):
-                begins = turn.begins.view(-1, *[1] * (value.dim() - 1))
-                memory[name] = torch.where(begins, torch.zeros_like(value), value)
-        here = (blocks == turn.block.unsqueeze(1)) & turn.going.unsqueeze(1)
+                new = begins.view(-1, *[1] * (value.dim() - 1))
+                memory[name] = torch.where(new, torch.zeros_like(value), value)
+        here = (blocks == plan.block.unsqueeze(1)) & going.unsqueeze(1)
         hidden = here & canvas.hidden
         rows, positions = hidden.nonzero(as_tuple=True)
         time = None
         if not canvas.time_free:
             left = hidden.sum(1).double() / here.sum(1).clamp(min=1)
-            time = left if sampler.pace == "free" else 1 - turn.within.double() / turn.steps
+            time = left if sampler.pace == "free" else 1 - plan.within.double() / plan.steps
         yield
         view = View(
             canvas=canvas,
@@ -194,15 +196,15 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockS
             hidden=hidden.clone(),  # a sampler may write into it
             revealed=here & ~canvas.hidden,
             certainty=session.probability,
-            count=turn.positions,
-            step=turn.within + 1,
-            steps=turn.steps,
-            turn=turn.number,
-            alpha=turn.alpha,
-            alpha_next=turn.alpha_next,
+            count=plan.positions,
+            step=plan.within + 1,
+            steps=plan.steps,
+            turn=number,
+            alpha=plan.alpha,
+            alpha_next=plan.alpha_next,
             memory=memory,
         )
-        stay = _carry_out(sampler, session, view, hidden, turn.going)
+        stay = _carry_out(sampler, session, view, hidden, going)
         stays[:] = False if stay is None else here & stay.unsqueeze(1)
 
 

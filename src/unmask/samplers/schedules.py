@@ -16,16 +16,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry, parse
 from unmask.core.search import first
-from unmask.languages.kernels.machine import Floats
 
 if TYPE_CHECKING:
     from unmask.languages import Language
@@ -242,32 +239,6 @@ def theorem_4_2(steps: int, order: int = 2) -> Tensor:
     delta = torch.full((steps,), (1 - eps) / (steps - 1), dtype=torch.float64)
     delta[0] = eps
     return delta
-
-
-@SCHEDULES.register("theorem-4.2-proportional")
-def theorem_4_2_proportional(steps: int, order: int = 2) -> Tensor:
-    """One step of eps, then delta_k = eps/(n-1) p_k^(n-1): the same divergence in far fewer steps.
-
-    The smallest eps with at most N such steps; the last step reveals the rest.
-    """
-    _check_order(order)
-    sizes = np.zeros(steps + 1)
-    eps = _least_fraction(lambda eps: _proportional(eps, order, sizes) <= steps)
-    used = _proportional(eps, order, sizes)
-    sizes[used:] = 0.0
-    return torch.from_numpy(sizes[:steps])
-
-
-@kernel
-def _proportional(eps: float, order: int, sizes: Floats) -> int:
-    """The number of steps of the proportional schedule, at most len(sizes); their sizes are written to `sizes`."""
-    used, revealed = 1, eps
-    sizes[0] = eps
-    while revealed < 1 - 1e-12 and used < len(sizes):
-        sizes[used] = min(eps / (order - 1) * revealed ** (order - 1), 1 - revealed)
-        revealed += sizes[used]
-        used += 1
-    return used
 
 
 def _least_fraction(holds: Callable[[float], bool]) -> float:

@@ -11,17 +11,11 @@ hidden; given tokens never change. All tokens of a step are drawn given the toke
 
 `symbols` has the text of tokens: a list of V texts, or {"token": text} for some. `sampler` and `source` name the
 origin; other keys are dropped.
-
-An engine that serves many requests appends a line of JSON for each finished block instead. A request is a row, whose
-blocks follow each other. Positions and steps count from the beginning of the block.
-
-    {"rid": "x", "length": 4, "vocabulary": 8, "steps": 2, "given": [[0, 3]], "events": [[1, 2, 5, 0.25], ..]}
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -144,26 +138,10 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
             file.write(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n'.encode())
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of an engine: the events of one block of a request."""
-
-    rid: str
-    length: Annotated[int, msgspec.Meta(ge=1, le=LONGEST)]
-    vocabulary: Counted
-    steps: Whole
-    events: list[Event]
-    given: list[tuple[Whole, Whole]] = []
-
-
 def read(path: str | Path) -> Trace:
-    """Read a trace, or the lines of an engine, from a file; errors name the faulty entry."""
-    where, text = str(path), read_text(path, MOST)
-    if _of_engine(text):
-        lines = [(f"{where}, line {n}", line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
-        trace = of_blocks([from_json(line, Block, at) for at, line in lines])
-        check(trace, where)
-        return trace
-    content = from_json(text, where=where)
+    """Read a trace from a file; errors name the faulty entry."""
+    where = str(path)
+    content = from_json(read_text(path, MOST), where=where)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UnmaskError(f'{cut(where)} is not a trace; expected "format": "{FORMAT}" (docs/player.md)')
     version = content.get("version")
@@ -172,31 +150,6 @@ def read(path: str | Path) -> Trace:
     trace = fit(content, Trace, where)
     check(trace, where)
     return trace
-
-
-def _of_engine(text: str) -> bool:
-    """Whether the first line is a block of an engine."""
-    try:
-        first = from_json(text.partition("\n")[0])
-    except UnmaskError:
-        return False
-    return isinstance(first, dict) and "rid" in first
-
-
-def of_blocks(blocks: Sequence[Block]) -> Trace:
-    """The trace of blocks: requests are rows, in the order of their first blocks."""
-    rows: dict[str, Row] = {}
-    steps: Counter[str] = Counter()
-    for block in blocks:
-        row = rows.get(block.rid)
-        begin = 0 if row is None else row.length
-        given = [(begin + place, token) for place, token in block.given]
-        events = [(steps[block.rid] + step, begin + place, token, p) for step, place, token, p in block.events]
-        if row is not None:
-            given, events = row.given + given, row.events + events
-        rows[block.rid] = Row(length=begin + block.length, given=given, events=events)
-        steps[block.rid] += block.steps
-    return Trace(vocabulary=max(block.vocabulary for block in blocks), rows=list(rows.values()), sampler="an engine")
 
 
 def check(trace: Trace, where: str = "the trace") -> None:

@@ -13,6 +13,5 @@ if TYPE_CHECKING:
     from unmask.theory.fluency import theorem_4_2 as theorem_4_2
     from unmask.theory.known import Values as Values
     from unmask.theory.statements import Statement as Statement
-    from unmask.theory.uniform import uniform_output as uniform_output
 
 __getattr__, __dir__ = lazily(__name__, __path__)

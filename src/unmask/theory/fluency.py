@@ -24,73 +24,15 @@ from unmask.theory.statements import Statement, checked
 
 
 @checked
-def lemma_a1(vocabulary: int, tokens: int, learning: float = 0.0) -> Statement:
-    """Lemma A.1: drawing k tokens independently costs KL <= (k-1) log|V| + k delta, delta the worst KL of a marginal.
-
-    KL = sum_i KL(q_i || p_i) + I(X_i; X_<i), and the first position has no mutual information to lose.
-    """
-    value = (tokens - 1) * math.log(vocabulary) + tokens * learning
-    return Statement(value, "upper", "divergence", "tokens drawn in one step", "reconstructed", "lemma A.1")
-
-
-@checked
 def theorem_4_2(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
     """Theorem 4.2: log TER(p) <= log TER(q) + eps_learning + 4 eps log|V|, in O((n-1)/eps^n) steps of some schedule.
 
-    As on the poster, for L > O((n-1)/eps^(n+1/2)). The schedule is in an illegible part of our copy; `explicit` is the
-    same without unknown constants, for the schedule reconstructed from lemma B.12.
+    As on the poster, for L > O((n-1)/eps^(n+1/2)). The schedule is in an illegible part of our copy; schedule
+    "theorem-4.2" is reconstructed from lemma B.12.
     """
     value = length * (learning + 4 * eps * math.log(vocabulary))
     assumption = f"{n}-gram language, some schedule of O((n-1)/eps^n) steps, L > O((n-1)/eps^(n+1/2))"
     return Statement(value, "upper", "divergence", assumption, "paper", "theorem 4.2")
-
-
-@checked
-def explicit_steps(n: int, eps: float) -> int:
-    """N = 1 + ceil((1-eps)(n-1)/eps^n): one step of eps, then equal ones of at most eps^n/(n-1)."""
-    return 1 + math.ceil((1 - eps) * (n - 1) / eps**n - 1e-9)
-
-
-@checked
-def explicit_fraction(n: int, eps: float) -> float:
-    """eps + (n-1) d (d/eps^(n-1) + I_n), d = (1-eps)/(N-1), I_n = int_eps^1 x^-(n-1) dx: at most 2.4 eps.
-
-    It is `separators.excess_bound` / L, with the sum over steps, a left Riemann sum, replaced by the integral.
-    """
-    d = (1 - eps) / max(explicit_steps(n, eps) - 1, 1)
-    area = math.log(1 / eps) if n == 2 else (eps ** -(n - 2) - 1) / (n - 2)
-    return eps + (n - 1) * d * (d / eps ** (n - 1) + area)
-
-
-@checked
-def explicit(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
-    """Theorem 4.2 for every length, without unknown constants, by schedule "theorem-4.2" in `explicit_steps`.
-
-    KL/L <= eps_learning + c log|V|, with c = `explicit_fraction`."""
-    value = length * (learning + math.log(vocabulary) * explicit_fraction(n, eps))
-    assumption = f"{n}-gram language, schedule theorem-4.2 at N = {explicit_steps(n, eps)}"
-    return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, explicit")
-
-
-@checked
-def proportional_steps(n: int, eps: float) -> int:
-    """Steps of eps, then of delta_k = eps/(n-1) p_k^(n-1): about eps^-(n-1) (n-1)/(n-2), or (1/eps) log(1/eps)."""
-    p, steps = eps, 1
-    while p < 1 - 1e-12:
-        p += eps / (n - 1) * p ** (n - 1)
-        steps += 1
-    return steps
-
-
-@checked
-def proportional(n: int, vocabulary: int, length: int, eps: float, learning: float = 0.0) -> Statement:
-    """Schedule "theorem-4.2-proportional": each later step costs at most eps of its entropy: 2 eps log|V| per token.
-
-    (n-1) delta_k / p_k^(n-1) = eps, so `separators.excess_bound` is at most L (eps + eps (1 - eps)).
-    """
-    value = length * (learning + math.log(vocabulary) * eps * (2 - eps))
-    assumption = f"{n}-gram language, schedule theorem-4.2-proportional at N = {proportional_steps(n, eps)}"
-    return Statement(value, "upper", "divergence", assumption, "ours", "theorem 4.2, proportional")
 
 
 def interaction(language: Language, length: int) -> Estimate:

@@ -24,21 +24,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import isotonic_regression, minimize
+from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from unmask.core.compiled import kernel
-from unmask.core.errors import UnmaskError
 from unmask.languages import Language
 from unmask.languages.kernels.machine import Floats, Ints
 from unmask.samplers import schedules
 from unmask.samplers.schedules import SCHEDULES, Fit
 from unmask.theory import known
-from unmask.theory.chains import first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
-from unmask.theory.gaps import valid_mass
-from unmask.theory.partitions import partitions, tiny
-from unmask.theory.statements import Statement
 
 Curve = Callable[[Floats], Floats]
 Halves = tuple[Floats, Floats]
@@ -49,11 +44,6 @@ TRIED = 9  # values tried near each p, in a refinement
 PASSES = 12
 ROUNDING = 1e-13
 MOST_WORK = 4e9  # of the exact search for the fewest errors: some seconds
-ETAS = np.geomspace(1e-7, 1e3, 4001)
-LOOKS = 500  # computations of SER
-MOST_LOOKS = 3e10  # products in all of them: some tens of seconds
-NOTHING = 1e-12  # least fraction of a step
-MOST_STEPS = 32  # of a search for the least SER
 
 
 @SCHEDULES.register("optimal")
@@ -66,62 +56,6 @@ def optimal(steps: int, fit: Fit) -> Tensor:
 def fewest_pairs(steps: int, fit: Fit) -> Tensor:
     """The fewest pairs that contradict each other: the least SER if errors are few, as SER to first order."""
     return for_errors(error_curve(fit.language, fit.length), steps, fixed_size=fit.fixed_size)
-
-
-@SCHEDULES.register("optimal-ser")
-def optimal_ser(steps: int, fit: Fit) -> Tensor:
-    """The least SER in a search, for languages with fast exact SER: tiny ones, closed forms, chains.
-
-    `fewest-pairs` minimises the errors of pairs, sum_k delta_k^2 e(p_k), which is -log(1 - SER) to first order. If
-    errors are many it need not have the least SER, nor less than linear or the least divergence. Here SER is computed
-    at every step of a search over softmax(z), z in R^N, that starts from the best of these, so it is never worse. SER
-    is not convex in delta: a global minimum is proven only for the interval language, where linear is best.
-    """
-    if fit.fixed_size:
-        problem = "optimal-ser has no steps of fixed size; expected positions with random steps"
-        raise UnmaskError(f"{problem}. Use fewest-pairs for fixed sizes.")
-    language, length, linear = fit.language, fit.length, schedules.deltas("linear", steps)
-    if language.closed_form is not None and language.width is not None:
-        return linear
-    ser = _exact(language, length, linear)
-    curve, errors = information_curve(language, length), error_curve(language, length)
-    starts = [linear, schedules.deltas("cosine", steps), for_divergence(curve, steps), for_errors(errors, steps)]
-    best = min(starts, key=ser)
-    if steps == 1:
-        return best
-
-    def cost(z: Floats) -> float:
-        return ser(torch.softmax(torch.from_numpy(z), 0))
-
-    begin = np.log(best.clamp(min=NOTHING).numpy())
-    search = minimize(cost, begin, method="Powell", options={"maxfev": LOOKS, "xtol": 1e-7, "ftol": 1e-12})
-    best_found = torch.softmax(torch.from_numpy(search.x), 0)
-    return best_found if ser(best_found) < ser(best) - NOTHING else best
-
-
-def _exact(language: Language, length: int, delta: Tensor) -> Callable[[Tensor], float]:
-    """delta (N) -> SER, if `LOOKS` computations of it are fast enough."""
-    if tiny(language, length):
-        return partitions(language, length).ser
-    chain, steps = first_order(language), len(delta)
-    if chain is not None and steps <= MOST_STEPS and LOOKS * known.work(chain, length, delta) <= MOST_LOOKS:
-        return lambda trial: 1 - float(valid_mass(chain, length, trial)[0][-1])
-    problem = f"SER of {language.kind} at length {length} in {steps} steps has no exact value, or takes too long"
-    raise UnmaskError(f"{problem}. Use fewest-pairs, which is equal if errors are few.")
-
-
-@SCHEDULES.register("geometric-tc")
-def geometric_tc(steps: int, fit: Fit) -> Tensor:
-    """delta_(k+1) = delta_k / (1 + eta), eta from TC and DTC: for a language of small TC."""
-    curve = information_curve(fit.language, fit.length)
-    return geometric(curve.total_correlation, curve.dual_total_correlation, steps, rising=False)[0]
-
-
-@SCHEDULES.register("geometric-dtc")
-def geometric_dtc(steps: int, fit: Fit) -> Tensor:
-    """delta_(k+1) = (1 + eta) delta_k, eta from TC and DTC: for a language of small DTC."""
-    curve = information_curve(fit.language, fit.length)
-    return geometric(curve.total_correlation, curve.dual_total_correlation, steps, rising=True)[0]
 
 
 def for_divergence(
@@ -227,25 +161,6 @@ def by_density(density: Curve, steps: int) -> Floats:
     edges = np.interp(np.linspace(0, 1, steps + 1), reached, mesh)
     edges[0], edges[-1] = 0.0, 1.0
     return edges
-
-
-def geometric(total: float, dual: float, steps: int, rising: bool) -> tuple[Tensor, Statement]:
-    """The geometric schedule with the least bound, and this bound, from TC and DTC alone (Abel summation).
-
-    rising:  delta_{k+1} = (1+eta) delta_k,  E KL <= delta_1 (TC + DTC) + eta DTC
-    falling: delta_{k+1} = delta_k / (1+eta),  E KL <= delta_N (TC + DTC) + eta TC
-    eta = 0 is linear: (TC + DTC) / N. Rising steps are for a small DTC, N = O(DTC / eps log(L log|V| / eps)).
-    """
-    etas = np.append(0.0, ETAS)
-    with np.errstate(over="ignore"):
-        smallest = np.append(1 / steps, ETAS / np.expm1(steps * np.log1p(ETAS)))
-    bounds = smallest * (total + dual) + etas * (dual if rising else total)
-    eta = float(etas[np.argmin(bounds)])
-    powers = torch.arange(steps, dtype=torch.float64) * float(np.log1p(eta))
-    name, direction = ("DTC", "rising") if rising else ("TC", "falling")
-    assumption = f"any language of these TC and DTC, {direction} geometric schedule, {steps} steps, ideal denoiser"
-    bound = Statement(float(np.min(bounds)), "upper", "divergence", assumption, "ours", f"theory.md 8 (iv), {name}")
-    return torch.softmax(powers if rising else -powers, 0), bound
 
 
 @lru_cache(maxsize=16)

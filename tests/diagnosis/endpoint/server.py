@@ -1,4 +1,4 @@
-"""A server for tests: an exact language behind three dialects, with faults that can be switched on.
+"""A server for tests: an exact language behind two dialects, with faults that can be switched on.
 
     with FakeServer(faults=["temperature"]) as server:
         audit(server.url, "fake")
@@ -42,7 +42,6 @@ BEHAVIOR = {
     "forwards": "reports the forward passes of the last block only, in streams",
     "defaults": "has another temperature by default than documented",
     "stream-error": "refuses within a stream of status 200",
-    "order": "writes from left to right",
     "logits": "reports the probabilities of another temperature",
 }
 WIRE = {
@@ -63,11 +62,7 @@ WIRE = {
 SPANS = {"temperature": (0, 2), "top_p": (0, 1), "max_tokens": (1, LONGEST)}
 KINDS: dict[str, Any] = {"stop": str | list, "seed": int, "rid": str, "stream": bool, "stream_options": dict}
 KINDS |= dict.fromkeys(("messages", "prompt", "text", "model"), object)
-CHAT = {"chat_template_kwargs", "logprobs", "top_logprobs", "stream_mode"}
-OWN = {
-    "openai-chat": CHAT,
-    "openai-completions": {"logprobs", "stream_mode"},
-}
+OWN = {"openai-chat": {"chat_template_kwargs", "logprobs", "top_logprobs"}}
 
 
 class Reply(NamedTuple):
@@ -204,7 +199,7 @@ class FakeServer:
             words.append("<pad>" * 3)
         if "split-utf8" in self.faults:
             words.append("\u00e9")
-        return self._answered(content, words, finish, len(prompt.split()), stream, rng)
+        return self._answered(content, words, finish, len(prompt.split()), stream)
 
     def _refusal(self, content: Mapping[str, Any]) -> str:
         """The first field that is unknown or has an impossible value."""
@@ -250,9 +245,7 @@ class FakeServer:
             written.append(f"{last} ")
         return written
 
-    def _answered(
-        self, content: Mapping[str, Any], words: list[str], finish: str, prompt: int, stream: bool, rng: random.Random
-    ) -> Reply:
+    def _answered(self, content: Mapping[str, Any], words: list[str], finish: str, prompt: int, stream: bool) -> Reply:
         blocks = [words[at : at + BLOCK] for at in range(0, len(words), BLOCK)] or [[]]
         per_block = [math.ceil(len(block) / 4) + 1 for block in blocks]
         if "forwards" in self.faults and stream:
@@ -268,13 +261,7 @@ class FakeServer:
         replaces = sglang
         if "chunks" in self.faults:
             replaces = not replaces
-        drafts = self.dialect.drafts.items()
-        drafting = bool(drafts) and drafts <= content.items()
-        chunks: list[Any] = []
-        for n, part in enumerate(whole if replaces else pieces):
-            if drafting:
-                chunks += self._drafts(blocks, n, rng)
-            chunks.append(self._chunk(part))
+        chunks: list[Any] = [self._chunk(part) for part in (whole if replaces else pieces)]
         if "truncated-stream" in self.faults:
             return _events(chunks, done=False)
         last = self._shaped(content, text, finish, usage)
@@ -286,23 +273,10 @@ class FakeServer:
                 chunks.append({"choices": [], "usage": last["usage"]})
         return _events(chunks)
 
-    def _drafts(self, blocks: list[list[str]], at: int, rng: random.Random) -> list[dict[str, Any]]:
-        """The chunks of a block while it is written, four words at a time, in random order."""
-        order = list(range(len(blocks[at])))
-        if "order" not in self.faults:
-            rng.shuffle(order)
-        chunks: list[dict[str, Any]] = []
-        for step in range(0, len(order), 4):
-            edits = [[at * BLOCK + position, blocks[at][position], None] for position in order[step : step + 4]]
-            chunks.append({"choices": [{"index": 0, "delta": {}, "text": "", "edits": edits}]})
-        return chunks
-
     def _chunk(self, text: str, finish: str | None = None) -> dict[str, Any]:
         if self.dialect.name == "sglang-generate":
             return {"text": text, "meta_info": {"finish_reason": None}}
-        if self.dialect.prompt == "messages":
-            return {"choices": [{"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}]}
-        return {"choices": [{"index": 0, "text": text, "finish_reason": finish}]}
+        return {"choices": [{"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}]}
 
     def _shaped(self, content: Mapping[str, Any], text: str, finish: str, usage: dict[str, Any]) -> dict[str, Any]:
         """An answer as the dialect has it."""
@@ -314,15 +288,11 @@ class FakeServer:
                 "completion_tokens": tokens,
             }
             return {"text": text, "meta_info": info | {"dllm_forward_counts": [1, usage["forwards"] - 1]}}
-        choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
-        if self.dialect.prompt == "messages":
-            thinks = dict(content.get("chat_template_kwargs") or {}).get("enable_thinking")
-            message = {"role": "assistant", "content": text}
-            if "empty" in self.faults and thinks:
-                message |= {"content": "", "reasoning_content": text}
-            choice["message"] = message
-        else:
-            choice["text"] = text
+        thinks = dict(content.get("chat_template_kwargs") or {}).get("enable_thinking")
+        message = {"role": "assistant", "content": text}
+        if "empty" in self.faults and thinks:
+            message |= {"content": "", "reasoning_content": text}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "message": message}
         if content.get("logprobs"):
             choice["logprobs"] = self._logprobs(content.get("temperature", 1.0))
         return {"choices": [choice], "usage": usage}
@@ -330,8 +300,6 @@ class FakeServer:
     def _logprobs(self, temperature: float) -> dict[str, Any]:
         odds = self.probabilities(6, temperature / 2 if "logits" in self.faults else temperature)
         logarithms = {f"{k + 1}": math.log(p) for k, p in enumerate(odds) if p}
-        if self.dialect.prompt != "messages":
-            return {"top_logprobs": [logarithms]}
         return {
             "content": [{"top_logprobs": [{"token": token, "logprob": value} for token, value in logarithms.items()]}]
         }

@@ -48,18 +48,14 @@ def answering(*pieces, status=200, headers=None):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_each_dialect_reads_the_same_text_from_an_answer_a_stream_and_edits(dialect):
+def test_each_dialect_reads_the_same_text_from_an_answer_and_a_stream(dialect):
     with FakeServer(dialect) as server:
         asked = client(server)
-        alone, stream, edits = (
-            asked.ask("hello there", max_tokens=70, seed=3, **more)
-            for more in ({}, {"stream": True}, {"stream": True} | dict(server.dialect.drafts))
-        )
+        alone, stream = (asked.ask("hello there", max_tokens=70, seed=3, **more) for more in ({}, {"stream": True}))
     assert len(alone.text.split()) == alone.tokens == 70
-    assert {one.text for one in (alone, stream, edits)} == {alone.text}
-    assert {one.outcome for one in (alone, stream, edits)} == {"truncated"}
+    assert stream.text == alone.text
+    assert {alone.outcome, stream.outcome} == {"truncated"}
     assert len(stream.chunks) >= 3
-    assert sorted(at for chunk in edits.edits for at in chunk) == list(range(70)) * dialect.startswith("openai")
     blocks = [8 + 1, 8 + 1, 2 + 1]
     assert alone.forwards == sum(blocks) + 1
 
@@ -108,6 +104,7 @@ PADDED = "x" * 190 + SECRET  # within a message, a cut at 200 characters would l
 ECHOES = {
     "text": ([json.dumps({"choices": [{"message": {"content": f"it is {SECRET}!"}}]}).encode()], 200, None),
     "error, cut": ([json.dumps({"error": {"message": PADDED, "param": SECRET}}).encode()], 400, None),
+    "parts": ([json.dumps({"error": {"message": f"a {SECRET[:8]}, {SECRET[-9:]} x"}}).encode()], 401, None),
     "no JSON, cut": ([b"<" * 45 + SECRET.encode() + b">"], 200, None),
     "signs": ([chunk(sign) for sign in SECRET] + [b"data: [DONE]\n\n"], 200, STREAM),
     "redirect, encoded": ([], 307, {"location": f"http://a/{'x' * 150}{SECRET.replace('_', '%5F')}"}),
@@ -119,7 +116,7 @@ def test_a_key_that_a_server_repeats_is_nowhere(case, monkeypatch):
     pieces, status, headers = ECHOES[case]
     monkeypatch.setenv(KEY, SECRET)
     answer = answering(*pieces, status=status, headers=headers).ask("hi")
-    assert SECRET[:8] not in str(answer)
+    assert not any(SECRET[at : at + 8] in str(answer) for at in range(len(SECRET) - 7))
     assert MASK in str(answer)
 
 

@@ -9,7 +9,7 @@ import pytest
 from unmask.core.errors import UnmaskError
 from unmask.report.publishing import PARALLEL, publish
 from unmask.tasks import TASKS
-from unmask.tasks.parallel.run import EVERY, SAMPLERS, Settings, budgets, planned
+from unmask.tasks.parallel.run import EVERY, SAMPLERS, Settings, budgets
 
 SHUFFLE, COPY = "lists(operation=shuffle, low=3, high=3)", "lists(operation=copy, low=3, high=3)"
 FEW = Settings(tasks=(SHUFFLE, COPY), samplers=("fixed-size", "threshold(threshold=[0.4, 0.9])"), items=12, quick=True)
@@ -71,8 +71,6 @@ def test_the_same_run_measures_nothing_again_and_more_items_only_the_new(publish
     publish(PARALLEL, FEW, out)
     assert sorted((out / "sweep" / "files").glob("*/*")) == before
     more = Settings(FEW.model, FEW.tasks, FEW.samplers, items=15, quick=True)
-    (plan,) = planned(more)
-    assert plan["answers"] == 2 * 6 * 15  # the canvas has 64 positions: four numbers of steps
     (suite,) = publish(PARALLEL, more, out).measured
     assert {len(own) for one in suite.settings for own in one.tasks.values()} == {15}
     assert set(before) < set((out / "sweep" / "files").glob("*/*"))
@@ -88,6 +86,6 @@ def test_the_same_run_measures_nothing_again_and_more_items_only_the_new(publish
         ({"items": 0}, "items is 0"),
     ],
 )
-def test_wrong_settings_fail_before_anything_is_measured(options, words):
+def test_wrong_settings_fail_before_anything_is_measured(options, words, tmp_path):
     with pytest.raises(UnmaskError, match=words):
-        planned(Settings(**{"quick": True, "tasks": (COPY,)} | options))
+        publish(PARALLEL, Settings(**{"quick": True, "tasks": (COPY,)} | options), tmp_path)

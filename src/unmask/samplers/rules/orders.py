@@ -25,7 +25,7 @@ dilated: DUS (arXiv 2506.19037): of B positions every B/a-th, then every B/a^2-t
 The best order: the order of N steps with the least KL divergence, from the language (theory.md 7.3, 7.6).
 
 KL(q || p_order) of a fixed order is the mean over x ~ q of the cost of drawing tokens independently in each step. The
-best order of N steps has the least cost, so no random order of N steps has less (theory/best_orders.py). It is computed
+best order of N steps has the least cost, so no random order of N steps has less. It is computed
 where that is tractable: in first-order chains, as a shortest path over gaps, and in the interval language. It depends
 on the positions of given tokens, but not on their values; inside blocks all other positions count as given. N is used,
 the schedule is not.

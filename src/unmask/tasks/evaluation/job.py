@@ -171,20 +171,6 @@ def evaluation(
     return tally
 
 
-def seconds(task: str, model: str, loading: Loading, answering: Answering, rows: int) -> float:
-    """Estimated seconds of a cell, by the model's shape."""
-    from unmask.diagnosis.needs import look, needs
-    from unmask.tasks import TASKS
-
-    if _ideal(model) is not None:
-        return CANVAS_SECONDS * rows
-    length = answering.length or TASKS.make(task).length
-    try:
-        card, shaped = look(model, loading.card, loading.cache)
-        size, how = min(2 * length, card.context), (loading.device, loading.dtype)
-        about = needs(card, shaped, *how, 1, size, answering.steps or length)
-    except UnmaskError:
-        return UNKNOWN_SECONDS * rows
-    passes = 2 if card.causal else 1  # an AR model processes its prompt and each token once
-    each = about.get("seconds_about", UNKNOWN_SECONDS)
-    return float(rows * each / (length / passes if card.causal else 1))
+def seconds(model: str, rows: int) -> float:
+    """Estimated seconds of a cell, before the model is loaded."""
+    return (UNKNOWN_SECONDS if _ideal(model) is None else CANVAS_SECONDS) * rows

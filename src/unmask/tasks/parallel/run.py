@@ -16,10 +16,8 @@ from typing import Any
 from unmask.core import arguments
 from unmask.core.run import Loading
 from unmask.experiments.board.families import family, lists_budgets, with_steps
-from unmask.experiments.cell import call, cells_of, check
 from unmask.experiments.recipe import Recipe
 from unmask.tasks import TASKS, asking, evaluation
-from unmask.tasks.evaluation.job import seconds as of_cell
 from unmask.tasks.evaluation.run import plan
 from unmask.tasks.exact import NAME, ideal, is_ideal
 from unmask.tasks.lists import REQUESTS
@@ -133,15 +131,3 @@ def measured(samples: Sequence[Sample], settings: Settings) -> list[Suite]:
     if settings.exact:
         return suites(outcomes)
     return suites([one for one in outcomes if not is_ideal(one.model)], ceilings=ceilings)
-
-
-def planned(settings: Settings) -> list[dict[str, Any]]:
-    """The number of settings and answers of each model, and their estimated seconds."""
-    rows = []
-    for model in settings.models:
-        cells = cells_of(plan(settings.of(model)))
-        check(cells)
-        answers = sum(cell.values["rows"] for cell in cells)
-        seconds = float(f"{sum(call(of_cell, cell.values) for cell in cells):.3g}")
-        rows.append({"model": model, "settings": len(cells), "answers": answers, "seconds_about": seconds})
-    return rows

@@ -12,11 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from tests.theory.cases import LENGTH, cases
-from unmask.core.errors import UnmaskError
-from unmask.samplers.schedules import Schedule, deltas
-from unmask.theory import separators
-from unmask.theory.separators import (
+from reproduction import separators
+from reproduction.separators import (
     dependencies,
     excess,
     excess_bound,
@@ -27,6 +24,9 @@ from unmask.theory.separators import (
     lemma_b11,
     limit,
 )
+from tests.theory.cases import LENGTH, cases
+from unmask.core.errors import UnmaskError
+from unmask.samplers.schedules import Schedule, deltas
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=60)
 shares = st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(lambda x: sum(x) > 0.1)
