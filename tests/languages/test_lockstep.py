@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import brute
 from tests.languages.test_messages import machines
+from unmask.core.chance import Randomness
 from unmask.languages import load
+from unmask.languages.kernels import messages, paths
 from unmask.languages.kernels.machine import Machine, from_dense
 from unmask.languages.kernels.passes import Passes
 from unmask.languages.machine import MachineLanguage
@@ -24,7 +27,7 @@ class Eight(Passes):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self.eight_filter = self.eight
+        self.eight_filter = self.eight_draw = self.eight
 
 
 class Alone(Passes):
@@ -32,7 +35,7 @@ class Alone(Passes):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine._replace(columns=np.zeros(0)))
-        assert self.eight is self.eight_filter is None
+        assert self.eight is self.eight_filter is self.eight_draw is None
 
 
 def posterior(passes, tokens, positions=None):
@@ -42,13 +45,45 @@ def posterior(passes, tokens, positions=None):
     return out
 
 
-def assert_same(machine, tokens):
-    """Both passes, over contexts of any kind."""
+def blank_future(machine, length):
+    shape = (1, length, machine.states)
+    forward, backward = np.empty((2, *shape))
+    free = np.full((1, length), machine.vocabulary)
+    messages.fill_rows(machine, free, forward, backward, np.empty((1, length), bool))
+    return backward[0]
+
+
+def prefixes(machine, tokens, lengths):
+    """What a reader knows that has been told the first `lengths` tokens and has read all but the last of them."""
+    forward, backward = np.empty((2, *tokens.shape, machine.states))
+    messages.fill_rows(machine, tokens, forward, backward, np.empty(tokens.shape, bool))
+    end, rows = np.maximum(lengths - 1, 0), np.arange(len(tokens))
+    return paths.Prefixes(end, forward[rows, end], np.where(lengths > 0, tokens[rows, end], machine.vocabulary))
+
+
+def drawn(passes, known, length, row_ids):
+    """(tokens, probability): -1 and nan where nothing is drawn."""
+    tokens = np.full((len(row_ids), length), -1)
+    probability = np.full(tokens.shape, np.nan)
+    ahead = blank_future(passes.machine, length)
+    passes.draw(ahead, Randomness(5, torch.from_numpy(row_ids)), known, tokens, probability)
+    return tokens, probability
+
+
+def assert_same(machine, tokens, lengths):
+    """All three passes, over contexts and prefixes of any kind."""
     eight, alone = Eight(machine), Alone(machine)
     together, single = posterior(eight, tokens), posterior(alone, tokens)
     assert ((together > 0) == (single > 0)).all()
     np.testing.assert_allclose(together, single, rtol=1e-12)
     np.testing.assert_allclose(eight.evidence(tokens), alone.evidence(tokens), rtol=1e-12, atol=1e-12)
+    known, row_ids = prefixes(machine, tokens, lengths), np.arange(len(tokens)) + 100
+    (ours, chance), (wanted, likely) = (drawn(form, known, tokens.shape[1], row_ids) for form in (eight, alone))
+    assert (ours == wanted).all()
+    np.testing.assert_allclose(chance, likely, rtol=1e-12)
+    place = np.arange(tokens.shape[1])
+    fresh = known.token == machine.vocabulary
+    assert ((ours >= 0) == (place >= (known.end + ~fresh)[:, None])).all()
 
 
 @settings(deadline=None, database=None, derandomize=True, max_examples=300)
@@ -57,7 +92,7 @@ def test_any_machine_in_any_context(machine, length, rows, seed):
     """Zeros, restarts and dead contexts; every length and number of rows."""
     rng = np.random.default_rng(seed)
     tokens = rng.integers(0, machine.vocabulary + 1, (rows, length))
-    assert_same(machine, tokens)
+    assert_same(machine, tokens, rng.integers(0, length + 1, rows))
 
 
 @settings(deadline=None, database=None, derandomize=True, max_examples=40)
@@ -73,7 +108,7 @@ def test_larger_machines_and_longer_rows(states, vocabulary, density, rows, seed
     machine = from_dense(table(1, states)[0], table(states, states), table(states, vocabulary), None)
     tokens = rng.integers(0, vocabulary, (rows, 40))
     tokens[rng.random(tokens.shape) < rng.random()] = vocabulary
-    assert_same(machine, tokens)
+    assert_same(machine, tokens, rng.integers(0, 41, rows))
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -83,13 +118,14 @@ def test_presets(name):
     length = language.nearest_lengths(60)[0]
     tokens = np.tile(language.sample(9, length, seed=1).numpy(), (2, 1))
     tokens[9:, :: max(1, length // 3)] = rng.integers(language.vocabulary, size=(9, 1))
-    assert_same(language.machine, np.where(rng.random(tokens.shape) < 0.5, language.vocabulary, tokens))
-    assert_same(language.machine, tokens)
+    lengths = rng.integers(0, length + 1, len(tokens))
+    assert_same(language.machine, np.where(rng.random(tokens.shape) < 0.5, language.vocabulary, tokens), lengths)
+    assert_same(language.machine, tokens, lengths)
 
 
 @pytest.mark.parametrize("name", TINY)
 def test_enumeration(name):
-    """Posterior and evidence of all contexts that are possible, by enumeration."""
+    """Posterior and evidence of all contexts that are possible, and the mass of what is drawn."""
     language, length = TINY[name]
     passes, v = Eight(language.machine), language.vocabulary
     strings, q = brute.support(language, length)
@@ -102,18 +138,24 @@ def test_enumeration(name):
     np.testing.assert_allclose(evidence[possible], np.log(mass[possible]), rtol=0, atol=1e-10)
     wanted = brute.posterior(q, strings, contexts[possible], v)
     np.testing.assert_allclose(posterior(passes, contexts)[possible], wanted, rtol=0, atol=1e-12)
+    nothing = prefixes(language.machine, np.full((50, length), v), np.zeros(50, int))
+    tokens, probability = drawn(passes, nothing, length, np.arange(50))
+    masses = dict(zip(map(tuple, strings.tolist()), q.tolist(), strict=True))
+    np.testing.assert_allclose(probability.prod(1), [masses[tuple(x)] for x in tokens.tolist()], rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["sparse-hmm", "paper-3gram"])
 def test_a_row_does_not_know_its_neighbours(name):
-    """Bit for bit the same alone, in another order and beside dead rows."""
+    """Bit for bit the same alone, in another order, beside dead rows and beside rows that begin elsewhere."""
     language, rng = load(name), np.random.default_rng(2)
     passes, length, v = Eight(language.machine), 50, language.vocabulary
     tokens = np.where(rng.random((19, length)) < 0.6, v, language.sample(19, length, seed=3).numpy())
     tokens[::3] = rng.integers(v + 1, size=tokens[::3].shape)
-    whole = posterior(passes, tokens), passes.evidence(tokens)
+    known = prefixes(language.machine, tokens, rng.integers(0, length + 1, 19))
+    whole = posterior(passes, tokens), passes.evidence(tokens), *drawn(passes, known, length, np.arange(19))
     for rows in (*np.arange(19)[:, None], rng.permutation(19), np.arange(5, 16)):
-        part = posterior(passes, tokens[rows]), passes.evidence(tokens[rows])
+        some = paths.Prefixes(*(array[rows] for array in known))
+        part = posterior(passes, tokens[rows]), passes.evidence(tokens[rows]), *drawn(passes, some, length, rows)
         for ours, wanted in zip(part, whole, strict=True):
             np.testing.assert_array_equal(ours, wanted[rows])
 
@@ -131,5 +173,5 @@ def test_positions_may_be_any():
 def test_which_machines_go_in_step():
     """What was measured: filters of HMMs and small n-grams; not likelihoods that know their one state."""
     pays = {name: load(name).passes for name in MACHINES}
-    assert all(passes.eight is not None for passes in pays.values())
+    assert all(passes.eight is not None and passes.eight_draw is not None for passes in pays.values())
     assert {name for name, passes in pays.items() if passes.eight_filter is None} == {"paper-4gram", "modular-sum"}

@@ -364,6 +364,7 @@ class FilterCausal(Causal):
     def __init__(self, language: MachineLanguage, rows: int, length: int) -> None:
         super().__init__(rows)
         self.machine = language.machine
+        self.passes = language.passes
         self.ahead = _blank_messages(language, length)[1].reshape(length, -1)  # (L, S)
         self.lengths = torch.full((rows,), -1)
 
@@ -395,8 +396,7 @@ class FilterCausal(Causal):
         known = torch.where(unread, self.machine.vocabulary, last)
         probability = torch.ones(tokens.shape, dtype=torch.float64)
         prefixes = paths.Prefixes(end.numpy(), message, known.numpy())
-        keys = np.uint64(rng.seed), int(Stream.TOKEN), rng.row_ids.numpy()
-        paths.draw_rows(self.machine, self.ahead, keys, prefixes, tokens.numpy(), probability.numpy())
+        self.passes.draw(self.ahead, rng, prefixes, tokens.numpy(), probability.numpy())
         left = len(self.ahead) - 1 - self.lengths
         self.need(left)
         self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))

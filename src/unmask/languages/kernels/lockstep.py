@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import uint64
 
+from unmask.core.chance import uniform_at
 from unmask.core.compiled import inner, kernel
 from unmask.languages.kernels.lanes import (
     LANES,
@@ -309,3 +310,60 @@ def fill_distributions(machine, requested, offsets, forward, out, backward, here
             weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), backward, zero, states, here)
             total = multiply(machine.pull, here, zero, there)
             normalize(there, total, machine.even, FLOOR, states, backward, zero)
+
+
+@kernel
+def draw_rows(machine, ahead, rng, prefixes, scratch, tokens, probability):  # type: ignore[no-untyped-def]
+    """`paths.draw_rows`. Eight rows start at the earliest end of their prefixes; each joins at its own end."""
+    seed, stream, row_ids = rng
+    offsets, chances, message, here, there, distribution, spare, distributions, drawn, masses = scratch
+    length, states, zero = ahead.shape[0], machine.initial.shape[0], uint64(0)
+    hidden = distributions.shape[0] // LANES
+    rows = np.empty(LANES, np.int64)
+    for first in range(0, tokens.shape[0], LANES):
+        begin = length
+        for r in range(LANES):
+            rows[r] = b = min(first + r, tokens.shape[0] - 1)
+            begin = min(begin, prefixes.end[b])
+            for j in range(prefixes.end[b], length):
+                chances[j * LANES + r] = uniform_at(seed, stream, row_ids[b], j, np.int64(0))
+        _spread(machine.initial, message)  # any value, for rows that have not joined yet
+        for j in range(begin, length):
+            for r in range(LANES):
+                if j == prefixes.end[rows[r]]:
+                    for s in range(ahead.shape[1]):
+                        message[s * LANES + r] = prefixes.message[rows[r], s]
+            for s in range(uint64(ahead.shape[1])):
+                place = s * uint64(LANES)
+                store(here, place, load(message, place) * splat(ahead[j, s]))
+            _distribution(machine.emit, here, message, zero, distribution, spare, distributions, zero)
+            _draw(distributions, load(chances, uint64(j * LANES)), drawn, masses)
+            for r in range(LANES):
+                b, token = rows[r], hidden
+                if j == prefixes.end[b]:
+                    token = prefixes.token[b]
+                if j > prefixes.end[b] or (j == prefixes.end[b] and token == hidden):
+                    token = int(drawn[r])
+                    tokens[b, j], probability[b, j] = token, masses[r]
+                offsets[r] = token * states
+            weigh(machine.columns, load_offsets(offsets, zero), message, zero, states, here)
+            total = multiply(machine.push, here, zero, there)
+            normalize(there, total, machine.even, FLOOR, states, message, zero)
+
+
+@inner
+def _draw(distributions, chance, drawn, masses):  # type: ignore[no-untyped-def]
+    """`chance.draw` in each lane: the last possible symbol whose preceding masses sum to at most the threshold."""
+    symbols, zero = uint64(distributions.shape[0] // LANES), splat(0.0)
+    total, cumulative, token, probability = zero, zero, zero, zero
+    for v in range(symbols):
+        total += load(distributions, v * uint64(LANES))
+    threshold = chance * total
+    for v in range(symbols):
+        mass = load(distributions, v * uint64(LANES))
+        taken = where_greater(cumulative, threshold, zero, mass)
+        token = where_greater(taken, zero, splat(float(v)), token)
+        probability = where_greater(taken, zero, mass, probability)
+        cumulative += mass
+    store(drawn, uint64(0), token)
+    store(masses, uint64(0), probability)

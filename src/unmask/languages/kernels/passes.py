@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from unmask.core.chance import Randomness, Stream
 from unmask.languages.kernels import messages, paths
 from unmask.languages.kernels.lanes import LANES
-from unmask.languages.kernels.lockstep import evidence_rows, lockstep, posterior_rows
+from unmask.languages.kernels.lockstep import draw_rows, evidence_rows, lockstep, posterior_rows
 from unmask.languages.kernels.machine import Floats, Indices, Ints, Machine, aligned
+from unmask.languages.kernels.paths import Prefixes
 
 
 class Passes:
@@ -16,7 +18,7 @@ class Passes:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.eight = lockstep(machine) if len(machine.columns) else None
-        self.eight_filter = self.eight if _eight_faster(machine) else None
+        self.eight_filter, self.eight_draw = (self.eight if faster else None for faster in _eight_faster(machine))
 
     def evidence(self, tokens: Ints) -> Floats:
         """(B): log of the mass of all paths that agree with the revealed tokens (B, L); -inf without such a path."""
@@ -39,17 +41,30 @@ class Passes:
         sizes = length * states, length * symbols, states, states, states, symbols + 1, symbols + 1
         posterior_rows(self.eight, tokens, positions, (_offsets(length), *map(_lanes, sizes)), out)
 
+    def draw(self, ahead: Floats, rng: Randomness, prefixes: Prefixes, tokens: Ints, probability: Floats) -> None:
+        """`paths.draw_rows`."""
+        keys = np.uint64(rng.seed), int(Stream.TOKEN), rng.row_ids.numpy()
+        if self.eight_draw is None:
+            paths.draw_rows(self.machine, ahead, keys, prefixes, tokens, probability)
+            return
+        states, symbols = len(self.eight_draw.initial), self.machine.vocabulary
+        sizes = tokens.shape[1], states, states, states, symbols + 1, symbols + 1, symbols, 1, 1
+        scratch = (_offsets(1), *map(_lanes, sizes))
+        draw_rows(self.eight_draw, ahead, keys, prefixes, scratch, tokens, probability)
 
-def _eight_faster(machine: Machine) -> bool:
-    """Whether likelihoods of eight rows together are faster than one by one.
 
-    Compares nanoseconds per row and position, from measurements of n-grams of 8 to 547 states, HMMs and grammars. One
-    by one, only the edges of possible states are visited: a revealed token leaves one state if a sequence determines
-    its path, else all that can emit it.
+def _eight_faster(machine: Machine) -> tuple[bool, bool]:
+    """Whether eight rows together are faster than one by one (for likelihoods, for draws).
+
+    Compares nanoseconds per row and position, from measurements of n-grams of 8 to 547 states, HMMs and grammars; draws
+    are compared without their common part. One by one, a likelihood visits only the edges of possible states: a
+    revealed token leaves one state if a sequence determines its path, else all that can emit it. A draw visits all
+    states.
     """
-    edges, states = len(machine.edge_weight), machine.states
-    possible = 1 if machine.unambiguous else len(machine.column_state) / machine.vocabulary
-    return (edges + 6 * states) / 13 < 50 + 3 * possible * edges / states
+    edges, states, pinned = len(machine.edge_weight), machine.states, machine.unambiguous
+    eight = (edges + 6 * states) / 13
+    possible = 1 if pinned else len(machine.column_state) / machine.vocabulary
+    return eight < 50 + 3 * possible * edges / states, eight < 130 + states + (0 if pinned else edges)
 
 
 def _lanes(count: int) -> Floats:
