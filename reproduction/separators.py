@@ -15,11 +15,11 @@ import math
 
 import numpy as np
 import torch
+from numba import njit
+from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.core.compiled import kernel
-from unmask.core.errors import UnmaskError
-from unmask.languages.kernels.machine import Floats
+from unmask import UnmaskError
 from unmask.samplers.schedules import Schedule
 from unmask.theory.correctness import INDEPENDENT
 from unmask.theory.statements import Statement, checked
@@ -179,14 +179,14 @@ def _assumption(n: int, learning: float, how: str) -> str:
     return f"{n}-gram language; {how}; {error}"
 
 
-def _by_step(order: Tensor, n: int) -> Floats:
+def _by_step(order: Tensor, n: int) -> NDArray[np.float64]:
     """(B, N) the excess of each step."""
     out = np.zeros((len(order), int(order.max())))
     _excess(order.numpy(), n - 1, out)
     return out
 
 
-@kernel
+@njit  # type: ignore[untyped-decorator, unused-ignore]
 def _excess(orders, memory, out):  # type: ignore[no-untyped-def]
     """Whether each position of a step meets another one to the right, before `memory` consecutive earlier ones."""
     length = orders.shape[1]

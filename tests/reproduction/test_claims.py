@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reproduction import __main__ as program
-from reproduction import figures, judge, rebuttal, theorems
+from reproduction import figures, judge, rebuttal, separators, theorems
 from reproduction.document import findings, markdown
 from reproduction.items import ITEMS
 from reproduction.judge import VERDICTS, Size, Values, all_of, claim, part, shown
@@ -17,7 +17,7 @@ from reproduction.records import Absent, Records, plain, read
 from unmask import Estimate, UnmaskError
 from unmask.experiments.cell import cells_of
 from unmask.experiments.recipe import from_dict
-from unmask.theory import correctness, fluency
+from unmask.theory import correctness
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results/paper-quick.json"
@@ -208,7 +208,7 @@ def test_a_claim_without_its_cell_is_not_tested(measured):
 
 
 def test_the_measured_steps_are_those_of_the_theorems():
-    assert {n: fluency.explicit_steps(n, theorems.EPS) for n in theorems.STEPS} == theorems.STEPS
+    assert {n: separators.explicit_steps(n, theorems.EPS) for n in theorems.STEPS} == theorems.STEPS
     assert correctness.theorem_4_4(510).value == theorems.MOST_4_4
     coarse = correctness.error_chance(1 / 128, coarse=True)
     assert correctness.theorem_4_4(510, wrong=coarse).value == theorems.COARSE
