@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
     "core": 2710,
-    "languages": 4920,
+    "languages": 4990,
     "denoisers": 2640,
     "samplers": 5300,
     "metrics": 590,
