@@ -1,6 +1,6 @@
 """Tests of a decoder, to copy into its repository: `pytest examples/test_my_decoder.py`.
 
-`my_generate` stands for your own loop. It needs a model with `.logits`, and the id of the mask.
+`my_generate` is your own loop. It needs a model with `.logits`, and the id of the mask.
 """
 
 from __future__ import annotations

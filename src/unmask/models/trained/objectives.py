@@ -63,7 +63,7 @@ from unmask.models.trained.trunk import LEAST_NOISE
 OWN = 2  # visit of the uniforms that a row has besides those of its positions
 KEPT, FRESH = 3, 4  # visits for whether a token is kept, and for the symbol that replaces it
 PERIOD = 6  # largest period of spread masks with runs of length 1
-Network = Callable[..., Tensor]  # a trunk, or what stands for one
+Network = Callable[..., Tensor]  # a trunk, or a function with its signature
 
 
 class Masks(NamedTuple):
