@@ -11,11 +11,12 @@ value. Each raises an UnmaskError of one line, with the file and the position in
 
 from __future__ import annotations
 
+import bisect
 import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -163,25 +164,54 @@ def fit(value: Any, schema: Any, where: str) -> Any:
         return value
     import msgspec
 
+    def problem(part: Any) -> str:
+        try:
+            msgspec.convert(part, schema)
+        except msgspec.ValidationError as error:
+            return str(error)
+        return ""
+
     try:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
-        reason = _misfit(message, path.rstrip("`"), value, msgspec.inspect.type_info(schema))
+        steps: list[str | int] = []
+        for name, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", path.rstrip("`")):
+            steps.append(_key(value, steps, problem) if index == "..." else int(index) if index else name)
+        reason = _misfit(message, steps, value, msgspec.inspect.type_info(schema))
         raise UnmaskError(f"{cut(where)}{' ' if reason.startswith('has no') else ': '}{reason}") from error
 
 
-def _misfit(message: str, path: str, value: Any, kind: Any) -> str:
-    """A message of msgspec at a path ".a[2]" in the words of `UnmaskError`: "a[2] is 'x'; expected a number"."""
+def _key(value: Any, steps: Sequence[str | int], problem: Callable[[Any], str]) -> Any:
+    """The key of the mapping at `steps` that has the problem, as msgspec does not say it: the last one needed."""
+    keys, whole = list(_only(value, steps)), problem(value)
+    at = bisect.bisect_left(range(len(keys)), True, key=lambda n: problem(_only(value, steps, keys[: n + 1])) == whole)
+    return keys[at]
+
+
+def _only(value: Any, steps: Sequence[str | int], keys: Sequence[str] | None = None) -> Any:
+    """The mapping at `steps`; with keys the whole value, in which it has these alone."""
+    if not steps:
+        return value if keys is None else {key: value[key] for key in keys}
+    inner = _only(value[steps[0]], steps[1:], keys)
+    if keys is None:
+        return inner
+    copy: Any = dict(value) if isinstance(value, Mapping) else list(value)
+    copy[steps[0]] = inner
+    return copy
+
+
+def _misfit(message: str, steps: Sequence[str | int], value: Any, kind: Any) -> str:
+    """A message of msgspec at some steps in the words of `UnmaskError`: "a[2] is 'x'; expected a number"."""
     known = True
-    for name, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", path):
+    for step in steps:
         kinds = getattr(kind, "types", (kind,))
         fields = {field.encode_name: field.type for one in kinds for field in getattr(one, "fields", ())}
         inner = [each for one in kinds for each in (getattr(one, "item_type", None), getattr(one, "value_type", None))]
-        kind = fields.get(name) or next(filter(None, inner), None)
-        key = int(index) if index.isdecimal() else name
-        known &= isinstance(value, list | dict) and (isinstance(key, int) or key in value)
-        value = value[key] if known else value  # msgspec does not say the key of a mapping
+        kind = fields.get(step) or next(filter(None, inner), None)
+        known &= isinstance(step, int) or step in value  # a missing field has its path, too
+        value = value[step] if known else value
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     label = cut(path.lstrip(".")) or "it"
     label = f"it{label}" if label.startswith("[") else label
     names = [field.encode_name for one in getattr(kind, "types", (kind,)) for field in getattr(one, "fields", ())]
@@ -194,7 +224,7 @@ def _misfit(message: str, path: str, value: Any, kind: Any) -> str:
         return str(unknown(f"value of {label}:", str(value), map(str, getattr(kind, "values", names))))
     expected, _, got = re.sub(r"`([^`]*)`", lambda m: _words(m[1]), message).partition(", got ")
     expected = expected.removeprefix("Expected ").replace("of length", "with a length")
-    problem = f"is {shown(value) if known else got}" if known or got else "does not fit"
+    problem = f"is {shown(value) if known else got}"
     return f"{label} {problem}; expected {expected}"
 
 

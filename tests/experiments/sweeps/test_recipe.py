@@ -118,10 +118,10 @@ def test_blocks_are_what_is_left():
     ("content", "expected"),
     [
         (GRID | {"girds": {}}, "a recipe: unknown key 'girds'; did you mean grid"),
-        (GRID | {"grid": {"x": []}}, "with a length >= 1"),
+        (GRID | {"grid": {"w": [1], "x": [], "y": []}}, "grid.x is []; expected a list with a length >= 1"),
         (
             GRID | {"grid": {"x": [{"a": 1}]}},
-            "grid[...][0] is a mapping of names to values; expected true or false",
+            "grid.x[0] is {'a': 1}; expected true or false",
         ),
         (GRID | {"fixed": {"x": 1}}, "x is set more than once"),
         (GRID | {"zip": {"a": [1], "b": [1, 2]}}, "a has 1, b has 2"),
