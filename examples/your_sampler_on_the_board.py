@@ -36,9 +36,9 @@ def main(rows: int = 100) -> Board:
     SAMPLERS.register("surest")(Surest)
     try:
         samplers = ("surest", "low-confidence", "ancestral")
-        result = board(
-            Settings(samplers, ("paper-2gram",), (24,), rows, seeds=2, steps=(4, 12), quick=True, ter_share=0)
-        )
+        where = {"languages": ("paper-2gram",), "lengths": (24,)}
+        few = {"rows": rows, "seeds": 2, "steps": (4, 12), "quick": True, "ter_share": 0}
+        result = board(Settings(samplers=samplers, **where, **few))
     finally:
         del SAMPLERS.makers["surest"]
     for record in result.of("ser"):

@@ -21,7 +21,7 @@ def in_this_process() -> Iterator[list[object]]:
     asked: list[object] = []
 
     class Local(pool.Here):
-        def __init__(self, files: Path, how: pool.How) -> None:
+        def __init__(self, files: Path, how: pool.Measuring) -> None:
             asked.append(how)
             super().__init__(files, how)
 
@@ -37,7 +37,6 @@ def undrawn() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(charts, "svg", json.dumps)
         patch.setattr(page, "svg", json.dumps)
-        patch.setattr(charts, "beside", lambda name, *_: {f"{name}.svg": b"", f"{name}.png": b""})
         patch.setattr(charts, "vl_convert", without)
         yield
 

@@ -145,7 +145,8 @@ def test_an_interrupted_board_goes_on(run, monkeypatch):
 
 @pytest.mark.usefixtures("alone")
 def test_what_was_left_out_altogether_is_said(run, monkeypatch):
-    made = board(Settings(("ancestral",), ("interval-5",), (20,), 20, 2, steps=(2, 20)))
+    where = {"languages": ("interval-5",), "lengths": (20,)}
+    made = board(Settings(samplers=("ancestral",), **where, rows=20, seeds=2, steps=(2, 20)))
     lost = Failure("interval-5", 20, "strided", "steps", None, "its process was killed")
     board_page = replace(BOARD, measured=lambda *given: replace(made, failures=[lost]))
     monkeypatch.setattr("unmask.report.publishing.BOARD", board_page)

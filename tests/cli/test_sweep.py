@@ -31,8 +31,7 @@ def test_run_status_and_export(run, recipe):
     assert more.code == 0
     assert "done            6" in more.out
     shown = run("sweep", "status", "sweeps/squares", "--json").result
-    assert (shown["cells"], shown["done"], shown["driver"], shown["seconds_left"]) == (6, 6, None, 0.0)
-    assert shown["cells_a_second"] > 0
+    assert (shown["cells"], shown["done"], shown["driver"]) == (6, 6, None)
     ran = run("sweep", "export", "sweeps/squares", "--out", "t.csv", "--json")
     with open("t.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -50,12 +49,10 @@ def test_dry_run_measures_nothing(run, recipe):
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[0] == f"{SQUARE}(x=1, seconds=0.0, seed=0)"
     assert "to do         6" in ran.out
-    assert run("sweep", "run", recipe, *TRUSTED, "--dry-run", "--json").result["core_seconds"] is None
     assert not Path("sweeps").exists()
     run("sweep", "run", recipe, *TRUSTED, "--set", "x=[1]")
     result = run("sweep", "run", recipe, *TRUSTED, "--dry-run", "--json").result
     assert (result["cells"], result["to_do"], len(result["grid"])) == (6, 4, 6)
-    assert result["core_seconds"] > 0
 
 
 def test_failures_are_said_and_tried_again(run):

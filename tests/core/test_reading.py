@@ -111,8 +111,8 @@ def test_json_that_is_refused(text, words):
     [
         ("a: &a [x]\nb: *a", "an alias; write its content"),
         ("- " * 2000, "nested too deep"),
-        ("a: !!timestamp x", "could not determine a constructor"),
-        ("a: !!str [x]", "expected a scalar node"),
+        ("a: !!timestamp x", "the tag 'tag:yaml.org,2002:timestamp'; leave it out"),
+        ("a: !!str 5", "leave it out"),
         ("? {a: 1}\n: 2", "is not a name"),
         (r'a: "\ud800"', "surrogates not allowed"),
         ("- 1\n---\n- 2", "another document"),

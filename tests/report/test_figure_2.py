@@ -47,7 +47,7 @@ def made(path, tmp_path_factory):
 
 
 def places(results):
-    return {training.kind: training.place for training in results.trainings}
+    return {name.rpartition(", ")[2].lower(): place for name, place in results.networks.items()}
 
 
 def test_the_records_are_what_the_networks_write(made, path):

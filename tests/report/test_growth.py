@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unmask.experiments import sweep
-from unmask.report.figures import GROWTH, NOISES, drawn, label, noises
+from unmask.report.figures import GROWTH, drawn, label
 from unmask.report.publishing import Selection, page_of
 from unmask.report.results import read
 from unmask.report.verdict import Shown
@@ -36,13 +36,11 @@ def test_networks_of_both_kinds_of_noise(tmp_path):
     small = ("rows=20", "length=8", "training_steps=2", "layers=1", "steps=[2,4]", "language=[paper-2gram]")
     sweep(page.recipe(Selection("growth-networks", small)), store=tmp_path / "s", engine="here")
     results = read([tmp_path / "s"])
-    rows = noises(Shown(results)).rows
-    expected = {(p["model"], p["sampler"], p["model_calls"], p["value"]) for p in results.of("ser")}
-    samplers = {name: sampler for sampler, name in NOISES.items()}
-    assert {(r["model"], samplers[r["noise"]], r["x"], r["value"]) for r in rows} == expected
-    assert len(rows) == 8
-    assert "growth-networks" in drawn(Shown(results, page.view))
-    assert {training.kind for training in results.trainings} == {"mdm", "uniform noise"}
+    figures = drawn(Shown(results, page.view))
+    assert list(figures) == ["ser-by-network", "front"]
+    expected = {(p["sampler"], p["model_calls"], p["value"]) for p in results.of("ser")}
+    assert {(r["series"], r["x"], r["value"]) for r in figures["front"].rows if "a" in r} == expected
+    assert {name.rpartition(", ")[2] for name in results.networks} == {"MDM", "uniform noise"}
     assert "with 4 steps" not in f"{page.view.cards(results, Shown(results).state)}"  # cards are for 8 steps
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
-from unmask.report.player import Run, assets, chosen, fragment, page
+from unmask.report.player import Run, chosen, page
 from unmask.samplers.trace import Row, Trace
 
 LANGUAGE = languages.load("paper-2gram")
@@ -220,17 +220,6 @@ def test_print_shows_the_end(opened, runs):
     assert clock(view) == 0
 
 
-def test_several_players_share_a_page(open_page, runs, nasty, tmp_path):
-    file = tmp_path / "many.html"
-    body = fragment(runs, "first", row=0) + fragment([nasty], "second")
-    file.write_text(f"<!DOCTYPE html><meta charset=utf-8><title>two</title><main>{body}</main>{assets()}")
-    view = open_page(file)
-    before = view.get_attribute("#first", "data-clock")
-    view.click("#second [data-do=home]")
-    assert view.get_attribute("#second", "data-clock") == "0"
-    assert view.get_attribute("#first", "data-clock") == before
-
-
 def test_the_page_asks_for_nothing_and_ends_no_script(runs, nasty):
     text = page([nasty]).decode()
     assert not re.search(r"(src|href)\s*=|url\(|@import|https?://(?!www\.w3\.org/2000/svg)", text)
@@ -241,4 +230,4 @@ def test_the_page_asks_for_nothing_and_ends_no_script(runs, nasty):
 @pytest.mark.parametrize("count", [0, 3])
 def test_one_run_or_two(runs, count):
     with pytest.raises(UnmaskError, match=f"there are {count} runs; a player shows one, or two"):
-        fragment((runs * 2)[:count])
+        page((runs * 2)[:count])

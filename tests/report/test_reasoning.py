@@ -52,7 +52,7 @@ def test_the_points_are_what_is_written(made, task):
     (name, given_tokens), length = SMALL[task], 11
     language = languages.load(name)
     found = {(p["model"], p["sampler"], p["steps"], p["measure"]): p for p in results.points if p["of"] == name}
-    places = {t.kind: t.place for t in results.trainings if t.of == name}
+    places = {kind: results.networks[f"{name}, {kind.upper()}"] for kind in ("mdm", "ar")}
     given, _ = Amount(24, 0, given_tokens).prompts(language, length)
     trained = Network(*(load(places[kind], "cpu") for kind in ("mdm", "ar")))
     writers = [("trained", trained, order, n) for order in ORDERS for n in (1, 4)]

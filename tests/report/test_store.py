@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from statistics import fmean
 
 import pytest
@@ -161,21 +160,13 @@ def test_all_settings_of_an_evaluation_and_ar_are_in_one_view(tmp_path):
     assert all(len(cells) == 1 for cells in table.values())
 
 
-def test_a_training_is_its_journal(tmp_path):
-    entries = [{"step": 1, "seconds": 2.0, "rate": 0.1, "loss": 3.0, "validation": 2.5}]
-    (tmp_path / "training.json").write_text(json.dumps({"journal": entries, "entropy": 1.5, "step": 1}))
-    (found,) = read([tmp_path]).trainings
-    assert (found.of, found.entropy, found.journal[0].validation) == (tmp_path.name, 1.5, 2.5)
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda path: None, "there is no directory .*nowhere. Pass the directory of a sweep"),
-        (lambda path: path.mkdir(), "contains no results; expected sweep.jsonl, records.jsonl or training.json"),
+        (lambda path: path.mkdir(), "contains no results; expected sweep.jsonl or records.jsonl"),
         (lambda path: (path.mkdir(), (path / "sweep.jsonl").write_text("{}")), "sweep.jsonl"),
         (lambda path: (path.mkdir(), (path / "records.jsonl").write_text("{")), r"records.jsonl, line 1"),
-        (lambda path: (path.mkdir(), (path / "training.json").write_text("{")), "training.json is not JSON"),
     ],
 )
 def test_what_is_no_store_is_refused(tmp_path, make, said):

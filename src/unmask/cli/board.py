@@ -2,69 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from unmask.cli.options import Answer, Count, Counts, Directory, Engine, Grid, Languages, Measuring, Switch, engine_on
-
-if TYPE_CHECKING:
-    from unmask.experiments.board import Settings
+from unmask.cli.options import Answer, Counts, Engine, Grid, Measuring, engine_on
+from unmask.core.run import Comparing
 
 Sampler = Annotated[str, "SAMPLER"]
-
-
-@dataclass(frozen=True)
-class Ground:
-    """Languages, network and number of sequences of a comparison.
-
-    Args:
-        languages: Presets or language files. (default: six presets; with --quick, three)
-        model: Directory of a network of `unmask train`; it replaces the languages by the one it was trained on.
-        causal_model: Directory of an AR network, for samplers that need one.
-        lengths: Sequence lengths in tokens; each language uses its nearest length below. (default: 128, or the
-            model's)
-        rows: Number of sequences for each budget and seed. (default: 400; with --quick, 100)
-        seeds: Number of seeds. (default: 3; with --quick, 2)
-        quick: Use fewer languages, sequences, seeds and budgets: about a minute.
-        seed: First random seed, of samples and of random presets without a seed.
-        device: Device of a model: auto, cpu or cuda.
-    """
-
-    languages: Languages = ()
-    model: Directory = None
-    causal_model: Directory = None
-    lengths: Counts = ()
-    rows: Count = None
-    seeds: Count = None
-    quick: Switch = False
-    seed: int = 0
-    device: str = "auto"
-
-    def settings(self, **more: Any) -> Settings:
-        from unmask.core.errors import UnmaskError
-        from unmask.experiments.board import Settings, quick
-        from unmask.models.trained.checkpoints import read_shape
-
-        given = {name: value for name, value in asdict(self).items() if name != "quick" and value not in ((), None)}
-        if self.model is not None:
-            if self.languages:
-                raise UnmaskError("--model has its own language. Leave --languages out")
-            given = {"lengths": (read_shape(self.model).length,)} | given | {"model": str(self.model)}
-            given |= {} if self.causal_model is None else {"causal_model": str(self.causal_model)}
-        elif self.causal_model is not None:
-            raise UnmaskError("--causal-model needs --model. Add it, or leave --causal-model out")
-        return (quick if self.quick else Settings)(**given, **{name: one for name, one in more.items() if one != ()})
-
-    @property
-    def place(self) -> str:
-        return "cpu" if self.model is None else self.device
 
 
 def run(
     *,
     samplers: Annotated[tuple[str, ...], "SAMPLER"] = (),
-    ground: Ground,
+    ground: Comparing,
     against: Sampler = "ancestral",
     steps: Counts = (),
     out: Path = Path("board"),
@@ -91,12 +41,13 @@ def run(
     """
     from dataclasses import asdict
 
+    from unmask.experiments.board import Settings
     from unmask.experiments.board.table import HOW_TO_READ, tables
     from unmask.report.publishing import BOARD, left_out, publish
     from unmask.report.results import STORE
 
-    settings = ground.settings(samplers=samplers, against=against, steps=steps)
-    published = publish(BOARD, settings, out, **by.options(ground.place))
+    settings = Settings(**vars(ground), samplers=samplers, against=against, steps=steps)
+    published = publish(BOARD, settings, out, **by.options(_place(ground)))
     board = published.measured
     files = [str(path) for path in published.files]
     text: list[Grid | str] = [
@@ -119,7 +70,7 @@ def compare(
     second: Sampler,
     /,
     *,
-    ground: Ground,
+    ground: Comparing,
     store: Path = Path("board", "sweep"),
     engine: Engine = None,
 ) -> Answer:
@@ -140,14 +91,20 @@ def compare(
         store: Store of the sweep, created if missing; a board in OUT has OUT/sweep.
         engine: local or here, as in `unmask sweep run`.
     """
+    from unmask.experiments.board import Settings
     from unmask.experiments.board.compare import versus
 
-    verdicts = versus(first, second, ground.settings(), store=store, engine=engine_on(ground.place, engine))
+    engine = engine_on(_place(ground), engine)
+    verdicts = versus(first, second, Settings(**vars(ground)), store=store, engine=engine)
     text = [verdict.sentence(first, second) for verdict in verdicts]
     each = [verdict.budgets for verdict in verdicts if verdict.budgets is not None]
     for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
         text.append(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
     return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)
+
+
+def _place(ground: Comparing) -> str:
+    return "cpu" if ground.model is None else ground.device
 
 
 command = {"run": run, "compare": compare}

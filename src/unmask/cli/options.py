@@ -16,6 +16,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
+from unmask.core import run
 from unmask.core.errors import UnmaskError, shown, unknown
 
 ABOUT = {  # the help of an option that a docstring does not explain
@@ -86,25 +87,8 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measuring:
-    """Options to run a sweep, in every command that runs one.
-
-    Args:
-        engine: Processes on this machine (local), or this process only (here). (default: local; here if networks run
-            on a GPU)
-        workers: Number of processes. (default: number of cores)
-        threads: Cores for each process.
-        limit: Time limit of a block of sequences in seconds; its cell then fails.
-        attempts: Lost processes after which a cell fails.
-        allow_imports: Modules and files that a recipe or a store may import, for names as MODULE:Name and FILE.py:Name.
-    """
-
-    engine: Engine = None
-    workers: Count = None
-    threads: Count = None
-    limit: Number = None
-    attempts: int = 3
-    allow_imports: Annotated[tuple[str, ...], "MODULE"] = ()
+class Measuring(run.Measuring):
+    """Options to run a sweep, in every command that runs one."""
 
     def options(self, device: str = "cpu") -> dict[str, Any]:
         """Return the options of `unmask.sweep`. device: the device of networks, if there are any."""

@@ -67,7 +67,7 @@ def answer_of(published: Published[Any]) -> Answer:
     from unmask.report.verdict import summary, table
 
     shown = published.shown
-    networks = {one.name: str(one.place) for one in shown.results.trainings}
+    networks = {name: str(place) for name, place in shown.results.networks.items()}
     about: dict[str, Any] = {"page": str(published.page), "files": [str(path) for path in published.files]}
     about |= {"networks": networks, "seconds": published.seconds, "records": records(shown.results)}
     cards = shown.view.cards(shown.results, shown.state)

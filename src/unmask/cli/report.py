@@ -32,8 +32,8 @@ def command(
         unmask report --recipe figure-1 --quick
         unmask report --recipe figure-2 --set text=letters.txt --out letters
 
-    DIR has the results of a sweep, a page (demo, board, figure-1), an evaluation or
-    a training; several directories become one page. --recipe measures first; the
+    DIR has the results of a sweep, a page (demo, board, figure-1) or an evaluation;
+    several directories become one page. --recipe measures first; the
     same command resumes after an interruption. With --quick it takes minutes,
     figure-1 half an hour on two cores:
 

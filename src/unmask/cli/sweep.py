@@ -38,7 +38,7 @@ def run(
         recipe: YAML file with name, metrics, grid, zip, fixed, rows and seeds; or the name of an included recipe.
         set: Other values for the recipe: steps=[8,16] adds to the grid, rows=200 is fixed.
         store: Directory of the sweep. (default: sweeps/NAME)
-        dry_run: Print the cells, their number and, by finished cells of the store, their time, and stop.
+        dry_run: Print the cells and their number, and stop.
         fresh: Measure cells of other code versions again, except trained networks.
     """
     from unmask.core.registry import imports
@@ -57,8 +57,6 @@ def status(store: Store, /) -> Answer:
 
     Example:
         unmask sweep status sweeps/smoke
-
-    Speed (cells per second) and remaining time (seconds) are those of the last run.
     """
     from unmask.experiments.tables import status as status_of
 
@@ -112,18 +110,16 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
 
 
 def _plan(plan: Any, store: Path) -> Answer:
-    """Return the cells of a recipe, their number and their time."""
+    """Return the cells of a recipe and their number."""
     from unmask.core.tables import rows_of
     from unmask.experiments.cell import cells_of, check
     from unmask.experiments.store import Store as Opened
-    from unmask.experiments.tables import seconds
 
     cells = cells_of(plan)
     check(cells)
-    opened = Opened(store)
-    todo = [cell for cell in cells if cell.key not in opened.done]
-    result = {"name": plan.name, "store": str(store), "cells": len(cells), "to_do": len(todo)}
-    result["core_seconds"] = seconds(opened, todo)
+    done = Opened(store).done
+    result = {"name": plan.name, "store": str(store), "cells": len(cells)}
+    result["to_do"] = sum(cell.key not in done for cell in cells)
     text: list[tuple[str, str] | Grid | str] = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
     return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
 

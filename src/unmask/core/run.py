@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,56 @@ class Evaluating(Loading):
     batch: int = 8
     causal_card: str | None = None
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Options to run a sweep, in every command that runs one.
+
+    Args:
+        engine: Processes on this machine (local), or this process only (here). (default: local; here if networks run
+            on a GPU)
+        workers: Number of processes. (default: number of cores)
+        threads: Cores for each process.
+        limit: Time limit of a block of sequences in seconds; its cell then fails.
+        attempts: Lost processes after which a cell fails.
+        allow_imports: Modules and files that a recipe or a store may import, for names as MODULE:Name and FILE.py:Name.
+    """
+
+    engine: Literal["local", "here"] | None = None
+    workers: int | None = None
+    threads: int | None = None
+    limit: float | None = None
+    attempts: int = 3
+    allow_imports: Annotated[tuple[str, ...], "MODULE"] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparing:
+    """Languages, network and number of sequences of a comparison of samplers.
+
+    Args:
+        languages: Presets or language files. (default: six presets; with --quick, three)
+        model: Directory of a network of `unmask train`; it replaces the languages by the one it was trained on.
+        causal_model: Directory of an AR network, for samplers that need one.
+        lengths: Sequence lengths in tokens; each language uses its nearest length below. (default: 128, or the
+            model's)
+        rows: Number of sequences for each budget and seed. (default: 400; with --quick, 100)
+        seeds: Number of seeds. (default: 3; with --quick, 2)
+        quick: Use fewer languages, sequences, seeds and budgets: about a minute.
+        seed: First random seed, of samples and of random presets without a seed.
+        device: Device of a model: auto, cpu or cuda.
+    """
+
+    languages: Annotated[tuple[str, ...], "LANGUAGE"] = ()
+    model: Annotated[str | None, "DIR"] = None
+    causal_model: Annotated[str | None, "DIR"] = None
+    lengths: tuple[int, ...] = ()
+    rows: int | None = None
+    seeds: int | None = None
+    quick: bool = False
+    seed: int = 0
+    device: str = "auto"
 
 
 def changed(options: Any, **usual: Any) -> dict[str, Any]:

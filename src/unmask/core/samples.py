@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
-import tokenize
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.core.arguments import available, counted, size
+from unmask.core.arguments import available, fits
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
-from unmask.core.reading import fit, opened, read_json, read_lines, read_text
+from unmask.core.reading import check_file, fit, read_json, read_lines, read_text
 
 Ints = NDArray[np.int64]
 SUFFIXES = (".npy", ".jsonl")
 TEXT_SUFFIX, BETWEEN = ".txt", "\n\f\n"
-ARCHIVE = b"PK\x03\x04"  # first bytes of an .npz file
-HEADER = (ValueError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError, MemoryError, tokenize.TokenError)
+HEADER = (OSError, ValueError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError, MemoryError, TokenError)
 TOKEN = 8  # bytes of a token in memory
 TEXT = 12  # memory needed to read a .jsonl file, in multiples of its size, at most
 Token = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -118,33 +115,22 @@ def read_texts(path: str | Path) -> list[str]:
 
 
 def _read_npy(path: Path) -> Ints:
-    """The array of a file, after a check that its header declares integers and matches the size of the file."""
-    with opened(path) as file:
-        total = os.fstat(file.fileno()).st_size
-        start = file.read(len(npy.MAGIC_PREFIX))
-        if start.startswith(ARCHIVE):
-            raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
-        file.seek(0)
-        try:
-            version = npy.read_magic(file)
-            header = npy.read_array_header_1_0(file) if version == (1, 0) else npy.read_array_header_2_0(file)
-        except HEADER as error:
-            if not npy.MAGIC_PREFIX.startswith(start):
-                raise UnmaskError(f"{path} is not a .npy file. Write it with numpy.save, or use .jsonl") from error
-            raise UnmaskError(f"{path} is not a complete .npy file: {cut(str(error))}") from error
-        shape, columns_first, dtype = header
-        if dtype.hasobject:
-            raise UnmaskError(f"{path} contains Python objects; expected integers (rows, length)")
-        if dtype.kind not in "iu":
-            raise UnmaskError(f"{path} contains {cut(str(dtype))}; expected integers (rows, length)")
-        count = math.prod(shape) if all(type(size) is int and size >= 0 for size in shape) else -1
-        if (expected := count * dtype.itemsize) != total - file.tell():
-            problem = f"its header declares {counted(expected)} bytes, but {total - file.tell()} follow"
-            raise UnmaskError(f"{path} is not a complete .npy file: {problem}")
-        if expected > available() / (1 + TOKEN / dtype.itemsize):
-            problem = f"{counted(count)} tokens need {size(expected + TOKEN * count)} of {size(available())}"
-            raise UnmaskError(f"{path} does not fit into memory: {problem}. Split it into parts.")
-        tokens = np.fromfile(file, dtype, count).reshape(shape, order="F" if columns_first else "C")
+    """The array of a file; it is mapped, so its header allocates nothing."""
+    total = check_file(path)
+    try:
+        with np.errstate(over="ignore"):  # of a size
+            tokens = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(tokens, np.memmap) and tokens.offset + tokens.nbytes != total:
+            raise ValueError(f"{total - tokens.offset} bytes follow its header; expected {tokens.nbytes}")
+    except HEADER as error:
+        problem = f"{path} is not a complete .npy file: {cut(str(error))}"
+        raise UnmaskError(f"{problem}. Write it with numpy.save, or use .jsonl") from error
+    if not isinstance(tokens, np.memmap):
+        tokens.close()
+        raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
+    if tokens.dtype.kind not in "iu":
+        raise UnmaskError(f"{path} contains {cut(str(tokens.dtype))}; expected integers (rows, length)")
+    fits(tokens.size, f"tokens of {path}", TOKEN, "their number: split the file")
     if tokens.size and int(tokens.max()) > np.iinfo(np.int64).max:
         raise UnmaskError(f"{path} contains the number {int(tokens.max())}; expected tokens below 2^63")
     return tokens

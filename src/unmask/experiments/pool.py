@@ -28,6 +28,7 @@ from unmask.core.arguments import size
 from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
 from unmask.core.reading import fit, from_json
 from unmask.core.registry import Allowed, imports, imports_allowed
+from unmask.core.run import Measuring
 from unmask.experiments.cell import Place, Tally, call, find
 from unmask.experiments.store import LARGEST, LOG, CommonFields, Plain, directory_of, opened
 
@@ -36,16 +37,6 @@ FAILED_STARTS = 3  # workers in a row that end before their first answer
 LOOK = 0.1  # seconds between two checks of a guard
 GRACE = 1.0  # seconds for a process to end by itself
 EngineName = Literal["local", "here"]
-
-
-class How(NamedTuple):
-    """The engine and its limits, which change no number. limit: seconds of a block; attempts: processes it may lose."""
-
-    engine: EngineName = "local"
-    workers: int | None = None
-    threads: int | None = None
-    limit: float | None = None
-    attempts: int = 3
 
 
 class Block(NamedTuple):
@@ -139,7 +130,7 @@ def _text(error: Exception) -> str:
 class Here:
     """This process: it has the samplers that a notebook registered, and no protection."""
 
-    def __init__(self, files: Path, how: How) -> None:
+    def __init__(self, files: Path, how: Measuring) -> None:
         self.files, self.limit, self.most = files, how.limit, 1
         self.running: list[Any] = []
 
@@ -206,7 +197,7 @@ class _Worker:
 class Processes(Here):
     """Processes of this machine; one that dies or hangs is replaced."""
 
-    def __init__(self, files: Path, how: How) -> None:
+    def __init__(self, files: Path, how: Measuring) -> None:
         super().__init__(files, how)
         self.log, self.most = files.parent / LOG, how.workers or cores()
         self.threads = how.threads or max(cores() // self.most, 1)

@@ -9,7 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import code, origin
 from unmask.core.registry import imports, imports_allowed
+from unmask.core.run import Measuring
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
-from unmask.experiments.pool import ENGINES, Answer, Block, EngineName, How
+from unmask.experiments.pool import ENGINES, Answer, Block, EngineName
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
 from unmask.experiments.store import Block as Stored
 from unmask.experiments.store import Done, Failed, Planned, Run, Store, Writer, writing
@@ -51,18 +52,6 @@ class Sweep:
     def rows(self) -> list[dict[str, Any]]:
         """One dict for each record; failed cells are missing, and `status` has their errors."""
         return list(self.store.rows(set(self.keys)))
-
-    @property
-    def languages(self) -> dict[str, list[str]]:
-        """The digests of its languages, by spec without seed or by directory of the network."""
-        from unmask.languages.reading import unseeded
-
-        digests: dict[str, list[str]] = {}
-        for row in self.rows():
-            own = digests.setdefault(unseeded(row.get("language") or row.get("model") or ""), [])
-            if row.get("language_digest") not in (None, *own):
-                own.append(row["language_digest"])
-        return {name: own for name, own in digests.items() if own}
 
     @property
     def work(self) -> float:
@@ -121,7 +110,7 @@ def sweep(
     allow_imports: modules that a recipe file may import from, as "module:Name"; a program may name any.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
-    how = _checked(How(engine, workers, threads, limit, attempts))
+    how = _checked(Measuring(engine, workers, threads, limit, attempts, allow_imports))  # type: ignore[arg-type]
     if isinstance(recipe, Recipe):
         plan = recipe.with_changes(changes)
     elif isinstance(recipe, Mapping):
@@ -130,26 +119,23 @@ def sweep(
         plan = read_recipe(arguments.path("recipe", recipe), changes)
     directory = HOME / plan.name if store is None else arguments.path("store", store)
     arguments.flag("fresh", fresh)
-    with imports(_modules(allow_imports) or (imports_allowed() and not isinstance(recipe, str | Path))):
+    with imports(how.allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
         cells = cells_of(plan)
         if not os.path.exists(directory):
             check(cells)  # before the store is created
         return _driven(directory, how, plan.to_dict(), lambda target: _todo(target, cells, fresh), cells)
 
 
-def resume(directory: str | Path, *, again: bool = False, allow_imports: Sequence[str] = (), **options: Any) -> Sweep:
-    """Measure the remaining cells of a store. again: also the failed cells.
-
-    allow_imports: modules that its cells may import from, as "module:Name". options: of How.
-    """
-    how, directory = _checked(How(**options)), arguments.path("store", directory)
+def resume(directory: str | Path, *, again: bool = False, **options: Any) -> Sweep:
+    """Measure the remaining cells of a store. again: also the failed cells. options: of `sweep`."""
+    how, directory = _checked(Measuring(**options)), arguments.path("store", directory)
     recipe = Store.open(directory).runs[-1].recipe
 
     def rest(store: Writer) -> list[Cell]:
         left = [*(cell.key for cell in store.todo), *(store.failed if again else ())]
         return [cell_of(store.spec(key), planned=True) for key in left]
 
-    with imports(_modules(allow_imports)):
+    with imports(how.allow_imports):
         return _driven(directory, how, recipe, rest)
 
 
@@ -165,8 +151,9 @@ def _todo(store: Store, cells: Sequence[Cell], fresh: bool) -> list[Cell]:
     return [cell for cell in cells if not settled(cell)]
 
 
-def _checked(how: How) -> How:
-    arguments.word("engine", how.engine, ENGINES)
+def _checked(how: Measuring) -> Measuring:
+    if how.engine is not None:
+        arguments.word("engine", how.engine, ENGINES)
     for name in ("workers", "threads", "attempts"):
         if (value := getattr(how, name)) is not None:
             arguments.whole(name, value, 1, MOST)
@@ -174,18 +161,15 @@ def _checked(how: How) -> How:
         arguments.number("limit", how.limit, above=True, what=" of seconds")
     if how.engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
         raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
-    return how
-
-
-def _modules(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        arguments.refuse("allow_imports", names, "a list of module names")
-    return list(names)
+    modules = how.allow_imports
+    if isinstance(modules, str) or not all(isinstance(name, str) for name in modules):
+        arguments.refuse("allow_imports", modules, "a list of module names")
+    return replace(how, engine=how.engine or "local")
 
 
 def _driven(
     directory: Path,
-    how: How,
+    how: Measuring,
     recipe: Mapping[str, Any],
     rest: Callable[[Writer], list[Cell]],
     cells: Sequence[Cell] = (),
@@ -199,7 +183,7 @@ def _driven(
         if todo or not store.runs:
             check(todo)
             about = origin()
-            run = Run(SCHEMA, time.time(), about["code"], how.engine, dict(recipe), about)
+            run = Run(SCHEMA, time.time(), about["code"], str(how.engine), dict(recipe), about)
             known = {key for key in store.cells if key not in store.done and key not in store.failed}
             planned = [Planned(c.key, c.stem, c.job, c.values) for c in todo if c.key not in known]
             store.append(run, *planned)
@@ -211,7 +195,7 @@ def _driven(
 class _Drive:
     """One run: blocks that are ready, cells that wait for others, and the answers."""
 
-    def __init__(self, store: Writer, cells: Sequence[Cell], how: How) -> None:
+    def __init__(self, store: Writer, cells: Sequence[Cell], how: Measuring) -> None:
         self.store, self.how, self.code = store, how, code()
         self.cells = {cell.key: cell for cell in cells}
         self.plan: dict[str, list[Rows]] = {}  # the blocks of each cell
@@ -263,7 +247,7 @@ class _Drive:
         """Measure the cells; after a KeyboardInterrupt the unfinished cells remain to be measured."""
         if not self.ready:
             return
-        pool = ENGINES[self.how.engine](self.store.files.absolute(), self.how)
+        pool = ENGINES[str(self.how.engine)](self.store.files.absolute(), self.how)
         stopped = KeyboardInterrupt(f"{self.store.directory} has the finished cells; the same command continues there")
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
             try:

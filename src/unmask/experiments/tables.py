@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, code
-from unmask.experiments.cell import Cell
 from unmask.experiments.store import Store, holder
 
 ESTIMATE = ("measure", "value", "low", "high", "n", "level", "method", "model_calls")
@@ -25,50 +20,24 @@ FAILURES_SHOWN = 20
 
 
 def status(directory: str | Path) -> dict[str, Any]:
-    """Counts by state, speed and remaining time of the last run, code versions, failures."""
+    """Counts by state, code versions, failures."""
     store, (last, alive) = Store.open(directory), holder(Path(directory))
-    begun, todo, done = store.runs[-1].began, store.todo, store.done.values()
-    own = [one for one in done if one.at >= begun]  # of the last run
-    passed = (time.time() if alive else max((one.at for one in own), default=begun)) - begun
-    speed = sum(one.seconds for one in own) / passed if passed > 0 else 0.0  # seconds of work a second
-    work = seconds(store, [Cell(one.job, one.values) for one in todo])
-    running = min(last.running, len(todo)) if last else 0
+    running = min(last.running, len(store.todo)) if last and alive else 0
     failures = list(store.failed.items())[:FAILURES_SHOWN]
     return {
         "store": str(directory),
         "cells": len(store.cells),
-        "done": len(done),
-        "running": running if alive else 0,
-        "interrupted": 0 if alive else running,
-        "todo": len(todo) - running,
+        "done": len(store.done),
+        "running": running,
+        "todo": len(store.todo) - running,
         "failed": len(store.failed),
-        "cells_a_second": len(own) / passed if passed > 0 and own else None,
-        "seconds_left": 0.0 if not todo else work / speed if work is not None and speed > 0 else None,
-        "code_versions": len({one.code for one in done}),
-        "of_other_code": sum(one.code != code() for one in done),
+        "code_versions": len({one.code for one in store.done.values()}),
+        "of_other_code": sum(one.code != code() for one in store.done.values()),
         "driver": msgspec.structs.asdict(last) if last and alive else None,
         "failures": [
             {"key": key, "cell": store.spec(key), "error": one.error, "attempts": one.attempts} for key, one in failures
         ],
     }
-
-
-def seconds(store: Store, cells: Sequence[Cell]) -> float | None:
-    """Seconds of work that cells take, by finished cells of the same job in a store; None if a job has none."""
-    taken, size = Counter[str](), Counter[str]()
-    for key, done in store.done.items():
-        job = store.cells[key].job
-        taken[job] += done.seconds  # type: ignore[assignment]
-        size[job] += _size(store.cells[key].values)
-    if any(cell.job not in size for cell in cells):
-        return None
-    return sum(_size(cell.values) * taken[cell.job] / size[cell.job] for cell in cells)
-
-
-def _size(values: Mapping[str, Any]) -> int:
-    """The generated tokens of a cell, to which its time is about proportional."""
-    sizes = (values.get("rows"), values.get("length"))
-    return prod(size for size in sizes if isinstance(size, int) and 0 < size <= arguments.MOST_ROWS)
 
 
 def columns(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -7,10 +7,8 @@ Colours are variables of the page's style, so that a drawing follows the light a
 
 from __future__ import annotations
 
-import html
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -37,7 +35,6 @@ FONTS = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"  # system-ui alone l
 WIDTH, HEIGHT, LINE = 590, 300, 15  # pixels; the last: from one name beside a line to the next
 MARGIN = 0.05  # fraction of an axis, at each end
 SCALE = 2  # PNG pixels for each of the figure
-GAP, TITLED = 40, 44  # pixels between drawings side by side, and above them for a title
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
 DOTS, DASHES = [2, 3], [6, 4]
 
@@ -113,7 +110,7 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
     calls = point["model_calls"]
     return ends | {
         "k": k,
-        "l": language_id(shown, point["of"]),
+        "l": str(shown.languages.index(point["of"])),
         "series": series,
         "x": x,
         "said": str(Estimate.of_record(point)),
@@ -123,10 +120,6 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
         "kind": point["kind"],
         **more,
     }
-
-
-def language_id(shown: Shown, of: str) -> str:
-    return str(shown.languages.index(of))
 
 
 def base(rows: Iterable[Row], keyed: bool = True, where: str = "") -> alt.Chart:
@@ -316,23 +309,6 @@ def drawings(figures: Mapping[str, Drawn]) -> dict[str, bytes]:
     return {f"{name}.svg": one.encode() for name, one in drawn.items()} | {
         f"{name}.png": vl_convert.svg_to_png(one, scale=SCALE) for name, one in drawn.items()
     }
-
-
-def beside(name: str, figures: Sequence[Drawn], title: str) -> dict[str, bytes]:
-    """NAME.svg and NAME.png: drawings side by side, on white, under one title."""
-    parts = [svg(alone(figure)) for figure in figures]
-    sizes = [tuple(float(x) for x in re.findall(r'(?:width|height)="([\d.]+)"', part)[:2]) for part in parts]
-    wide, high = sum(width for width, _ in sizes) + GAP * (len(parts) - 1), TITLED + max(height for _, height in sizes)
-    left, placed = 0.0, []
-    for part, (width, _) in zip(parts, sizes, strict=True):
-        placed.append(part.replace("<svg ", f'<svg x="{left:g}" y="{TITLED}" ', 1))
-        left += width + GAP
-    drawn = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}" viewBox="0 0 {wide:g} {high:g}">'
-        f'<rect width="100%" height="100%" fill="white"/><text x="5" y="26" font-size="18" font-weight="bold" '
-        f'font-family="{html.escape(FONTS)}">{html.escape(title)}</text>{"".join(placed)}</svg>'
-    )
-    return {f"{name}.svg": drawn.encode(), f"{name}.png": vl_convert.svg_to_png(drawn, scale=SCALE)}
 
 
 Maker = Callable[[Shown], Drawn | None]  # None: no data

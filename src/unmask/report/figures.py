@@ -37,7 +37,6 @@ from unmask.report.charts import (
     finished,
     framed,
     here,
-    language_id,
     lined,
     on,
     picked,
@@ -48,7 +47,7 @@ from unmask.report.charts import (
     word,
 )
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
-from unmask.report.results import IDEAL, TRAINED, Point
+from unmask.report.results import Point
 from unmask.report.verdict import Shown, distinct, usable
 from unmask.tasks.exact import is_ideal
 
@@ -323,65 +322,6 @@ def label(point: Point) -> str:
     return name if point["schedule"] == "linear" and point["sampler"] != UNIFORM else f"{name}, {point['schedule']}"
 
 
-def noises(shown: Shown) -> Drawn | None:
-    """SER of trained networks of both kinds of noise against model calls, next to the exact denoiser."""
-    points = [p for p in shown.results.of("ser") if p["sampler"] in NOISES and p["model"] in (IDEAL, TRAINED)]
-    points = sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model"], p["model_calls"]))
-    if len({(p["sampler"], p["model"]) for p in points}) < 2 * len(NOISES):
-        return None
-    keys = Keys.of(shown, keys_of(points, ("of",)))
-    about = [(p, keys.values.index({"of": p["of"]}), NOISES[p["sampler"]]) for p in points]
-    rows = [row(shown, p, k, f"{n}, {p['model']}", p["model_calls"], noise=n, model=p["model"]) for p, k, n in about]
-    x, y = across("model calls per sequence"), up("SER", True, scale=alt.Scale(domain=[0, 1]))
-    dash = alt.StrokeDash("model:N", legend=below(2)).scale(domain=[TRAINED, IDEAL], range=[[1, 0], [5, 4]])
-    own, look = base(rows), {"color": colour(shown, NOISES.values(), "noise", below(2))}
-    layers = lined(own, x, y, tips("noise and denoiser"), look, detail="series:N", strokeDash=dash)
-    sentences = []
-    for k, values in enumerate(keys.values):
-        least = {r["series"]: r["value"] for r in rows if r["k"] == k}  # with the most steps
-        parts = ", ".join(f"{name} {value:.3g}" for name, value in least.items())
-        sentences.append(Sentence(f"{values['of']}, SER with the most steps: {parts}.", keys.choices(k)))
-    title = "SER of trained networks against model calls: masks and uniform noise"
-    under = "dashed: the exact denoiser; the distance above it is learning error"
-    caption = "Networks with the same layers, trained on the same number of tokens."
-    return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
-
-
-def training(shown: Shown) -> Drawn | None:
-    """Validation loss against training steps; above the entropy of the language, if that is known."""
-    trainings = [one for one in shown.results.trainings if one.journal]
-    relative = all(one.entropy for one in trainings)
-    rows: list[Row] = []
-    for one in trainings:
-        for entry in one.journal:
-            over = entry.validation / one.entropy - 1 if one.entropy else None
-            above = "" if over is None else f", {100 * over:.2f}% above the entropy"
-            about = {"series": one.name, "of": one.of, "x": entry.step, "value": over if relative else entry.validation}
-            about |= {"said": f"{entry.validation:.4f} nats per token{above}", "pace": f"step {entry.step}"}
-            rows.append(about | {"l": language_id(shown, one.of), "what": one.kind.upper() or "network", "k": 0})
-    if len(rows) < 2:
-        return None
-    title = "validation loss above the entropy" if relative else "validation loss, nats per token"
-    x = across("training steps", log=False, format="~s", tickCount=6)
-    scale = alt.Scale(type="symlog", constant=0.01) if relative else alt.Scale(zero=False)
-    y = up(title, relative, scale=scale)
-    several = len({r["what"] for r in rows}) > 1
-    dash = alt.StrokeDash("what:N", legend=alt.Legend(orient="top", symbolType="stroke") if several else None)
-    own, look = base(rows, keyed=False), {"color": colour(shown, [r["of"] for r in rows], "of"), "opacity": here(rows)}
-    last = list({r["series"]: r for r in rows}.values())
-    points = dots(own, 25).encode(x=x, y=y, tooltip=tips("network", said="loss", cost="", n=""), **look)
-    layers = [
-        own.mark_line(strokeWidth=2).encode(x=x, y=y, strokeDash=dash, detail="series:N", **look),
-        points.add_params(picked("language", "l", shown.language)),
-        base(last, keyed=False).mark_text(align="right", dy=-12, fontSize=12).encode(x=x, y=y, text="series:N", **look),
-    ]
-    sentences = "; ".join(f"{r['series']}: {r['said']}" for r in last)
-    under = "against training steps; no network gets below the entropy of the language"
-    caption = "Each point is a validation on sequences outside the training set."
-    words = "Training: validation loss"
-    return Drawn(words, under, finished(layers, words), rows, [Sentence(sentences + ".")], caption)
-
-
 def ceilings(shown: Shown) -> Drawn | None:
     """The accuracy of a model on a task against its speed, next to that of the exact denoiser."""
     points = [p for p in shown.results.of("accuracy") if p["kind"] == "mdm" and p["model"]]
@@ -427,11 +367,9 @@ GROWTH: dict[str, Maker] = {
 FIGURES: dict[str, Maker] = {
     "ceilings": ceilings,
     **{name: one for name, one in CURVES.items() if not name.endswith("-by-sampler")},
-    "growth-networks": noises,
     "lengths": lengths,
     **GROWTH,
     "front": front,
-    "training": training,
 }
 MORE = {name: one for name, one in CURVES.items() if name not in FIGURES}  # where a view names them
 

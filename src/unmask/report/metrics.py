@@ -147,12 +147,6 @@ class View:
         cards, _, notes = rest.partition("<!-- notes -->\n")
         return head, cards, notes
 
-    @property
-    def title(self) -> str:
-        """The heading of the page, without its numbers and tags; the name if it has none."""
-        heading = re.search(r"<h1>([^<{$]+)</h1>", self.parts[0])
-        return html.unescape(heading[1]) if heading else self.name
-
     def cards(self, results: Results, state: Mapping[str, Any]) -> list[Card]:
         """The cards whose numbers exist."""
         written = [[_filled(part, results, state) for part in card] for card in CARD.findall(self.parts[1])]

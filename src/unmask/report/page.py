@@ -23,9 +23,9 @@ from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
 from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
-from unmask.report.metrics import RIVALS, Card, Metric
-from unmask.report.results import Point, Results
-from unmask.report.verdict import Shown, grid, usable, value_text, verdict
+from unmask.report.metrics import RIVALS, Card
+from unmask.report.results import Results
+from unmask.report.verdict import Shown, usable, verdict
 
 with needed("pages", "a page"):
     import vl_convert
@@ -61,7 +61,6 @@ def page(
         result(shown, messages),
         first,
         section(figures),
-        tables(shown),
         *texts,
         notes.replace("$languages", described(results)),
         f"<h2>Reproduce this page</h2>\n<p>Data: {escape(origin_of(results, origin))} Created with:</p>",
@@ -103,7 +102,7 @@ def result(shown: Shown, messages: Sequence[Card]) -> str:
     """The messages, the controls, and the verdict for each choice; for all languages the messages replace it."""
     start = {"language": shown.language, "at": str(shown.at), "metric": shown.metric.name}
     start["target"] = f"{shown.metric.target or 0:g}"
-    labels = {"language": "language or task", "at": "setting", "target": "target", "metric": "metric of cost and table"}
+    labels = {"language": "language or task", "at": "setting", "target": "target", "metric": "metric of cost"}
     boxes = "".join(select(name, labels[name], options, start[name]) for name, options in choices(shown).items())
     bar = f'<div class="controls" role="group" aria-label="Choices">{boxes}</div>'
     messages_html = cards(messages)
@@ -181,67 +180,12 @@ def chosen(choices: str) -> list[str]:
 
 def rules(shown: Shown) -> str:
     """An element with data-NAME="..." is on view if one of these is the choice."""
-    hide, bold = [], []
-    for name, options in choices(shown).items():
-        for value in options:
-            body = f'body:has(#{name} option[value="{value}"]:checked)'
-            hide.append(f'{body} [data-{name}]:not([data-{name}~="{value}"])')
-            bold += [f'{body} [data-column="{value}"]'] if name == "language" else []
-    return f"{','.join(hide)} {{ display: none }}\n{','.join(bold)} {{ background: var(--card); font-weight: 650 }}"
-
-
-def tables(shown: Shown) -> str:
-    """The numbers: a table for each metric, with the samplers of a setting in rows, and languages in columns."""
-    if not shown.metrics:
-        return ""
-    note = "With 95% intervals. They follow the setting and the metric."
-    return "\n".join(
-        ["<h2>The numbers</h2>", f'<p class="note">{note}</p>', *(table(shown, one) for one in shown.metrics)]
-    )
-
-
-def table(shown: Shown, metric: Metric) -> str:
-    names = ("length", "batch", "setting")
-    groups = [
-        dict(zip(names, one, strict=True))
-        for one in dict.fromkeys(tuple(p[n] for n in names) for p in shown.masked(metric))
+    hide = [
+        f'body:has(#{name} option[value="{value}"]:checked) [data-{name}]:not([data-{name}~="{value}"])'
+        for name, options in choices(shown).items()
+        for value in options
     ]
-    numbers = shown.nearest(groups)
-    parts = []
-    for number, values in enumerate(groups):
-        tokens = " ".join(f"{of}.{at}" for (of, at), n in numbers.items() if n == number)
-        columns, lines = grid(shown.results, values, metric)
-        keys = [
-            f'data-column="{shown.languages.index(column.rpartition(", ")[0] or column)}"'
-            if (column.rpartition(", ")[0] or column) in shown.languages
-            else ""
-            for column in columns
-        ]
-        head = "".join(f'<th scope="col" {key}>{escape(name)}</th>' for name, key in zip(columns, keys, strict=True))
-        body = "\n".join(line(row, [cells.get(name) for name in columns], keys, metric) for row, cells in lines.items())
-        words = escape(", ".join(part for part in (metric.title, shown.named(values)) if part))
-        head = (
-            f'<tr><th scope="col">sampler</th><th scope="col">setting</th><th scope="col">model calls</th>{head}</tr>'
-        )
-        rows = f"<caption>{words}</caption>\n{head}\n{body}"
-        parts += [scrolled(rows, words, one) for one in chosen(tokens)]
-    return f'<div data-metric="{metric.name}">{"".join(parts)}</div>'
-
-
-def line(row: tuple[str, str], points: Sequence[Point | None], keys: Sequence[str], metric: Metric) -> str:
-    sampler, setting = (escape(one) for one in row)
-    calls = [point["model_calls"] for point in points if point and point["model_calls"] is not None]
-    cost = f"{sum(calls) / len(calls):.4g}" if calls else "-"
-    cells = ""
-    for point, key in zip(points, keys, strict=True):
-        value, bracket, interval = ("-", "", "") if point is None else escape(value_text(point, metric)).partition(" [")
-        cells += f"<td {key}>{value}{f'<small>[{interval}</small>' if bracket else ''}</td>"
-    return f'<tr><th scope="row">{sampler}</th><td>{setting}</td><td>{cost}</td>{cells}</tr>'
-
-
-def scrolled(rows: str, label: str, more: str = "") -> str:
-    """A table that scrolls by keys, too, on a narrow screen."""
-    return f'<div class="table" tabindex="0" role="region" aria-label="{label}" {more}><table>{rows}</table></div>'
+    return f"{','.join(hide)} {{ display: none }}"
 
 
 def described(results: Results) -> str:

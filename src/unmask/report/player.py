@@ -1,7 +1,6 @@
 """The player: sequences step by step, with the loss of each step and the tokens that contradict each other.
 
-A `Run` is a trace with the language that the player compares it with. `fragment` is one player as a part of a page,
-`assets` the style and script of all players of a page, `page` a self-contained page.
+A `Run` is a trace with the language that the player compares it with. `page` is a self-contained page.
 All symbols are inserted as text, never as HTML.
 """
 
@@ -151,35 +150,24 @@ def chosen(
     return Chosen(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
 
 
-def fragment(runs: Sequence[Run], name: str = "player", row: int | None = None) -> str:
-    """One player as a part of a page that contains `assets` once; each player needs its own name.
+def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row: int | None = None) -> bytes:
+    """A self-contained page with one player.
 
-    row: the first sequence to show, at its first error (default: the first impossible one).
+    made_by: the command that created it. row: the first sequence to show, at its first error (default: the first
+    impossible one).
     """
     check(runs)
     errors = [[run.first_error(one) is not None for one in range(len(run.trace.rows))] for run in runs]
     opens = telling(errors) if row is None else row
     data = json.dumps({"open": opens, "runs": [run.plain() for run in runs]}, separators=(",", ":"), allow_nan=False)
-    return Template(_part("player.html")).substitute(
-        name=html.escape(name),
+    player = Template(_part("player.html")).substitute(
         title=html.escape(" and ".join(cut(run.name) for run in runs)),
         final="\n".join(f"<p>{html.escape(run.name)}: {html.escape(_final(run, opens))}</p>" for run in runs),
         data=data.replace("<", "\\u003c"),  # no token ends or begins a script
     )
-
-
-def assets() -> str:
-    """The style and the script of all players in a page."""
-    return f"<style>\n{_part('player.css')}</style>\n<script>\n{_part('player.js')}</script>"
-
-
-def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row: int | None = None) -> bytes:
-    """A self-contained page with one player.
-
-    made_by: the command that created it.
-    """
     command = f"<p class='note'>Created with <code>{html.escape(made_by)}</code></p>" if made_by else ""
-    parts = {"player": fragment(runs, "player", row), "assets": assets(), "command": command}
+    assets = f"<style>\n{_part('player.css')}</style>\n<script>\n{_part('player.js')}</script>"
+    parts = {"player": player, "assets": assets, "command": command}
     content = Template(_part("alone.html")).substitute(parts, title=html.escape(title))
     return content.encode(errors="backslashreplace")  # an argument of the command may not be text
 

@@ -29,7 +29,7 @@ from unmask.experiments.run import Sweep, sweep
 from unmask.report import charts
 from unmask.report.figures import drawn
 from unmask.report.metrics import Card, View, saved
-from unmask.report.page import page, scrolled
+from unmask.report.page import page
 from unmask.report.results import COLUMNS, STORE, Results, read
 from unmask.report.verdict import Shown
 from unmask.tasks.evaluation.run import check as checked
@@ -41,7 +41,6 @@ with needed("pages", "a page"):
 
 PAGE = "index.html"
 NUMBERS = "data"  # the name of the data files
-OVERVIEW = 2  # figures side by side in overview.svg
 
 Settings = TypeVar("Settings", bound=Any)  # a dataclass
 Measured = TypeVar("Measured")
@@ -113,15 +112,14 @@ def publish(page: Page[Settings, Measured], settings: Settings, out: str | Path,
     measured = page.measured(store, settings)
     shown = Shown(read([store.directory], {row["key"] for row in store.rows()}), page.view)
     about = {"seconds": store.work, "settings": asdict(settings)}
-    given = Context(origin(**asdict(settings)) | {"languages": store.languages}, shown, about)
+    given = Context(origin(**asdict(settings)), shown, about)
     files = write(out, page.contents(measured, given), page.file)
     return Published(measured, (out / page.file).resolve(), files, time.perf_counter() - began, shown)
 
 
 def report(directories: Sequence[str | Path], out: Path, drawings: bool = False) -> tuple[Shown, list[Path]]:
     """Write the page of some stores, with its numbers; drawings: also each figure as SVG and PNG."""
-    results = read(directories)
-    shown = Shown(results, View() if results.points or not results.trainings else saved("training"))
+    shown = Shown(read(directories))
     return shown, write(out, contents(Context(origin(), shown), drawings), PAGE)
 
 
@@ -130,8 +128,6 @@ def contents(given: Context, drawings: bool = True) -> dict[str, bytes]:
     shown, results = given.shown, given.shown.results
     figures = drawn(shown)
     files = charts.drawings(figures) if drawings else {}
-    if drawings and shown.view.figures:
-        files |= charts.beside("overview", list(figures.values())[:OVERVIEW], shown.view.title)
     about = {**given.about} | {"sources": results.sources, "missing": results.missing}
     files |= numbers(NUMBERS, records(results), origin=given.origin, **about)
     return files | {PAGE: page(shown, figures, given.origin, files)}
@@ -265,10 +261,13 @@ def celled(grid: Grid) -> Table:
 
 
 def table(one: Table) -> str:
+    """HTML that scrolls by keys, too, on a narrow screen."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in one.head)
     rows = []
     for heading, cells in one.rows:
         data = "".join(f"<td>{escape(v)}{f'<small>{escape(i)}</small>' if i else ''}</td>" for v, i in cells)
         rows.append(f'<tr><th scope="row">{escape(heading)}</th>{data}</tr>')
-    body = "\n".join(rows)
-    return scrolled(f"<caption>{escape(one.title)}</caption>\n<tr>{head}</tr>\n{body}", escape(one.title))
+    title, body = escape(one.title), "\n".join(rows)
+    return f"""<div class="table" tabindex="0" role="region" aria-label="{title}"><table><caption>{title}</caption>
+<tr>{head}</tr>
+{body}</table></div>"""

@@ -20,12 +20,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import msgspec
-
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion
 from unmask.core.files import finite
-from unmask.core.reading import read_json, read_text
+from unmask.core.reading import read_text
 from unmask.diagnosis.flops import break_even
 from unmask.experiments.board.families import STEPS, apart
 from unmask.experiments.jobs.sources import OF_AR
@@ -33,7 +31,7 @@ from unmask.experiments.jobs.texts import EXAMPLE
 from unmask.experiments.store import FILE, Store
 from unmask.experiments.tables import AFTER, FAILURES_SHOWN
 from unmask.languages.reading import unseeded
-from unmask.models.trained.checkpoints import ACCOUNT
+from unmask.models.trained.checkpoints import CONFIG, read_shape
 from unmask.models.trained.shape import preset
 from unmask.tasks.evaluation import records
 from unmask.tasks.evaluation.records import RECORDS
@@ -53,44 +51,12 @@ COLUMNS = (*WHO, "measure", *ENDS, "n", "method", "model_calls", "flops", "secon
 USUAL = preset("paper", "mdm", 8)  # its compute is assumed for cells without a network
 
 
-class Entry(msgspec.Struct):
-    """The read part of a line of a training's journal."""
-
-    step: int
-    seconds: float
-    loss: float
-    validation: float
-
-
-class Account(msgspec.Struct):
-    """The read part of training.json."""
-
-    journal: list[Entry] = []
-    entropy: float | None = None
-    origin: dict[str, Any] = {}
-
-
-@dataclass(frozen=True)
-class Training:
-    """A trained network: its journal, and the entropy of its language."""
-
-    of: str
-    kind: str
-    journal: Sequence[Entry]
-    entropy: float | None
-    place: Path = Path()  # its directory
-
-    @property
-    def name(self) -> str:
-        return f"{self.of}, {self.kind.upper()}" if self.kind else self.of
-
-
 @dataclass
 class Results:
     """The contents of some stores."""
 
     points: list[Point] = field(default_factory=list)
-    trainings: list[Training] = field(default_factory=list)
+    networks: dict[str, Path] = field(default_factory=dict)  # the directories of the trained ones
     missing: list[str] = field(default_factory=list)  # messages: cells to do, failed cells with the error
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
@@ -107,7 +73,7 @@ class Results:
 def read(directories: Sequence[str | Path], keys: Collection[str] | None = None) -> Results:
     """Read the results of some stores; keys: only these cells of sweeps."""
     if not directories:
-        raise UnmaskError("no directory is given; expected that of a sweep, an evaluation or a training")
+        raise UnmaskError("no directory is given; expected that of a sweep or an evaluation")
     results = Results(sources=[str(path) for path in directories])
     rows: dict[str, list[dict[str, Any]]] = {}  # by cell: a cell of two stores is one measurement
     other: list[Point] = []
@@ -117,7 +83,6 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
             rows = of_sweep(Store.open(directory), keys, results) | rows
         if (directory / RECORDS).exists():
             other += of_evaluation(directory, results)
-        of_training(directory, directory.name, "", results)
     every = [row for own in rows.values() for row in own]
     results.points = points(every) + other
     return results
@@ -126,13 +91,12 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
 def place(directory: Path) -> Path:
     """The directory of a store: itself, or its `sweep` if it contains a page."""
     for candidate in (directory, directory / STORE):
-        if any((candidate / name).exists() for name in (FILE, RECORDS, ACCOUNT)):
+        if any((candidate / name).exists() for name in (FILE, RECORDS)):
             return candidate
     if not directory.exists():
         problem = f"there is no directory {cut(str(directory))}"
-        raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page, an evaluation or a training")
-    names = f"{FILE}, {RECORDS} or {ACCOUNT}"
-    expected = f"expected {names} in it, or in its directory {STORE}. Measure with `unmask sweep run RECIPE`"
+        raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page or an evaluation")
+    expected = f"expected {FILE} or {RECORDS} in it, or in its {STORE}. Measure with `unmask sweep run RECIPE`"
     raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
 
 
@@ -157,25 +121,17 @@ def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> di
 
 
 def of_files(directory: Path, rows: Sequence[dict[str, Any]], results: Results) -> None:
-    """The training and the example of a cell, if it has files; its rows get the noise of the network."""
+    """The network and the example of a cell, if it has files; its rows get the noise of the network."""
     row = rows[0]
     if (directory / EXAMPLE).exists():
         writers = {"text": "The text itself", "ar": "AR"}
         results.examples[writers.get(_kind(row), f"MDM, {row.get('steps')} steps")] = read_text(directory / EXAMPLE)
-    noise = of_training(directory, _of(row), row.get("kind", ""), results)
-    for one in rows if noise == "uniform" else ():
-        one["noise"] = noise
-
-
-def of_training(directory: Path, of: str, kind: str, results: Results) -> str:
-    """Add the training of a directory, if it contains one, and return its noise."""
-    if not (directory / ACCOUNT).exists():
-        return ""
-    account = read_json(directory / ACCOUNT, Account)
-    noise = str(account.origin.get("configuration", {}).get("shape", {}).get("noise", "mask"))
-    kind = "uniform noise" if kind and noise == "uniform" else kind
-    results.trainings.append(Training(of, kind, account.journal, account.entropy, directory))
-    return noise
+    if (directory / CONFIG).exists():
+        noise = read_shape(directory).noise
+        kind = "uniform noise" if noise == "uniform" else row["kind"].upper()
+        results.networks[f"{_of(row)}, {kind}"] = directory
+        for one in rows:
+            one["noise"] = noise
 
 
 def of_evaluation(directory: Path, results: Results) -> list[Point]:

@@ -41,10 +41,9 @@ class Shown:
 
     @cached_property
     def languages(self) -> list[str]:
-        """Languages, tasks and texts; those without points have a training."""
-        others = [one.of for one in self.results.trainings]
+        """Languages, tasks and texts."""
         own = [point["of"] for point in self.masked(*self.metrics)]
-        return list(dict.fromkeys([*own, *self.results.choices("of"), *others]))
+        return list(dict.fromkeys([*own, *self.results.choices("of")]))
 
     @cached_property
     def settings(self) -> list[dict[str, Any]]:

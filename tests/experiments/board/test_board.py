@@ -14,7 +14,7 @@ import torch
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
 from unmask.experiments import read_recipe
-from unmask.experiments.board import Settings, board, quick
+from unmask.experiments.board import Settings, board
 from unmask.experiments.board.run import recipe, standard
 from unmask.experiments.board.table import tables
 from unmask.experiments.cell import cells_of
@@ -57,7 +57,7 @@ def of(made, measure, sampler, language="interval-5"):
 
 @pytest.fixture(scope="module")
 def made():
-    return board(Settings(("ancestral", "left-to-right", "low-confidence", "autoregressive"), **TINY))
+    return board(Settings(samplers=("ancestral", "left-to-right", "low-confidence", "autoregressive"), **TINY))
 
 
 def test_points_are_generations_of_every_seed(made):
@@ -82,14 +82,14 @@ def test_a_curve_ends_where_it_costs_as_much_as_ar(made):
 
 def test_a_knob_that_does_nothing_is_turned_once(strangers):
     """And a sampler that ignores N is swept over its own number, whatever the order of the costs."""
-    made = board(Settings(("own-pace", "own-pace(at_once=[5, 2])", "own-pace(at_once=[4, 4])"), **TINY))
+    made = board(Settings(samplers=("own-pace", "own-pace(at_once=[5, 2])", "own-pace(at_once=[4, 4])"), **TINY))
     assert len(of(made, "ser", "own-pace(at_once=[4, 4])")) == 1
     assert [r["model_calls"] for r in of(made, "ser", "own-pace(at_once=[5, 2])")] == [4.0, 10.0]
     assert [r["budget"] for r in of(made, "ser", "own-pace")] == [12, 6, 3, 1]
 
 
 def test_one_that_fails_stops_no_one(strangers):
-    made = board(Settings(("broken", "picky", "ancestral"), **TINY))
+    made = board(Settings(samplers=("broken", "picky", "ancestral"), **TINY))
     assert {r["sampler"] for r in made.records} == {"picky", "ancestral"}
     broken = [failure for failure in made.failures if failure.sampler == "broken"]
     assert len(broken) == 2 * 4
@@ -97,7 +97,7 @@ def test_one_that_fails_stops_no_one(strangers):
     assert [(f.value, f.message) for f in made.failures if f.sampler == "picky"] == [(2, "needs 5 rounds")] * 2
     assert [r["budget"] for r in of(made, "ser", "picky")] == [5, 20]
     with pytest.raises(UnmaskError, match="no sampler could be measured; broken: RuntimeError"):
-        board(Settings(("broken",), **TINY))
+        board(Settings(samplers=("broken",), **TINY))
 
 
 def test_the_records_are_plain_and_complete(made):
@@ -136,12 +136,12 @@ def test_differences_are_of_the_same_rows(made):
 def test_the_same_seed_gives_the_same_board(made):
     again = board(made.settings)
     assert again.records == made.records
-    other = board(Settings(("ancestral",), **TINY, seed=5))
+    other = board(Settings(samplers=("ancestral",), **TINY, seed=5))
     assert of(other, "ser", "ancestral") != of(made, "ser", "ancestral")
 
 
 def test_a_sampler_alone_is_the_same_as_in_company(made):
-    alone = board(Settings(("ancestral",), **TINY))
+    alone = board(Settings(samplers=("ancestral",), **TINY))
     assert of(alone, "ser", "ancestral") == of(made, "ser", "ancestral")
 
 
@@ -159,13 +159,13 @@ def test_tables(made):
 
 
 def test_usual_settings():
-    usual, brief = Settings(), quick()
+    usual, brief = Settings(), Settings(quick=True)
     assert {name.partition("(")[0] for name in standard()} == set(SAMPLERS.makers) - {"llada", "dream"}
     assert standard()[-1] == "autoregressive"
     assert (brief.rows * brief.seeds, brief.seeds) == (200, 2)
     assert usual.seeds > 2
     assert set(brief.languages) < set(usual.languages)
-    assert quick(rows=7).rows == 7
+    assert Settings(quick=True, rows=7).rows == 7
     (part,) = recipe(Settings(languages=("modular-sum",))).parts
     assert {"language": ("modular-sum",), "length": (125,)} in part.lists  # the nearest below 128
 
@@ -182,9 +182,9 @@ def test_the_recipe_of_ours_is_the_usual_board():
 
 
 def test_rounds_are_part_of_a_cell_and_not_of_a_name():
-    cells = cells_of(recipe(Settings(("ancestral", "speculative"), **TINY)))
+    cells = cells_of(recipe(Settings(samplers=("ancestral", "speculative"), **TINY)))
     assert {cell.spec["sampler"] for cell in cells} == {"ancestral(steps=[2, 5, 20, 80])", "speculative"}
-    own = board(Settings(("ancestral(steps=[5])", "left-to-right"), **TINY))
+    own = board(Settings(samplers=("ancestral(steps=[5])", "left-to-right"), **TINY))
     assert [r["budget"] for r in of(own, "ser", "ancestral")] == [5]
 
 
@@ -196,7 +196,7 @@ def test_a_stranger_whose_code_has_changed_is_another_cell(tmp_path, monkeypatch
         (tmp_path / "stranger.py").write_text(source.format(number))
         monkeypatch.delitem(sys.modules, "stranger", raising=False)
         invalidate_caches()
-        cells = cells_of(recipe(Settings(("stranger:Mine", "ancestral"), **TINY)))
+        cells = cells_of(recipe(Settings(samplers=("stranger:Mine", "ancestral"), **TINY)))
         keys.add(tuple(cell.key for cell in cells if cell.spec["sampler"] != "ancestral(steps=[2, 5, 20, 80])"))
         assert {bool(cell.spec["code"]) for cell in cells} == {True, False}
     assert len(keys) == 2
@@ -208,7 +208,7 @@ def test_a_stranger_whose_code_has_changed_is_another_cell(tmp_path, monkeypatch
         ({"samplers": ("nobody",)}, "unknown sampler"),
         ({"languages": ("paper-5gram",)}, "did you mean"),
         ({"lengths": (1,)}, "at least 2 tokens"),
-        ({"lengths": ()}, "no lengths"),
+        ({"languages": ("interval-5",), "model": "mdm"}, "--model has its own language"),
         ({"rows": 0}, "rows is 0"),
         ({"seeds": 0}, "seeds is 0"),
         ({"steps": (8, 0)}, "steps is 0; expected at least 1"),

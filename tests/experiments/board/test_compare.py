@@ -27,7 +27,7 @@ from unmask.experiments.board.compare import (
     versus,
     weighted,
 )
-from unmask.experiments.board.run import Curve, recipe
+from unmask.experiments.board.run import Measured, recipe
 from unmask.samplers import SAMPLERS, Choice, Sampler
 
 LENGTH = 128
@@ -45,7 +45,7 @@ def curve(wrong):
         tensor = torch.as_tensor(np.asarray(each, dtype=np.float32))
         samples = [SimpleNamespace(values={"ser": part}) for part in tensor.chunk(SEEDS)]
         points.append(SimpleNamespace(model_calls=float(calls), length=LENGTH, wrong=tensor, samples=samples))
-    return Curve(points)
+    return Measured("", points[0].length, None, points)
 
 
 def aup(curve):
@@ -190,8 +190,8 @@ def test_disagreement_is_not_conclusive():
 
 
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2}
-SETTINGS = Settings((), **TINY)
-FULL = Settings(("ancestral", "strided", "autoregressive"), **TINY)
+SETTINGS = Settings(samplers=(), **TINY)
+FULL = Settings(samplers=("ancestral", "strided", "autoregressive"), **TINY)
 
 
 @pytest.fixture(scope="module")

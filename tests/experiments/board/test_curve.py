@@ -21,7 +21,8 @@ from unmask.experiments.recipe import from_dict
 from unmask.languages.reading import varied
 
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20)}
-FEW = Settings(("ancestral", "low-confidence", "speculative", "autoregressive"), **TINY)
+PLACE = {"languages": ("paper-2gram",), "lengths": (20,)}
+FEW = Settings(samplers=("ancestral", "low-confidence", "speculative", "autoregressive"), **TINY)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_processes_and_this_one_agree_to_the_bit(tmp_path, undisturbed):
 
 
 def test_the_board_grows(tmp_path, undisturbed, counted):
-    fewer = Settings(("autoregressive", "ancestral"), **TINY)
+    fewer = Settings(samplers=("autoregressive", "ancestral"), **TINY)
     board(fewer, store=tmp_path / "s")
     assert board(FEW, store=tmp_path / "s").records == undisturbed.records
     assert max(counted.seen.values()) == 1
@@ -88,7 +89,7 @@ def test_a_seed_that_costs_as_much_as_ar_before_the_others_stops_none_of_them():
         if point.model_calls >= 20:
             break
     assert min(ends[0.7]) < 20 <= max(ends[0.7])  # they differ
-    found = board(Settings(("threshold",), ("paper-2gram",), (20,), 30, 3, ter_share=0)).of("ser")
+    found = board(Settings(samplers=("threshold",), **PLACE, rows=30, seeds=3, ter_share=0)).of("ser")
     assert [tuple(r[name] for name in ("budget", "value", "model_calls")) for r in found] == expected
 
 
@@ -193,13 +194,13 @@ def test_a_cell_that_fails_as_a_whole_is_reported(tmp_path, monkeypatch):
 
     monkeypatch.setattr(measuring, "measure", seen)
     monkeypatch.setattr(measuring, "to_bytes", broken)
-    made = board(Settings(("ancestral", "strided"), **TINY), store=tmp_path / "s")
+    made = board(Settings(samplers=("ancestral", "strided"), **TINY), store=tmp_path / "s")
     assert {r["language"] for r in made.records} == {"paper-2gram"}
     found = [(f.language, f.sampler, f.knob, f.value) for f in made.failures]
     assert found == [("interval-5", name, "steps", None) for name in ("ancestral", "strided")]
     assert made.failures[0].message.startswith("OSError: the disk is gone")
     with pytest.raises(UnmaskError, match="no sampler could be measured; ancestral: OSError"):
-        board(Settings(("ancestral",), **(TINY | {"languages": ("interval-5",)})), store=tmp_path / "s")
+        board(Settings(samplers=("ancestral",), **(TINY | {"languages": ("interval-5",)})), store=tmp_path / "s")
 
 
 @pytest.mark.parametrize(

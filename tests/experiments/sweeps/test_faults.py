@@ -201,14 +201,13 @@ def test_the_second_driver_is_refused_and_a_killed_one_is_noticed(bench: Bench, 
         bench.sweep(recipe)
     state = status(bench.store)
     assert state["driver"]["pid"] == driver.pid
-    assert (state["running"], state["interrupted"]) == (2, 0)
-    assert state["seconds_left"] is None or state["seconds_left"] > 10  # of 400 cells of 0.1 s, by two workers
+    assert state["running"] == 2
     driver.kill()
     driver.communicate()
     bench.kills += 1
     state = status(bench.store)
-    assert (state["driver"], state["running"], state["interrupted"]) == (None, 0, 2)
-    assert sum(state[name] for name in ("done", "interrupted", "todo")) == CELLS
+    assert (state["driver"], state["running"]) == (None, 0)
+    assert sum(state[name] for name in ("done", "todo")) == CELLS
     bench.sweep(recipe | {"grid": {"x": [1000]}})
     note = capsys.readouterr().err
     assert re.search(rf"process {driver.pid} on .* was killed; unfinished cells are measured again", note)

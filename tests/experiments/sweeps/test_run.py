@@ -9,7 +9,7 @@ from unmask.core import files
 from unmask.core.errors import UnmaskError
 from unmask.experiments import run, tables
 from unmask.experiments.run import resume
-from unmask.experiments.store import Block, Store, writing
+from unmask.experiments.store import Block, writing
 from unmask.experiments.tables import status
 
 HARVEST = "tests.experiments.sweeps.trivial:harvest"
@@ -118,12 +118,3 @@ def test_the_bar_moves_with_every_block_and_ends_full(bench: Bench, monkeypatch,
     assert seen[0] == ("t", 10)
     assert sum(seen[1:]) == 10
 
-
-def test_the_remaining_time_is_by_rows_and_length(bench: Bench):
-    bench.sweep({"jobs": [TOTAL], "rows": 12}, workers=None, engine="here")
-    store = Store.open(bench.store)
-    (done,) = store.done.values()
-    cells = run.cells_of(run.from_dict({"jobs": [TOTAL], "rows": 36, "grid": {"length": [2**16, 2**17]}}, "t"))
-    assert tables.seconds(store, cells) == pytest.approx(9 * done.seconds)
-    other = run.cells_of(run.from_dict({"jobs": [SQUARE], "fixed": {"x": 1}}, "t"))
-    assert tables.seconds(store, [*cells, *other]) is None

@@ -8,7 +8,6 @@ from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask.experiments.board.run import Settings as Settings
-    from unmask.experiments.board.run import quick as quick
     from unmask.experiments.board.table import Board as Board
     from unmask.experiments.board.table import board as board
 

@@ -51,10 +51,9 @@ Verdict = Literal["better", "worse", "not conclusive"]
 
 
 class Costed(Protocol):
-    """Budgets by model calls: a curve of the board, or of other records with a result for each row."""
+    """Budgets by model calls, with a result for each row: a curve of the board, or one of other records."""
 
-    @property
-    def length(self) -> int: ...
+    length: int
 
     @property
     def model_calls(self) -> Sequence[float]: ...
@@ -84,7 +83,8 @@ class Rows(NamedTuple):
         return Estimate(value, min(low.low, value), max(high.high, value), low.n, 1 - level, METHOD)
 
 
-class Budget(NamedTuple):
+@dataclass(frozen=True)
+class Budget:
     """The difference at one cost; the intervals of a band hold simultaneously."""
 
     calls: float
@@ -104,7 +104,7 @@ class Difference:
     why: str  # the reason if not conclusive
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"band": [budget._asdict() for budget in self.band]}
+        return asdict(self)
 
 
 def difference(one: Costed, other: Costed) -> Difference:
@@ -219,8 +219,7 @@ class Versus:
     costs: tuple[str, str] | None = None  # the measured range of model calls of each sampler
 
     def to_dict(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in ("language", "length", "budgets", "costs", "note")}
-        return fields | {"difference": self.difference and self.difference.to_dict()}
+        return asdict(self)
 
     def sentence(self, first: str, second: str) -> str:
         """The verdict, then its number, and the range that was compared."""
@@ -247,9 +246,9 @@ def versus(
         one, other = ones[place], others[place]
         about = *place, (_budgets(one), _budgets(other))
         try:
-            result = difference(one.curve, other.curve)
-            results.append(Versus(*about, result, costs=(span(one.curve), span(other.curve))))
-            pairs.append((one.curve, other.curve))
+            result = difference(one, other)
+            results.append(Versus(*about, result, costs=(span(one), span(other))))
+            pairs.append((one, other))
         except UnmaskError as error:
             results.append(Versus(*about, None, note=str(error)))
     if not pairs:

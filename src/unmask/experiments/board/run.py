@@ -12,6 +12,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import MAX_SEED
 from unmask.core.errors import UnmaskError
+from unmask.core.run import Comparing
 from unmask.experiments.board.curve import FAILURE, FILE, Point, from_file, joined
 from unmask.experiments.board.families import OTHER_NAMES, USUAL, Family, code_of, family, with_steps
 from unmask.experiments.cell import canonical, cells_of, check
@@ -19,49 +20,43 @@ from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import Sweep
 from unmask.languages import load
 from unmask.languages.reading import unseeded, varied
-from unmask.models.trained.checkpoints import read_language
+from unmask.models.trained.checkpoints import read_language, read_shape
 from unmask.samplers import SAMPLERS
 
 QUICK_LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
 LANGUAGES = (*QUICK_LANGUAGES, "paper-3gram", "modular-sum", "brackets")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Samplers, languages and sizes of a board."""
+@dataclass(frozen=True, kw_only=True)
+class Settings(Comparing):
+    """Samplers, languages and sizes of a board; those that are not given get their usual values."""
 
+    rows: Any = None  # of each seed; a number once it is made
+    seeds: Any = None  # each has its own random language, unless its spec has a seed
     samplers: tuple[str, ...] = ()  # all registered ones if empty
-    languages: tuple[str, ...] = LANGUAGES
-    lengths: tuple[int, ...] = (128,)
-    rows: int = 400  # of each seed
-    seeds: int = 3
-    seed: int = 0  # the first; each seed has its own random language, unless its spec has a seed
     steps: tuple[int, ...] = ()  # N, if that is the knob
-    quick: bool = False  # fewer N
     against: str = "ancestral"  # the sampler for comparisons, row by row
-    targets: tuple[float, ...] = (0.5, 0.1, 0.01)  # of SER
-    excess: float = 0.01  # of TER
-    ter_share: float = 0.5  # true sequences for TER, as a fraction of rows; 0 leaves TER out
-    model: str | None = None  # the directory of a network, measured on its training language
-    causal_model: str | None = None  # an AR network in addition to an MDM
-    device: str = "auto"  # of the models
+    ter_share: Any = None  # true sequences for TER, as a fraction of rows; 0 leaves TER out
 
     def __post_init__(self) -> None:
+        if self.model and self.languages:
+            raise UnmaskError("--model has its own language. Leave --languages out")
+        if self.causal_model and not self.model:
+            raise UnmaskError("--causal-model needs --model. Add it, or leave --causal-model out")
+        usual: dict[str, Any] = {"rows": 400, "seeds": 3, "ter_share": 0.5, "languages": LANGUAGES, "lengths": (128,)}
+        if self.quick:
+            usual |= {"rows": 100, "seeds": 2, "ter_share": 0.25, "languages": QUICK_LANGUAGES}
+        if self.model:
+            usual |= {"languages": (), "lengths": (read_shape(self.model).length,)}
+        for name, value in usual.items():
+            if getattr(self, name) in (None, ()):
+                object.__setattr__(self, name, value)
         arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
         arguments.whole("seeds", self.seeds, 1, arguments.MOST_ROWS)
         arguments.whole("seed", self.seed, 0, MAX_SEED - self.seeds)
         for steps in self.steps:
             arguments.steps(steps)
         SAMPLERS.make(self.against)
-        for name in ("languages", "lengths"):
-            if not getattr(self, name):
-                raise UnmaskError(f"there are no {name}; give at least one")
-
-
-def quick(**given: Any) -> Settings:
-    """Settings of a board of about a minute; given settings replace them."""
-    usual: dict[str, Any] = {"languages": QUICK_LANGUAGES, "rows": 100, "seeds": 2, "quick": True, "ter_share": 0.25}
-    return Settings(**usual | given)
 
 
 def standard() -> list[str]:
@@ -111,13 +106,18 @@ def _places(settings: Settings) -> dict[str, list[Any]]:
     return {"language": [name for name, _ in places], "length": [length for _, length in places]}
 
 
-class Curve:
-    """The points of a sampler on one language, by model calls."""
+@dataclass(frozen=True)
+class Measured:
+    """One sampler on one language, by model calls."""
 
-    def __init__(self, points: Sequence[Point]) -> None:
-        self.points = sorted(points, key=lambda point: point.model_calls)
-        self.length = points[0].length
-        self.model_calls = [point.model_calls for point in self.points]
+    language: str  # its spec without a seed: seeds are pooled by it
+    length: int
+    family: Family
+    points: Sequence[Point]
+
+    @property
+    def model_calls(self) -> list[float]:
+        return [point.model_calls for point in self.points]
 
     @property
     def right(self) -> list[Tensor]:
@@ -128,16 +128,6 @@ class Curve:
     def sizes(self) -> list[int]:
         """The rows of each seed."""
         return [len(sample.values["ser"]) for sample in self.points[0].samples]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One sampler on one language."""
-
-    language: str  # its spec without a seed: seeds are pooled by it
-    length: int
-    family: Family
-    curve: Curve
 
 
 @dataclass(frozen=True)
@@ -181,5 +171,6 @@ def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
             if not whole:
                 files = [from_file(store.place(key) / FILE, specs[0]["rows"]) for key in keys]
                 if points := joined(member, length, files):
-                    curves.append(Measured(language, length, member, Curve(points)))
+                    points.sort(key=lambda point: point.model_calls)
+                    curves.append(Measured(language, length, member, points))
     return curves, failures

@@ -12,7 +12,7 @@ than a twentieth, the points between are unknown and the later point counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +23,13 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.compare import area_weights, difference, weighted
 from unmask.experiments.board.curve import UNKNOWN, of_point, record
-from unmask.experiments.board.run import Curve, Failure, Measured, Settings, measured, recipe
+from unmask.experiments.board.run import Failure, Measured, Settings, measured, recipe
 from unmask.experiments.cell import Record
 from unmask.experiments.pool import EngineName
 from unmask.experiments.run import Sweep, sweep
 
 AUP = "accuracy_under_parallelism"
+TARGETS, EXCESS = (0.5, 0.1, 0.01), 0.01  # of SER, and of TER relative to that of the language
 FAR, STEEP = 1.5, 20
 HOW_TO_READ = """\
 AUP: accuracy under parallelism, the mean of 1 - SER over log2 of model calls from 1 to L; (.4): the most that it can be
@@ -46,7 +47,6 @@ class Board:
     records: Sequence[Record]
     failures: Sequence[Failure]
     seconds: float  # of all cells, including earlier runs
-    languages: Mapping[str, Sequence[str]]  # names to digests, one for each seed
 
     def __repr__(self) -> str:
         return f"<Board of {len({r['sampler'] for r in self.records})} samplers, {len(self.records)} records>"
@@ -74,7 +74,7 @@ def of_sweep(run: Sweep, settings: Settings) -> Board:
     curves, failures = measured(run)
     if not curves:
         raise UnmaskError(f"no sampler could be measured; {failures[0].sampler}: {failures[0].message}")
-    return Board(settings, records(curves, settings), failures, run.work, run.languages)
+    return Board(settings, records(curves, settings), failures, run.work)
 
 
 class Need(NamedTuple):
@@ -132,7 +132,7 @@ def need(model_calls: Sequence[float], estimates: Sequence[Estimate], target: fl
     return Need("crossed", value, within, None if high is None else max(high, value), *nearest)
 
 
-def ter_need(curve: Curve, excess: float) -> Need | None:
+def ter_need(curve: Measured, excess: float) -> Need | None:
     """Until TER or its bound is within `excess` of the language's TER; None if the last point has neither."""
     if curve.points[-1].divergence is None:
         return None
@@ -142,22 +142,22 @@ def ter_need(curve: Curve, excess: float) -> Need | None:
 
 def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
     """All results: points first, then the summary of each curve."""
-    by_name = {(m.language, m.length, m.family.specification.partition("(")[0]): m.curve for m in curves}
+    by_name = {(m.language, m.length, m.family.specification.partition("(")[0]): m for m in curves}
     rows: list[Record] = []
     for m in curves:
         about = {"language": m.language, "length": m.length, "sampler": m.family.specification, "knob": m.family.knob}
-        for point in m.curve.points:
+        for point in m.points:
             rows += [about | {"budget": point.value, "model_calls": point.model_calls} | r for r in of_point(point)]
         against = by_name.get((m.language, m.length, settings.against))
-        summary = of_curve(m.curve, settings, against)
+        summary = of_curve(m, settings, against)
         rows += [about | {"budget": None, "model_calls": None} | r for r in summary]
     return rows
 
 
-def of_curve(curve: Curve, settings: Settings, against: Curve | None) -> list[Record]:
+def of_curve(curve: Measured, settings: Settings, against: Measured | None) -> list[Record]:
     """The summary of a curve, and its difference to another one on the same rows."""
-    rows, excess = [], settings.excess
-    for target in settings.targets:
+    rows, excess = [], EXCESS
+    for target in TARGETS:
         met = need(curve.model_calls, [point.ser for point in curve.points], target)
         rows.append(_of_need("model_calls_for_ser", met, "SER", target))
     fluent = ter_need(curve, excess)
@@ -184,7 +184,7 @@ def _of_need(measure: str, need: Need, what: str, target: float) -> Record:
     return {"measure": measure} | UNKNOWN | fields | {"note": note, "target": target}
 
 
-def _difference(curve: Curve, against: Curve | None, name: str) -> Record:
+def _difference(curve: Measured, against: Measured | None, name: str) -> Record:
     """The difference to another sampler, as in `board compare`."""
     if against is None:
         return record("accuracy_difference", None, note=f"no {name} on the board")
@@ -205,22 +205,20 @@ class Table(NamedTuple):
 
 def tables(board: Board) -> list[Table]:
     """A table for each language."""
-    s = board.settings
-    head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in s.targets), f"TER {s.excess:.0%}"]
-    head.append("divers.")
+    head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in TARGETS), f"TER {EXCESS:.0%}", "divers."]
     places: dict[tuple[str, int], dict[str, list[Record]]] = {}
     for r in board.records:
         places.setdefault((r["language"], r["length"]), {}).setdefault(r["sampler"], []).append(r)
     result = []
     for (language, length), by_sampler in places.items():
-        rows = [(name, _cells(of, board.settings)) for name, of in by_sampler.items()]
+        rows = [(name, _cells(of)) for name, of in by_sampler.items()]
         accuracy = {r["sampler"]: r["value"] for of in by_sampler.values() for r in of if r["measure"] == AUP}
         rows.sort(key=lambda row: -accuracy[row[0]])
         result.append(Table(f"{language}, {length} tokens", head, rows))
     return result
 
 
-def _cells(of: list[Record], settings: Settings) -> list[tuple[str, str]]:
+def _cells(of: list[Record]) -> list[tuple[str, str]]:
     summary: dict[Any, Record] = {(r["measure"], r.get("target")): r for r in of if r["budget"] is None}
     dearest = max((r for r in of if r["measure"] == "ser"), key=lambda r: r["model_calls"])
     diversity = next(r for r in of if r["measure"] == "diversity" and r["budget"] == dearest["budget"])
@@ -229,8 +227,8 @@ def _cells(of: list[Record], settings: Settings) -> list[tuple[str, str]]:
     terms = [(value if accuracy["most"] - accuracy["value"] < 5e-4 else f"{value} ({accuracy['most']:.2f})", interval)]
     value, interval = _number(differs, "{:+.3f}")
     terms.append((value + "*" * (differs.get("verdict") in ("better", "worse")), interval))
-    terms += [need_text(summary["model_calls_for_ser", target]) for target in settings.targets]
-    terms.append(need_text(summary["model_calls_for_ter", settings.excess]))
+    terms += [need_text(summary["model_calls_for_ser", target]) for target in TARGETS]
+    terms.append(need_text(summary["model_calls_for_ter", EXCESS]))
     return [*terms, _number(diversity, "{:.0%}")]
 
 

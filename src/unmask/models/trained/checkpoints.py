@@ -158,7 +158,7 @@ def read_language(directory: str | Path) -> tuple[Language, str]:
         raise UnmaskError(f"{path}: origin.configuration has no 'language'")
     if about.language is None:
         problem = f"{directory} was trained on a text ({about.label}), so exact error rates are not defined"
-        raise UnmaskError(f"{problem}. Use `unmask model judge` or `unmask report {directory}`")
+        raise UnmaskError(f"{problem}. Use `unmask model judge`")
     with _named(path):
         return from_dict(about.language), about.label
 
