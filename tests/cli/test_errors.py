@@ -402,8 +402,6 @@ def test_debug_shows_where(run):
     ("words", "meant"),
     [
         ("list sampler", "did you mean show?"),
-        ("compare ancestral strided", "did you mean `unmask board compare` or"),
-        ("parallel read", "did you mean `unmask eval parallel`?"),
         ("boardd", "did you mean board?"),
         ("play --language interval-5 --length 8 --against ar", "did you mean autoregressive?"),
     ],

@@ -29,7 +29,7 @@ def test_run_status_and_export(run, recipe):
     assert ran.result["store"] == "sweeps/squares"
     more = run("sweep", "run", recipe, *TRUSTED)
     assert more.code == 0
-    assert "done            6" in more.out
+    assert "done           6" in more.out
     shown = run("sweep", "status", "sweeps/squares", "--json").result
     assert (shown["cells"], shown["done"], shown["driver"]) == (6, 6, None)
     ran = run("sweep", "export", "sweeps/squares", "--out", "t.csv", "--json")
@@ -48,7 +48,7 @@ def test_dry_run_measures_nothing(run, recipe):
     ran = run("sweep", "run", recipe, *TRUSTED, "--dry-run")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[0] == f"{SQUARE}(x=1, seconds=0.0, seed=0)"
-    assert "to do         6" in ran.out
+    assert "to do  6" in ran.out
     assert not Path("sweeps").exists()
     run("sweep", "run", recipe, *TRUSTED, "--set", "x=[1]")
     result = run("sweep", "run", recipe, *TRUSTED, "--dry-run", "--json").result

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.hostile.oracle import Case, Content, directory, pipe, sparse
+from tests.hostile.promise import Case, Content
 from tests.hostile.spoiling import (
     STORE,
     array,
@@ -23,6 +25,16 @@ from tests.hostile.spoiling import (
     setting,
     text_of,
 )
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(10**10)
+
 
 DIGITS = "9" * 30
 GENERATE = "generate --language interval-5 --length 20 --rows 10 --steps 4 --out o.npy"
@@ -55,7 +67,7 @@ def _samples() -> dict[str, Case]:
         "hdr_void": npy(described(descr="|V0")),
         "unsigned": array(np.full((2, 3), 2**64 - 1, np.uint64)),
         "nothing": b"",
-        "directory": directory,
+        "directory": Path.mkdir,
     }
     made = {
         f"score_{name}": Case(["score", "s.npy", "--language", "paper-2gram"], {"s.npy": content})
@@ -221,14 +233,6 @@ def _written(content: Any) -> Any:
     if callable(content):
         return content
     return lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def _other_shape(header: dict[str, Any], data: bytes) -> bytes:
-    from tests.hostile.spoiling import tensors
-
-    name = next(name for name in header if name != "__metadata__")
-    header[name]["shape"] = [1]
-    return tensors(header, data)
 
 
 STORE_COMMANDS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.hostile.oracle import Content, Make
+from tests.hostile.promise import Content, Make
 from unmask.experiments.cell import key_of
 
 HUGE = "@@huge@@"  # becomes an integer of 5,000 digits, which Python writes as little as it reads
@@ -107,15 +107,6 @@ def facts(change: Callable[[Any], Any]) -> Content:
         changed = change(said)
         header["__metadata__"]["unmask"] = changed if isinstance(changed, str) else text_of(changed or said)
         return tensors(header, data)
-
-    return "net", weights("state.safetensors", rewrite)
-
-
-def state(change: Callable[[dict[str, Any]], Any]) -> Content:
-    """A network whose state has another header."""
-
-    def rewrite(header: dict[str, Any], data: bytes) -> bytes:
-        return tensors(change(header) or header, data)
 
     return "net", weights("state.safetensors", rewrite)
 

@@ -15,10 +15,10 @@ for _name in CASES:
 
 @pytest.mark.rotates(4)
 @pytest.mark.parametrize("group", GROUPS)
-def test_what_once_broke_the_promise(server, group):
+def test_what_once_broke_the_promise(keeps, group):
     wrong = {}
     for name in GROUPS[group]:
-        ran = server.run(CASES[name])
+        ran = keeps(CASES[name])
         if ran.wrong:
             wrong[name] = f"{'; '.join(ran.wrong)}: {ran.err[-500:]}"
     assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())

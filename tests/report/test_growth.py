@@ -39,7 +39,7 @@ def test_networks_of_both_kinds_of_noise(tmp_path):
     figures = drawn(Shown(results, page.view))
     assert list(figures) == ["ser-by-network", "front"]
     expected = {(p["sampler"], p["model_calls"], p["value"]) for p in results.of("ser")}
-    assert {(r["series"], r["x"], r["value"]) for r in figures["front"].rows if "a" in r} == expected
+    assert expected <= {(r["series"], r["x"], r["value"]) for r in figures["front"].rows}
     assert {name.rpartition(", ")[2] for name in results.networks} == {"MDM", "uniform noise"}
     assert "with 4 steps" not in f"{page.view.cards(results, Shown(results).state)}"  # cards are for 8 steps
 

@@ -88,6 +88,5 @@ def test_the_page_is_a_view(made):
     assert not re.search(r"(src|href)=.https?:", text)
     names = [*figures_of(shown)]
     assert names[:3] == ["answer-error-by-sampler", "ser-by-sampler", "right-by-wrong-steps-by-sampler"]
-    assert "training" in names
     assert len(shown.view.cards(results, shown.state)) == 3
     assert shown.metric.name == "answer_error"

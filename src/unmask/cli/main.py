@@ -15,11 +15,11 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from unmask.core.errors import SYNONYMS, UnmaskError, cut, plain, shown, unknown
+from unmask.core.errors import UnmaskError, cut, plain, unknown
 
 GROUPS = {
     "Try": {
-        "demo": ("unmask.cli.demo", "reproduce the paper's main result as a web page"),
+        "demo": ("unmask.cli.report:demo", "reproduce the paper's main result as a web page"),
         "doctor": ("unmask.cli.show:doctor", "show versions, devices and extras"),
     },
     "Generate and score": {
@@ -145,8 +145,6 @@ def _guide(
     if arguments and arguments[0] not in ("--help", "-h"):
         flags = [flag.split()[0] for flags in options for flag in flags.split(", ")]
         noun, known = ("option", flags) if arguments[0].startswith("-") else ("command", commands)
-        if noun == "command" and arguments[0] not in SYNONYMS and (meant := _meant(program, arguments[0])):
-            raise UnmaskError(f"unknown command {shown(arguments[0])}; did you mean {' or '.join(meant)}?")
         raise unknown(f"{noun} of {program}" if program != "unmask" else noun, arguments[0], known)
     lines = [f"usage: {program} COMMAND [OPTIONS]", "", about]
     width = max(map(len, (*commands, *options))) + 2
@@ -154,13 +152,6 @@ def _guide(
         lines += ["", f"{title}:", *(f"  {name:<{width}}{summary}" for name, summary in entries.items())]
     print("\n".join(lines), file=sys.stdout if arguments else sys.stderr)
     return 0 if arguments else 2
-
-
-def _meant(program: str, word: str) -> list[str]:
-    """Return the commands that end with this word, such as `unmask board compare`."""
-    modules = {name: import_module(place) for name, (place, _) in COMMANDS.items() if ":" not in place}
-    groups = {name: module.command for name, module in modules.items() if isinstance(module.command, Mapping)}
-    return [f"`unmask {name} {word}`" for name, group in groups.items() if program == "unmask" and word in group]
 
 
 def _explain(error: BaseException, debug: bool) -> int:

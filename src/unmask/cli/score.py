@@ -41,8 +41,7 @@ def command(
         verbose: Print all numbers, with the source of the samples.
     """
     from unmask import languages, score
-    from unmask.core import progress
-    from unmask.core.files import age, code
+    from unmask.core.files import code
     from unmask.core.samples import read_account, read_given, read_tokens
 
     tokens = read_tokens(samples)
@@ -55,8 +54,6 @@ def command(
     result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
     result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
     lines = _brief(scored, known, conditional=pattern is not None)
-    if account and (old := age(origin)) is not None:
-        progress.note(f"{samples}: {old}")
     return Answer(result, None if verbose else lines)
 
 

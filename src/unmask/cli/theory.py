@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from unmask.cli.options import Answer, Name
-
-if TYPE_CHECKING:
-    pass
 
 
 def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "linear") -> Answer:

@@ -148,14 +148,6 @@ def _program(path: Path) -> str:
     return "unmask" if path.name == "__main__.py" else path.name
 
 
-def age(origin: Mapping[str, Any]) -> str | None:
-    """A warning if another version of the code wrote a file of this origin, else None."""
-    writer = origin.get("code")
-    if writer == code():
-        return None
-    return f"it is old: written by {f'code {writer}' if writer else 'an unknown version'}, and this is code {code()}"
-
-
 @cache
 def code() -> str:
     """A digest of the sources of this package: results of different sources are not comparable."""

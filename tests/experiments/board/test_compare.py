@@ -45,7 +45,7 @@ def curve(wrong):
         tensor = torch.as_tensor(np.asarray(each, dtype=np.float32))
         samples = [SimpleNamespace(values={"ser": part}) for part in tensor.chunk(SEEDS)]
         points.append(SimpleNamespace(model_calls=float(calls), length=LENGTH, wrong=tensor, samples=samples))
-    return Measured("", points[0].length, None, points)
+    return Measured("", points[0].length, None, sorted(points, key=lambda one: one.model_calls))
 
 
 def aup(curve):

@@ -163,7 +163,7 @@ def test_a_cell_says_each_budget_of_one_seed(tmp_path, undisturbed):
     whole = [r for r in undisturbed.of("ser") if (r["language"], r["sampler"]) == ("interval-5", "ancestral")]
     assert [r["by_seed"] for r in whole] == [[rows[i]["value"], rows[3 + i]["value"]] for i in range(3)]
     found, failures = measured(made)  # which leaves the cells of other metrics alone
-    assert [(m.language, m.length, m.family.specification, len(m.curve.points)) for m in found] == [
+    assert [(m.language, m.length, m.family.specification, len(m.points)) for m in found] == [
         ("interval-5", 20, "ancestral", 3)
     ]
     assert failures == []

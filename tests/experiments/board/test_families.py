@@ -33,8 +33,11 @@ def test_the_number_of_rounds_is_the_knob_unless_something_else_is():
     [
         ("ancestral(steps=[3, 9])", "ancestral"),
         ("gibbs(stride=8, steps=[3, 9])", "gibbs(stride=8)"),
-        ("blocks(block_length=8, steps=[3, 9], inner=low-confidence)", "blocks(block_length=8, inner=low-confidence)"),
-        ("blocks(inner='remdm(eta=0.5)', steps=[3, 9])", "blocks(inner=remdm(eta=0.5))"),
+        (
+            "blocks(block_length=8, steps=[3, 9], inner=low-confidence)",
+            "blocks(block_length=8, inner='low-confidence')",
+        ),
+        ("blocks(inner='remdm(eta=0.5)', steps=[3, 9])", "blocks(inner='remdm(eta=0.5)')"),
         ("strided(steps=[3, 9])", "strided"),
     ],
 )

@@ -125,8 +125,12 @@ def point(model_calls, wrong, length=64):
     return Point(None, [SimpleNamespace(values=own, **about) for own in values], length)
 
 
+def measured(points):
+    return Measured("", points[0].length, None, sorted(points, key=lambda one: one.model_calls))
+
+
 def accuracy(points):
-    found = of_curve(Measured("", points[0].length, None, points), Settings(), None)
+    found = of_curve(measured(points), Settings(), None)
     return next(r for r in found if r["measure"] == "accuracy_under_parallelism")
 
 
@@ -134,7 +138,7 @@ def test_a_curve_row_by_row():
     points = [point(8.0, [[1, 1, 0], [1, 0, 0]]), point(2.0, [[1, 1, 1], [1, 1, 0]])]
     low, high = area_weights([2.0, 8.0], 64)
     rows = [high * (1 - b) + low * (1 - a) for a, b in zip([1, 1, 1, 1, 1, 0], [1, 1, 0, 1, 0, 0], strict=True)]
-    assert weighted([low, high], Measured("", points[0].length, None, points).right).tolist() == pytest.approx(rows)
+    assert weighted([low, high], measured(points).right).tolist() == pytest.approx(rows)
     found = accuracy(points)
     assert found["value"] == pytest.approx(low * 1 / 6 + high * 3 / 6)
     assert found["by_seed"] == pytest.approx([sum(rows[:3]) / 3, sum(rows[3:]) / 3])

@@ -117,4 +117,3 @@ def test_the_bar_moves_with_every_block_and_ends_full(bench: Bench, monkeypatch,
     bench.sweep({"jobs": [TOTAL], "rows": 40}, **engine)
     assert seen[0] == ("t", 10)
     assert sum(seen[1:]) == 10
-

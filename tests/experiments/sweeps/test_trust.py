@@ -144,7 +144,6 @@ def test_rows_name_their_language_and_their_code(place):
     names = ["paper-2gram", "paper-2gram(seed=1)"]
     assert {(row["language"], row["language_digest"]) for row in made.rows()} == set(zip(names, digests, strict=True))
     assert {row["code_digest"] for row in made.rows()} == {code()}
-    assert made.languages == {"paper-2gram": digests}
     assert status(place / "s")["of_other_code"] == 0
     path = place / "s" / FILE
     path.write_text(path.read_text().replace(code(), "another"))

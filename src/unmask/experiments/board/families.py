@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +97,7 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
         if wrong := [value for value in values if type(value) is not int or value < 1]:
             raise UnmaskError(f"steps of sampler {specification!r} is {wrong[0]!r}; expected a whole number from 1")
         del options[STEPS]
-        specification = _spelled(name, options)
+        specification = written(name, options)
     member = Family(specification, knob, values)
     for value in member.values:  # find mistakes before the work
         SAMPLERS.make(member.at(value)[0])
@@ -130,7 +130,7 @@ def with_steps(specification: str, steps: Sequence[int]) -> str:
     lists = any(isinstance(value, list) for value in options.values())
     if not steps or lists or STEPS in options or usual_knob(name)[0] != STEPS:
         return specification
-    return _spelled(name, options | {STEPS: list(steps)})
+    return written(name, options | {STEPS: list(steps)})
 
 
 def lists_budgets(specification: str) -> bool:
@@ -155,16 +155,3 @@ def steps(length: int, quick: bool = False, beyond: bool = False) -> tuple[int, 
     fractions = QUICK_FRACTIONS if quick else FRACTIONS
     more = (QUICK_BEYOND if quick else BEYOND) if beyond else ()
     return tuple(sorted({max(round(fraction * length), 1) for fraction in (*fractions, *more)}))
-
-
-def _spelled(name: str, options: Mapping[str, Any]) -> str:
-    """The text of a specification; a word needs no quotes if it is read as one."""
-    texts = []
-    for option, value in options.items():
-        bare = f"{option}={value}"
-        try:
-            same = isinstance(value, str) and parse("sampler", f"{name}({bare})")[1] == {option: value}
-        except UnmaskError:
-            same = False
-        texts.append(bare if same else f"{option}={value!r}")
-    return f"{name}({', '.join(texts)})" if texts else name
