@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from unmask.diagnosis.gap import gap as gap
     from unmask.diagnosis.likelihood import score as score
     from unmask.diagnosis.planner import plan as plan
-    from unmask.experiments import board as board
     from unmask.experiments import sweep as sweep
+    from unmask.experiments.board import board as board
     from unmask.metrics import Score as Score
     from unmask.models.loading import load as load
     from unmask.models.trained.loop import train as train
+    from unmask.report.player import play as play
     from unmask.samplers import Generation as Generation
     from unmask.samplers import generate as generate
     from unmask.samplers import prompts as prompts

@@ -57,7 +57,7 @@ def test_completion_imports_nothing_slow():
     assert done.stdout.splitlines()[1] == "False False"
 
 
-@pytest.mark.parametrize("room", ["theory", "diagnosis", "board"])
+@pytest.mark.parametrize("room", ["theory", "diagnosis", "experiments"])
 def test_rooms_show_what_their_users_need(room):
     package = getattr(unmask, room)
     assert dir(package)
@@ -118,3 +118,17 @@ def test_a_spec_serves_wherever_a_language_does(tmp_path):
     assert found.verdict == "no difference found"
     x = torch.full((1, 4), 8)
     assert torch.equal(unmask.oracle(spec)(x).logits, unmask.oracle(language)(x).logits)
+
+
+def test_results_show_their_advice_in_a_notebook():
+    language = unmask.languages.Interval(3)
+    made = unmask.generate(language, steps=2, length=6, rows=20)
+    assert unmask.score(made, language)._repr_html_().count("<tr>") <= 6
+    assert "<td" in (shown := unmask.plan(language, 6)._repr_html_()) and shown.index("AR") < shown.index("method")
+    player = unmask.play(language, length=6, steps=2, rows=20)
+    assert "<iframe" in player._repr_html_() and "impossible" in repr(player)
+
+
+def test_a_board_takes_its_settings():
+    made = unmask.board(samplers=("ancestral",), languages=("interval-5",), lengths=(10,), rows=20, seeds=1, steps=(2,))
+    assert {record["sampler"] for record in made.of("ser")} == {"ancestral"}

@@ -40,7 +40,7 @@ def test_the_advice_comes_first(run):
     ran = run(*ASKED)
     out = " ".join(ran.out.split())
     assert out.startswith(
-        "advice Take AR unless one model call is faster than 1.38 AR tokens. An SER of at most 0.5 needs"
+        "advice AR is faster, unless one MDM forward pass takes less time than 1.38 AR tokens. An SER of at most"
     )
     assert len(ran.out.splitlines()) <= 8
     assert "crossover: constant" in run(*ASKED, "--verbose").out

@@ -47,15 +47,6 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def percent(estimate: Estimate) -> str:
-    """Return a fraction as a percentage with its interval: 49.5% [47.3%, 51.7%]."""
-    if estimate.none_seen:
-        return f"0% (none in {estimate.n}; at most {estimate.high:.2%})"
-    if estimate.open:
-        return str(estimate)
-    return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
-
-
 def spread(estimate: Estimate, form: str = ".3g") -> str:
     """Return a value with its interval: 1.23 [1.2, 1.26]."""
     return f"{estimate.value:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"

@@ -15,7 +15,6 @@ SUBJECTS = (
 )
 How = tuple[str, int, tuple[float, float] | None]  # schedule, batch, milliseconds of an AR token and of a step
 ROWS = 500  # sequences at each measured number of steps
-MEANS = {"ser": "SER", "ter": "excess of TER", "kl": "nats"}
 
 
 def command(
@@ -195,7 +194,7 @@ def _of_language(
             raise UnmaskError(f"{problem}. Measure it with `unmask model learning`, or add --metric ter")
         learning = of_language(Network(trunk), known, size)
         verdict = plan(known, size, metric, target, *how, trunk.shape, learning)
-    chosen = verdict.chosen.predicted
-    predicted = (f"predicted {MEANS[metric]}", f"{chosen} at {size} tokens")
-    lines = [("advice", verdict.text), predicted, ("method", chosen.method)]
+    lines = verdict.table()
+    if verdict.time_break_even is None:
+        lines.append(("next", "add --ar-token-ms and --step-ms of your machine for an answer in time"))
     return Answer(verdict.to_dict(), None if verbose else lines)

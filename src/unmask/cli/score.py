@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from unmask.cli.options import Answer, File, Name, Samples, Switch
-
-if TYPE_CHECKING:
-    from unmask.languages import Language
-    from unmask.metrics import Score
-
-STEPS = {  # metrics of languages with intermediate steps
-    "answer_error": "incorrect answers",
-    "right_by_wrong_steps": "right answer, wrong steps",
-    "wrong_steps": "wrong steps",
-}
 
 
 def command(
@@ -43,6 +31,7 @@ def command(
     from unmask import languages, score
     from unmask.core.files import code
     from unmask.core.samples import read_account, read_given, read_tokens
+    from unmask.metrics import ter_autoregressive
 
     tokens = read_tokens(samples)
     known = languages.load(language)
@@ -53,27 +42,8 @@ def command(
     scored = score(tokens, known, pattern)
     result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
     result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
-    lines = _brief(scored, known, conditional=pattern is not None)
+    lines = scored.table()
+    if pattern is None and known.end is None and scored.generative_perplexity is not None:
+        own = f"; the language's own: {ter_autoregressive(known, scored.length).value:.4g}"
+        lines = [(name, text + own if name == "perplexity" else text) for name, text in lines]
     return Answer(result, None if verbose else lines)
-
-
-def _brief(scored: Score, language: Language, conditional: bool) -> list[tuple[str, str]]:
-    """Return the lines for a reader: number of sequences, SER, perplexity and diversity next to the language's own."""
-    from unmask.cli.output import percent
-    from unmask.core.estimates import Estimate
-    from unmask.metrics import ter_autoregressive
-
-    lines = [("sequences", f"{scored.rows} of {scored.length} tokens"), ("impossible (SER)", percent(scored.ser))]
-    if scored.generative_perplexity is None:
-        lines.append(("perplexity", "not defined: no sequence is possible"))
-    else:
-        own = conditional or language.end is not None or ter_autoregressive(language, scored.length)
-        beside = f"; the language's own: {own.value:.4g}" if isinstance(own, Estimate) else ""
-        lines.append(("perplexity", f"{scored.generative_perplexity}{beside}"))
-    if scored.bigrams is not None:
-        entropy, own_entropy = scored.bigrams.entropy_bits, scored.bigrams.entropy_bits_of_language
-        lines.append(("bigram entropy", f"{entropy:.4g} bits; the language's own: {own_entropy:.4g} bits"))
-    for name, label in STEPS.items():
-        if (estimate := scored.metrics.get(name)) is not None:
-            lines.append((label, percent(estimate)))
-    return lines

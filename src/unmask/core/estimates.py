@@ -157,6 +157,13 @@ class Estimate:
             return f"{self.value:.4g} (no interval: only {self.n} values; {LEAST} needed)"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
+    @property
+    def percent(self) -> str:
+        """A fraction as a percentage with its interval: 49.5% [47.3%, 51.7%]."""
+        if self.none_seen:
+            return f"0% (none in {self.n}; at most {self.high:.2%})"
+        return str(self) if self.open else f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
 
 def quantile(level: float = LEVEL) -> float:
     """Number of standard deviations to each side; infinite at level 1."""

@@ -5,18 +5,35 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
+from html import escape
 from itertools import zip_longest
 from typing import Any
 
 from unmask.core.errors import plain
 
 Row = tuple[str, str]
+BRIEF = 6  # lines of a result in a notebook
 WIDE = 140  # columns of output to a file or another program
 
 
 def as_table(self: Any) -> str:
-    """`__repr__` of an object with `to_dict`: one line per entry."""
-    return "\n".join(lines(rows_of(self.to_dict())))
+    """`__repr__` of an object with `table`, its lines for a reader, or with `to_dict`: one line per entry."""
+    return "\n".join(lines(_table_of(self)))
+
+
+def as_html(self: Any) -> str:
+    """`_repr_html_` of the same: its first lines, in the colors of the notebook."""
+    style = 'style="text-align: left; vertical-align: top; color: inherit; background: none"'
+    rows = (
+        f"<tr><th {style}>{escape(name)}</th><td {style}>{escape(text)}</td></tr>"
+        for name, text in _table_of(self)[:BRIEF]
+    )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _table_of(self: Any) -> list[Row]:
+    own = self.table() if hasattr(self, "table") else self.to_dict()
+    return rows_of(own) if isinstance(own, Mapping) else list(own)
 
 
 def rows_of(result: Mapping[str, Any], prefix: str = "") -> list[Row]:

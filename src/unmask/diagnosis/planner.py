@@ -31,7 +31,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
-from unmask.core.tables import as_table
+from unmask.core.tables import Row, as_html, as_table
 from unmask.diagnosis.flops import break_even, model_calls
 from unmask.diagnosis.learning import Learning
 from unmask.languages import Language, LanguageLike, load
@@ -81,6 +81,7 @@ class Plan:
 class Verdict:
     """The plan for the given schedule, the one for the optimal schedule, and the comparison with autoregression."""
 
+    metric: Metric
     chosen: Plan
     optimal: Plan
     flop_break_even: float  # model calls with the same compute as autoregression
@@ -88,7 +89,12 @@ class Verdict:
     crossover: dict[str, float | None] | None  # of a target SER at any length; None for other metrics
     text: str
 
-    __repr__ = as_table
+    __repr__, _repr_html_ = as_table, as_html
+
+    def table(self) -> list[Row]:
+        """The advice, then its reason."""
+        predicted = self.chosen.predicted
+        return [("advice", self.text), ("predicted", f"{MEANS[self.metric]} {predicted}"), ("method", predicted.method)]
 
     def to_dict(self) -> dict[str, Any]:
         time = self.time_break_even
@@ -255,7 +261,7 @@ def plan(
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
     time = None if times is None else times[0] * length / times[1]
     distribution = crossing(goal, target, times)
-    return Verdict(chosen, best, flop, time, distribution, _words(goal, target, chosen, best, flop, time))
+    return Verdict(metric, chosen, best, flop, time, distribution, _words(goal, target, chosen, best, flop, time))
 
 
 def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> dict[str, float | None] | None:
@@ -339,7 +345,8 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
     """The advice, the steps, and the compute."""
     fewest = min(chosen.model_calls, best.model_calls)
     if time is None:
-        advice = f"Take AR unless one model call is faster than {goal.length / fewest:.3g} AR tokens"
+        tokens = f"{goal.length / fewest:.3g} AR tokens"
+        advice = f"AR is faster, unless one MDM forward pass takes less time than {tokens}"
     else:
         better = "Masked diffusion" if fewest < time else "AR"
         advice = f"{better} is the better choice: it is {max(fewest / time, time / fewest):.3g} times faster"
@@ -352,5 +359,5 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
     if chosen.predicted.method.startswith("first order") and chosen.predicted.high > target:
         parts.append(f"This is a first-order estimate in 1/N; the SER is certainly below {chosen.predicted.high:.3g}")
     error = "error" if goal.learning is None else "sampling error"
-    parts.append(f"AR has no {error} and needs {fewest / flop:.3g} times less compute, that of {flop:.2f} model calls")
+    parts.append(f"AR has no {error} and needs 1/{fewest / flop:.3g} of the compute")
     return f"{'. '.join(parts)}."

@@ -10,11 +10,17 @@ from torch import Tensor
 
 from unmask.core.estimates import Estimate
 from unmask.core.samples import read_tokens
-from unmask.core.tables import as_table
+from unmask.core.tables import Row, as_html, as_table
 from unmask.languages import LanguageLike
 from unmask.metrics.rows import METRICS, Rows, rows
 from unmask.metrics.windows import Bigrams, bigrams
 from unmask.samplers import Generation
+
+STEPS = {  # metrics of languages with intermediate steps
+    "answer_error": "incorrect answers",
+    "right_by_wrong_steps": "right answer, wrong steps",
+    "wrong_steps": "wrong steps",
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,18 @@ class Score:
     ser_rao_blackwell: Estimate | None
     likelihood: dict[str, Any] | None = None  # under a sampler: `nats`, whether it is exact, and its settings
 
-    __repr__ = as_table
+    __repr__, _repr_html_ = as_table, as_html
+
+    def table(self) -> list[Row]:
+        """The error rate, then the perplexity and what shows whether it is that of repetition."""
+        rows = [("sequences", f"{self.rows} of {self.length} tokens"), ("impossible (SER)", self.ser.percent)]
+        own = self.generative_perplexity
+        rows.append(("perplexity", "not defined: no sequence is possible" if own is None else str(own)))
+        if self.bigrams is not None:
+            entropy, of_language = self.bigrams.entropy_bits, self.bigrams.entropy_bits_of_language
+            rows.append(("bigram entropy", f"{entropy:.4g} bits; the language's own: {of_language:.4g} bits"))
+        steps = ((label, self.metrics.get(name)) for name, label in STEPS.items())
+        return rows + [(label, found.percent) for label, found in steps if found is not None]
 
     @property
     def generative_perplexity(self) -> Estimate | None:

@@ -14,17 +14,24 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from itertools import groupby
+from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut
-from unmask.denoisers import Denoiser
+from unmask.core.files import atomic
+from unmask.core.tables import as_table
+from unmask.denoisers import Denoiser, as_denoiser
 from unmask.diagnosis.reveal import Reading, impossible, read, read_by_model
-from unmask.languages import Language
-from unmask.samplers.trace import Row, Step, Trace
+from unmask.languages import Language, LanguageLike
+from unmask.models.loading import load
+from unmask.samplers import generate
+from unmask.samplers.making import reshaped
+from unmask.samplers.trace import Row, Step, Symbols, Trace
 
 SHOWN = 8  # default number of sequences of a page
+ROWS, STEPS = 50, 8  # of new sequences
 MOST_ARCS = 40  # of a step, the strongest ones
 LEAST_ARC = 0.005  # nats; weaker ones are not drawn
 
@@ -122,13 +129,105 @@ def telling(wrong: Sequence[Sequence[bool]]) -> int:
     return next(iter([*alone, *rows, 0]))
 
 
-class Chosen(NamedTuple):
+class Player(NamedTuple):
     """The runs of a page, with few rows."""
 
     runs: list[Run]
     row: int  # the first one to show
     rows: int  # number of recorded rows
     wrong: list[int] | None  # impossible sequences of each run; None if unknown
+
+    def page(self, made_by: str = "") -> bytes:
+        """A self-contained page. made_by: the command that created it."""
+        return page(self.runs, " and ".join(run.name for run in self.runs), made_by, self.row)
+
+    def write(self, file: str | Path, made_by: str = "") -> None:
+        """Write the page, or as .json the trace of the first run."""
+        if Path(file).suffix == ".json":
+            self.runs[0].trace.write(Path(file))
+            return
+        with atomic(Path(file)) as out:
+            out.write(self.page(made_by))
+
+    def table(self) -> list[tuple[str, str]]:
+        """The first sequence to show and its error."""
+        lines = [("row", f"{self.runs[0].number(self.row)} of {self.rows}")]
+        lines += [(run.name, _told(run, self.row)) for run in self.runs]
+        if self.wrong is not None:
+            counts = " and ".join(str(count) for count in self.wrong)
+            lines.append(("impossible", f"{counts} of {self.rows} sequences"))
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values."""
+        about: dict[str, Any] = {"row": self.runs[0].number(self.row)}
+        for number, run in enumerate(self.runs):
+            reading, steps = run.readings[self.row], run.steps[self.row]
+            own: dict[str, Any] = {"steps": len(steps), "rows": self.rows}
+            if reading is not None and run.model is not None:
+                own |= {"nats_lost": reading.lost, "measured_by": run.model.name}
+            elif reading is not None and self.wrong is not None:
+                step = reading.impossible
+                own |= {"wrong_rows": self.wrong[number], "why": reading.why or None, "nats_lost": reading.lost}
+                own |= {"impossible_in_step": None if step is None else steps[step].number}
+            about[run.name] = own
+        return about
+
+    __repr__ = as_table
+
+    def _repr_html_(self) -> str:
+        inside = html.escape(self.page().decode())
+        return f'<iframe srcdoc="{inside}" style="width: 100%; height: 36em; border: 0"></iframe>'
+
+
+def _told(run: Run, row: int) -> str:
+    """The loss and the first error of a row in words."""
+    reading = run.readings[row]
+    if reading is None:
+        return "not scored: add --language or --gap"
+    lost = f"{round(reading.lost, 2) + 0.0:.2f} nats lost"
+    if run.model is not None:
+        return f"{lost}, by {run.model.name} itself"
+    if reading.impossible is None:
+        return f"possible, {lost}"
+    repaired = f" (repaired later, {lost})" if reading.lost < math.inf else ""
+    return f"impossible from step {run.steps[row][reading.impossible].number} on{repaired}: {reading.why}"
+
+
+def play(
+    source: LanguageLike | Denoiser,
+    sampler: str = "ancestral",
+    against: str | None = None,
+    *,
+    language: Language | None = None,
+    steps: int = STEPS,
+    rows: int = ROWS,
+    gap: bool = False,
+    row: int | None = None,
+    symbols: Symbols | None = None,
+    **how: Any,
+) -> Player:
+    """Generate sequences and show one of them step by step, with its first error; beside it a second sampler.
+
+    source: a language, whose ideal denoiser is used, or a denoiser; or the spec, file or directory of either.
+    language: checks the sequences. (default: the source's own) gap: arcs and losses by the denoiser's own conditionals.
+    row: the first sequence to show. (default: an impossible one) symbols: texts of tokens. how: as in `generate`.
+    """
+    denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source)
+    known, traces = language or denoiser.language, {}
+    if symbols is None and known is not None:
+        symbols = known.names
+    for name in (sampler, against):
+        if name is not None:
+            made = generate(denoiser, sampler=name, steps=steps, rows=rows, trace=True, **how)
+            taken = int(made.order.max())
+            traces[f"{name}, {taken} step{'' if taken == 1 else 's'}"] = made.trace(symbols=symbols)
+    own = (
+        how.get(name, usual)
+        for name, usual in (("temperature", 1.0), ("top_p", 1.0), ("top_k", None), ("guidance", 0.0))
+    )
+    judge = reshaped(denoiser, *own) if gap else None
+    return chosen(traces, None if gap else known, row, model=judge)
 
 
 def chosen(
@@ -137,7 +236,7 @@ def chosen(
     begin: int | None = None,
     most: int = SHOWN,
     model: Denoiser | None = None,
-) -> Chosen:
+) -> Player:
     """The first rows of these traces by name, with the one to begin with (default: an impossible one).
 
     model: its own conditionals give arcs and losses, instead of the language."""
@@ -147,7 +246,7 @@ def chosen(
     numbers = sorted({*range(min(rows, most if row < most else most - 1)), row})
     runs = [Run(name, trace.of(numbers), language, model, tuple(numbers)) for name, trace in traces.items()]
     check(runs)
-    return Chosen(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
+    return Player(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
 
 
 def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row: int | None = None) -> bytes:

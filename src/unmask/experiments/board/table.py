@@ -61,9 +61,13 @@ def board(
     store: str | Path | None = None,
     engine: EngineName = "here",
     workers: int | None = None,
+    **given: Any,
 ) -> Board:
-    """Measure samplers on the exact denoisers of languages; without a store of `unmask.sweep` in a temporary one."""
-    settings = settings or Settings()
+    """Measure samplers on the exact denoisers of languages; without a store of `unmask.sweep` in a temporary one.
+
+    given: the fields of Settings, if it is not: samplers, languages, lengths, rows, seeds, steps, quick, ..
+    """
+    settings = settings or Settings(**given)
     plan = recipe(settings)
     with TemporaryDirectory(prefix="unmask-board-") if store is None else nullcontext(store) as directory:
         return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
