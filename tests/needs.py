@@ -1,6 +1,6 @@
 """What some tests need beyond `.[test]`, and whether it is here. One mechanism skips all of them:
 
-    @needs("hub")          marks a test, a parameter, or by `pytestmark` a module
+    @needs("open")          marks a test, a parameter, or by `pytestmark` a module
     require("lm-eval")     in a fixture; `with required("lm-eval"):` around the imports of a module
 
 A need is an extra of pyproject.toml, a program, a part of this machine, or the distribution of a package. `make test`

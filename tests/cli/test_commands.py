@@ -118,17 +118,6 @@ def test_the_account_lies_beside_the_samples(run):
     assert sorted(str(path) for path in Path(".").iterdir()) == ["samples.npy", "samples.npy.json"]
 
 
-def test_samples_of_another_code_are_said_to_be_old(run):
-    run("generate", "--language", "interval-5", *SMALL, "--out", "samples.npy")
-    assert run("score", "samples.npy", "--language", "interval-5").err == ""
-    account = json.loads(Path("samples.npy.json").read_text())
-    account["origin"]["code"] = "0123456789abcdef"
-    Path("samples.npy.json").write_text(json.dumps(account))
-    ran = run("score", "samples.npy", "--language", "interval-5", "--json")
-    assert ran.err == f"samples.npy: it is old: written by code 0123456789abcdef, and this is code {code()}\n"
-    assert (ran.result["made_by_code"], ran.result["scored_by_code"]) == ("0123456789abcdef", code())
-
-
 def test_the_account_of_other_samples_is_not_used(run):
     run("generate", "--language", "interval-5", *SMALL, "--out", "samples.npy")
     tokens = np.load("samples.npy")

@@ -44,12 +44,12 @@ def test_what_is_broken_stops_nothing(run, monkeypatch):
             raise PackageNotFoundError(package)
         return version("numpy")
 
-    monkeypatch.setattr("importlib.metadata.requires", lambda package: requirements("text", "hub"))
+    monkeypatch.setattr("importlib.metadata.requires", lambda package: requirements("text", "open"))
     monkeypatch.setattr("importlib.metadata.version", some)
     monkeypatch.setitem(sys.modules, "torch", None)
     ran = run("doctor", "--json")
     assert ran.code == 0
     assert ran.result["versions"]["torch"] is None
     assert ran.result["devices"].startswith("unknown: ModuleNotFoundError")
-    assert ran.result["extras"] == {"text": False, "hub": True}
+    assert ran.result["extras"] == {"text": False, "open": True}
     assert "text: pip install 'unmask[NAME]'" in run("doctor").out

@@ -119,7 +119,7 @@ def test_blocks_and_thresholds_and_repairs(family):
         assert ran.code == 0, ran.err
 
 
-@needs("hub")
+@needs("open")
 @pytest.mark.filterwarnings("ignore")  # those of its own
 def test_an_ar_model_of_transformers(run, monkeypatch):
     from tests.models.open import test_native

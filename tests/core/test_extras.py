@@ -83,13 +83,13 @@ def test_each_import_of_an_extra_has_its_guard():
 
 def test_a_planted_import_is_found():
     code = (
-        "import ray\nwith needed('hub', 'x'):\n    from ray.data import y\ntry:\n    import ray\nexcept ImportError: 0"
+        "import ray\nwith needed('open', 'x'):\n    from ray.data import y\ntry:\n    import ray\nexcept ImportError: 0"
     )
     found = list(imports(ast.parse(code), "m.py"))
-    assert found == [Import("m.py", n, "ray", guard) for n, guard in ((1, None), (3, "hub"), (5, ""))]
-    assert brings("hub", "transformers")
+    assert found == [Import("m.py", n, "ray", guard) for n, guard in ((1, None), (3, "open"), (5, ""))]
+    assert brings("open", "transformers")
     assert brings("lm-eval", "transformers")
-    assert not brings("hub", "ray")
+    assert not brings("open", "ray")
 
 
 def test_mypy_does_not_depend_on_what_is_installed():
@@ -140,9 +140,9 @@ def test_every_module_is_imported_or_says_what_to_install():
 
 
 def test_what_is_said():
-    with pytest.raises(NotInstalled) as caught, needed("hub", "a model", "name a directory"):
+    with pytest.raises(NotInstalled) as caught, needed("open", "a model", "name a directory"):
         import no_such_package  # noqa: F401
-    expected = "a model needs the extra hub: the package no_such_package is not installed; pip install 'unmask[hub]'"
+    expected = "a model needs the extra open: the package no_such_package is not installed; pip install 'unmask[open]'"
     assert str(caught.value) == f"{expected}, or name a directory"
-    with pytest.raises(NotInstalled, match="cannot import name 'nothing'"), needed("hub", "a model"):
+    with pytest.raises(NotInstalled, match="cannot import name 'nothing'"), needed("open", "a model"):
         from json import nothing  # noqa: F401

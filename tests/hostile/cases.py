@@ -114,16 +114,11 @@ def _languages() -> dict[str, Case]:
         "hmm_empty": hmm | {"initial": []},
         "kindnone": {"kind": None},
     }
-    made = {}
-    for name, form in forms.items():
-        files = {"l.json": text_of(form)}
-        for short, words in {
-            "show": "show language l.json",
-            "new": "language new l.json --out o.json",
-            "plan": "plan --language l.json --length 16 --target 0.1 --json",
-        }.items():
-            if short in ("show", "gen") or name in ("brk1", "hmm_nan", "modterms10"):
-                made[f"{short}_{name}"] = Case(words.split(), files)
+    made = {
+        f"show_{name}": Case(["show", "language", "l.json"], {"l.json": text_of(form)}) for name, form in forms.items()
+    }
+    plan = ["plan", "--language", "l.json", "--length", "16", "--target", "0.1", "--json"]
+    made["plan_brk1"] = Case(plan, {"l.json": text_of(forms["brk1"])})
     made["show_l_pipe"] = Case(["show", "language", "l.json"], {"l.json": pipe})
     made["show_l_sparse"] = Case(["show", "language", "l.json"], {"l.json": sparse})
     made["show_l_deep"] = Case(["show", "language", "l.json"], {"l.json": "[" * 10**5})
@@ -170,7 +165,7 @@ def _networks() -> dict[str, Case]:
     made: dict[str, Case] = {}
     for name, net in nets.items():
         made[f"net_{name}_learning"] = Case(
-            ["learning", "net", "--rows", "20", "--contexts", "5", "--steps", "2", "--json"], {"net": net}
+            ["model", "learning", "net", "--rows", "20", "--contexts", "5", "--steps", "2", "--json"], {"net": net}
         )
         made[f"net_{name}_generate"] = Case(
             ["generate", "--model", "net", "--out", "o.npy", "--rows", "10", "--steps", "4"], {"net": net}
@@ -279,7 +274,7 @@ def _numbers() -> dict[str, Case]:
         "train": {
             "steps": [10**12, DIGITS], "length": [DIGITS, 10**12], "layers": [10**12, DIGITS], "samples": [10**12,
                 DIGITS],
-            "sampling-steps": [DIGITS], "threads": [DIGITS, 10**6], "hidden": [10**12, 0], "heads": [0, 7, DIGITS],
+            "threads": [DIGITS, 10**6], "hidden": [10**12, 0], "heads": [0, 7, DIGITS],
             "batch": [10**12], "rate": ["nan", "inf", "-1"], "average": ["2", "nan"], "accumulate": [10**12],
             "device": ["cuda:99", "x"], "precision": ["float1"], "preset": ["nope"], "model": ["nope"], "seed": [2**70],
         },
@@ -291,13 +286,11 @@ def _numbers() -> dict[str, Case]:
         for option, values in options.items():
             for number, value in enumerate(values):
                 words = _with(short[command], **{option: value})
-                if option == "schedule":
-                    words = _with(" ".join(_with(short[command], steps=2)), schedule=value)
                 made[f"{command}_{option}_{number}"] = Case(words)
     others = {
         "th2_length": f"theory exact --language paper-2gram --length {DIGITS} --steps 4",
         "show_len": f"show language paper-2gram --length {DIGITS}",
-        "fit_vocabulary": "language fit text --out o.json --max-vocabulary 0",
+        "fit_vocabulary": "model fit text --out o.json --max-vocabulary 0",
         "audit_order": "audit samples.npy --language interval-5 --steps 4 --order samples.npy",
         "markup": "generate [/red] \x1b[31m",
     }

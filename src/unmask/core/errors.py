@@ -2,7 +2,7 @@
 
 Packages of the optional extras of `unmask`: the error for a missing one shows how to install it.
 
-with needed("hub", "an architecture of transformers"):
+with needed("open", "an architecture of transformers"):
     import transformers
 """
 

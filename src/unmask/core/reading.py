@@ -183,7 +183,7 @@ def fit(value: Any, schema: Any, where: str) -> Any:
 
 
 def _key(value: Any, steps: Sequence[str | int], problem: Callable[[Any], str]) -> Any:
-    """The key of the mapping at `steps` that has the problem, as msgspec does not say it: the last one needed."""
+    """The key of the mapping at `steps` that has the problem: the last one needed. msgspec omits it."""
     keys, whole = list(_only(value, steps)), problem(value)
     at = bisect.bisect_left(range(len(keys)), True, key=lambda n: problem(_only(value, steps, keys[: n + 1])) == whole)
     return keys[at]

@@ -123,7 +123,8 @@ def _read_npy(path: Path) -> Ints:
         if isinstance(tokens, np.memmap) and tokens.offset + tokens.nbytes != total:
             raise ValueError(f"{total - tokens.offset} bytes follow its header; expected {tokens.nbytes}")
     except HEADER as error:
-        problem = f"{path} is not a complete .npy file: {cut(str(error))}"
+        reason = "its beginning is another" if "pickle" in str(error) else cut(str(error))
+        problem = f"{path} is not a complete .npy file: {reason}"
         raise UnmaskError(f"{problem}. Write it with numpy.save, or use .jsonl") from error
     if not isinstance(tokens, np.memmap):
         tokens.close()

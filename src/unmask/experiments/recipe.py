@@ -148,6 +148,8 @@ class Recipe:
 
     def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
         """The recipe with other values, in the parts that set a name, or in all parts if none does."""
+        if not changes:
+            return self
         own = {name: value for name, value in changes.items() if name != "name"}
         every = {"jobs", "rows", "seeds"} | own.keys() - set[str]().union(*(part.names for part in self.parts))
         parts = [

@@ -38,7 +38,7 @@ def native(family, directory, config, attention):
     return model
 
 
-@needs("hub")
+@needs("open")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("family", CONFIGS)
 def test_logits_are_those_of_transformers(tmp_path, family):

@@ -12,7 +12,7 @@ from unmask import UnmaskError, generate
 from unmask.denoisers import Cost
 from unmask.models import open as hub
 
-pytestmark = [needs("hub"), pytest.mark.filterwarnings("ignore")]  # those of transformers
+pytestmark = [needs("open"), pytest.mark.filterwarnings("ignore")]  # those of transformers
 
 V = 50
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": V}

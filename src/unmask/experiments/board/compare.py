@@ -53,7 +53,8 @@ Verdict = Literal["better", "worse", "not conclusive"]
 class Costed(Protocol):
     """Budgets by model calls, with a result for each row: a curve of the board, or one of other records."""
 
-    length: int
+    @property
+    def length(self) -> int: ...
 
     @property
     def model_calls(self) -> Sequence[float]: ...

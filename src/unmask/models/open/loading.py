@@ -108,7 +108,7 @@ def _cached(repository: str, revision: str | None) -> Path | None:
 
 def _fetched(repository: str, revision: str | None) -> Path:
     by_hand = f"download https://huggingface.co/{repository} elsewhere, and pass its directory: --model DIR"
-    with needed("hub", f"{repository} is not a directory; its download", by_hand):
+    with needed("open", f"{repository} is not a directory; its download", by_hand):
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 

@@ -26,7 +26,7 @@ CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a re
 
 def library() -> Any:
     """The module transformers; an error names the extra to install."""
-    with needed("hub", "a class of transformers"):
+    with needed("open", "a class of transformers"):
         import transformers
     transformers.utils.logging.disable_progress_bar()  # commands have a progress bar
     return transformers
