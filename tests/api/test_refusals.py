@@ -21,7 +21,7 @@ from unmask.models.trained.trunk import Trunk
 from unmask.samplers import Choice, schedules
 from unmask.samplers.rules.blocks import Blocks
 from unmask.samplers.rules.confidence import LowConfidence
-from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
+from unmask.samplers.rules.repair import Gibbs
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
@@ -333,7 +333,6 @@ OTHERS = {
         lambda: Blocks(inner=None),
         lambda: Gibbs(sweeps=True),
         lambda: LowConfidence(temperature="x"),
-        lambda: VerifyAndRestart(verifier=3),
         lambda: samplers.AtToken("x"),
         lambda: samplers.AtToken([]),
         lambda: samplers.Budget("x", 0),

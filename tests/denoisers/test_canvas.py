@@ -44,7 +44,7 @@ def look(canvas, rows=None):
     return canvas.at(*places).dense(), places
 
 
-ASKING = {"best-order", "verify-and-restart"}  # a language
+ASKING = {"best-order"}  # a language
 LOOKING_BACK = {"p2", "token-editing", "wino"}
 MASKED = {name for name in SAMPLERS.makers if SAMPLERS.make(name).removes == "mask"}
 

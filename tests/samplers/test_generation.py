@@ -14,8 +14,7 @@ from unmask.samplers import SAMPLERS, Choice, Sampler, session
 from unmask.samplers.rules.blocks import Blocks
 
 OPTIONED = {"blocks": "blocks(block_length=8)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
-OPTIONED |= {name: f"{name}(threshold=0.3)" for name in ("klass", "settled", "deferred", "localleap")}
-OPTIONED |= {"multi-block": "multi-block(threshold=2)"}
+OPTIONED |= {name: f"{name}(threshold=0.3)" for name in ("klass", "localleap")}
 SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers]
 OPTIONS = {"steps": 12, "length": 48, "seed": 4}
 SHORT = {"steps": 8, "length": 24, "seed": 4}  # three blocks of the samplers that go by blocks

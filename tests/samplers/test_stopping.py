@@ -192,8 +192,8 @@ def test_either_rule_ends_a_row_and_somebody_may_watch():
         Either([])
 
 
-REVISING = {"gibbs", "remdm", "verify-and-restart", "p2", "token-editing", "wino"}
-REVISING |= {"renoise", "uniform-ancestral", "uniform-corrector"}
+REVISING = {"gibbs", "remdm", "p2", "token-editing", "wino"}
+REVISING |= {"renoise", "uniform-ancestral"}
 
 
 @pytest.mark.parametrize("name", [*SAMPLERS.makers, "blocks(block_length=4, inner=remdm)"])

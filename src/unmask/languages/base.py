@@ -155,7 +155,7 @@ class Language(ABC):
         """(B, L) the steps 1..N of the hidden positions, Bool (B, L), with the least KL(q || p_order) of all orders of
         N steps, on average over the tokens at the other positions, which get 0."""
         problem = f"the best order of {self.kind} is not known, only those of first-order chains and intervals"
-        raise Missing(f"{problem}. Use strided or block-strided, or write its method `best_order`.")
+        raise Missing(f"{problem}. Use strided, or write its method `best_order`.")
 
     def window_distribution(self, size: int, length: int) -> Tensor:
         """(V^size) the distribution of `size` consecutive tokens at a uniformly random position, oldest digit first."""

@@ -17,7 +17,7 @@ from unmask.samplers import SAMPLERS
 
 LONG = 12
 CLOSE = {"atol": 1e-12, "rtol": 0}
-ASKING = {"best-order", "verify-and-restart"}  # a language
+ASKING = {"best-order"}  # a language
 UNIFORM = {name for name in SAMPLERS.makers if SAMPLERS.make(name).removes == "uniform"}  # which networks do not remove
 WITHOUT_LANGUAGE = sorted(SAMPLERS.makers.keys() - ASKING - UNIFORM)
 
