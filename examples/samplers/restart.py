@@ -15,7 +15,8 @@ from torch import Tensor
 from unmask import UnmaskError
 from unmask.core import arguments
 from unmask.core.chance import MAX_SEED, MAX_VISIT
-from unmask.samplers import SAMPLERS, Sampler, Session, fill
+from unmask.samplers import Sampler, Session, fill
+from unmask.samplers.contract import check_inner, inner_of
 
 APART = 0x9E3779B97F4A7C15  # the golden ratio in 64 bits: far from the distance of any two seeds that users pick
 
@@ -25,16 +26,16 @@ class Restart(Sampler):
     """Another sampler, restarted for sequences that the verifier rejects."""
 
     revises = True
-    inner: str = "ancestral"
+    inner: str | Sampler = "ancestral"
     most: int = 10
     verifier: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
         arguments.whole("most", self.most, 0, MAX_VISIT)
-        SAMPLERS.make(self.inner)
+        check_inner(self)
 
     def run(self, session: Session) -> None:
-        language, inner = session.denoiser.language, SAMPLERS.make(self.inner)
+        language, inner = session.denoiser.language, inner_of(self)
         if self.verifier is None and language is None:
             problem = f"{session.name} has no verifier: {session.denoiser.name} has no language"
             raise UnmaskError(f"{problem}. Pass verifier=, a function of tokens (B, L).")

@@ -222,7 +222,6 @@ OTHERS = {
     "random": [
         lambda: languages.random_ngram("2"),
         lambda: languages.random_ngram(2, 8, "x"),
-        lambda: languages.random_ngram(2, 8, family=3),
         lambda: languages.random_hmm(states=10**12),
         lambda: languages.sparse_hmm(successors=2.5),
     ],
@@ -323,8 +322,6 @@ OTHERS = {
         lambda: metrics.sequences("x", 3),
         lambda: metrics.output_distribution(denoisers.Ideal(L), 3, None),
         lambda: metrics.ter_autoregressive(L, "8"),
-        lambda: metrics.ser(L, 8, steps=4, given="x"),
-        lambda: metrics.ter(L, 8, steps=4, given=[1, 2]),
         lambda: theory.known.exact(L, "8", LINEAR),
         lambda: theory.known.exact(L, 8, [0.5, 0.5]),
     ],

@@ -36,6 +36,7 @@ ROOT = Path(__file__).parents[2] / "examples" / "samplers"
 PLUGINS = {
     "adaptive-blocks": "adaptive_blocks.py:AdaptiveBlocks",
     "apd": "apd.py:AdaptiveParallel",
+    "best-order": "best_order.py:BestOrder",
     "block-strided": "far_apart.py:BlockStrided",
     "credit": "credit.py:Credit",
     "deferred": "deferred.py:Deferred",

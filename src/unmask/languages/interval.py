@@ -90,13 +90,6 @@ class Interval(Language):
     def local_form(self, length: int) -> tuple[None, int]:
         return None, self.width
 
-    def best_order(self, hidden: Tensor, steps: int) -> Tensor:
-        """The positions of each interval, spread evenly over the steps: every two hidden positions of an interval in
-        the same step cost ln 2 nats, in every context."""
-        padded = torch.nn.functional.pad(hidden, (0, -hidden.shape[1] % self.width)).unflatten(1, (-1, self.width))
-        step = ((padded.cumsum(2) - 1) % steps).flatten(1)[:, : hidden.shape[1]]
-        return torch.where(hidden, step + 1, 0)
-
     def facts(self) -> dict[str, Any]:
         return {
             "width": self.width,

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from unmask.samplers.stopping import Either as Either
     from unmask.samplers.stopping import StopRule as StopRule
     from unmask.samplers.stopping import Until as Until
-    from unmask.samplers.stopping import Watched as Watched
     from unmask.samplers.view import View as View
     from unmask.samplers.view import divergence as divergence
 

@@ -29,7 +29,6 @@ INDEPENDENT = ("ancestral", "as-published-mdlm")
 KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "strided": (STEPS, (2, 3, 4, 5, 8, 16, 32)),
     "dyadic": (STEPS, (1, 2, 3, 4, 5, 6, 8)),
-    "best-order": (STEPS, (1, 2, 3, 4, 5, 6, 8)),
     "threshold": ("threshold", (0.2, 0.35, 0.5, 0.7, 0.9)),
     "factor": ("factor", (64.0, 16.0, 4.0, 1.0)),
     "entropy-bounded": ("gamma", (64.0, 16.0, 4.0, 1.0, 0.1)),
