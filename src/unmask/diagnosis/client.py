@@ -95,8 +95,8 @@ class Client:
                 async def one(prompt: str) -> Answer:
                     named = {"model": self.model} if self.model else {}
                     async with free:
-                        said = [{"role": "user", "content": prompt}]
-                        return await self._ask(http, {"messages": said} | named | fields)
+                        messages = [{"role": "user", "content": prompt}]
+                        return await self._ask(http, {"messages": messages} | named | fields)
 
                 return await asyncio.gather(*map(one, prompts))
 

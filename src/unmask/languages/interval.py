@@ -13,7 +13,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.languages.base import LANGUAGES, Language
-from unmask.languages.closed_form import IntervalForm
+from unmask.languages.closed_form import ClosedForm
 from unmask.languages.kernels import local
 from unmask.languages.kernels.machine import Machine, explore
 
@@ -43,8 +43,8 @@ class Interval(Language):
         return {"width": self.width}
 
     @property
-    def closed_form(self) -> IntervalForm:
-        return IntervalForm(self.width)
+    def closed_form(self) -> ClosedForm:
+        return ClosedForm(self.width)
 
     def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
         out = torch.empty((len(row_ids), given.shape[1]), dtype=torch.int64)

@@ -53,7 +53,7 @@ class TaughtCanvas(Canvas):
 class Lesson(Session):
     """A session that writes only drawn tokens of the truth; attempts that the sampler starts are usual ones.
 
-    strict: a draw that is discarded, a look ahead or a re-masked token is an error, too.
+    strict: a draw that is discarded, or a model call for another context, is an error, too.
     """
 
     canvas_kind = TaughtCanvas
