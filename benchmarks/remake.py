@@ -28,10 +28,10 @@ WORK = ROOT / "benchmarks" / "results"  # which git ignores
 FEW = "--quick --rows 64 --seeds 1"
 LEARNT = (
     "ancestral fixed-size strided dyadic left-to-right blocks low-confidence top-probability margin entropy threshold"
-    " factor entropy-bounded entropy-sum klass localleap settled"
+    " factor entropy-bounded entropy-sum klass localleap"
 )
 AGAIN = "remdm gibbs(stride=8)"
-IDEAL = f"{LEARNT} wino token-editing p2 {AGAIN} verify-and-restart"
+IDEAL = f"{LEARNT} wino token-editing p2 {AGAIN}"
 MDLM = "ancestral as-published-mdlm(batch=1) as-published-mdlm(batch=16)"
 PAIRS = ("wino", "klass", "entropy-bounded", "localleap")
 KEPT = ("ser", "diversity", "accuracy_under_parallelism", "accuracy_difference")  # of the large boards

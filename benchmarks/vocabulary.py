@@ -28,7 +28,7 @@ NAMES = (
     "entropy-bounded",
     "entropy-sum",
 )
-WITH_MEMORY = ("klass", "settled")  # of what earlier rounds said
+WITH_MEMORY = ("klass",)  # of what earlier rounds said
 ALL_COMPARED = "klass(threshold=0.02)"  # where every place is held against what was said of it before
 MOST_MEMORY = 3.0  # times the logits
 MOST_STEP = 1.3  # times a round of low-confidence

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.samplers import SCORES, Choice, ChoosesFirst, View, agreement, chosen
+from unmask.samplers import SCORES, Choice, ChoosesFirst, View, chosen
 
 SHAPES = ("cosine", "linear", "exponential", "phases")
 LEAST = 1e-9  # probability of a second symbol that is impossible
@@ -54,7 +54,9 @@ class EarlyCommit(ChoosesFirst):
         sure = gaps.sum(1) / view.hidden.sum(1).clamp(min=1)
         commit = sure >= self.threshold(view) - view.resolution
         if self.agreed:
-            commit &= (agreement(view) > 1).sum(1) == view.hidden.sum(1)
+            same = view.hidden & (view.memory.get("best", torch.zeros_like(view.tokens)) == view.best + 1)
+            view.memory["best"] = torch.where(view.hidden, view.best + 1, 0)  # 0: no marginal
+            commit &= same.sum(1) == view.hidden.sum(1)
         surest = self.surest(view, view.hidden, SCORES[self.score](view), view.count.unsqueeze(1))
         return chosen(view, torch.where(commit.unsqueeze(1), view.hidden, surest), self.temperature)
 

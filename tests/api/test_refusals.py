@@ -21,7 +21,7 @@ from unmask.models.trained.trunk import Trunk
 from unmask.samplers import Choice, schedules
 from unmask.samplers.rules.blocks import Blocks
 from unmask.samplers.rules.confidence import LowConfidence
-from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
+from unmask.samplers.rules.repair import Gibbs
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)
@@ -222,7 +222,6 @@ OTHERS = {
     "random": [
         lambda: languages.random_ngram("2"),
         lambda: languages.random_ngram(2, 8, "x"),
-        lambda: languages.random_ngram(2, 8, family=3),
         lambda: languages.random_hmm(states=10**12),
         lambda: languages.sparse_hmm(successors=2.5),
     ],
@@ -323,8 +322,6 @@ OTHERS = {
         lambda: metrics.sequences("x", 3),
         lambda: metrics.output_distribution(denoisers.Ideal(L), 3, None),
         lambda: metrics.ter_autoregressive(L, "8"),
-        lambda: metrics.ser(L, 8, steps=4, given="x"),
-        lambda: metrics.ter(L, 8, steps=4, given=[1, 2]),
         lambda: theory.known.exact(L, "8", LINEAR),
         lambda: theory.known.exact(L, 8, [0.5, 0.5]),
     ],
@@ -333,7 +330,6 @@ OTHERS = {
         lambda: Blocks(inner=None),
         lambda: Gibbs(sweeps=True),
         lambda: LowConfidence(temperature="x"),
-        lambda: VerifyAndRestart(verifier=3),
         lambda: samplers.AtToken("x"),
         lambda: samplers.AtToken([]),
         lambda: samplers.Budget("x", 0),

@@ -28,10 +28,10 @@ def test_exit_codes_and_python(run, files):
     expected = difference(a, b)
     assert ran.code == 1
     assert ran.result == json.loads(json.dumps(expected.to_dict()))
-    assert ran.result["verdict"].startswith("different, not by rounding")
+    assert ran.result["verdict"].startswith("different, by more than float32 rounds")
     told = run("diff", "a.json", "c.json")
     assert told.code == 1
-    assert told.out.startswith("verdict           different, not by rounding\nfirst difference  row ")
+    assert told.out.startswith("verdict           different, by more than float32 rounds\nfirst difference  row ")
 
 
 def test_one_row(run, files):

@@ -19,9 +19,9 @@ def test_audit_of_a_server(run):
         ran = run("audit", "--endpoint", server.url, "--draws", 20, "--out", "audit.json", "--json")
         assert (ran.code, ran.result["red"]) == (0, ["chunks"]), ran.err
         assert json.loads(Path("audit.json").read_text()) == ran.result
-        ran = run("audit", "--endpoint", server.url, "--draws", 20, "--dialect", "openai-chat", "--model", "fake")
+        ran = run("audit", "--endpoint", server.url, "--draws", 20, "--model", "fake")
         assert "chunks        red: each chunk repeats the text before it" in ran.out
-        assert "1 red, 12 green, 0 unknown, in" in ran.out
+        assert "1 red, 11 green, 0 unknown, in" in ran.out
     assert "unmask audit needs SAMPLES, or --endpoint URL" in run("audit").err
     assert "exclude each other" in run("audit", "x.npy", "--endpoint", server.url).err
     assert "timeout is 0.0; expected a positive number" in run("audit", "--endpoint", "x", "--timeout", 0).err
@@ -31,6 +31,6 @@ def test_audit_of_a_server(run):
 
 @pytest.mark.rotates(3)
 def test_the_page_shows_the_output_of_this_server(run):
-    with FakeServer("sglang-generate", faults=["temperature", "chunks"]) as server:
+    with FakeServer(faults=["temperature", "chunks"]) as server:
         shown = run("audit", "--endpoint", server.url).out
     assert f"```text\n{shown}```\n" in (ROOT / "docs" / "endpoints.md").read_text()

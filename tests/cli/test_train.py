@@ -70,7 +70,7 @@ def test_uniform_noise_is_what_python_trains_and_generates_with_its_samplers(run
         "generate", "--model", "out", "--sampler", "uniform-ancestral", "--steps", 3, "--rows", 4, "--out", "a.npy"
     )
     assert made.code == 0
-    traced = ("--sampler", "uniform-corrector", "--steps", 3, "--out", "trace.json")
+    traced = ("--sampler", "uniform-ancestral", "--steps", 3, "--out", "trace.json")
     assert run("play", "--model", "out", *traced).code == 0
     assert (
         run("generate", "--model", "out", "--sampler", "renoise", "--steps", 3, "--rows", 4, "--out", "c.npy").code == 0

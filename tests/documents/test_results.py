@@ -16,6 +16,7 @@ from tests.needs import needs
 from unmask.core.files import age, code, origin
 from unmask.experiments.board.run import Settings
 from unmask.experiments.board.table import board
+from unmask.samplers import SAMPLERS
 
 RESULTS = Path(__file__).parents[2] / "results"
 ORIGINS = {path.name: json.loads(path.read_text())["origin"] for path in sorted(RESULTS.glob("*.json"))}
@@ -48,8 +49,11 @@ def unlike(kept: Iterable[dict], found: Iterable[dict]) -> list[str]:
     return [identity(record) for record in own if not record.items() <= measured.get(identity(record), {}).items()]
 
 
+STILL = [key for key in samplers("board-quick.json") if key[1].partition("(")[0] in SAMPLERS.names()]  # built in
+
+
 @pytest.mark.rotates(140)
-@pytest.mark.parametrize(("language", "sampler"), samplers("board-quick.json"))
+@pytest.mark.parametrize(("language", "sampler"), STILL)
 def test_this_code_measures_the_same_again(language, sampler):
     made = ORIGINS["board-quick.json"]["configuration"]
     settings = {field.name: made[field.name] for field in fields(Settings) if field.name in made}

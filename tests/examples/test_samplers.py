@@ -36,15 +36,23 @@ ROOT = Path(__file__).parents[2] / "examples" / "samplers"
 PLUGINS = {
     "adaptive-blocks": "adaptive_blocks.py:AdaptiveBlocks",
     "apd": "apd.py:AdaptiveParallel",
+    "best-order": "best_order.py:BestOrder",
+    "block-strided": "far_apart.py:BlockStrided",
     "credit": "credit.py:Credit",
+    "deferred": "deferred.py:Deferred",
+    "dilated": "far_apart.py:Dilated",
     "info-gain": "info_gain.py:InfoGain",
     "informed-corrector": "informed_corrector.py:InformedCorrector",
+    "multi-block": "multi_block.py:MultiBlock",
     "particle-gibbs": "particle_gibbs.py:ParticleGibbs",
     "pc-sampler": "pc_sampler.py:PCSampler",
     "punt": "punt.py:Punt",
+    "restart": "restart.py:Restart",
     "saber": "saber.py:Saber",
     "sched": "sched.py:EarlyCommit",
+    "settled": "settled.py:Settled",
     "slowfast": "slow_fast.py:SlowFast",
+    "uniform-corrector": "uniform_corrector.py:UniformCorrector",
 }
 
 
@@ -218,6 +226,38 @@ def adaptive_blocks(s):
     return s.enough(s.confident([j for j in s.memory["block"] if j in s.p]), s.o["threshold"])
 
 
+def settled(s):
+    mean, run, m = s.memory.setdefault("mean", {}), s.memory.setdefault("run", {}), s.o.get("momentum", 0.0)
+    for j, p in s.p.items():
+        mean[j] = m * mean[j] + (1 - m) * max(p) if j in mean else max(p)
+        symbol, steps = run.get(j, (None, 0))
+        run[j] = (s.best(j), steps + 1 if symbol == s.best(j) else 1)
+    ready = [j for j in s.p if run[j][1] >= s.o.get("agree", 2) and mean[j] >= s.o["threshold"] - EXACT]
+    return ready or s.surest({j: mean[j] for j in s.p})
+
+
+def deferred(s):
+    inside = [j for j in s.hidden[: s.o.get("window", 16)] if j < s.hidden[0] + s.o.get("longest", 64)]
+    return s.enough(s.confident(inside), s.o["threshold"])
+
+
+def multi_block(s):
+    size, m = s.o.get("block_length", 32), s.memory
+    blocks = [s.block[i : i + size] for i in range(0, len(s.block), size)]
+    m.setdefault("flying", 1)
+    if m["flying"] <= len(blocks):
+        newest = blocks[m["flying"] - 1]
+        share = 1 - sum(j in s.p for j in newest) / len(newest)
+        m["flying"] += share >= s.o.get("join", 0.1) or share == 1
+    doubt = {j: entropy(p) for j, p in s.p.items()}
+    first = next(block for block in blocks if set(block) & set(s.p))
+    joined = [j for block in blocks[: m["flying"]] for j in block if j in s.p]
+    chosen = [j for j in joined if doubt[j] <= s.o["threshold"] + EXACT]
+    if s.o.get("published"):
+        chosen = list({*chosen, *s.surest({j: -doubt[j] for j in joined})})
+    return chosen + ([] if set(chosen) & set(first) else s.surest({j: -doubt[j] for j in first if j in s.p}))
+
+
 RULES = {
     "credit": credit,
     "slowfast": slowfast,
@@ -226,6 +266,9 @@ RULES = {
     "punt": punt,
     "info-gain": info_gain,
     "adaptive-blocks": adaptive_blocks,
+    "settled": settled,
+    "deferred": deferred,
+    "multi-block": multi_block,
 }
 CASES = [
     ("credit", {"threshold": 0.6}),
@@ -244,6 +287,12 @@ CASES = [
     ("info-gain", {"candidates": 4, "noise": 1.0, "temperature": 0.5}),
     ("adaptive-blocks", {"threshold": 0.4, "least": 2, "most": 6}),
     ("adaptive-blocks", {"threshold": 0.5, "least": 1, "most": 9, "border": "confidence"}),
+    ("settled", {"threshold": 0.3, "agree": 3}),
+    ("settled", {"threshold": 0.4, "agree": 1, "momentum": 0.7, "ties": "position"}),
+    ("deferred", {"threshold": 0.4, "window": 4, "longest": 6}),
+    ("multi-block", {"threshold": 1.5, "block_length": 3, "join": 0.7}),
+    ("multi-block", {"threshold": 1.0, "block_length": 3, "join": 0.0}),
+    ("multi-block", {"threshold": 0.3, "block_length": 3, "join": 0.3, "published": True}),
 ]
 BLOCKED = [case for case in CASES if case[0] not in ("sched", "info-gain")][::2]
 
@@ -272,6 +321,15 @@ MUTANTS = {  # what stands there, what stands there instead, the case that tells
     "all that is left": ("after / contexts.bincount(minlength=len(index))", "after", 12),
     "costs nothing": ("-cost - mean", "-mean", 12),
     "where doubt falls": (".diff(dim=1)", ".diff(dim=1).neg()", 14),
+    "changes are forgotten": ("view.hidden.long())", "held)", 16),
+    "the mean begins at zero": ("symbol > 0,", "symbol >= 0,", 17),
+    "a window of positions": (
+        "(view.hidden.cumsum(1) <= self.window) & (place",
+        "(place < first + self.window) & (place",
+        18,
+    ),
+    "one block too far": ("((fraction >= self.join) | full)", "((fraction > 0) | full)", 19),
+    "the rule without its code": ("if self.published:", "if False:", 21),
 }
 
 
@@ -289,6 +347,10 @@ SAME = {
         "adaptive-blocks", threshold=0.4, least=4, most=4
     ): "blocks(block_length=4, inner='threshold(threshold=0.4)')",
     plugin("sched", gap=99): "entropy",
+    plugin("settled", threshold=0.4, agree=1): "threshold(threshold=0.4)",
+    plugin("deferred", threshold=0.4, window=99): "threshold(threshold=0.4)",
+    plugin("deferred", threshold=0.4, longest=1): "left-to-right",
+    plugin("multi-block", threshold=0.0, block_length=4, join=1.0): "blocks(block_length=4, inner='entropy')",
     plugin("pc-sampler", decay=50.0): "left-to-right",
 }
 

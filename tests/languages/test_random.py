@@ -5,21 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy.stats import gamma
 
 from unmask.core.errors import UnmaskError
 from unmask.languages import PRESETS, Language, load, random_hmm, random_ngram, sparse_hmm
 from unmask.languages.machine import primitive
-from unmask.languages.random import _gamma_quantile, random_rows
+from unmask.languages.random import random_rows
 from unmask.languages.reading import is_random, unseeded, varied
 
 RANDOM = [name for name in PRESETS.makers if is_random(name)]
 TABLES = {"n-gram": (8, 2.0, 0.008), "4-gram": (8, 2.0, 0.005), "hmm A": (32, 3.2, 0.003), "hmm B": (8, 3.2, 0.003)}
-PRUNED = {
-    "softmax_normal": (0.246, 0.185, 0.66, 0.38),
-    "power_uniform": (0.13, 0.11, 0.30, 0.19),
-    "dirichlet": (0.18, 0.14, 0.36, 0.22),
-}
+PRUNED = 0.246, 0.185, 0.66, 0.38
 
 
 def length_of(language: Language) -> int:
@@ -76,24 +71,20 @@ def test_unknown_presets_name_the_nearest():
 
 
 @pytest.mark.rotates(4)
-@pytest.mark.parametrize(
-    ("family", "table", "share"),
-    [(family, table, s) for family, shares in PRUNED.items() for table, s in zip(TABLES, shares, strict=True)],
-)
-def test_thresholds_prune_as_printed(family, table, share):
+@pytest.mark.parametrize(("table", "share"), list(zip(TABLES, PRUNED, strict=True)))
+def test_thresholds_prune_as_printed(table, share):
     """theory.md 3, printed to 2 or 3 digits: within 0.012 over 4000 rows, three times their own standard error."""
     columns, temperature, threshold = TABLES[table]
-    zero = random_rows(4000, columns, temperature, threshold, family, seed=1, table=0) == 0
+    zero = random_rows(4000, columns, temperature, threshold, seed=1, table=0) == 0
     assert zero.mean(1).std() / np.sqrt(4000) < 0.004
     assert zero.mean() == pytest.approx(share, abs=0.012)
 
 
-@pytest.mark.parametrize("family", PRUNED)
-def test_pruned_rows(family):
+def test_pruned_rows():
     """Rows sum to 1, the largest entry stays whatever the threshold, and nothing kept was below it."""
-    whole = random_rows(300, 8, 2.0, 0.0, family, 0, 7)
+    whole = random_rows(300, 8, 2.0, 0.0, 0, 7)
     for threshold in (0.05, 0.999):
-        rows = random_rows(300, 8, 2.0, threshold, family, 0, 7)
+        rows = random_rows(300, 8, 2.0, threshold, 0, 7)
         np.testing.assert_allclose(rows.sum(1), 1, rtol=0, atol=1e-12)
         top = np.arange(8) == whole.argmax(1)[:, None]
         np.testing.assert_array_equal(rows > 0, (whole >= threshold) | top)
@@ -105,22 +96,10 @@ def test_pruned_rows(family):
 
 def test_softmax_rows_have_the_right_law():
     """log-ratios of neighbours are N(0, 2 temperature^2): mean and variance within 5 standard errors of 16000."""
-    rows = np.log(random_rows(16000, 2, 2.0, 0.0, "softmax_normal", seed=2, table=0))
+    rows = np.log(random_rows(16000, 2, 2.0, 0.0, seed=2, table=0))
     ratios = rows[:, 0] - rows[:, 1]
     assert abs(ratios.mean()) < 5 * np.sqrt(8 / 16000)
     assert abs(ratios.var() - 8) < 5 * 8 * np.sqrt(2 / 16000)
-
-
-def test_dirichlet_rows_have_the_right_moments():
-    """E p^2 = (a + 1) / (k (k a + 1)) of a Dirichlet with a = 1 / temperature."""
-    squares = random_rows(20000, 4, 2.0, 0.0, "dirichlet", seed=3, table=0) ** 2
-    assert squares.mean() == pytest.approx((0.5 + 1) / (4 * (4 * 0.5 + 1)), abs=5 * squares.std() / np.sqrt(80000))
-
-
-@pytest.mark.parametrize("shape", [0.05, 0.3125, 0.5, 1.0, 3.0])
-def test_gamma_quantile(shape):
-    u = np.concatenate([np.linspace(0.001, 0.999, 200), [1e-9, 1 - 1e-9]])
-    np.testing.assert_allclose(_gamma_quantile(shape, torch.from_numpy(u)), gamma.ppf(u, shape), rtol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -130,7 +109,7 @@ def test_sparse_hmm(seed):
     assert (language.initial == 1 / 32).all()
     np.testing.assert_array_equal(language.emission, np.eye(8)[np.arange(32) % 8])
     assert primitive(language.machine)
-    drawn = (random_rows(32, 32, 1.0, 0.0, "softmax_normal", seed, 3 + attempt) for attempt in range(10))
+    drawn = (random_rows(32, 32, 1.0, 0.0, seed, 3 + attempt) for attempt in range(10))
     largest = (np.where(rows >= np.sort(rows)[:, -4:-3], rows, 0) for rows in drawn)
     assert any(np.allclose(language.transition, rows / rows.sum(1, keepdims=True), rtol=1e-12) for rows in largest)
     assert (sparse_hmm(successors=None, seed=seed).transition > 0).all()
@@ -140,7 +119,7 @@ def test_machines_are_drawn_until_one_is_primitive(monkeypatch):
     """The third draw is taken; after 1000 nothing more is hoped for."""
     answers = [False, False, True]
     monkeypatch.setattr("unmask.languages.random.primitive", lambda machine: answers.pop(0))
-    third = random_rows(4, 4, 1.0, 0.0, "softmax_normal", 0, 3 + 2)
+    third = random_rows(4, 4, 1.0, 0.0, 0, 3 + 2)
     np.testing.assert_allclose(sparse_hmm(4, 2, None).transition, third, rtol=1e-12)
     monkeypatch.setattr("unmask.languages.random.primitive", lambda machine: False)
     with pytest.raises(UnmaskError, match="1000 draws gave no primitive machine of 4 states and 2 successors"):

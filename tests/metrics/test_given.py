@@ -74,34 +74,11 @@ def test_the_conditional_law(pattern):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
-def test_conditional_ter_by_enumeration(pattern):
-    hidden = pattern.count(V)
+def test_conditional_ter_of_autoregression(pattern):
     q, given = torch.from_numpy(conditional(pattern)), torch.tensor(pattern)
-    p = by_labels(pattern, deltas("linear", 2))[0]
-    expected = 2 ** float(-torch.where(q > 0, q * p.log2(), 0.0).sum() / hidden)
-    exact = metrics.ter(LANGUAGE, LENGTH, "linear", 2, given)
-    assert (exact.value, exact.exact) == (pytest.approx(expected, abs=1e-10), True)
     own = metrics.ter_autoregressive(LANGUAGE, LENGTH, given)
-    assert own.value == pytest.approx(2 ** float(-torch.xlogy(q, q).sum() / math.log(2) / hidden), abs=1e-10)
-    assert own.value <= exact.value + 1e-12
-    assert metrics.ter(LANGUAGE, LENGTH, "linear", 300, given).value == pytest.approx(own.value, rel=1e-2)
-
-
-@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
-def test_conditional_ser_by_enumeration(pattern):
-    q, given = conditional(pattern), torch.tensor(pattern)
-    p = by_labels(pattern, deltas("linear", 2))[0].numpy()
-    exact = metrics.ser(LANGUAGE, LENGTH, "linear", 2, given)
-    assert (exact.value, exact.exact) == (pytest.approx(p[q == 0].sum(), abs=1e-12), True)
-
-
-def test_ser_is_the_mean_over_prompts():
-    rows = torch.tensor([PATTERNS["nothing"], PATTERNS["the middle"], PATTERNS["the middle"]])
-    each = [metrics.ser(LANGUAGE, LENGTH, "linear", 1, row).value for row in rows]
-    together = metrics.ser(LANGUAGE, LENGTH, "linear", 1, rows)
-    assert together.value == pytest.approx(np.mean(each))
-    assert each[0] != pytest.approx(each[1], rel=1e-2)
-    assert together.n == 2
+    assert own.exact
+    assert own.value == pytest.approx(2 ** float(-torch.xlogy(q, q).sum() / math.log(2) / pattern.count(V)), abs=1e-10)
 
 
 def test_ser_of_the_interval_language_is_its_closed_form_and_the_enumeration():
@@ -116,12 +93,12 @@ def test_ser_of_the_interval_language_is_its_closed_form_and_the_enumeration():
 def test_ter_is_the_mean_over_prompts():
     """In bits a token, each prompt by its own number of hidden positions; rows of one prompt are one."""
     rows = torch.tensor([PATTERNS["a prefix"], PATTERNS["both ends"], PATTERNS["both ends"]])
-    for metric in (metrics.ter_autoregressive, lambda *a: metrics.ter(*a[:2], "linear", 2, a[2])):
-        each = [math.log2(metric(LANGUAGE, LENGTH, row).value) for row in rows]
-        together = metric(LANGUAGE, LENGTH, rows)
-        assert together.value == pytest.approx(2 ** np.mean(each))
-        assert together.n == 2
-        assert together.low < together.value < together.high
+    metric = metrics.ter_autoregressive
+    each = [math.log2(metric(LANGUAGE, LENGTH, row).value) for row in rows]
+    together = metric(LANGUAGE, LENGTH, rows)
+    assert together.value == pytest.approx(2 ** np.mean(each))
+    assert together.n == 2
+    assert together.low < together.value < together.high
 
 
 def test_ter_of_an_ambiguous_language_is_estimated():
@@ -151,7 +128,8 @@ def test_the_profile_given_tokens(pattern, denoiser):
     missing = profile.divergence(delta)
     assert abs(missing.value - (nats + np.log(q[q > 0]) @ q[q > 0])) < 5 * missing.standard_error + 1e-9
     bound = profile.ter_upper("linear", 2)
-    assert bound.high > metrics.ter(LANGUAGE, LENGTH, "linear", 2, torch.tensor(pattern)).value
+    p = by_labels(pattern, delta)[0].numpy()
+    assert bound.high > 2 ** -(q[q > 0] @ np.log2(p[q > 0]) / pattern.count(V))
     assert bound.value == pytest.approx(math.exp(ours.value / pattern.count(V)))
 
 

@@ -25,7 +25,7 @@ from unmask.samplers import ranking, schedules
 from unmask.samplers.contract import Choice
 from unmask.samplers.rules.adaptive import EntropyBounded, EntropySum
 from unmask.samplers.rules.remasking import ReMDM
-from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
+from unmask.samplers.rules.repair import Gibbs
 
 
 def as_array(states, vocabulary, length):
@@ -325,31 +325,6 @@ def test_gibbs_follows_its_law(name, stride):
 def test_gibbs_of_the_language_stays_the_language():
     for name in ("2-gram", "hmm"):
         assert passes(name, distribution(*CASES[name]), sampler="gibbs(inner=left-to-right, sweeps=2)", steps=4, seed=8)
-
-
-@pytest.mark.parametrize(("name", "most"), [("2-gram", 0), ("2-gram", 2), ("3-gram", 40), ("leak", 2)])
-def test_restarts_follow_their_law(name, most):
-    """With f = P(refused): valid x have p(x) (1 - f^(most+1)) / (1 - f), the others p(x) f^most."""
-    source, length = CASES[name]
-    language = source.inner.language if name == "leak" else source
-    p = order_distribution(name, labels([0.5, 0.5], length))
-    valid = distribution(language, length) > 0
-    f = p[~valid].sum()
-    expected = np.where(valid, p * (1 - f ** (most + 1)) / (1 - f), p * f**most)
-    assert expected.sum() == pytest.approx(1)
-    if most == 40:
-        expected = np.where(expected < 1e-12, 0, expected)
-    assert passes(name, expected, sampler=VerifyAndRestart(most=most), steps=2, seed=4)
-
-
-def test_restarts_with_the_same_order_are_caught(monkeypatch):
-    """Mutant: an attempt that draws its order from the same randomness as the one before."""
-    p = order_distribution("3-gram", labels([0.5, 0.5], 4))
-    valid = distribution(*CASES["3-gram"]) > 0
-    expected = np.where(valid, p, 0) / p[valid].sum()
-    assert passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
-    monkeypatch.setattr("unmask.samplers.rules.repair.APART", 0)
-    assert not passes("3-gram", expected, sampler=VerifyAndRestart(most=60), steps=2, seed=4)
 
 
 # ------------------------------------------------------------------------------------------- names that users know

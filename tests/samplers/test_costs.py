@@ -12,11 +12,11 @@ from tests.samplers.test_distributions import ALARM, CASES, labels, order_distri
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness, Stream
 from unmask.denoisers import Denoiser, Ideal, Perturbed, Sharpened, Table
-from unmask.languages import load, random_ngram
+from unmask.languages import load
 from unmask.samplers import schedules
 from unmask.samplers.rules.orders import FirstHitting, Strided
 from unmask.samplers.rules.published import coarse, race
-from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
+from unmask.samplers.rules.repair import Gibbs
 
 SIZE = {"length": 32, "rows": 20, "seed": 3}
 
@@ -29,15 +29,12 @@ def model_calls(sampler, steps=8, source="sparse-hmm", **options):
     ("sampler", "expected"),
     [
         ("first-hitting", 32),
-        ("dilated", 5),
-        ("block-strided(block_length=2)", 8),
         ("top-probability", 8),
         ("threshold(threshold=1)", 32),
         ("threshold(threshold=0)", 1),
         ("entropy-bounded(gamma=1000)", 1),
         ("gibbs(inner=left-to-right, sweeps=2)", 8 + 2 * 32),
         ("gibbs(inner=left-to-right, stride=4)", 8 + 4),
-        ("verify-and-restart(inner=left-to-right, most=0)", 8),
         ("self-speculative(draft_length=1)", 32),
         ("as-published-mdlm(batch=20)", 9),
     ],
@@ -53,29 +50,10 @@ def test_certain_positions_come_together_under_eb():
     assert bool(load("interval-5").supports(made.tokens).all())
 
 
-def test_restarts_pay_for_every_attempt():
-    """What is refused is paid again; what was valid at once is not, and the others are told apart per row."""
-    source = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2)
-    options = {"steps": 3, "length": 8, "rows": 60, "seed": 1}
-    first = generate(source, sampler="ancestral", **options)
-    valid = source.supports(first.tokens)
-    made = generate(source, sampler="verify-and-restart(most=50)", **options)
-    assert torch.equal(made.tokens[valid], first.tokens[valid])
-    assert torch.equal(made.model_calls[valid], first.model_calls[valid])
-    assert bool((made.model_calls[~valid] > first.model_calls[~valid]).all())
-    assert bool(source.supports(made.tokens).all())
-    assert not made.impossible.any()
-    assert made.spent.rows == int(made.model_calls.sum())
-    twice = generate(source, sampler="verify-and-restart(inner='verify-and-restart(most=1)', most=50)", **options)
-    assert bool(source.supports(twice.tokens).all())
-    assert twice.spent.rows == int(twice.model_calls.sum())
-
-
-@pytest.mark.parametrize("maker", [Gibbs, VerifyAndRestart])
-def test_what_stands_inside_is_a_sampler(maker):
-    assert maker("strided") == maker(Strided())
+def test_what_stands_inside_is_a_sampler():
+    assert Gibbs("strided") == Gibbs(Strided())
     with pytest.raises(UnmaskError, match="inner is 3; expected a sampler, or the name of one"):
-        maker(3)
+        Gibbs(3)
 
 
 class Spelled(Denoiser):
@@ -88,15 +66,6 @@ class Spelled(Denoiser):
         out[tokens == 2] = 0.5
         places = torch.arange(tokens.shape[1]) if positions is None else positions
         return out.gather(1, places.expand(len(tokens), -1).unsqueeze(-1).expand(-1, -1, 2))
-
-
-def test_a_verifier_of_ones_own():
-    with pytest.raises(UnmaskError, match="Spelled has no language"):
-        generate(Spelled(), sampler="verify-and-restart", length=4, rows=2)
-    even = VerifyAndRestart(verifier=lambda tokens: tokens.sum(1) % 2 == 0, most=60, strict=True)
-    made = generate(Spelled(), sampler=even, steps=4, length=4, rows=2000)
-    assert bool((made.tokens.sum(1) % 2 == 0).all())
-    assert len(made.tokens.unique(dim=0)) == 8
 
 
 class Told(Spelled):
@@ -127,10 +96,9 @@ def test_first_hitting_tells_the_hitting_times():
 def test_other_samplers_tell_even_times():
     for sampler, expected in {
         "left-to-right": [1, 0.75, 0.5, 0.25],
-        "dilated": [1, 2 / 3, 1 / 3],
         "margin": [1, 0.75, 0.5, 0.25],
         "self-speculative(draft_length=1)": [n / 8 for n in range(8, 0, -1)],
-        "gibbs(inner=dilated, stride=2)": [1, 2 / 3, 1 / 3, 1 / 8, 1 / 8],
+        "gibbs(inner=left-to-right, stride=2)": [1, 0.75, 0.5, 0.25, 1 / 8, 1 / 8],
     }.items():
         told = Told()
         generate(told, sampler=sampler, steps=4, length=8, rows=1)

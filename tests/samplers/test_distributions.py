@@ -105,11 +105,6 @@ def order_of(sampler, steps, length):
             return [(1.0, tuple(steps - 1 - h for h in halvings))]
         case "first-hitting":
             return fixed([1] * length)
-        case "block-strided(block_length=2)":  # of 4 positions, one or two blocks of 2
-            wide = [[0, 0, 0, 0], [0, 1, 0, 1], [0, 1, 0, 1], [0, 1, 2, 3]]
-            return [(1.0, tuple(wide[steps - 1]))]
-        case "dilated":  # positions 0 and 2, then 1 and 3
-            return [(1.0, (0, 1, 0, 1))]
         case "blocks(block_length=2)":
             halves = [steps // 2 + steps % 2, steps // 2]
             parts = [fixed([2 // s + (k < 2 % s) for k in range(s)]) for s in halves]
@@ -121,7 +116,7 @@ def order_of(sampler, steps, length):
 
 
 PLANNED = ["ancestral", "fixed-size", "left-to-right", "strided", "dyadic", "blocks(block_length=2)"]
-PLANNED += ["first-hitting", "block-strided(block_length=2)", "dilated"]
+PLANNED += ["first-hitting"]
 
 
 def drawn(name, **options):

@@ -29,7 +29,6 @@ MAKERS = {
     "left to right": lambda delta, hidden, rng: orders.left_to_right(delta, hidden),
     "strided": lambda delta, hidden, rng: orders.strided(len(delta), hidden),
     "dyadic": lambda delta, hidden, rng: orders.dyadic(len(delta), hidden),
-    "block strided": lambda delta, hidden, rng: orders.block_strided(len(delta), 3, hidden),
 }
 uneven = (
     st.lists(st.just(0.0) | st.floats(0.01, 1), min_size=1, max_size=9)
@@ -157,43 +156,6 @@ def test_dyadic_rounds_are_separated_by_earlier_ones(steps, hidden):
                 assert min(row[first:second]) < row[first]
             elif row[first] == row[second]:
                 assert (second - first) % 2 ** (steps - 1) == 0
-
-
-@EXAMPLES
-@given(st.integers(1, 70), st.integers(1, 5), canvases(length=40))
-def test_block_strided_rounds_are_separated_by_blocks(steps, size, hidden):
-    """Between two positions of a step lies a whole block that is revealed already: what makes it exact on n-grams.
-
-    Those of the first blocks are K = size 2^(N/size - 1) apart; blocks are cut short where there are fewer steps.
-    """
-    order = orders.block_strided(steps, size, torch.ones_like(hidden))
-    assert torch.equal(orders.block_strided(steps, size, hidden), torch.where(hidden, order, 0))
-    size = min(size, steps)
-    row = order[0].tolist()
-    for first, second in itertools.combinations(range(len(row)), 2):
-        if row[first] == row[second] > size:
-            separators = [
-                b
-                for b in range(first // size + 1, second // size)
-                if max(row[b * size : (b + 1) * size]) <= size * ((row[first] - 1) // size)
-            ]
-            assert separators
-        elif row[first] == row[second]:
-            assert (second - first) % (size * 2 ** (steps // size - 1)) == 0
-
-
-@EXAMPLES
-@given(st.integers(2, 4), canvases(length=40))
-def test_dilated_rounds_halve_the_distance(base, hidden):
-    """Round t of a row reveals those of its B hidden positions that are a multiple of a^(R-t) and not there yet."""
-    order = orders.dilated(base, hidden)
-    for row, seen in zip(order.tolist(), hidden.tolist(), strict=True):
-        places = [j for j, now in enumerate(seen) if now]
-        steps = max(1, math.ceil(math.log(max(len(places), 1), base) - 1e-9))
-        expected = [0] * len(row)
-        for index, j in enumerate(places):
-            expected[j] = next(t for t in range(1, steps + 1) if index % base ** (steps - t) == 0)
-        assert row == expected
 
 
 @EXAMPLES

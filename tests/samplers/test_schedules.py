@@ -209,7 +209,7 @@ def test_refusals(schedule, steps, message):
         deltas(schedule, steps)
 
 
-@pytest.mark.parametrize("sampler", ["gibbs", "verify-and-restart", "blocks(inner='ancestral')", "as-published-mdlm"])
+@pytest.mark.parametrize("sampler", ["gibbs", "blocks(inner='ancestral')", "as-published-mdlm"])
 def test_what_draws_its_rounds_is_fitted_as_a_mixture(sampler):
     assert not fit_of(SAMPLERS.make(sampler), Interval(3), 6).fixed_size
     assert fit_of(SAMPLERS.make("blocks"), Interval(3), 6).fixed_size

@@ -18,7 +18,7 @@ from unmask.diagnosis.audit.specimens import EarlyLevels, PlugIn
 from unmask.diagnosis.conformance.distributions import against_distributions
 from unmask.languages import HMM
 from unmask.samplers import Sampler
-from unmask.samplers.rules.uniform import UniformAncestral, UniformCorrector, begin
+from unmask.samplers.rules.uniform import UniformAncestral, begin
 from unmask.samplers.schedules import Schedule, deltas
 from unmask.samplers.session import Breach
 
@@ -103,17 +103,6 @@ def test_the_step_plugs_in_leave_one_out_posteriors():
         assert float((back - alone).abs().max()) < 1e-12
 
 
-def test_correctors_preserve_the_distribution_of_a_level():
-    language, denoiser = chain(CHAIN3), UniformIdeal(chain(CHAIN3))
-    x = every(3, 4)
-    noisy = posteriors(language, x, torch.full(x.shape, 0.6, dtype=torch.float64))[2].exp()
-    for correctors in (1, 3):
-        moved = UniformCorrector(correctors=correctors).corrected(noisy, denoiser, x, 0.6)
-        assert float((moved - noisy).abs().max()) < 1e-14
-    better = exact(UniformCorrector("sqrt", 4), language, 4)[0]
-    assert better < exact(UniformAncestral("sqrt"), language, 4)[0]
-
-
 def counted(sampler, steps, rows, given=None, language=None, length=6, seed=3):
     language = language or chain(CHAIN3)
     made = generate(language, sampler=sampler, steps=steps, rows=rows, length=length, seed=seed, given=given)
@@ -129,13 +118,6 @@ def test_200_000_rows_have_the_enumerated_distribution_and_mutants_do_not():
     assert p_value(counted(UniformAncestral("sqrt"), 4, 200_000), claimed) > ALARM
     for mutant in (PlugIn("sqrt"), EarlyLevels("sqrt"), UniformAncestral("linear")):
         assert p_value(counted(mutant, 4, 20_000), claimed) < ALARM
-
-
-def test_correctors_have_the_enumerated_distribution():
-    sampler = UniformCorrector("sqrt", correctors=3)
-    claimed = sampler.enumerated(UniformIdeal(chain(ZERO3)), 4, deltas("linear", 3))
-    assert p_value(counted(sampler, 3, 60_000, language=chain(ZERO3), length=4), claimed) > ALARM
-    assert p_value(counted(UniformAncestral("sqrt"), 3, 60_000, language=chain(ZERO3), length=4), claimed) < ALARM
 
 
 def test_a_prompt_has_no_noise():
@@ -181,7 +163,7 @@ def test_a_sampler_that_redraws_its_prompt_is_stopped(sampler):
 
 
 @pytest.mark.rotates(3)
-@pytest.mark.parametrize("sampler", ["uniform-ancestral", "uniform-corrector(grid='sqrt', correctors=2)", "renoise"])
+@pytest.mark.parametrize("sampler", ["uniform-ancestral", "renoise"])
 def test_samplers_of_uniform_noise_keep_the_contract(sampler):
     report = conformance.check(sampler)
     assert (report["distribution"].outcome == "passed") == (sampler != "renoise")
@@ -201,7 +183,7 @@ def test_the_kit_finds_a_false_claim():
 
 
 def test_rows_do_not_depend_on_batch_or_threads(monkeypatch):
-    how = {"sampler": "uniform-corrector(grid='geometric(last=.01)')", "steps": 5, "length": 20, "seed": 4}
+    how = {"sampler": "uniform-ancestral(grid='geometric(last=.01)')", "steps": 5, "length": 20, "seed": 4}
     whole = generate("paper-2gram", rows=90, **how)
     assert torch.equal(whole.tokens[70:], generate("paper-2gram", rows=20, first_row=70, **how).tokens)
     monkeypatch.setenv("UNMASK_THREADS", "3")

@@ -12,7 +12,7 @@ from unmask.samplers.rules.adaptive import EntropyBounded
 from unmask.samplers.rules.blocks import Blocks
 from unmask.samplers.rules.confidence import LowConfidence, Margin
 from unmask.samplers.rules.remasking import ReMDM
-from unmask.samplers.rules.repair import Gibbs, VerifyAndRestart
+from unmask.samplers.rules.repair import Gibbs
 
 
 def first(view, number=1):
@@ -109,8 +109,8 @@ NESTED = [
     Blocks(5, Margin(temperature=0.5, ties="position")),
     Blocks(3, EntropyBounded(0.3, proxy="margin")),
     Gibbs(Blocks(4, LowConfidence(0.0)), sweeps=2, stride=3),
-    VerifyAndRestart(Gibbs("strided", stride=2), most=3, strict=True),
-    VerifyAndRestart(VerifyAndRestart(ReMDM("loop", eta=0.25), most=1)),
+    Gibbs(Gibbs("strided", stride=2), sweeps=3),
+    Blocks(4, Gibbs(ReMDM("loop", eta=0.25))),
 ]
 
 

@@ -20,7 +20,6 @@ def command(
     verbose: Switch = False,
     endpoint: Annotated[str | None, "URL"] = None,
     model: Word = None,
-    dialect: str = "auto",
     draws: int = 100,
     block: int = 32,
     timeout: float = 600.0,
@@ -39,7 +38,7 @@ def command(
     10000 audits of a correct loop raises a false alarm. With --order, the record of
     the oracle is tested too, which shows more (docs/test-your-decoder.md).
 
-    With --endpoint, fourteen tests show whether a server obeys its fields; one
+    With --endpoint, twelve tests show whether a server obeys its fields; one
     without a fault gets a red test in at most 1% of audits (docs/endpoints.md). The
     key comes from UNMASK_API_KEY.
 
@@ -53,7 +52,6 @@ def command(
         verbose: Print all numbers: also detectable and undetectable faults.
         endpoint: Address of a server, to test it in place of samples.
         model: Name of the server's model. (default: the first that it lists)
-        dialect: Protocol: auto, openai-chat or sglang-generate.
         draws: Answers in each sample of a distribution; an audit takes about 7 times this number of requests.
         block: Tokens that the server generates at once.
         timeout: Seconds for one answer.
@@ -75,7 +73,7 @@ def command(
             raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
         if out is not None:
             check_writable(out)
-        how: dict[str, Any] = {"model": model, "dialect": dialect, "draws": draws, "block": block, "timeout": timeout}
+        how: dict[str, Any] = {"model": model, "draws": draws, "block": block, "timeout": timeout}
         served = servers.audit(endpoint, **how)
         if out is not None:
             write_json(out, served.to_dict())

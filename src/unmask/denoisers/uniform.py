@@ -23,10 +23,12 @@ from unmask.denoisers.denoiser import ByLength, Denoiser
 from unmask.denoisers.ideal import Ideal
 from unmask.languages import Interval, Language
 from unmask.languages.kernels import uniform as kernels
+from unmask.languages.kernels.passes import Passes
 from unmask.languages.machine import ROWS, MachineLanguage
 
 Level = Literal["given", "prior"]
 LEVELS = ("given", "prior")
+WIDEST = 6  # positions of an interval whose machine is small enough
 PRIOR = tuple((k + 0.5) / 16 for k in range(16))  # equally likely levels
 
 
@@ -45,9 +47,14 @@ class UniformIdeal(Denoiser):
 
     def __init__(self, language: Language, level: Level = "given") -> None:
         arguments.word("level", level, LEVELS)
-        if not isinstance(language, MachineLanguage | Interval):
+        if isinstance(language, MachineLanguage):
+            self.passes = language.passes
+        elif isinstance(language, Interval) and language.width <= WIDEST:
+            self.passes = Passes(language.as_machine())
+        else:
             problem = f"posteriors of {language.kind} under uniform noise are not known"
-            raise UnmaskError(f"{problem}; expected a machine, or intervals. Pass noise='mask'.")
+            expected = f"expected a machine, or intervals of at most {WIDEST} positions"
+            raise UnmaskError(f"{problem}; {expected}. Pass noise='mask'.")
         self.language, self.level = language, level
         self.vocabulary = language.vocabulary
         self.time_free = level != "given"
@@ -138,10 +145,7 @@ class UniformIdeal(Denoiser):
     def _alone(self, tokens: Tensor, known: Tensor, level: Tensor, out: Tensor, mass: Tensor | None = None) -> None:
         """Set out (B, L, V) = r, and mass (B) = log q_a(y)."""
         arrays: Any = *(t.numpy() for t in (tokens, known, level, out)), None if mass is None else mass.numpy()
-        if isinstance(self.language, MachineLanguage):
-            kernels.machine_rows(self.language.passes, *arrays)
-        elif isinstance(self.language, Interval):
-            kernels.interval_rows(self.language.width, *arrays)
+        kernels.machine_rows(self.passes, *arrays)
 
     def _weighted(self, tokens: Tensor, known: Tensor) -> Tensor:
         """(B, L, V): posteriors weighted by the evidence of each level: q_a(y without y_i), or q_a(y)."""

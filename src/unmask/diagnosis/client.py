@@ -1,4 +1,4 @@
-"""A client of a served engine: sends requests by httpx, again where that is safe; each has exactly one outcome.
+"""A client of a served engine in OpenAI's chat protocol, by httpx; each request has exactly one outcome.
 
     ok             a text that the server ended itself
     truncated      a text that ended with its budget of tokens
@@ -7,15 +7,11 @@
     timeout        a limit of time was reached
     transport      the connection failed, or broke in the answer
     server_error   the server failed (5xx, 408, 409, 425, 429), also within a stream
-    malformed      the answer is not in the dialect: no JSON, no end, too large
+    malformed      the answer is not in the protocol: no JSON, no end, too large
 
 A request is repeated before the first byte of its answer, or after a status that asks for it, after a waiting time
 uniform in [0, 0.5 * 2^n] s (full jitter). The key comes from UNMASK_API_KEY. No string of a server is cut, kept or
 printed before the key is masked.
-
-The protocols of servers are data: how a request is built, and where an answer or a chunk of a stream has its text. A
-path as "choices.0.message.content" names a value within JSON. Names of fields are those of OpenAI; a dialect translates
-them. A field that is not given is not sent.
 """
 
 from __future__ import annotations
@@ -44,87 +40,8 @@ CONNECT, SILENCE, TOTAL = 5.0, 120.0, 600.0  # seconds to connect, without a byt
 MOST, MOST_TOKENS = 2**23, 2**31  # bytes and tokens of an answer
 AGAIN = (408, 409, 425, 429, 500, 502, 503, 504)
 ATTEMPTS, FIRST = 5, 0.5  # and seconds: half of the longest first waiting time
+CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 Result = TypeVar("Result")
-Paths = tuple[str, ...]  # the first that has a value counts
-USUAL = {"temperature": 1.0, "top_p": 1.0}  # documented defaults
-
-
-@dataclass(frozen=True)
-class Dialect:
-    name: str
-    path: str
-    prompt: str  # the field of the prompt; "messages" for a conversation
-    text: Paths
-    chunk: Paths  # the text in a chunk of a stream
-    finish: Paths
-    replaces: bool = False  # whether a chunk has the whole text, or only what is new
-    inside: str = ""  # the object of the sampling fields
-    beside: frozenset[str] = frozenset()  # fields that are not in it
-    names: Mapping[str, str] = field(default_factory=dict)
-    reasoning: Paths = ()
-    tokens: Paths = ("usage.completion_tokens",)
-    forwards: Paths = ("usage.forwards",)
-    thinking: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for reasoning
-    counting: Mapping[str, Any] = field(default_factory=dict)  # fields that ask a stream for its usage
-    probabilities: Mapping[str, Any] = field(default_factory=dict)  # fields that ask for those of the first token
-    models: bool = True  # whether a request names its model
-
-    def body(self, prompt: str, model: str | None, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON of a request."""
-        content: Any = [{"role": "user", "content": prompt}] if self.prompt == "messages" else prompt
-        body: dict[str, Any] = {self.prompt: content} | ({"model": model} if model and self.models else {})
-        for name, value in fields.items():
-            own = self.names.get(name, name)
-            inner = body if not self.inside or own in self.beside else body.setdefault(self.inside, {})
-            inner[own] = str(value) if own == "rid" else value
-        return body
-
-
-def dig(content: Any, paths: Paths) -> Any:
-    """The first value at one of the paths that is not null."""
-    for path in paths:
-        inner = content
-        for part in path.split("."):
-            if isinstance(inner, Mapping):
-                inner = inner.get(part)
-            elif isinstance(inner, list) and part.isdecimal() and int(part) < len(inner):
-                inner = inner[int(part)]
-            else:
-                inner = None
-        if inner is not None:
-            return inner
-    return None
-
-
-_THOUGHTS = ("message.reasoning_content", "message.reasoning", "delta.reasoning_content", "delta.reasoning")
-CHAT = Dialect(
-    "openai-chat",
-    path="/v1/chat/completions",
-    prompt="messages",
-    text=("choices.0.message.content",),
-    chunk=("choices.0.delta.content",),
-    finish=("choices.0.finish_reason",),
-    counting={"stream_options": {"include_usage": True}},
-    reasoning=tuple(f"choices.0.{path}" for path in _THOUGHTS),
-    thinking={"chat_template_kwargs": {"enable_thinking": True}},
-    probabilities={"logprobs": True, "top_logprobs": 10},
-)
-SGLANG = Dialect(
-    "sglang-generate",
-    path="/generate",
-    prompt="text",
-    text=("text",),
-    chunk=("text",),
-    finish=("meta_info.finish_reason.type", "meta_info.finish_reason"),
-    replaces=True,
-    inside="sampling_params",
-    beside=frozenset({"stream", "rid", "return_logprob"}),
-    names={"max_tokens": "max_new_tokens", "seed": "rid"},
-    tokens=("meta_info.completion_tokens",),
-    forwards=("meta_info.dllm_forward_counts",),
-    models=False,
-)
-DIALECTS = {one.name: one for one in (CHAT, SGLANG)}
 
 
 @dataclass
@@ -137,7 +54,6 @@ class Answer:
     error: str = ""  # one line
     param: str = ""  # the field that the server names in its refusal
     tokens: int | None = None
-    forwards: int | None = None
     probabilities: dict[str, float] = field(default_factory=dict)  # of the first token
     chunks: list[int] = field(default_factory=list)  # characters of each chunk of a stream
 
@@ -155,17 +71,15 @@ class Failed(Exception):
 
 
 class Client:
-    """Asks one server in one dialect. transport: of httpx, in place of the network."""
+    """Asks one server. transport: of httpx, in place of the network."""
 
-    def __init__(
-        self, url: str, dialect: Dialect, model: str | None = None, timeout: float = TOTAL, transport: Any = None
-    ) -> None:
+    def __init__(self, url: str, model: str | None = None, timeout: float = TOTAL, transport: Any = None) -> None:
         self.timeout, self.key = arguments.number("timeout", timeout, above=True), os.environ.get(KEY, "")
         if not (self.key.isascii() and self.key.isprintable()):
             raise UnmaskError(f"{KEY} holds no key; expected one line of ASCII characters. Set it again")
         self.url = self.masked(url)
         self.base, self.host = _address(url, self.url)
-        self.dialect, self.model, self.transport = dialect, model, transport
+        self.model, self.transport = model, transport
         self.sent, self.rng, self.sleep = 0, random.Random(), asyncio.sleep
 
     def ask(self, prompt: str, **fields: Any) -> Answer:
@@ -179,8 +93,10 @@ class Client:
             async with self._http() as http:
 
                 async def one(prompt: str) -> Answer:
+                    named = {"model": self.model} if self.model else {}
                     async with free:
-                        return await self._ask(http, self.dialect.body(prompt, self.model, fields))
+                        messages = [{"role": "user", "content": prompt}]
+                        return await self._ask(http, {"messages": messages} | named | fields)
 
                 return await asyncio.gather(*map(one, prompts))
 
@@ -191,9 +107,9 @@ class Client:
 
         async def work() -> str | None:
             try:
-                async with asyncio.timeout(CONNECT), self._http() as http, http.stream("GET", "/v1/models") as response:
+                async with asyncio.timeout(CONNECT), self._http() as http, http.stream("GET", MODELS) as response:
                     listing = self._json(await _whole(response, MOST), "the list of models")
-                    return str(dig(listing, ("data.0.id",)) or "") or None if response.status_code == 200 else None
+                    return str(dig(listing, "data.0.id") or "") or None if response.status_code == 200 else None
             except (Failed, TimeoutError, httpx.HTTPError):
                 return None
 
@@ -234,40 +150,37 @@ class Client:
         """(answer, whether it may be repeated)"""
         answer, again = Answer(), True
         try:
-            async with asyncio.timeout(self.timeout), http.stream("POST", self.dialect.path, json=body) as response:
+            async with asyncio.timeout(self.timeout), http.stream("POST", CHAT, json=body) as response:
                 again, answer.status = response.status_code in AGAIN, response.status_code
-                if response.status_code == 200:
-                    await self._read(answer, response)
+                if response.status_code != 200:
+                    answer.outcome, answer.error, answer.param = await self._refusal(response)
+                else:
+                    stream = "event-stream" in response.headers.get("content-type", "")
+                    await (self._stream if stream else self._read)(answer, response)
                     ended = "truncated" if answer.finish in ("length", "max_tokens") else "ok"
                     answer.outcome = ended if answer.text.strip() else "empty"
-                else:
-                    answer.outcome, answer.error, answer.param = await self._refusal(response)
         except Failed as failed:
             answer.outcome, answer.error = failed.outcome, str(failed)
         except TimeoutError:
-            answer.outcome, answer.error = "timeout", f"the whole answer took over {self.timeout:g} s"
-            again = False
+            answer.outcome, answer.error, again = "timeout", f"the whole answer took over {self.timeout:g} s", False
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             answer.outcome = "timeout" if isinstance(error, httpx.TimeoutException) else "transport"
             secure = "SSL" in str(error) or "CERTIFICATE" in str(error)
             again = answer.status is None and not secure and not isinstance(error, httpx.ReadTimeout)
-            where = f"no {'secure ' if secure else ''}connection to {self.host}"
-            where = where if again or secure else "no whole answer"
+            where = (
+                f"no {'secure ' if secure else ''}connection to {self.host}" if again or secure else "no whole answer"
+            )
             answer.error = self.masked(f"{where}: {str(error) or type(error).__name__}")
         return answer, again
 
     async def _read(self, answer: Answer, response: httpx.Response) -> None:
-        """Read an answer or a stream."""
-        if "event-stream" in response.headers.get("content-type", ""):
-            await self._stream(answer, response)
-            return
         content = self._json(await _whole(response, MOST), "the answer")
-        if (error := dig(content, ("error",))) is not None:
+        if (error := dig(content, "error")) is not None:
             raise Failed("server_error", f"status 200 with an error: {_message(error)}")
-        text, reasoning = dig(content, self.dialect.text), dig(content, self.dialect.reasoning)
-        if text is None and reasoning is None and dig(content, self.dialect.finish) is None:
-            raise Failed("malformed", f"the answer has no {self.dialect.text[0]}; is it in another dialect?")
-        answer.text, answer.reasoning = _text(text), _text(reasoning)
+        message = dig(content, "choices.0.message")
+        if not isinstance(message, Mapping):
+            raise Failed("malformed", "the answer has no choices.0.message; is it in another protocol?")
+        answer.text, answer.reasoning = _text(dig(message, "content")), _reasoning(message)
         self._account(answer, content)
 
     async def _stream(self, answer: Answer, response: httpx.Response) -> None:
@@ -279,31 +192,27 @@ class Client:
             if name == "error" or content.get("error") is not None or content.get("type") == "error":
                 message = _message(content.get("error") or content)
                 raise Failed("server_error", f"an error within a stream of status 200: {message}")
-            text = _text(dig(content, self.dialect.chunk))
-            if text:
+            delta = dig(content, "choices.0.delta")
+            if text := _text(dig(delta, "content")):
                 answer.chunks.append(len(text))
-                answer.text = text if self.dialect.replaces else answer.text + text
-            answer.reasoning += _text(dig(content, self.dialect.reasoning))
+                answer.text += text
+            answer.reasoning += _reasoning(delta)
             self._account(answer, content)
         if not ended and not answer.finish:
             raise Failed("malformed", "the stream stopped without its end: neither a finish reason nor [DONE]")
         answer.text, answer.reasoning = self.masked(answer.text), self.masked(answer.reasoning)
 
     def _account(self, answer: Answer, content: Mapping[str, Any]) -> None:
-        """Tokens, forward passes, the finish reason and probabilities, as far as they are reported."""
-        answer.finish = cut(str(dig(content, self.dialect.finish) or answer.finish))
-        for name in ("tokens", "forwards"):
-            number = dig(content, getattr(self.dialect, name))
-            if isinstance(number, list):
-                number = sum(one for one in number if type(one) is int)
-            if type(number) is int and 0 <= number < MOST_TOKENS:
-                setattr(answer, name, number)
-        top = dig(content, ("choices.0.logprobs.content.0.top_logprobs",))
+        """Tokens, the finish reason and probabilities, as far as they are reported."""
+        answer.finish = cut(str(dig(content, "choices.0.finish_reason") or answer.finish))
+        tokens = dig(content, "usage.completion_tokens")
+        if type(tokens) is int and 0 <= tokens < MOST_TOKENS:
+            answer.tokens = tokens
+        top = dig(content, "choices.0.logprobs.content.0.top_logprobs")
         if isinstance(top, list):
-            top = {_text(dig(one, ("token",))): dig(one, ("logprob",)) for one in top}
-            known = {token: value for token, value in top.items() if isinstance(value, int | float)}
-            likely = {token: value for token, value in known.items() if -745 < value <= 1e-6}
-            answer.probabilities = {token: math.exp(min(value, 0.0)) for token, value in likely.items()}
+            known = {_text(dig(one, "token")): dig(one, "logprob") for one in top}
+            likely = {token: x for token, x in known.items() if isinstance(x, int | float) and -745 < x <= 1e-6}
+            answer.probabilities = {token: math.exp(min(x, 0.0)) for token, x in likely.items()}
 
     async def _refusal(self, response: httpx.Response) -> tuple[str, str, str]:
         """(outcome, message in one line, field that it names) of a status other than 200."""
@@ -315,9 +224,9 @@ class Client:
             content: Any = self._json(await _whole(response, 2**16), "the error")
         except Failed:
             content = None
-        error = dig(content, ("error", "detail")) or content
+        error = dig(content, "error") or dig(content, "detail") or content
         outcome = "refused" if 400 <= status < 500 and status not in AGAIN else "server_error"
-        param = dig(error, ("param",)) or dig(error, ("0.loc.1", "0.loc.0"))
+        param = dig(error, "param") or dig(error, "0.loc.1") or dig(error, "0.loc.0")
         return outcome, f"status {status}" + (f": {_message(error)}" if error else ""), cut(str(param or ""))
 
     def _json(self, content: bytes, what: str) -> dict[str, Any]:
@@ -329,6 +238,18 @@ class Client:
         if not isinstance(value, dict):
             raise Failed("malformed", f"{what} is a {type(value).__name__}; expected a JSON object")
         return value
+
+
+def dig(content: Any, path: str) -> Any:
+    """The value at a path within JSON, such as "choices.0.message"; None without one."""
+    for part in path.split("."):
+        if isinstance(content, Mapping):
+            content = content.get(part)
+        elif isinstance(content, list) and part.isdecimal() and int(part) < len(content):
+            content = content[int(part)]
+        else:
+            return None
+    return content
 
 
 def _masked(text: str, key: str) -> str:
@@ -409,5 +330,10 @@ def _text(value: Any) -> str:
     return value or ""
 
 
+def _reasoning(message: Any) -> str:
+    return _text(dig(message, "reasoning_content") or dig(message, "reasoning"))
+
+
 def _message(error: Any) -> str:
-    return cut(str(dig(error, ("message", "msg", "0.msg", "error")) or error))
+    texts = (dig(error, path) for path in ("message", "msg", "0.msg", "error"))
+    return cut(str(next((text for text in texts if text is not None), error)))

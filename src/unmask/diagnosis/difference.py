@@ -1,4 +1,4 @@
-"""The difference of two traces: where it begins, how large it is, and whether rounding explains it.
+"""The difference of two traces: where it begins, how large it is, and whether the rounding of float32 explains it.
 
     found = unmask.difference(trace_a, trace_b)
     print(found.verdict)
@@ -9,8 +9,8 @@ only tokens up to that step can be compared:
     pair     a token that both revealed at one position in one step, with its probability p in A and q in B
     split    the first step of a row in which positions or tokens differ
 
-Rounding explains a difference if each pair differs by a few ulp of one dtype, up and down, and rows split only where
-the probabilities are as close as that. One ulp is the spacing of numbers in a dtype.
+Rounding explains a difference if each pair differs by a few ulp of float32, the spacing of its numbers, and rows split
+only where the probabilities are as close as that.
 """
 
 from __future__ import annotations
@@ -27,14 +27,10 @@ from unmask.samplers.trace import Row, Step, Trace
 Entries = dict[int, tuple[int, float]]  # position: token and its probability, as a step revealed them
 
 SAME = 1e-8  # relative; a file keeps nine digits of a probability
-EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}  # ulp of a probability in [1, 2)
+EPSILON = 2.0**-23  # ulp of a probability in [1, 2)
 SMALLEST = -126  # exponent of the smallest normal float32; below it the spacing is constant
-ULPS = {"float32": 256, "float16": 16, "bfloat16": 16}  # largest difference of two computations that only round
-FEW = 8  # pairs; with fewer, the rounding of a half dtype is not recognized
-MOST = 0.8  # fraction of pairs that differ where a half dtype rounds them
-BOTH = 0.1  # least fraction of rounding errors of either sign
+ULPS = 256  # largest difference of two computations that only round
 GREEDY = 30  # tokens; with fewer, traces are not known to be greedy
-SORTED = 0.75  # least fraction of differences that are ordered by probability, which rounding is not
 
 
 class Pair(NamedTuple):
@@ -50,10 +46,11 @@ class Pair(NamedTuple):
     def differs(self) -> bool:
         return abs(self.p - self.q) > SAME * max(self.p, self.q)
 
-    def ulps(self, dtype: str) -> float:
-        """|p - q| in ulp of this dtype at the larger probability."""
+    @property
+    def ulps(self) -> float:
+        """|p - q| in ulp at the larger probability."""
         exponent = max(math.floor(math.log2(max(self.p, self.q))), SMALLEST)
-        return abs(self.p - self.q) / (EPSILON[dtype] * 2.0**exponent)
+        return abs(self.p - self.q) / (EPSILON * 2.0**exponent)
 
 
 class Compared(NamedTuple):
@@ -87,7 +84,7 @@ class Difference:
     before: dict[str, int]  # steps and tokens of that row that are equal before
     probabilities: int  # pairs whose probabilities differ
     log_ratio: float | None  # the largest |log q - log p| of these pairs, in nats; None without probabilities
-    rounding: str | None  # the dtype whose rounding explains the difference
+    rounding: str | None  # "float32" if its rounding explains the difference
     ulps: float | None  # the largest difference in ulp of it
 
     @property
@@ -102,8 +99,8 @@ class Difference:
         if self.log_ratio is None:
             return f"different{alike}"
         if self.rounding is None:
-            return f"different, not by rounding{alike}"
-        return f"different by rounding: at most {self.ulps:.2g} ulp of {self.rounding}{alike}"
+            return f"different, by more than float32 rounds{alike}"
+        return f"different by rounding: at most {self.ulps:.2g} ulp of float32{alike}"
 
     def lines(self) -> list[tuple[str, str]]:
         """The evidence for a reader."""
@@ -139,7 +136,7 @@ def difference(a: Trace, b: Trace) -> Difference:
     rows = [_compared(number, *pair) for number, pair in enumerate(zip(a.rows, b.rows, strict=True))]
     differing = [(row.first, row) for row in rows if row.first is not None]
     doubts = [pair for row in rows for pair in row.pairs if pair.differs]
-    dtype = rounding(a, b, rows) if doubts else None
+    rounded = bool(doubts) and _by_rounding(a, b, rows, doubts)
     first, before = None, {}
     if differing:
         (step, _), row = min(differing, key=lambda one: one[0])
@@ -155,32 +152,19 @@ def difference(a: Trace, b: Trace) -> Difference:
         before=before,
         probabilities=len(doubts),
         log_ratio=max(map(_log_ratio, doubts), default=0.0) if likely else None,
-        rounding=dtype,
-        ulps=None if dtype is None else max(pair.ulps(dtype) for pair in doubts),
+        rounding="float32" if rounded else None,
+        ulps=max(pair.ulps for pair in doubts) if rounded else None,
     )
 
 
-def rounding(a: Trace, b: Trace, rows: Sequence[Compared]) -> str | None:
-    """The dtype whose rounding explains all differences; None if none does."""
-    pairs = [pair for row in rows for pair in row.pairs]
-    doubts = [pair for pair in pairs if pair.differs]
-    dtype = next((dtype for dtype, most in ULPS.items() if max(pair.ulps(dtype) for pair in doubts) <= most), None)
-    if dtype is None:
-        return None
-    if dtype != "float32":
-        if all((trace.source or {}).get("dtype") == "float32" for trace in (a, b)):
-            return None
-        uncertain = sum(min(pair.p, pair.q) < 1 - 1e-6 for pair in pairs)  # where both are 1, nothing is rounded
-        up = sum(pair.q > pair.p for pair in doubts) / len(doubts)
-        if len(doubts) < max(FEW, MOST * uncertain) or not BOTH <= up <= 1 - BOTH:
-            return None
-        if _ordered(doubts) >= SORTED:
-            return None  # as of a temperature near 1
-    scale = max(max(map(_log_ratio, doubts)), 4 * EPSILON[dtype])
+def _by_rounding(a: Trace, b: Trace, rows: Sequence[Compared], doubts: Sequence[Pair]) -> bool:
+    """Whether the rounding of float32 explains all differences."""
+    if max(pair.ulps for pair in doubts) > ULPS:
+        return False
+    scale = max(max(map(_log_ratio, doubts)), 4 * EPSILON)
     flips = sum(not _near(row.split, 2 * scale) for row in rows if row.split is not None)
-    if flips and (_greedy(a, b) or flips > 3 + 3 * scale * len(pairs)):
-        return None
-    return dtype
+    pairs = sum(len(row.pairs) for row in rows)
+    return not flips or not (_greedy(a, b) or flips > 3 + 3 * scale * pairs)
 
 
 def _log_ratio(pair: Pair) -> float:
@@ -199,17 +183,6 @@ def _greedy(a: Trace, b: Trace) -> bool:
     """Whether no token is less likely than 1 / V, as where each is the most likely one of its position."""
     drawn = [p for trace in (a, b) for row in trace.rows for *_, p in row.events if p is not None]
     return len(drawn) >= GREEDY and min(drawn) >= (1 - 1e-6) / a.vocabulary
-
-
-def _ordered(doubts: Sequence[Pair]) -> float:
-    """Largest fraction of pairs that agree with a threshold: likelier tokens go up and the others down, or vice versa.
-
-    Rounding has no such order, a temperature has."""
-    up = [pair.q > pair.p for pair in sorted(doubts, key=lambda pair: pair.p)]
-    right = [sum(up)]  # pairs that agree if all go up; then for thresholds behind each pair
-    for one in up:
-        right.append(right[-1] + (-1 if one else 1))
-    return max(max(right), len(up) - min(right)) / len(up)
 
 
 def _compared(number: int, a: Row, b: Row) -> Compared:

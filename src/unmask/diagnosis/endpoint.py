@@ -1,7 +1,7 @@
-"""The audit of a served engine, as a black box: thirteen tests of faults that users of such servers have reported.
+"""The audit of a served engine, as a black box: twelve tests of faults that users of such servers have reported.
 
 A test is red (a fault), green, or unknown: the server does not show enough to decide. Tests that compare distributions
-are exact, each at the level ALARM / 13; the others are red only if a rule is broken. So the probability of a red test
+are exact, each at the level ALARM / 12; the others are red only if a rule is broken. So the probability of a red test
 for a server without a fault is at most ALARM. An exact p-value of counts is (1 + #{G* >= G}) / (1 + M) for M draws G*
 under the hypothesis (Besag & Clifford 1989), with the statistic G = 2 sum O log(O / E).
 """
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.core import arguments, progress
-from unmask.core.errors import UnmaskError, cut, unknown
-from unmask.diagnosis.client import CHAT, DIALECTS, TOTAL, USUAL, Answer, Client
+from unmask.core.errors import UnmaskError, cut
+from unmask.diagnosis.client import TOTAL, Answer, Client
 
 RED, GREEN, UNKNOWN = "red", "green", "unknown"
 OBEYED, IGNORED, REFUSED = "obeyed", "ignored", "refused"  # a field
@@ -36,6 +36,7 @@ FIELDS: dict[str, tuple[Any, Any]] = {  # a usual and an impossible value: a ser
     "frequency_penalty": (0.1, "much"),
     "response_format": ({"type": "json_object"}, "a format"),
 }
+USUAL = {"temperature": 1.0, "top_p": 1.0}  # documented defaults
 ALARM = 0.01  # the largest probability of a red test for a server without a fault
 DIE = "Roll a fair die. Answer with one digit from 1 to 6 and nothing else."
 LONG = "Write random digits from 1 to 6, separated by spaces. Go on without an end."
@@ -60,7 +61,6 @@ class Verdict(NamedTuple):
 class Audit:
     url: str
     model: str | None
-    dialect: str
     fields: Mapping[str, str]  # the capability record
     verdicts: tuple[Verdict, ...]
     requests: int
@@ -89,22 +89,22 @@ class Audit:
 def audit(
     url: str,
     model: str | None = None,
-    dialect: str = "auto",
     *,
     draws: int = 100,
     block: int = BLOCK,
     timeout: float = TOTAL,
     transport: Any = None,
 ) -> Audit:
-    """Test a deployed server. It takes `requests(draws)` requests, and those of retries.
+    """Test a deployed server, by about 7 times `draws` requests.
 
-    draws: answers in each sample of a distribution. block: tokens that the server generates at once. timeout: seconds
-    of an answer. transport: of httpx, in place of the network.
+    model: its name at the server. (default: the first that it lists) draws: answers in each sample of a distribution.
+    block: tokens that the server generates at once. timeout: seconds of an answer. transport: of httpx, in place of
+    the network.
     """
     arguments.whole("draws", draws, 20, 10**4)
     arguments.whole("block", block, 2, 2**16)
-    began = time.monotonic()
-    client = connect(url, model, dialect, timeout, transport)
+    began, client = time.monotonic(), Client(url, model, timeout, transport)
+    client.model = model or client.models()
     with progress.track("audit", len(TESTS)) as advance:
         suite = _Suite(client, draws, block)
         verdicts = []
@@ -119,33 +119,7 @@ def audit(
     fields |= {name: verdict for name, verdict in suite.fields.items() if name not in fields or verdict == REFUSED}
     if suite.seeded[0].outcome == "refused":
         fields["seed"] = REFUSED
-    seconds = time.monotonic() - began
-    return Audit(client.url, client.model, client.dialect.name, fields, tuple(verdicts), client.sent, seconds)
-
-
-def connect(url: str, model: str | None, dialect: str, timeout: float = TOTAL, transport: Any = None) -> Client:
-    """A client for the server, in the given dialect or in the first in which it answers."""
-    if dialect != "auto" and dialect not in DIALECTS:
-        raise unknown("dialect", dialect, ["auto", *DIALECTS])
-    model = model or Client(url, CHAT, None, timeout, transport).models()
-    if dialect != "auto":
-        return Client(url, DIALECTS[dialect], model, timeout, transport)
-    problems = []
-    for name, one in DIALECTS.items():
-        client = Client(url, one, model, timeout, transport)
-        answer = client.ask("Hello", max_tokens=8)
-        if answer.outcome in ("ok", "truncated", "empty"):
-            return client
-        if answer.outcome in ("transport", "timeout"):
-            where = cut(client.url)
-            raise UnmaskError(f"the server does not answer: {answer.error}. Is it running at {where}?")
-        problems.append(f"{name}: {answer.error}")
-    raise UnmaskError(f"the server answers in no known dialect ({'; '.join(problems)}). Pass --dialect and --model")
-
-
-def requests(draws: int) -> int:
-    """The largest number of requests of an audit, without retries."""
-    return 7 * draws + 2 * len(FIELDS) + 4 * FEW + 2 * SEEDS + 19
+    return Audit(client.url, client.model, fields, tuple(verdicts), client.sent, time.monotonic() - began)
 
 
 Found = tuple[Any, ...]  # verdict, detail and perhaps a p-value
@@ -162,6 +136,8 @@ class _Suite:
         if first.param in self.usual:  # refused, with the name of the field
             del self.usual[first.param]
             first = self.one(DIE, max_tokens=SHORT, **self.usual)
+        if first.outcome in ("transport", "timeout"):
+            raise UnmaskError(f"the server does not answer: {first.error}. Is it running at {cut(client.url)}?")
         if not first.answered:
             reason = first.error or "its text is empty"
             raise UnmaskError(f"the server does not answer a usual request: {first.outcome}, {reason}. Check --model")
@@ -211,7 +187,7 @@ class _Suite:
     def both(self) -> tuple[Answer, Answer]:
         """One answer and one stream of the same request, over three blocks."""
         how = {"max_tokens": 2 * self.block + 1} | (self.fixed or self.usual)
-        stream = self.one(LONG, stream=True, **how, **self.client.dialect.counting)
+        stream = self.one(LONG, stream=True, **how, stream_options={"include_usage": True})
         if stream.outcome == "refused":
             stream = self.one(LONG, stream=True, **how)
         return self.one(LONG, **how), stream
@@ -318,7 +294,7 @@ def _boundaries(suite: _Suite) -> Found:
 
 
 def _empty(suite: _Suite) -> Found:
-    thinking = dict(suite.client.dialect.thinking)
+    thinking: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": True}}
     small = suite.one(LONG, max_tokens=8, **thinking)
     if small.outcome == "refused":
         thinking, small = {}, suite.one(LONG, max_tokens=8)
@@ -338,30 +314,18 @@ def _chunks(suite: _Suite) -> Found:
     alone, stream = suite.both
     if not stream.answered:
         return UNKNOWN, f"no stream: {stream.outcome} {stream.error}".strip()
-    sizes, replaces = stream.chunks, suite.client.dialect.replaces
+    sizes = stream.chunks
     ends = list(accumulate(sizes))
     parts = [stream.text[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     repeats = len(parts) > 2 and all(later.startswith(one) and later != one for one, later in pairwise(parts))
-    if repeats and not replaces:
-        return RED, "each chunk repeats the text before it; this dialect appends chunks"
-    kind = "replace" if replaces else "append"
-    about = f"{len(sizes)} chunks of {min(sizes, default=0)} to {max(sizes, default=0)} characters, to {kind}"
+    if repeats:
+        return RED, "each chunk repeats the text before it; expected only its own"
+    about = f"{len(sizes)} chunks of {min(sizes, default=0)} to {max(sizes, default=0)} characters"
     if suite.fixed is None:
         return UNKNOWN, f"{about}; no field makes a stream and an answer equal, so they cannot be compared"
     if stream.text != alone.text:
         return RED, f"{about}; the text of the stream differs from the answer"
     return GREEN, f"{about}; the text is that of the answer"
-
-
-def _forwards(suite: _Suite) -> Found:
-    alone, stream = suite.both
-    if alone.forwards is None:
-        return UNKNOWN, "the server does not report its forward passes"
-    if stream.forwards is None or suite.fixed is None:
-        return UNKNOWN, f"{alone.forwards} forward passes in an answer; nothing to compare them with"
-    if stream.forwards != alone.forwards:
-        return RED, f"{alone.forwards} forward passes in an answer, {stream.forwards} in the same stream"
-    return GREEN, f"{alone.forwards} forward passes in an answer and in the same stream"
 
 
 def _defaults(suite: _Suite) -> Found:
@@ -381,8 +345,7 @@ def _stream_error(suite: _Suite) -> Found:
 
 
 def _logits(suite: _Suite) -> Found:
-    asks = suite.client.dialect.probabilities
-    known = suite.one(DIE, max_tokens=SHORT, **suite.usual, **asks).probabilities if asks else {}
+    known = suite.one(DIE, max_tokens=SHORT, **suite.usual, logprobs=True, top_logprobs=10).probabilities
     if not known:
         return UNKNOWN, "the server does not report log-probabilities"
     if len(suite.base) < 2:
@@ -405,7 +368,6 @@ ALL: tuple[Callable[[_Suite], Found], ...] = (
     _boundaries,
     _empty,
     _chunks,
-    _forwards,
     _defaults,
     _stream_error,
     _logits,

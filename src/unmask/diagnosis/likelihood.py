@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,16 +38,17 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import mean
 from unmask.core.samples import read_tokens
 from unmask.core.threads import over_blocks
-from unmask.denoisers import Canvas, Denoiser, Ideal, Marginals
+from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked
 from unmask.denoisers.marginals import as_marginals
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens
 from unmask.metrics import Score
-from unmask.samplers import Generation, Sampler, Session, fill
+from unmask.samplers import Generation, Sampler, fill
 from unmask.samplers.contract import CANVAS, as_sampler
 from unmask.samplers.making import fit_of, reshaped
 from unmask.samplers.schedules import ScheduleLike, deltas
+from unmask.samplers.teaching import Lesson, Unbounded
 
 if TYPE_CHECKING:
     from unmask.models.open.model import OpenModel
@@ -262,11 +262,15 @@ def follow(
     """Read texts (R, L) along the sampler's path from their start (R, L); numbers (R): of the rows' random numbers."""
 
     def read(part: slice) -> Paths:
-        session = ReadSession(denoiser, start[part], Noted(seed, numbers[part]), delta, f"sampler {sampler.spec}")
-        session.text = texts[part]
-        fill(sampler, session)
-        nats = torch.where(session.hidden, session.canvas.nats, 0.0).sum(1)
-        return Paths(nats, session.order, session.account().model_calls, bool(session.noted.used))
+        rng = Noted(seed, numbers[part])
+        name = f"sampler {sampler.spec}"
+        session = Lesson(denoiser, start[part], rng, delta, texts[part], strict=False, name=name)
+        try:
+            fill(sampler, session)
+        except Unbounded as problem:
+            raise UnmaskError(f"{name} has no path to a text: {problem}. Pass another --sampler") from problem
+        nats = -torch.where(session.hidden, session.canvas.nats, 0.0).sum(1)
+        return Paths(nats, session.order, session.account().model_calls, bool(rng.used))
 
     rows, length = texts.shape
     block = min(denoiser.rows_at_once(length) or ROWS, rows)
@@ -278,47 +282,6 @@ def follow(
             advance(len(part.nats))
     nats, order, calls, random = zip(*parts, strict=True)
     return Paths(torch.cat(nats), torch.cat(order), torch.cat(calls), any(random))
-
-
-class ReadCanvas(Canvas):
-    """A canvas whose draws are the tokens of a text; nats (B, L): their log-probabilities, NaN where not drawn."""
-
-    text: Tensor
-    nats: Tensor
-
-    def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> Tensor:
-        tokens = self.text[rows, positions]
-        self.nats[rows, positions] = marginals.of(tokens).double().nan_to_num(0.0).log()
-        return tokens
-
-    def follow(self, order: Tensor) -> Tensor | None:
-        return None  # the kernel would draw the tokens
-
-
-class ReadSession(Session):
-    """A session that reads a text: it writes the text's tokens, whatever their probability."""
-
-    canvas_kind = ReadCanvas
-    text: Tensor
-
-    def __init__(self, denoiser: Denoiser, given: Tensor, rng: Noted, *arguments: Any, **options: Any) -> None:
-        self.noted = rng
-        super().__init__(denoiser, given, rng, *arguments, **options)
-
-    @cached_property
-    def canvas(self) -> ReadCanvas:
-        canvas = super().canvas
-        assert isinstance(canvas, ReadCanvas)
-        canvas.text, canvas.nats = self.text, torch.full(self.text.shape, torch.nan, dtype=torch.float64)
-        return canvas
-
-    def put(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, steps: Tensor | int) -> None:
-        nats = self.canvas.nats
-        if bool(((tokens != self.text[rows, positions]) | nats[rows, positions].isnan()).any()):
-            problem = f"{self.name} writes tokens that it did not draw"
-            raise UnmaskError(f"{problem}; expected draws from the marginals alone. Pass another --sampler.")
-        super().put(rows, positions, tokens, torch.ones_like(probability), steps)
-        nats[self.canvas.hidden] = torch.nan
 
 
 @dataclass(frozen=True)

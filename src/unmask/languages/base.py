@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.arguments import MOST, fits, whole
 from unmask.core.chance import Stream, categorical, check_seed, uniform
-from unmask.core.errors import Missing, UnmaskError, shown
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.estimates import Estimate, exactly, mean
 from unmask.core.files import origin, write_json
 from unmask.core.registry import Registry
@@ -150,12 +150,6 @@ class Language(ABC):
     def steps(self, tokens: Tokens) -> Steps | None:
         """The reasoning steps in each row of tokens (B, L), and whether its answer is correct; None without steps."""
         return None
-
-    def best_order(self, hidden: Tensor, steps: int) -> Tensor:
-        """(B, L) the steps 1..N of the hidden positions, Bool (B, L), with the least KL(q || p_order) of all orders of
-        N steps, on average over the tokens at the other positions, which get 0."""
-        problem = f"the best order of {self.kind} is not known, only those of first-order chains and intervals"
-        raise Missing(f"{problem}. Use strided or block-strided, or write its method `best_order`.")
 
     def window_distribution(self, size: int, length: int) -> Tensor:
         """(V^size) the distribution of `size` consecutive tokens at a uniformly random position, oldest digit first."""

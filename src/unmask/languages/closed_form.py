@@ -1,6 +1,7 @@
-"""Formulas for ancestral sampling of a language, and those of the interval language.
+"""Formulas for ancestral sampling of the interval language by the ideal denoiser, at any length (theory.md 2, 6, 7).
 
-Closed form of ancestral sampling of the interval language, for any length (theory.md 6).
+Your own language may return an object with the same methods as its `closed_form`; SER, TER, curves, plans and bounds
+are then computed from it. All sequences of such a language have length L (no `end`), and all formulas must be known.
 
 Two positions of an interval that are revealed in the same step disagree with probability 1/2, independently of all
 other pairs; revealed in different steps they never disagree. So P(valid | order) = 2^-pairs, p restricted to valid
@@ -14,8 +15,6 @@ probability 1/2, whatever else is known. So both curves are straight lines: with
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,68 +25,19 @@ from unmask.core.estimates import Estimate, bounded_mean
 from unmask.languages.kernels.machine import Floats
 
 
-class ClosedForm(ABC):
-    """Ancestral sampling by the ideal denoiser at any length L, by any schedule delta (N) (theory.md 2, 7).
+class ClosedForm:
+    """The closed form for intervals of l = width positions, by any schedule delta (N)."""
 
-    A language returns it as its `closed_form`; SER, TER, curves, plans and bounds are computed from it. All sequences
-    of the language have length L (no `end`), and all formulas must be known.
-    """
-
-    method: ClassVar[str]  # how the numbers are obtained: "closed form of ..."
-
-    @abstractmethod
-    def bits(self, length: int) -> float:
-        """H(q) in bits per sequence."""
-
-    @abstractmethod
-    def log_valid(self, length: int, delta: Tensor) -> float:
-        """log(1 - SER), which a float can represent even if 1 - SER underflows."""
-
-    @abstractmethod
-    def divergence(self, length: int, delta: Tensor) -> float:
-        """KL(q || p) in nats per sequence."""
-
-    @abstractmethod
-    def order_divergence(self, length: int, delta: Tensor) -> float:
-        """E KL(q || p_order) over the orders of the schedule, in nats per sequence."""
-
-    @abstractmethod
-    def generative_bits(self, length: int, delta: Tensor) -> float:
-        """E_p[-log2 q(x) | q(x) > 0] in bits per sequence."""
-
-    @abstractmethod
-    def information(self, length: int) -> Floats:
-        """(L) f(k), the mean of H(X_j | X_R) over j and |R| = k, in nats."""
-
-    @abstractmethod
-    def errors(self, length: int) -> Floats:
-        """(L-1) g(k), the mean over pairs and |R| = k of P(two independently drawn tokens contradict each other)."""
-
-    def ser(self, length: int, delta: Tensor) -> float:
-        """P_p(q(x) = 0)."""
-        return -math.expm1(self.log_valid(length, delta))
-
-    def ser_of_orders(self, order: Tensor, groups: Tensor | None = None) -> Estimate | None:
-        """SER from orders (B, L) alone (0 at given positions), or None. Unbiased if orders do not depend on tokens.
-
-        groups (B): the prompt of each row.
-        """
-        return None
-
-
-class IntervalForm(ClosedForm):
-    """The closed form for intervals of l = width positions."""
-
-    method = "closed form of the interval language"
+    method = "closed form of the interval language"  # how the numbers are obtained
 
     def __repr__(self) -> str:
-        return f"<IntervalForm of width {self.width}>"
+        return f"<ClosedForm of width {self.width}>"
 
     def __init__(self, width: int) -> None:
         self.width = width
 
-    def bits(self, length: int) -> int:
-        """C(l, 2) per interval; r positions of a shorter one have C(r, 2) + r (l - r)."""
+    def bits(self, length: int) -> float:
+        """H(q) in bits per sequence: C(l, 2) per interval; r positions of a shorter one have C(r, 2) + r (l - r)."""
         whole, rest = divmod(length, self.width)
         return whole * math.comb(self.width, 2) + math.comb(rest, 2) + rest * (self.width - rest if rest else 0)
 
@@ -96,35 +46,41 @@ class IntervalForm(ClosedForm):
         whole, rest = divmod(length, self.width)
         return whole * math.comb(self.width, 2) + math.comb(rest, 2)
 
+    def ser(self, length: int, delta: Tensor) -> float:
+        """P_p(q(x) = 0)."""
+        return -math.expm1(self.log_valid(length, delta))
+
     def log_valid(self, length: int, delta: Tensor) -> float:
-        """1 - SER = G_l^floor(L/l) G_r."""
+        """log(1 - SER), which a float can represent even if 1 - SER underflows: 1 - SER = G_l^floor(L/l) G_r."""
         whole, rest = divmod(length, self.width)
         return whole * _log_agreement(self.width, delta) + _log_agreement(rest, delta)
 
     def divergence(self, length: int, delta: Tensor) -> float:
-        """KL(q || p) = -log(1 - SER)."""
+        """KL(q || p) = -log(1 - SER), in nats per sequence."""
         return -self.log_valid(length, delta)
 
     def order_divergence(self, length: int, delta: Tensor) -> float:
-        """E[pairs] = (number of pairs) sum_k delta_k^2, in bits; here in nats."""
+        """E KL(q || p_order) over orders: E[pairs] = (number of pairs) sum_k delta_k^2 bits, in nats."""
         return self.pairs(length) * float((delta**2).sum()) * math.log(2)
 
     def generative_bits(self, length: int, delta: Tensor) -> float:
-        """H(q): restricted to valid sequences, p is q."""
+        """E_p[-log2 q(x) | q(x) > 0] = H(q): restricted to valid sequences, p is q."""
         return self.bits(length)
 
     def information(self, length: int) -> Floats:
-        """f(k) = l - 1 - (2 P / L) k / (L-1) bits, in nats: k uniformly chosen ones of the other L-1 are revealed."""
+        """(L) f(k) = l - 1 - (2 P / L) k / (L-1) bits, in nats: k uniformly chosen others are revealed."""
         fraction = np.arange(length) / max(length - 1, 1)
         bits = self.width - 1 - 2 * self.pairs(length) / length * fraction
         return np.asarray(bits * math.log(2))
 
     def errors(self, length: int) -> Floats:
-        """g(k) = P(two positions are partners) / 2."""
+        """(L-1) g(k) = P(two positions are partners) / 2."""
         return np.full(length - 1, self.pairs(length) / max(math.comb(length, 2), 1) / 2)
 
     def ser_of_orders(self, order: Tensor, groups: Tensor | None = None) -> Estimate:
-        """1 - 2^-pairs per row, which is Rao-Blackwellized: only the order is random."""
+        """SER from orders (B, L), 0 at given positions: 1 - 2^-pairs per row, which is Rao-Blackwellized.
+
+        groups (B): the prompt of each row."""
         padding = -order.shape[1] % self.width
         steps = torch.nn.functional.pad(order, (0, padding)).view(len(order), -1, self.width)
         same = (steps.unsqueeze(-1) == steps.unsqueeze(-2)) & (steps > 0).unsqueeze(-1)

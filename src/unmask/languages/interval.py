@@ -13,7 +13,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.languages.base import LANGUAGES, Language
-from unmask.languages.closed_form import IntervalForm
+from unmask.languages.closed_form import ClosedForm
 from unmask.languages.kernels import local
 from unmask.languages.kernels.machine import Machine, explore
 
@@ -43,8 +43,8 @@ class Interval(Language):
         return {"width": self.width}
 
     @property
-    def closed_form(self) -> IntervalForm:
-        return IntervalForm(self.width)
+    def closed_form(self) -> ClosedForm:
+        return ClosedForm(self.width)
 
     def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
         out = torch.empty((len(row_ids), given.shape[1]), dtype=torch.int64)
@@ -89,13 +89,6 @@ class Interval(Language):
 
     def local_form(self, length: int) -> tuple[None, int]:
         return None, self.width
-
-    def best_order(self, hidden: Tensor, steps: int) -> Tensor:
-        """The positions of each interval, spread evenly over the steps: every two hidden positions of an interval in
-        the same step cost ln 2 nats, in every context."""
-        padded = torch.nn.functional.pad(hidden, (0, -hidden.shape[1] % self.width)).unflatten(1, (-1, self.width))
-        step = ((padded.cumsum(2) - 1) % steps).flatten(1)[:, : hidden.shape[1]]
-        return torch.where(hidden, step + 1, 0)
 
     def facts(self) -> dict[str, Any]:
         return {

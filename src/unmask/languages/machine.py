@@ -16,11 +16,10 @@ from torch import Tensor
 
 from unmask.core.arguments import fits
 from unmask.core.chance import Stream, uniform
-from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly, mean, proportion
 from unmask.core.threads import over_blocks
 from unmask.languages.base import MESSAGE_BYTES, Language
-from unmask.languages.kernels import first_order, paths
+from unmask.languages.kernels import paths
 from unmask.languages.kernels.machine import Ints, Machine
 from unmask.languages.kernels.messages import fill_rows
 from unmask.languages.kernels.passes import Passes
@@ -124,7 +123,6 @@ def _steps(source: Ints, target: Ints, start: int, states: int) -> Ints:
 
 
 ROWS = 64  # of a block without messages
-LONGEST_ORDER = 256  # positions whose best order takes seconds to compute
 
 
 class MachineLanguage(Language):
@@ -153,25 +151,6 @@ class MachineLanguage(Language):
     @property
     def endless(self) -> bool:
         return self.machine.open_ended
-
-    def best_order(self, hidden: Tensor, steps: int) -> Tensor:
-        if (chain := first_order.first_order(self.machine)) is None:
-            return super().best_order(hidden, steps)
-        length = hidden.shape[1]
-        if length > LONGEST_ORDER:
-            problem = f"the best order of {length} positions takes too long; expected at most {LONGEST_ORDER}"
-            raise UnmaskError(f"{problem}. Use blocks(block_length={LONGEST_ORDER}, inner='dyadic'), or dyadic.")
-        needed = min(steps, length.bit_length())  # dyadic orders of that many steps are exact
-        if (length, needed) not in self._paid:
-            links = chain.links(length)
-            self._paid[length, needed] = links, first_order.least_paid(links, needed - 1)
-        patterns, which = hidden.unique(dim=0, return_inverse=True)
-        orders = [first_order.best_order(*self._paid[length, needed], ~pattern.numpy()) for pattern in patterns]
-        return torch.from_numpy(np.stack(orders))[which]
-
-    @cached_property
-    def _paid(self) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
-        return {}
 
     def possible_lengths(self, longest: int) -> np.ndarray:
         every = super().possible_lengths(longest)

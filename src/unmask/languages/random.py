@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
-from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Stream, check_seed, uniform
@@ -16,28 +13,18 @@ from unmask.languages.kernels.machine import Floats
 from unmask.languages.machine import primitive
 from unmask.languages.ngram import NGram, check_size
 
-FAMILIES = ("softmax_normal", "power_uniform", "dirichlet")
 MAX_SIZE = 2**12  # states, or symbols
-Family = Literal["softmax_normal", "power_uniform", "dirichlet"]
 
 
-def random_rows(
-    rows: int, columns: int, temperature: float, threshold: float, family: Family, seed: int, table: int
-) -> Floats:
+def random_rows(rows: int, columns: int, temperature: float, threshold: float, seed: int, table: int) -> Floats:
     """(rows, columns): rows = softmax(temperature * N(0, 1)), entries below the threshold pruned, then renormalized.
 
     The bodies of the paper's algorithms are illegible; this is the reading under which its thresholds prune. A higher
     temperature makes the rows more peaked. The largest entry of a row is never pruned. `table` separates the tables of
     one seed.
     """
-    arguments.word("family", family, FAMILIES)
     u = uniform(check_seed(seed), Stream.PARAMETER, torch.arange(rows).unsqueeze(1), torch.arange(columns), table)
-    if family == "softmax_normal":
-        drawn = torch.softmax(temperature * torch.special.ndtri(u), -1)
-    elif family == "power_uniform":
-        drawn = u**temperature
-    else:
-        drawn = _gamma_quantile(1 / temperature, u)
+    drawn = torch.softmax(temperature * torch.special.ndtri(u), -1)
     drawn = drawn / drawn.sum(-1, keepdim=True)
     keep = (drawn >= threshold) & (drawn > 1e-20)
     keep.scatter_(-1, drawn.argmax(-1, keepdim=True), True)
@@ -50,15 +37,14 @@ def random_ngram(
     vocabulary: int = 8,
     temperature: float = 2.0,
     threshold: float = 0.0,
-    family: Family = "softmax_normal",
     seed: int = 0,
 ) -> NGram:
     """Algorithm 1: an initial distribution over V^(n-1) contexts and one row per context."""
     _check(temperature, threshold, vocabulary=vocabulary)
     check_size(order, vocabulary)
     contexts = vocabulary ** (order - 1)
-    initial = random_rows(1, contexts, temperature, threshold, family, seed, 0)[0]
-    return NGram(order, initial, random_rows(contexts, vocabulary, temperature, threshold, family, seed, 1))
+    initial = random_rows(1, contexts, temperature, threshold, seed, 0)[0]
+    return NGram(order, initial, random_rows(contexts, vocabulary, temperature, threshold, seed, 1))
 
 
 def random_hmm(
@@ -66,14 +52,13 @@ def random_hmm(
     vocabulary: int = 8,
     temperature: float = 3.2,
     threshold: float = 0.0,
-    family: Family = "softmax_normal",
     seed: int = 0,
 ) -> HMM:
     """Algorithm 2: initial, transition and emission, all pruned: with a dense emission every string is possible."""
     _check(temperature, threshold, states=states, vocabulary=vocabulary)
-    initial = random_rows(1, states, temperature, threshold, family, seed, 0)[0]
-    transition = random_rows(states, states, temperature, threshold, family, seed, 1)
-    return HMM(initial, transition, random_rows(states, vocabulary, temperature, threshold, family, seed, 2))
+    initial = random_rows(1, states, temperature, threshold, seed, 0)[0]
+    transition = random_rows(states, states, temperature, threshold, seed, 1)
+    return HMM(initial, transition, random_rows(states, vocabulary, temperature, threshold, seed, 2))
 
 
 def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4, seed: int = 0) -> HMM:
@@ -86,7 +71,7 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
         arguments.whole("successors", successors, 1, states, ", or none for all")
     emission = np.eye(vocabulary)[np.arange(states) % vocabulary]
     for attempt in range(1000):
-        drawn = torch.from_numpy(random_rows(states, states, 1.0, 0.0, "softmax_normal", seed, 3 + attempt))
+        drawn = torch.from_numpy(random_rows(states, states, 1.0, 0.0, seed, 3 + attempt))
         if successors is not None:
             drawn = drawn * (drawn >= drawn.topk(successors, -1).values[:, -1:])
         transition = np.asarray(drawn / drawn.sum(-1, keepdim=True))
@@ -95,16 +80,6 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
             return language
     problem = f"1000 draws gave no primitive machine of {states} states and {successors} successors"
     raise UnmaskError(f"{problem}. Pass more successors.")
-
-
-def _gamma_quantile(shape: float, u: Tensor) -> Tensor:
-    """The gamma quantile by bisection on its logarithm; normalized rows of gammas are Dirichlet."""
-    low, high = torch.full_like(u, -700.0), torch.full_like(u, 700.0)
-    for _ in range(80):
-        middle = (low + high) / 2
-        below = torch.special.gammainc(torch.full_like(u, shape), middle.exp()) < u
-        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-    return low.exp()
 
 
 def _check(temperature: float, threshold: float, **sizes: int) -> None:

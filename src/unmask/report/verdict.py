@@ -14,7 +14,7 @@ from unmask.report.metrics import FIELDS, LIST, RIVALS, SER, Fields, Metric, Vie
 from unmask.report.results import Point, Results
 
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
-ORACLES = ("best-order",)  # uses the true language
+ORACLES = ("best-order", "examples/samplers/best_order.py:BestOrder")  # by the true language
 WORDS = {"schedule": "schedule ", "batch": "batch "}
 NEAR = 0.05  # distance from the best measured value: the target of a metric without a fixed one
 

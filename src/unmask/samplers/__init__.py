@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from unmask.samplers.stopping import Either as Either
     from unmask.samplers.stopping import StopRule as StopRule
     from unmask.samplers.stopping import Until as Until
-    from unmask.samplers.stopping import Watched as Watched
     from unmask.samplers.view import View as View
-    from unmask.samplers.view import agreement as agreement
     from unmask.samplers.view import divergence as divergence
 
 __getattr__, __dir__ = lazily(__name__, __path__)

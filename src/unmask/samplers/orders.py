@@ -80,32 +80,6 @@ def dyadic(steps: int, hidden: Tensor) -> Tensor:
     return torch.where(hidden, order, 0)
 
 
-def block_strided(steps: int, size: int, hidden: Tensor) -> Tensor:
-    """Blocks of `size` neighbours in dyadic order, one position of each block per step: separates size-grams.
-
-    Multiples of K = size 2^(N/size - 1) begin the first blocks. If N is less than the size, blocks have N positions.
-    """
-    size = min(size, steps)
-    positions = torch.arange(hidden.shape[1], device=hidden.device)
-    blocks = dyadic(steps // size, torch.ones_like(hidden))[:, positions // size]
-    return torch.where(hidden, size * (blocks - 1) + positions % size + 1, 0)
-
-
-def dilated(base: int, hidden: Tensor) -> Tensor:
-    """Every B/a-th of a row's B hidden positions, then every B/a^2-th, and so on: ceil(log_a B) steps (DUS).
-
-    The k-th of them is revealed in step R - v, but not before step 1; v is the number of times that a divides k.
-    """
-    index = (hidden.cumsum(1) - 1).clamp(min=0)
-    count = hidden.sum(1, keepdim=True)
-    needed, divided, stride = torch.zeros_like(count), torch.zeros_like(index), 1
-    while stride < hidden.shape[1]:
-        needed += stride < count
-        stride *= base
-        divided += index % stride == 0
-    return torch.where(hidden, (needed - divided).clamp(min=1), 0)
-
-
 def steps(order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """(rows, positions) of each row's first non-empty step, then of each row's second, and so on.
 

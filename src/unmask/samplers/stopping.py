@@ -159,22 +159,6 @@ class Either:
         return torch.where(first < never, first, -1)
 
 
-@dataclass(frozen=True)
-class Watched:
-    """Another rule or None, and a function that receives the rows after each step."""
-
-    see: Callable[[Progress], None]
-    rule: StopRule | None
-
-    @property
-    def fill(self) -> int:
-        return 0 if self.rule is None else self.rule.fill
-
-    def ended(self, progress: Progress) -> Tensor:
-        self.see(progress)
-        return torch.full((len(progress.tokens),), -1) if self.rule is None else self.rule.ended(progress)
-
-
 def stop_rule(stop: int | StopRule | None, vocabulary: int) -> StopRule | None:
     """Turn a token into a rule, and check that the rule's `fill` is a token."""
     if stop is None:

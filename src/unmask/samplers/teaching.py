@@ -18,7 +18,6 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.denoisers import Canvas, Causal, Denoiser, Marginals, as_marginals
-from unmask.denoisers.canvas import Places
 from unmask.samplers import Sampler, Session, fill, walk
 
 
@@ -27,67 +26,58 @@ class Unbounded(Exception):
 
 
 class TaughtCanvas(Canvas):
-    """A canvas that draws the truth (B, L) for any random numbers; `nats` (B, L) is the cost of each token.
+    """A canvas that draws the truth (B, L) for any random numbers; `nats` (B, L): the cost of each token, or NaN.
 
     entropies: record the entropy of the marginals in place of the token's surprisal, for an ideal denoiser: the mean
     over x ~ q is equal, and the variance smaller.
     """
 
-    def __init__(
-        self,
-        denoiser: Denoiser,
-        tokens: Tensor,
-        rng: Randomness,
-        truth: Tensor,
-        patience: int | None = None,
-        *,
-        entropies: bool,
-    ) -> None:
-        super().__init__(denoiser, tokens, rng, patience=patience)
-        self.truth = truth
-        self.entropies = entropies
-        self.nats = torch.zeros(truth.shape, dtype=torch.float64)
-        self.taught = torch.zeros(truth.shape, dtype=torch.bool)
-        self._drawn: Places | None = None
+    truth: Tensor
+    entropies = False
+
+    @cached_property
+    def nats(self) -> Tensor:
+        return torch.full(self.truth.shape, torch.nan, dtype=torch.float64)
 
     def follow(self, order: Tensor) -> Tensor | None:
         """None: every step goes through `draw`."""
         return None
 
     def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> Tensor:
-        if self._drawn is not None:
-            raise Unbounded("it draws tokens and discards them")
         tokens = self.truth[rows, positions]
-        self.nats[rows, positions] = marginals.entropy if self.entropies else -marginals.of(tokens).log()
-        self.taught[rows, positions] = True
-        self._drawn = rows, positions
+        surprisal = -marginals.of(tokens).double().nan_to_num(0.0).log()
+        self.nats[rows, positions] = marginals.entropy if self.entropies else surprisal
         return tokens
-
-    def reveal(self, where: Places | Tensor, tokens: Tensor) -> None:
-        places = where.nonzero(as_tuple=True) if isinstance(where, Tensor) else where
-        same = self._drawn is not None and all(torch.equal(a, b) for a, b in zip(places, self._drawn, strict=True))
-        if not same or not torch.equal(tokens, self.truth[places[0], places[1]]):
-            raise Unbounded("it writes other tokens than those just drawn")
-        self._drawn = None
-        super().reveal(where, tokens)
-
-    def ask(self, *contexts: object, **options: object) -> Marginals:
-        raise Unbounded("it chooses tokens by looking ahead")
-
-    def hide(self, where: Places | Tensor) -> None:
-        raise Unbounded("it hides revealed tokens again")
 
 
 class Lesson(Session):
-    """A session with a taught canvas; attempts that the sampler starts have a usual one."""
+    """A session that writes only drawn tokens of the truth; attempts that the sampler starts are usual ones.
 
-    def __init__(self, denoiser: Denoiser, given: Tensor, rng: Randomness, delta: Tensor, truth: Tensor) -> None:
-        super().__init__(denoiser, given, rng, delta)
-        self.truth = truth
+    strict: a draw that is discarded, or a model call for another context, is an error, too.
+    """
+
+    canvas_kind = TaughtCanvas
+
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        given: Tensor,
+        rng: Randomness,
+        delta: Tensor,
+        truth: Tensor,
+        *,
+        strict: bool,
+        name: str = "the sampler",
+    ) -> None:
+        super().__init__(denoiser, given, rng, delta, name)
+        self.truth, self.strict = truth, strict
 
     @cached_property
     def canvas(self) -> TaughtCanvas:
-        return TaughtCanvas(self.denoiser, self.tokens, self.rng, self.truth, self.patience, entropies=False)
+        canvas = super().canvas
+        assert isinstance(canvas, TaughtCanvas)
+        canvas.truth = self.truth
+        return canvas
 
     @property
     def causal(self) -> Causal:
@@ -95,6 +85,21 @@ class Lesson(Session):
 
     def attempt(self, rows: Tensor, seed: int) -> Session:
         return Session(self.denoiser, self.given[rows], Randomness(seed, self.rng.row_ids[rows]), self.delta, self.name)
+
+    def put(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, steps: Tensor | int) -> None:
+        nats = self.canvas.nats
+        if bool(((tokens != self.truth[rows, positions]) | nats[rows, positions].isnan()).any()):
+            raise Unbounded("it writes tokens that it did not draw")
+        super().put(rows, positions, tokens, torch.ones_like(probability), steps)
+        discarded = self.canvas.hidden & ~nats.isnan()
+        if self.strict and bool(discarded.any()):
+            raise Unbounded("it draws tokens and discards them")
+        if self.strict and bool(self.canvas.contexts.any()):
+            raise Unbounded("it chooses tokens by looking ahead")
+        nats[discarded] = torch.nan
+
+    def hide(self, rows: Tensor, positions: Tensor, steps: Tensor | int) -> None:
+        raise Unbounded("it hides revealed tokens again")
 
 
 def teach(
@@ -104,10 +109,11 @@ def teach(
 
     given (B, L): the start, V where hidden.
     """
-    canvas = TaughtCanvas(denoiser, given.clone(), rng, truth, entropies=entropies)
+    canvas = TaughtCanvas(denoiser, given.clone(), rng)
+    canvas.truth, canvas.entropies = truth, entropies
     for rows, positions, marginals in walk(canvas, order):
         canvas.reveal((rows, positions), canvas.draw(marginals, rows, positions))
-    return canvas.nats
+    return canvas.nats.nan_to_num(0.0, posinf=torch.inf)
 
 
 def teach_sampler(
@@ -119,11 +125,12 @@ def teach_sampler(
     """
     if sampler.removes == "uniform":
         raise Unbounded("it draws every token again in each step")
-    lesson = Lesson(denoiser, given, rng, delta, truth)
+    lesson = Lesson(denoiser, given, rng, delta, truth, strict=True)
     fill(sampler, lesson)
-    if not torch.equal(lesson.tokens, truth) or not torch.equal(lesson.canvas.taught, given == denoiser.vocabulary):
+    nats = lesson.canvas.nats
+    if not torch.equal(lesson.tokens, truth) or not torch.equal(~nats.isnan(), given == denoiser.vocabulary):
         raise Unbounded("not all of its tokens are drawn from its canvas")
-    return lesson.canvas.nats
+    return torch.where(nats.isnan(), 0.0, nats)
 
 
 def read(denoiser: Denoiser, truth: Tensor) -> Marginals:

@@ -1,12 +1,4 @@
-"""The input of an adaptive sampler in one step. The view of a row is a function of that row alone.
-
-Marginals of earlier steps: stored in `view.memory`, cleared where a block begins.
-
-    divergence  KL(p_t || p_t-1) nats between the present marginals and those of the step before
-    agreement   number of consecutive steps, including this one, with the same most likely symbol
-
-A position without an earlier marginal has infinite divergence, and agreement 1. Call each once per step.
-"""
+"""The input of an adaptive sampler in one step. The view of a row is a function of that row alone."""
 
 from __future__ import annotations
 
@@ -112,7 +104,9 @@ def numbered(view: View) -> Tensor:
 
 
 def divergence(view: View, where: Tensor) -> Tensor:
-    """(B, L) nats from the marginals of the step before, at positions `where`, Bool (B, L); inf elsewhere."""
+    """(B, L) KL(p_t || p_t-1) nats to the marginals of the step before, at positions `where`, Bool (B, L).
+
+    inf elsewhere, and where there are none. They are stored in `view.memory`; call once per step."""
     out = torch.full(view.hidden.shape, torch.inf, dtype=torch.float64)
     now, before, earlier = numbered(view), view.memory.get("numbers"), view.memory.get("marginals")
     if before is not None and earlier is not None:
@@ -121,13 +115,3 @@ def divergence(view: View, where: Tensor) -> Tensor:
             out[known] = view.marginals[now[known] - 1].divergence(earlier[before[known] - 1])
     view.memory.update(numbers=now, marginals=view.marginals)
     return out
-
-
-def agreement(view: View) -> Tensor:
-    """(B, L): consecutive steps, including this one, with the same most likely symbol; 0 where not hidden."""
-    nothing = torch.zeros_like(view.tokens)
-    best = torch.where(view.hidden, view.best + 1, 0)  # 0: no marginal
-    same = (best == view.memory.get("best", nothing)) & view.hidden
-    agreed = torch.where(same, view.memory.get("agreed", nothing) + 1, view.hidden.long())
-    view.memory.update(best=best, agreed=agreed)
-    return agreed

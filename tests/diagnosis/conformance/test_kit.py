@@ -48,7 +48,6 @@ def test_claims_are_made():
         "llada",
         "low-confidence",
         "renoise",
-        "verify-and-restart",
     ]
     assert sorted(silent) == sorted(expected)
     for distribution, names in {"causal": ["autoregressive", "speculative"], "language": ["self-speculative"]}.items():

@@ -1,4 +1,4 @@
-"""A server for tests: an exact language behind two dialects, with faults that can be switched on.
+"""A server for tests: an exact language behind the chat protocol, with faults that can be switched on.
 
     with FakeServer(faults=["temperature"]) as server:
         audit(server.url, "fake")
@@ -6,7 +6,7 @@
 The language is a Markov chain over the words 1 to 6: the first word is k with probability WEIGHTS[k - 1], and word k
 follows j with probability WEIGHTS[k - j - 1 mod 6]. Temperature T raises each of them to the power 1/T. An answer to
 a prompt with "one digit" has one word; others end with their budget of tokens, at most LONGEST. One word is one token.
-Each block of BLOCK tokens takes a forward pass per four tokens and one that commits it; the prompt takes one more.
+A stream has a chunk for each block of BLOCK tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from unmask.diagnosis.client import DIALECTS
+from unmask.diagnosis.client import CHAT
 
 WEIGHTS = (0.3, 0.25, 0.15, 0.12, 0.1, 0.08)
 BLOCK, LONGEST, USUAL = 32, 256, 64  # tokens of a block, at most, and without a given number
@@ -39,7 +39,6 @@ BEHAVIOR = {
     "boundaries": "fills the last block, beyond the given number of tokens",
     "empty": "leaves the content empty while it thinks",
     "chunks": "sends the whole text in each chunk",
-    "forwards": "reports the forward passes of the last block only, in streams",
     "defaults": "has another temperature by default than documented",
     "stream-error": "refuses within a stream of status 200",
     "logits": "reports the probabilities of another temperature",
@@ -60,9 +59,8 @@ WIRE = {
     "status-500": "fails",
 }
 SPANS = {"temperature": (0, 2), "top_p": (0, 1), "max_tokens": (1, LONGEST)}
-KINDS: dict[str, Any] = {"stop": str | list, "seed": int, "rid": str, "stream": bool, "stream_options": dict}
-KINDS |= dict.fromkeys(("messages", "prompt", "text", "model"), object)
-OWN = {"openai-chat": {"chat_template_kwargs", "logprobs", "top_logprobs"}}
+KINDS: dict[str, Any] = {"stop": str | list, "seed": int, "stream": bool, "stream_options": dict}
+KINDS |= dict.fromkeys(("messages", "model", "chat_template_kwargs", "logprobs", "top_logprobs"), object)
 
 
 class Reply(NamedTuple):
@@ -72,20 +70,19 @@ class Reply(NamedTuple):
 
 
 class FakeServer:
-    """One server of one dialect. faults: names of BEHAVIOR and WIRE, or their probabilities.
+    """faults: names of BEHAVIOR and WIRE, or their probabilities.
 
     text: the answer to a prompt in place of the language's. `transport` answers within this process.
     """
 
     def __init__(
         self,
-        dialect: str = "openai-chat",
         faults: Iterable[str] | Mapping[str, float] = (),
         seed: int = 0,
         text: Callable[[str, random.Random], str] | None = None,
         port: int = 0,
     ) -> None:
-        self.dialect, self.seed, self.text, self.port = DIALECTS[dialect], seed, text, port
+        self.seed, self.text, self.port = seed, text, port
         self.faults = dict(faults) if isinstance(faults, Mapping) else dict.fromkeys(faults, 1.0)
         assert not self.faults.keys() - BEHAVIOR.keys() - WIRE.keys()
         self.requests: list[dict[str, Any]] | None = None  # set it to [] to keep them
@@ -137,21 +134,15 @@ class FakeServer:
             return _refused("body")
         if self.requests is not None:
             self.requests.append({"path": path, "body": content, "headers": dict(headers)})
-        if path != self.dialect.path or self.dialect.prompt not in content:
-            return _refused(self.dialect.prompt, 404 if path != self.dialect.path else 400)
+        if path != CHAT or "messages" not in content:
+            return _refused("messages", 404 if path != CHAT else 400)
         draw = random.Random(f"{self.seed}/wire/{number}").random()
         for fault, probability in self.faults.items():
             if fault in WIRE and fault not in ("truncated-stream", "split-utf8"):
                 if draw < probability:
                     return _broken(fault)
                 draw -= probability
-        content |= content.pop(self.dialect.inside, {}) if self.dialect.inside else {}
-        content = {
-            next((own for own, name in self.dialect.names.items() if name == field and field != "rid"), field): value
-            for field, value in content.items()
-        }
-        prompt = content[self.dialect.prompt]
-        prompt = prompt[-1]["content"] if self.dialect.prompt == "messages" else prompt
+        prompt = content["messages"][-1]["content"]
         with self._lock:
             self._under_way[number] = len(prompt)
             self._seen[prompt] += 1
@@ -172,7 +163,7 @@ class FakeServer:
         temperature = content.get("temperature", 0.3 if "defaults" in self.faults else 1.0)
         if "temperature" in self.faults:
             temperature = 0
-        seeded = content.get("seed", content.get("rid"))
+        seeded = content.get("seed")
         if seeded is None or "seed" in self.faults:
             rng = random.Random(f"{self.seed}/{prompt}/{seen}")
         else:
@@ -208,8 +199,7 @@ class FakeServer:
                 number = isinstance(value, int | float) and not isinstance(value, bool)
                 bad = not (number and SPANS[name][0] <= value <= SPANS[name][1])
             else:
-                known = name in KINDS or name in OWN.get(self.dialect.name, ())
-                bad = not (isinstance(value, KINDS.get(name, object)) if known else "swallow" in self.faults)
+                bad = not (isinstance(value, KINDS[name]) if name in KINDS else "swallow" in self.faults)
             if bad:
                 return name
         return ""
@@ -246,48 +236,24 @@ class FakeServer:
         return written
 
     def _answered(self, content: Mapping[str, Any], words: list[str], finish: str, prompt: int, stream: bool) -> Reply:
-        blocks = [words[at : at + BLOCK] for at in range(0, len(words), BLOCK)] or [[]]
-        per_block = [math.ceil(len(block) / 4) + 1 for block in blocks]
-        if "forwards" in self.faults and stream:
-            per_block = per_block[-1:]
-        usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": len(words)}
-        usage |= {"total_tokens": prompt + len(words), "forwards": sum(per_block) + 1}
-        text = "".join(words)
+        pieces = ["".join(words[at : at + BLOCK]) for at in range(0, len(words), BLOCK)] or [""]
+        usage = {"prompt_tokens": prompt, "completion_tokens": len(words), "total_tokens": prompt + len(words)}
         if not stream:
-            return _json(200, self._shaped(content, text, finish, usage), "split-utf8" in self.faults)
-        pieces = ["".join(block) for block in blocks]
-        whole = ["".join(pieces[: n + 1]) for n in range(len(pieces))]
-        sglang = self.dialect.name == "sglang-generate"
-        replaces = sglang
+            return _json(200, self._shaped(content, "".join(words), finish, usage), "split-utf8" in self.faults)
         if "chunks" in self.faults:
-            replaces = not replaces
-        chunks: list[Any] = [self._chunk(part) for part in (whole if replaces else pieces)]
+            pieces = ["".join(pieces[: n + 1]) for n in range(len(pieces))]
+        chunks: list[Any] = [self._chunk(part) for part in pieces]
         if "truncated-stream" in self.faults:
             return _events(chunks, done=False)
-        last = self._shaped(content, text, finish, usage)
-        if sglang:
-            chunks.append(last if replaces else last | {"text": pieces[-1]})
-        else:
-            chunks.append(self._chunk("", finish))
-            if dict(content.get("stream_options") or {}).get("include_usage"):
-                chunks.append({"choices": [], "usage": last["usage"]})
+        chunks.append(self._chunk("", finish))
+        if dict(content.get("stream_options") or {}).get("include_usage"):
+            chunks.append({"choices": [], "usage": usage})
         return _events(chunks)
 
     def _chunk(self, text: str, finish: str | None = None) -> dict[str, Any]:
-        if self.dialect.name == "sglang-generate":
-            return {"text": text, "meta_info": {"finish_reason": None}}
         return {"choices": [{"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}]}
 
     def _shaped(self, content: Mapping[str, Any], text: str, finish: str, usage: dict[str, Any]) -> dict[str, Any]:
-        """An answer as the dialect has it."""
-        tokens = usage["completion_tokens"]
-        if self.dialect.name == "sglang-generate":
-            info = {
-                "finish_reason": {"type": finish},
-                "prompt_tokens": usage["prompt_tokens"],
-                "completion_tokens": tokens,
-            }
-            return {"text": text, "meta_info": info | {"dllm_forward_counts": [1, usage["forwards"] - 1]}}
         thinks = dict(content.get("chat_template_kwargs") or {}).get("enable_thinking")
         message = {"role": "assistant", "content": text}
         if "empty" in self.faults and thinks:

@@ -12,7 +12,7 @@ from unmask.denoisers import Denoiser
 from unmask.samplers import AtToken
 
 READERS = ("autoregressive", "speculative")  # which need an AR model beside it
-OF_LANGUAGES = ("best-order", "verify-and-restart", "optimal")  # which ask the language itself
+OF_LANGUAGES = ("optimal",)  # which ask the language itself
 KINDS = {
     "bidirectional": {},
     "shifted": {"prediction": "shifted"},

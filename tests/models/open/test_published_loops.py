@@ -108,7 +108,7 @@ def test_every_token_and_call_is_that_of_d3llm(free, threshold, block, join):
     """60 rows of each checkpoint: 3 thresholds, 4 sizes with a fraction, 5 prompts."""
     options = f"block_length={block}, join={join}, threshold={threshold}, temperature=0, published=True"
     given = [[*prompt, *[V] * 24] for prompt in PROMPTS[:5]]
-    made = generate(free, sampler=f"multi-block({options})", given=given)
+    made = generate(free, sampler=f"examples/samplers/multi_block.py:MultiBlock({options})", given=given)
     rows = [row[: len(asked)] for row, asked in zip(made.tokens.tolist(), given, strict=True)]
     found = list(zip(rows, made.model_calls.tolist(), strict=True))
     assert found == [d3llm(free, prompt, 24, block, threshold, join) for prompt in PROMPTS[:5]]

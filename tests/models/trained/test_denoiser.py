@@ -17,9 +17,8 @@ from unmask.samplers import SAMPLERS
 
 LONG = 12
 CLOSE = {"atol": 1e-12, "rtol": 0}
-ASKING = {"best-order", "verify-and-restart"}  # a language
 UNIFORM = {name for name in SAMPLERS.makers if SAMPLERS.make(name).removes == "uniform"}  # which networks do not remove
-WITHOUT_LANGUAGE = sorted(SAMPLERS.makers.keys() - ASKING - UNIFORM)
+WITHOUT_LANGUAGE = sorted(SAMPLERS.makers.keys() - UNIFORM)
 
 
 def said(made, tokens, time=None):

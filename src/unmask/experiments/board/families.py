@@ -29,9 +29,6 @@ INDEPENDENT = ("ancestral", "as-published-mdlm")
 KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "strided": (STEPS, (2, 3, 4, 5, 8, 16, 32)),
     "dyadic": (STEPS, (1, 2, 3, 4, 5, 6, 8)),
-    "best-order": (STEPS, (1, 2, 3, 4, 5, 6, 8)),
-    "block-strided": (STEPS, (2, 4, 6, 8, 10, 12, 14)),
-    "dilated": ("base", (128, 8, 4, 2)),
     "threshold": ("threshold", (0.2, 0.35, 0.5, 0.7, 0.9)),
     "factor": ("factor", (64.0, 16.0, 4.0, 1.0)),
     "entropy-bounded": ("gamma", (64.0, 16.0, 4.0, 1.0, 0.1)),
@@ -40,15 +37,11 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
     "wino": ("threshold", (0.2, 0.5)),
     "token-editing": ("threshold", (0.3, 0.6)),
     "klass": ("threshold", (0.2, 0.35, 0.6)),
-    "settled": ("threshold", (0.2, 0.35, 0.6)),
     "localleap": ("threshold", (0.35, 0.5, 0.7)),
-    "deferred": ("threshold", (0.2, 0.35, 0.6)),
-    "multi-block": ("threshold", (2.0, 1.5, 1.0)),
 }
 USUAL = {  # of a sampler whose default costs more than AR, or reads levels from a schedule of masks
     "gibbs": "gibbs(stride=8)",
     "uniform-ancestral": "uniform-ancestral(grid='geometric(last=0.0008)')",
-    "uniform-corrector": "uniform-corrector(grid='geometric(last=0.0008)')",
 }
 OTHER_NAMES = ("llada", "dream")  # second names of samplers
 

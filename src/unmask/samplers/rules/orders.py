@@ -17,36 +17,18 @@ Orders that keep neighbours apart (theory.md 6, 7.6); the linear lower bound for
 
 strided: step k reveals every N-th position, starting at k. With N = l steps it is exact on the interval language.
 dyadic: step 1 reveals every 2^(N-1)-th position, each later step the midpoints between revealed positions.
-block-strided: the same with blocks of m neighbours in place of positions, one position of each block per step.
-    Between blocks of m = n - 1 an n-gram is independent; m (1 + log2(K/m)) steps for blocks K apart.
-dilated: DUS (arXiv 2506.19037): of B positions every B/a-th, then every B/a^2-th, .. in ceil(log_a B) steps. The paper
-    runs it within blocks: blocks(block_length=32, inner=dilated).
-
-The best order: the order of N steps with the least KL divergence, from the language (theory.md 7.3, 7.6).
-
-KL(q || p_order) of a fixed order is the mean over x ~ q of the cost of drawing tokens independently in each step. The
-best order of N steps has the least cost, so no random order of N steps has less. It is computed
-where that is tractable: in first-order chains, as a shortest path over gaps, and in the interval language. It depends
-on the positions of given tokens, but not on their values; inside blocks all other positions count as given. N is used,
-the schedule is not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
 from unmask.core.chance import Randomness, Stream
-from unmask.core.errors import UnmaskError
-from unmask.denoisers.canvas import by_length
 from unmask.samplers import orders
-from unmask.samplers.contract import SAMPLERS, Choice, Sampler, Some
-from unmask.samplers.view import View
+from unmask.samplers.contract import SAMPLERS, Sampler
 
 
 @SAMPLERS.register("ancestral")
@@ -112,49 +94,3 @@ class Dyadic(Sampler):
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
         return orders.dyadic(len(delta), hidden)
-
-
-@SAMPLERS.register("block-strided")
-@dataclass(frozen=True)
-class BlockStrided(Sampler):
-    """Dyadic over blocks of neighbours, one position of each block per step: for n-grams, blocks of n - 1."""
-
-    block_length: Some = 2
-
-    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-        return orders.block_strided(len(delta), self.block_length, hidden)
-
-
-@SAMPLERS.register("dilated")
-@dataclass(frozen=True)
-class Dilated(Sampler):
-    """DUS: from far apart to neighbours in log(L) steps; steps and schedule are not used."""
-
-    pace = "free"
-    base: Annotated[int, partial(arguments.whole, least=2, most=arguments.MOST_LENGTH)] = 2
-
-    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-        return orders.dilated(self.base, hidden)
-
-
-@SAMPLERS.register("best-order")
-@dataclass(frozen=True)
-class BestOrder(Sampler):
-    """The fixed order with the least KL in N steps, from the language itself: chains and intervals."""
-
-    pace = "steps"
-    distribution = "order"
-
-    def choose(self, view: View) -> Choice:
-        language = view.canvas.denoiser.language
-        if language is None:
-            problem = f"best-order needs a language; {view.canvas.denoiser.name} has none"
-            raise UnmaskError(f"{problem}. Pass a language, or ideal.Ideal(language).")
-        order = view.memory.setdefault("order", torch.zeros_like(view.tokens))
-        begun = (view.step == 1) & view.hidden.any(1)
-        for size, rows in by_length(view.canvas.lengths):
-            rows = rows[begun[rows]]
-            for steps in view.steps[rows].unique().tolist():
-                these = rows[view.steps[rows] == steps]
-                order[these, :size] = language.best_order(view.hidden[these, :size], steps)
-        return Choice(view.hidden & (order == view.step.unsqueeze(1)))

@@ -37,12 +37,8 @@ revealed ones. Given tokens are never scored.
 
     planner    score of z_j
     self       log p(z_j | x_R) where it is hidden; eta log p(x_j | x_(R - j)) where it is revealed: P2's own
-    language   log q(z_j | all other z), of the language itself with all drawn tokens in place, times eta for revealed
-               tokens. This is the optimum for a separate planner network; it costs no model call. Only for a denoiser
-               with a language.
-    noise      log P(z_j is not noise): DDPD's (arXiv 2410.06264) for tokens of which half are uniform, that is
-               q / (q + 1 / V) of the same q; a probability, so that eta weighs both equally
-    or a function of (view, z) that returns scores (B, L), -inf for tokens to keep only if nothing else is left
+    or a function of (view, z) that returns scores (B, L), -inf for tokens to keep only if nothing else is left, such as
+    log q(z_j | all other z) of a language, the optimum for a separate planner network
 
 eta weighs revealed tokens: at 0 they stay (MaskGIT's rule), at 1 both are equal, above 1 they are hidden before new
 ones. The published code scores a new draw also at revealed positions, by a network that reads the token there; here the
@@ -62,8 +58,6 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers import Ideal
-from unmask.denoisers.canvas import Canvas, by_length
 from unmask.samplers.contract import SAMPLERS, Choice, Fraction, Sampler
 from unmask.samplers.ranking import Temperature, Ties, ranks
 from unmask.samplers.view import View
@@ -165,7 +159,6 @@ def _softmax(scores: Tensor, among: Tensor) -> Tensor:
     return torch.where(among, scores, -torch.inf).softmax(-1).nan_to_num(0.0)
 
 
-PLANNERS = ("self", "language", "noise")
 LEAST = 1e-300  # of a probability whose logarithm is taken
 NEAR = 1e-9  # of a whole number of positions
 
@@ -185,7 +178,7 @@ class PathPlanning(Sampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.planner):
-            arguments.word("planner", self.planner, PLANNERS)
+            arguments.word("planner", self.planner, ("self",))
 
     def choose(self, view: View) -> Choice:
         tokens = view.draw(self.temperature)
@@ -204,26 +197,5 @@ class PathPlanning(Sampler):
             if not isinstance(scores, Tensor) or scores.shape != whole.shape or bool(scores.isnan().any()):
                 raise UnmaskError(f"the planner of p2 returns {shown(scores)}; expected scores {tuple(whole.shape)}")
             return scores.double()
-        if self.planner == "self":
-            p = torch.where(view.hidden, view.of(whole), view.looking_back().of(whole))
-        else:
-            p = _given_the_others(view, whole)
-        if self.planner == "noise":
-            p = p / (p + 1 / view.canvas.vocabulary)
+        p = torch.where(view.hidden, view.of(whole), view.looking_back().of(whole))
         return p.clamp(min=LEAST).log()
-
-
-def _given_the_others(view: View, whole: Tensor) -> Tensor:
-    """(B, L) q(z_j | all other z) in rows that are active, by the language; 0 elsewhere."""
-    denoiser = view.canvas.denoiser
-    if denoiser.language is None:
-        problem = f"the planner of p2 needs a language; {denoiser.name} has none"
-        raise UnmaskError(f"{problem}. Pass planner=self, or a function of (view, tokens).")
-    editable, out = view.hidden | view.revealed, torch.zeros(whole.shape, dtype=torch.float64)
-    for size, rows in by_length(view.canvas.lengths):
-        rows = rows[editable[rows].any(1)]
-        row, position = editable[rows, :size].nonzero(as_tuple=True)
-        drafted = whole[rows, :size].clone()
-        marginals = Canvas(Ideal(denoiser.language), drafted, view.canvas.rng).around(row, position)
-        out[rows[row], position] = marginals.of(drafted[row, position])
-    return out

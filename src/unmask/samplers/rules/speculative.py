@@ -7,8 +7,7 @@ d_j is the distribution of the draft and a_j the target. The output follows the 
 Speculative decoding: the masked model drafts, the causal reader verifies (theory.md 10).
 
     draft y_1..y_K from the marginals d_1..d_K of one model call; read them causally in one call: a_1..a_K+1
-    keep the verified drafts (speculation.py), each separately or with verify="block" jointly as a block; if all are
-    kept draw one more from a_K+1
+    keep the verified drafts; if all are kept draw one more from a_K+1
 
 The output distribution is exactly that of the AR model, for any drafts. Model calls of both models are counted
 separately. The schedule is not used.
@@ -19,7 +18,7 @@ The target is the same denoiser with one token at a time, in a uniformly random 
 R revealed and pi_1 .. pi_K next:
 
     draft y_1 .. y_K from d_j = p(. | x_R), one model call; compute a_j = p(. | x_R, y_<j) at pi_j in a batch of K - 1
-    contexts; keep the verified drafts (speculation.py); y_1 is always kept, since d_1 = a_1
+    contexts; keep the verified drafts; y_1 is always kept, since d_1 = a_1
 
 The output distribution is that of N = L, for any drafts. This saves batched calls in sequence, two per step of 2 to K
 tokens (`forwards`), but no computation: each context is a model call, K per step. Steps and schedule are not used.
@@ -120,34 +119,6 @@ def numbered(mask: Tensor) -> Tensor:
     return mask.reshape(-1).cumsum(0).view_as(mask) - 1
 
 
-def verify_jointly(session: Session, drafts: Drafts, target: Marginals, turn: int) -> tuple[Tensor, Tensor]:
-    """Like `verify`, with all drafts checked jointly as a block (arXiv 2403.10444v3):
-
-        r_0 = 1,  r_i = min(1, r_(i-1) a_i(y_i) / d_i(y_i)),    m_i = sum_v (r_i a_(i+1)(v) - d_(i+1)(v))+
-        keep the largest i with u_i < m_i / (m_i + 1 - r_i), and all if u_K < r_K;  then draw from (r_i a - d)+
-
-    The distribution is the same, and no fewer drafts are kept: likely tokens compensate for unlikely ones.
-    """
-    places, inside, tokens, sources, visits = drafts
-    u = session.rng.uniform(Stream.ACCEPT, torch.arange(len(places)).unsqueeze(1), places, visits)
-    number, count = numbered(inside), inside.sum(1)
-    chance, drafted = torch.ones((2, *places.shape), dtype=torch.float64)
-    chance[inside], drafted[inside] = target.of(tokens[inside]), sources.of(tokens[inside])
-    ratio = torch.ones_like(count, dtype=torch.float64)  # r_i (B)
-    ratios, accepted = [ratio], torch.zeros_like(count)
-    for i in range(places.shape[1]):
-        ratio = (ratio * chance[:, i] / drafted[:, i]).clamp(max=1)
-        keep = ratio.clone()
-        if len(row := (count > i + 1).nonzero().squeeze(1)):
-            following = number[row, i + 1]
-            spare = target[following].excess(sources[following], ratio[row])
-            keep[row] = (spare / (spare + 1 - ratio[row])).nan_to_num(0.0)
-        accepted = torch.where(inside[:, i] & (u[:, i] < keep), i + 1, accepted)
-        ratios.append(ratio)
-    spare_of = torch.stack(ratios, 1)
-    return _write(session, drafts, accepted, turn, chance, target, number, spare_of)
-
-
 def verify(session: Session, drafts: Drafts, checked: Tensor, target: Marginals, turn: int) -> tuple[Tensor, Tensor]:
     """Write the accepted drafts in this step, and a replacement of the first rejected one.
 
@@ -164,21 +135,6 @@ def verify(session: Session, drafts: Drafts, checked: Tensor, target: Marginals,
     keep[checked] = u[checked] * chance[checked] < expected
     chance[checked] = expected
     accepted = keep.long().cumprod(1).sum(1)
-    return _write(session, drafts, accepted, turn, chance, target, numbered(checked))
-
-
-def _write(
-    session: Session,
-    drafts: Drafts,
-    accepted: Tensor,
-    turn: int,
-    chance: Tensor,
-    target: Marginals,
-    number: Tensor,
-    ratios: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Write accepted drafts (B) of probability chance (B, K); replace the next one, whose target is number (B, K)."""
-    places, inside, tokens, sources, _ = drafts
     row, column = (torch.arange(places.shape[1]) < accepted.unsqueeze(1)).nonzero(as_tuple=True)
     session.write(row, places[row, column], tokens[row, column], chance[row, column], turn)
 
@@ -186,9 +142,8 @@ def _write(
     row = (accepted < inside.sum(1)).nonzero().squeeze(1)
     if len(row):
         column = accepted[row]
-        distribution = target[number[row, column]]
-        source = sources[numbered(inside)[row, column]]
-        rest = distribution.beyond(source) if ratios is None else distribution.beyond(source, ratios[row, column])
+        distribution = target[numbered(checked)[row, column]]
+        rest = distribution.beyond(sources[numbered(inside)[row, column]])
         positions = places[row, column]
         replaced[row] = rest.draw(session.rng.uniform(Stream.RESIDUAL, row, positions))
         session.write(row, positions, replaced[row], distribution.of(replaced[row]), turn)
@@ -203,11 +158,6 @@ class Speculative(Sampler):
     distribution = "causal"
     reads = CANVAS | CAUSAL
     draft_length: Some = 8
-    verify: str = "token"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        arguments.word("way to verify", self.verify, ("token", "block"))
 
     def run(self, session: Session) -> None:
         vocabulary, ends = session.denoiser.vocabulary, session.valid.sum(1)
@@ -225,10 +175,7 @@ class Speculative(Sampler):
             causal = as_marginals(session.causal.extend(read, torch.where(going, count + 1, 0), needed))
             number = numbered(needed)
             target = causal[number[:, :-1][drafts.inside]]
-            if self.verify == "block":
-                accepted, replaced = verify_jointly(session, drafts, target, turn)
-            else:
-                accepted, replaced = verify(session, drafts, drafts.inside, target, turn)
+            accepted, replaced = verify(session, drafts, drafts.inside, target, turn)
             lengths = lengths + accepted
 
             row = (more & (accepted == count)).nonzero().squeeze(1)

@@ -4,8 +4,6 @@ The levels 0 = a_0 < .. < a_N = 1 are the fractions alpha_k of a schedule: a tok
 start all positions that are not given have random tokens. Step k leads from a_(k-1) to a_k:
 
     uniform-ancestral   z_i ~ mu_i for all i at once
-    uniform-corrector   the same, and between two steps `correctors` times: one random position of each row is drawn
-                        again from a_k r_i + (1 - a_k) / V, given all others; this preserves the distribution q_(a_k)
 
 With an exact denoiser the loss of a step is the dependence of tokens that it draws together, as under masks. Later
 steps repair the errors of earlier ones, so most steps belong near a = 1: `geometric(last=.01)`, with `last` below 1/L,
@@ -40,7 +38,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.chance import MAX_VISIT, Stream
+from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Marginals, Table, as_marginals
 from unmask.denoisers.canvas import Places
@@ -98,7 +96,7 @@ class UniformAncestral(Sampler):
                 self.between(session, after, step)
 
     def between(self, session: Session, level: float, step: int) -> None:
-        """Nothing: see UniformCorrector."""
+        """Nothing: for correctors (examples/samplers/uniform_corrector.py)."""
 
     def enumerated(self, denoiser: Denoiser, length: int, delta: Tensor) -> Tensor:
         """(V^L): the probability of each sequence, by products of transitions between all of them."""
@@ -123,36 +121,6 @@ class UniformAncestral(Sampler):
         return before
 
     def corrected(self, p: Tensor, denoiser: Denoiser, every: Tensor, level: float) -> Tensor:
-        return p
-
-
-@SAMPLERS.register("uniform-corrector")
-@dataclass(frozen=True)
-class UniformCorrector(UniformAncestral):
-    """Uniform noise with correctors: single tokens are drawn again between the steps, given all others."""
-
-    correctors: Annotated[int, partial(arguments.whole, least=0, most=MAX_VISIT // 2)] = 1
-
-    def between(self, session: Session, level: float, step: int) -> None:
-        if not bool(session.hidden.any()):
-            return
-        for corrector in range(self.correctors):
-            visit = step * self.correctors + corrector
-            score = session.rng.grid(Stream.ORDER, session.hidden.shape[1], visit)
-            positions = torch.where(session.hidden, score, -1.0).argmax(1)
-            rows = session.hidden.any(1).nonzero().squeeze(1)
-            positions = positions[rows]
-            alone = predicted(session, rows, positions, level)
-            draw(session, rows, positions, level * alone + (1 - level) / alone.shape[1], step)
-
-    def corrected(self, p: Tensor, denoiser: Denoiser, every: Tensor, level: float) -> Tensor:
-        stays = torch.nn.functional.one_hot(every, denoiser.vocabulary).double()
-        alone = level * of_every(denoiser, every, level) + (1 - level) / denoiser.vocabulary
-        places = torch.arange(every.shape[1]).view(-1, 1)
-        one = [transitions(torch.where(places == j, alone, stays), every) for j in range(len(places))]
-        matrix = torch.stack(one).mean(0)
-        for _ in range(self.correctors):
-            p = p @ matrix
         return p
 
 

@@ -32,7 +32,6 @@ SETTINGS = {  # of samplers that choose their own number of steps
     "threshold": "threshold(threshold=[0.5, 0.6, 0.7, 0.8, 0.9, 1.0])",
     "factor": "factor(factor=[1.9, 1.6, 1.3, 1.0, 0.7])",
     "klass": "klass(threshold=[0.7, 0.8, 0.9, 0.95])",
-    "dilated": "dilated(base=[32, 8, 4, 2])",
     "wino": "wino(threshold=[0.5, 0.6, 0.7, 0.8, 0.9, 1.0])",
 }
 SAMPLERS = ("fixed-size", "left-to-right", "low-confidence", "margin", "entropy", *SETTINGS)

@@ -1,4 +1,4 @@
-"""The best order against every order, by enumeration."""
+"""The plug-in best_order.py: the best order against every order, by enumeration."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 import torch
 
+from tests.examples.test_samplers import module, plugin
 from tests.theory.small import CHAINS, every_order
 from unmask import UnmaskError, generate
 from unmask.languages import Interval, NGram, load
@@ -16,8 +17,15 @@ from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import known
 from unmask.theory.chains import first_order, order_divergence
 
+pytestmark = pytest.mark.long
+SAMPLER = plugin("best-order")
 STICKY = NGram(2, [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])
 UNLIKE = NGram(2, [0.01, 0.52, 0.47], [[0.0, 0.05, 0.95], [0.09, 0.0, 0.91], [0.0, 1.0, 0.0]])  # a parity, and slips
+
+
+def best_order(language, hidden, steps):
+    """(B, L) of patterns (B, L)."""
+    return torch.stack([module("best-order").best_order(language, pattern, steps) for pattern in hidden])
 
 
 @pytest.mark.parametrize("name", [name for name in CHAINS if name != "one token"])
@@ -28,14 +36,14 @@ def test_no_order_is_better(name):
         every = 1 + torch.cartesian_prod(*[torch.arange(steps)] * length).view(-1, length)
         least = order_divergence(chain, every).min()
         hidden = torch.ones((1, length), dtype=torch.bool)
-        found = language.best_order(hidden, steps)
+        found = best_order(language, hidden, steps)
         assert order_divergence(chain, found)[0] == pytest.approx(least, abs=1e-11)
 
 
 def test_the_sticky_chain():
     """Optimum, dyadic order and the best random order, in nats."""
     hidden, chain = torch.ones((1, 24), dtype=torch.bool), first_order(STICKY)
-    best = [float(order_divergence(chain, STICKY.best_order(hidden, n))[0]) for n in (2, 3, 4)]
+    best = [float(order_divergence(chain, best_order(STICKY, hidden, n))[0]) for n in (2, 3, 4)]
     assert best == pytest.approx([1.397, 0.339, 0.028], abs=5e-4)
     dyadic = [float(order_divergence(chain, orders.dyadic(n, hidden))[0]) for n in (2, 3, 4)]
     assert dyadic == pytest.approx([2.439, 0.432, 0.028], abs=5e-4)
@@ -45,14 +53,14 @@ def test_the_sticky_chain():
 
 
 def test_three_steps_are_exact():
-    assert STICKY.best_order(torch.ones((1, 7), dtype=torch.bool), 3).tolist() == [[3, 2, 3, 1, 3, 2, 3]]
+    assert best_order(STICKY, torch.ones((1, 7), dtype=torch.bool), 3).tolist() == [[3, 2, 3, 1, 3, 2, 3]]
 
 
 @pytest.mark.parametrize("length", [4, 5])
 def test_intervals_are_cut_evenly(length):
     language = Interval(3)
     for steps in (1, 2, 3):
-        found = language.best_order(torch.ones((1, length), dtype=torch.bool), steps)[0]
+        found = best_order(language, torch.ones((1, length), dtype=torch.bool), steps)[0]
         pairs = sum(found[i] == found[j] for i, j in combinations(range(length), 2) if i // 3 == j // 3)
         least = every_order(language, length, deltas("linear", steps)).divergence.min()
         assert least == pytest.approx(math.log(2) * float(pairs), abs=1e-10)
@@ -62,8 +70,8 @@ def test_what_is_given_is_left_alone_and_counts():
     """Of a row whose position 3 is given the best order is that of two gaps: by every order of the rest."""
     chain, hidden = first_order(STICKY), torch.ones((2, 6), dtype=torch.bool)
     hidden[1, 2] = False
-    found = STICKY.best_order(hidden, 2)
-    assert found[0].tolist() == STICKY.best_order(hidden[:1], 2)[0].tolist()
+    found = best_order(STICKY, hidden, 2)
+    assert found[0].tolist() == best_order(STICKY, hidden[:1], 2)[0].tolist()
     assert (found > 0).tolist() == hidden.tolist()
 
     def cost(order):  # of the whole, the given place first
@@ -76,21 +84,24 @@ def test_what_is_given_is_left_alone_and_counts():
 
 def test_the_sampler_follows_it():
     language = load("paper-2gram")
-    made = generate(language, sampler="best-order", steps=3, length=20, rows=5)
-    assert made.order.tolist() == language.best_order(torch.ones((5, 20), dtype=torch.bool), 3).tolist()
+    made = generate(language, sampler=SAMPLER, steps=3, length=20, rows=5)
+    assert made.order.tolist() == best_order(language, torch.ones((5, 20), dtype=torch.bool), 3).tolist()
     given = torch.full((2, 20), 8)
     given[1, :4] = made.tokens[0, :4]
     for steps in (1, 2, 40):
-        ragged = generate(language, sampler="best-order", steps=steps, length=20, rows=2, given=given)
-        assert ragged.order.tolist() == language.best_order(given == 8, steps).tolist()
-    inside = generate(language, sampler="blocks(block_length=10, inner='best-order')", steps=4, length=20, rows=2)
+        ragged = generate(language, sampler=SAMPLER, steps=steps, length=20, rows=2, given=given)
+        assert ragged.order.tolist() == best_order(language, given == 8, steps).tolist()
+    inside = generate(language, sampler=f"blocks(block_length=10, inner={SAMPLER!r})", steps=4, length=20, rows=2)
     assert inside.order.max() == 4
 
 
 @pytest.mark.parametrize(
     ("language", "length", "message"),
-    [(load("brackets"), 8, "the best order of brackets is not known"), (STICKY, 300, "takes too long")],
+    [
+        (load("brackets"), 8, "the best order of 8 positions of brackets is not known"),
+        (STICKY, 300, "at most 256 positions"),
+    ],
 )
 def test_what_is_refused(language, length, message):
     with pytest.raises(UnmaskError, match=message):
-        generate(language, sampler="best-order", steps=3, length=length, rows=2)
+        generate(language, sampler=SAMPLER, steps=3, length=length, rows=2)
