@@ -175,12 +175,11 @@ def test_without_a_prompt_the_canvas_is_the_text(place):
     assert read_tokens("b.npy").shape == (1, 64)
 
 
-def test_caches_and_guidance_are_named_in_the_result(place):
-    options = ("--prompt", "a", "--length", 8, "--steps", 8, "--guidance", 0.5, "--cache", "prefix(block=4)")
+def test_the_guidance_and_the_type_are_named_in_the_result(place):
+    options = ("--prompt", "a", "--length", 8, "--steps", 8, "--guidance", 0.5)
     assert place("generate", *MODEL, *options, "--dtype", "float32", "--out", "a.txt").code == 0
     account = json.loads(Path("a.txt.json").read_text())
     assert account["origin"]["configuration"]["guidance"] == 0.5
-    assert account["source"]["of"]["cache"] == "prefix(block=4)"
     assert account["source"]["of"]["dtype"] == "float32"
 
 
@@ -206,7 +205,6 @@ def test_caches_and_guidance_are_named_in_the_result(place):
         (("--prompts", "p.jsonl", "--rows", 3), "--rows is 3; 2 prompts with"),
         (("--rows-per-prompt", 2), "--rows-per-prompt needs prompts"),
         (("--prompt", "a", "--length", 0), "--length is 0"),
-        (("--prompt", "a", "--cache", "prefix(size=3)"), "cache"),
         (("--prompt", "a", "--dtype", "int8"), "dtype"),
         (("--language", "interval-5"), "expected either --language"),
         (("--prompt", "a", "--sampler", "autoregressive"), "need an AR model"),

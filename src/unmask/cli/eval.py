@@ -181,26 +181,21 @@ def lm_eval(*words: str) -> None:
         draws          random masks of a bound (default: 128)
         record         a file with one line per request: errors and model calls
     """
-    import sys
-
     from unmask.core.errors import UnmaskError, needed
 
     with needed("lm-eval", "lm-eval"):
-        from lm_eval.__main__ import cli_evaluate
-    from unmask.tasks.lm_eval import register
+        import lm_eval.__main__  # noqa: F401
+    from unmask.tasks.lm_eval import run
 
-    register()
-    before = sys.argv
-    sys.argv = ["lm-eval", *words]
     try:
-        cli_evaluate()
+        written = run(words)
     except (UnmaskError, OSError, MemoryError):
         raise
     except Exception as error:  # any error of the harness or its tasks
         problem = f"lm-eval failed with {type(error).__name__}: {error}"
         raise UnmaskError(f"{problem}. Add --debug for the traceback") from error
-    finally:
-        sys.argv = before
+    if written is not None:
+        print(f"scores and costs of each item: {written}; see `unmask eval show {written.parent}`")
 
 
 def parallel_run(

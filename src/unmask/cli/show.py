@@ -135,16 +135,16 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
         unmask show model my-card.json
 
     Args:
-        model: Name of an open model, a repository, or a JSON file with your own card.
+        model: Name of an open model, a repository, a directory, or a JSON file with your own card.
     """
     import msgspec
 
-    from unmask.models.open import CARDS, find
+    from unmask.models.open import CARDS, described
 
     if model is None:
         lines = [(name, f"{one.repository}, {one.attention}, {one.licence}") for name, one in sorted(CARDS.items())]
         return Answer({name: msgspec.to_builtins(one) for name, one in CARDS.items()}, lines)
-    card = find(model)
+    card = described(model)
     tokens = {name: number for name, number in msgspec.to_builtins(card.tokens).items() if number is not None}
     rows: list[tuple[str, str]] = [
         ("repository", card.repository),
@@ -156,6 +156,7 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
         ("context", f"{card.context} tokens"),
         ("special tokens", ", ".join(f"{name} {number}" for name, number in tokens.items())),
     ]
+    rows += [("frame", " .. ".join(" ".join(map(str, part)) for part in card.frame))] if any(card.frame) else []
     rows += [("banned tokens", ", ".join(map(str, card.banned)))] if card.banned else []
     rows += [("chat template", card.template or "none: a base model")]
     rows += [(f"recipe: {recipe.name}", f"{recipe.options} ({recipe.source})") for recipe in card.recipes]

@@ -39,13 +39,11 @@ class Loading:
         card: Model card, if the directory does not identify its model: a name, or your own JSON file.
         device: Device: auto, cpu or cuda.
         dtype: Data type of an open model's weights: float32, bfloat16 or float16. (default: as published)
-        cache: KV cache of an open model: prefix or dual, "prefix(block=32)". Faster, but changes the distribution.
     """
 
     card: str | None = None
     device: str = "auto"
     dtype: str | None = None
-    cache: str | None = None
 
 
 @dataclass(frozen=True)

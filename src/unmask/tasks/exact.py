@@ -70,7 +70,7 @@ class Ideal:
     @property
     def about(self) -> dict[str, Any]:
         card = NAME if self == Ideal() else f"{NAME}(tokens={self.tokens!r})"
-        return {"card": card, "dtype": "float64", "cache": "none"}
+        return {"card": card, "dtype": "float64"}
 
     def cut(self, text: str) -> Sequence[Hashable]:
         if self.tokenizer is None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unmask.models.open.card import FAMILIES, Card, Tokens
 from unmask.models.open.model import OpenModel
-from unmask.models.open.weights import fill, opened
+from unmask.models.open.weights import fill
 
 V, MASK = 40, 37
 LLADA = {
@@ -89,8 +89,7 @@ def load(directory: Path, which: Card, dtype: torch.dtype | None = None, **optio
     family = FAMILIES[which.family]
     with torch.device("meta"):
         body = family.body(json.loads((directory / "config.json").read_text()), "config.json")
-    with opened(directory) as files:
-        fill(body, family, files, torch.device("cpu"), dtype)
+    fill(body, family, directory, torch.device("cpu"), dtype)
     return OpenModel(which, body, **options)
 
 

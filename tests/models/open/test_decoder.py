@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from tests.models.open.small import CONFIGS, MASK, V, card, load, published, tokens
 from tests.needs import needs
-from unmask.models.open.families import LLADA_NAMES, renamed
+from unmask.models.open.families import llada_sources
 
 
 def native(family, directory, config, attention):
@@ -31,7 +31,8 @@ def native(family, directory, config, attention):
         made.is_causal = attention == "causal"
         model = getattr(transformers, f"{kind}ForCausalLM")(made).double().eval()
         if family == "llada":
-            weights = {name: weights[renamed(name, LLADA_NAMES)] for name in model.state_dict()}
+            sources = llada_sources(model, frozenset(weights))
+            weights = {name: weights[sources[name].names[0]] for name in model.state_dict()}
         elif made.tie_word_embeddings:
             weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
         model.load_state_dict(weights)

@@ -90,8 +90,14 @@ def _paths(directory: Path) -> list[Path]:
     raise UnmaskError(f"{directory} contains no weights; expected {WHOLE} or {INDEX}. Download them, too")
 
 
-def fill(body: Body, family: Family, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
-    """Load the tensors of a checkpoint into a body on the meta device; an error lists all problems."""
+def fill(body: Body, family: Family, directory: Path, device: torch.device, dtype: torch.dtype | None) -> None:
+    """Load the tensors of a checkpoint into a body on the meta device."""
+    with opened(directory) as files:
+        _fill(body, family, files, device, dtype)
+
+
+def _fill(body: Body, family: Family, files: Files, device: torch.device, dtype: torch.dtype | None) -> None:
+    """The same; an error lists all problems of the files."""
     assert family.sources is not None
     misfits = list(problems(body, family, files))
     if misfits:
@@ -139,13 +145,13 @@ def problems(body: Body, family: Family, files: Files) -> Iterator[str]:
             yield f"{shown(name)} is not used"
 
 
-def digest(files: Files) -> str:
+def digest(body: Body) -> str:
     """A digest of the names, types, shapes and first bytes of all tensors; whole checkpoints are too large."""
     whole = hashlib.sha256()
-    for name in sorted(files):
-        header = files[name]
-        whole.update(f"{name} {header.get_dtype()} {header.get_shape()}\0".encode())
-        whole.update(files.read(name).reshape(-1).contiguous().view(torch.uint8)[:SAMPLE].numpy().tobytes())
+    for name, tensor in sorted(body.state_dict().items()):
+        whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode())
+        first = tensor.reshape(-1)[: SAMPLE // tensor.element_size()].cpu().contiguous()
+        whole.update(first.view(torch.uint8).numpy().tobytes())
     return whole.hexdigest()[:16]
 
 

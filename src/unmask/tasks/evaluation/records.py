@@ -72,7 +72,7 @@ def check_same_items(records: Sequence[Sample], of: str, where: str) -> None:
 def settings_of(about: dict[str, Any]) -> dict[str, Any]:
     """The settings of an evaluation as a flat mapping."""
     how, model = about["how"], about["model"]
-    named = {"task": about["task"], "model": model["card"], "dtype": model["dtype"], "cache": model["cache"]}
+    named = {"task": about["task"], "model": model["card"], "dtype": model["dtype"]}
     return named | how | {"revision": model.get("revision")}
 
 

@@ -34,7 +34,7 @@ from unmask.tasks.writing import How
 SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # may have several values
 COMMON = ("dtype", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
 OF_BOTH = ("length", "eos", "temperature")  # swept options that also apply to AR
-OF_MASKED = ("schedule", "guidance", "cache")
+OF_MASKED = ("schedule", "guidance")
 MOST = 128  # characters of a token: those of the longest spaces in vocabularies
 NO_ANSWER, WRONG = "no answer in the text", "another answer"
 
