@@ -239,7 +239,7 @@ def test_a_model_without_conversations_or_a_tokenizer_says_so(place, written, tm
     with pytest.raises(UnmaskError, match="small has no chat template"):
         rows_of(base, [Query(prompt="a")], 3, chat=True)
     found.tokenizer = None
-    with pytest.raises(UnmaskError, match=r"small has no tokenizer in its directory"):
+    with pytest.raises(UnmaskError, match=r"small has no tokenizer"):
         rows_of(found, [Query(prompt="a")], 3)
 
 

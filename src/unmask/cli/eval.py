@@ -52,18 +52,25 @@ def run(
 
 
 def show(records: Records, /, *, wrong: Switch = False) -> Answer:
-    """Show the results of an evaluation, and some incorrect answers.
+    """Show the results of an evaluation, and some incorrect answers; or logs of lm-eval.
 
     Examples:
         unmask eval show eval
         unmask eval show eval --wrong
+        unmask eval show logs-of-lm-eval
 
     Args:
         wrong: Print some incorrect answers of each setting, with the reason.
     """
     from unmask.core.errors import plain
+    from unmask.tasks import logs
     from unmask.tasks.evaluation import Evaluation, labels, read
 
+    if logs.is_log(records):
+        from unmask.tasks.evaluation.table import of_outcomes
+
+        grid, summary = of_outcomes(logs.read(records))
+        return Answer({"records": str(records), "settings": summary}, [Grid(*grid)])
     evaluation = Evaluation(records, read(records))
     answer = _answer(evaluation)
     text = list(answer.text or ())  # type: ignore[arg-type]
@@ -99,32 +106,47 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
 
     Examples:
         unmask eval compare block-8 block-256
+        unmask eval compare logs-of-lm-eval other-logs
         unmask eval compare eval eval --first-is steps=64 --second-is steps=256
         unmask eval compare eval eval --first-is model=llada-8b-base steps=64 \\
             --second-is model=qwen2.5-7b --json
 
     With one sample per item, the test is McNemar's exact test; with several, the
-    interval of the mean difference over items. The level is 5%.
+    interval of the mean difference over items. The level is 5%, for each task of
+    logs of lm-eval (--log_samples), of any models.
 
     Args:
-        first: Directory of `unmask eval`, or its records.jsonl.
+        first: Directory of `unmask eval` or of lm-eval's logs, or a file of records or items.
         second: Directory or records of the second setting; may be the same.
         first_is: First setting, if there are several: names and values of its table.
         second_is: Second setting, if there are several.
     """
     from unmask.tasks.evaluation import compare as compared
     from unmask.tasks.evaluation import labels, read
+    from unmask.tasks.evaluation.records import has_records
 
+    if not (has_records(first) and has_records(second)):
+        return _paired(first, second)
     one, other = _only(read(first), first_is, "--first-is"), _only(read(second), second_is, "--second-is")
     result = compared(one.written, other.written)
     names = labels([one, other])
     if names[0] == names[1]:
         names = [str(first), str(second)]
-    how = "an interval over items" if result.p is None else f"p = {result.p:.2g}, McNemar's exact test"
-    only = f"{result.first_alone} items correct with the first only, {result.second_alone} with the second only"
-    counted = f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}"
     about = {"first": names[0], "second": names[1]} | result.to_dict()
-    return Answer(about, [result.sentence(*names), counted])
+    return Answer(about, [result.sentence(*names), result.counts])
+
+
+def _paired(first: Path, second: Path) -> Answer:
+    """Compare logs of lm-eval or files of items, task by task."""
+    from unmask.tasks import logs
+    from unmask.tasks.parallel import read
+
+    sides = [logs.read(path) if logs.is_log(path) else read([path]) for path in (first, second)]
+    compared, lines = logs.paired(*sides), []
+    for task, result in compared.items():
+        lines += [f"{task}: {result.sentence(str(first), str(second))}", f"  {result.counts}"]
+    tasks = {task: result.to_dict() for task, result in compared.items()}
+    return Answer({"first": str(first), "second": str(second), "tasks": tasks}, lines)
 
 
 def _answer(evaluation: Evaluation) -> Answer:

@@ -50,13 +50,14 @@ def load(source: str | Path, **options: Any) -> Language | Denoiser:
 def load_model(model: str, how: Loading, causal_model: str | None = None, batch: int | None = None) -> Any:
     """Load the model of a command: your own by module:Name, an open one, or the network of a directory."""
     if _is_own(model):
+        from unmask.denoisers import as_denoiser
         from unmask.models.open.own import named
 
         for name, value in (changed(how) | {"causal_model": causal_model, "batch": batch}).items():
             if value is not None:
                 problem = f"--{name.replace('_', '-')} is for checkpoints, and {cut(model)} is your own model"
                 raise UnmaskError(f"{problem}. Make it an option of yours: module:Name({name}=..)")
-        return named(model)
+        return as_denoiser(named(model))
     if is_open(model):
         from unmask.models.open import load_model
 

@@ -1,7 +1,7 @@
 """Logs of lm-eval, of any model: the score of each item, beside the cost that the model `unmask` records.
 
-A directory of `--output_path` with `--log_samples` has samples_TASK_DATE.jsonl for each task: a line for each item under
-one filter, with its metrics. An item of a request of `unmask` also has a line in requests.jsonl (tasks/lm_eval.py).
+A directory of `--output_path` with `--log_samples` has samples_TASK_DATE.jsonl for each task: a line for each item
+under one filter, with its metrics. A request to `unmask` also has a line in requests.jsonl (tasks/lm_eval.py).
 `read` joins both in one outcome per item; `write` keeps them in items.jsonl.
 
 The newest run of a task counts. Metrics that are not numbers from 0 to 1 per item, such as the perplexity of a whole

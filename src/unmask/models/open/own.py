@@ -21,6 +21,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
+from unmask.languages import Language
 from unmask.models.open.card import Card, Frame, Tokens
 from unmask.models.open.decoder import Body
 from unmask.models.open.model import OpenModel
@@ -163,12 +164,12 @@ def _tokenizer(source: Any) -> Tokenizer | None:
 
 
 def _check(kind: type, label: str) -> None:
-    if not issubclass(kind, Denoiser):
+    if not issubclass(kind, Denoiser | Language):
         expected = "expected a class derived from unmask.denoisers.Denoiser, or a function that returns one"
         raise UnmaskError(f"{label} is a {kind.__name__}; {expected}. docs/contracts.md begins with one")
 
 
-MODELS: Registry[Denoiser] = Registry("model", "unmask.models", check=_check, returns=(Denoiser,))
+MODELS: Registry[Denoiser | Language] = Registry("model", "unmask.models", _check, (Denoiser, Language))
 
 
 def is_named(source: str | Path) -> bool:
@@ -176,6 +177,6 @@ def is_named(source: str | Path) -> bool:
     return ":" in str(source).partition("(")[0] and not os.path.exists(source)
 
 
-def named(source: str) -> Denoiser:
-    """The model that module:Name or file.py:Name makes."""
+def named(source: str) -> Denoiser | Language:
+    """The model that module:Name or file.py:Name makes; a language stands for its exact denoiser."""
     return MODELS.make(source)

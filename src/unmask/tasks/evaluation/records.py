@@ -42,6 +42,11 @@ def written(directory: Path) -> dict[tuple[str, str], list[Sample]]:
     return {source: list(own.values()) for source, own in written.items() if own}
 
 
+def has_records(path: Path) -> bool:
+    """Whether a path is a store with records, or a file of them."""
+    return (path / RECORDS).exists() or path.name == RECORDS
+
+
 def read(directory: str | Path) -> list[Sample]:
     """The records of a store or of a file."""
     path = Path(directory)

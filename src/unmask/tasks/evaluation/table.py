@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate
+from unmask.core.estimates import Estimate, mean, share
 from unmask.tasks.evaluation.compare import Comparison, compare
 from unmask.tasks.evaluation.records import Group, labels
+from unmask.tasks.parallel.points import Outcome
 
 Grid = tuple[str, list[str], list[list[str]]]
 
@@ -52,6 +55,29 @@ def table(settings: Sequence[Group]) -> Grid:
         row["memory"] = "" if spent["memory"] is None else size(int(spent["memory"]))
         rows.append(row)
     return str(first.settings["task"]), *without_empty(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]]:
+    """The accuracy and the mean cost per item of each model, task and metric, as a table and as plain values."""
+    rows, summary = [], []
+    for place in dict.fromkeys((one.model, one.task) for one in outcomes):
+        own = [one for one in outcomes if (one.model, one.task) == place]
+        scores = torch.tensor([one.score for one in own], dtype=torch.float64)
+        accuracy = share(scores == 1) if bool(((scores == 0) | (scores == 1)).all()) else mean(scores)
+        calls, written, seconds = (
+            _mean([getattr(one, name) for one in own]) for name in ("forwards", "written", "seconds")
+        )
+        per_call = None if not calls or not written else written / calls
+        cost = {"model_calls": calls, "tokens_per_model_call": per_call, "seconds": seconds}
+        rows.append([*place, str(len(own)), _share(accuracy), *map(_number, cost.values())])
+        summary.append({"model": place[0], "task": place[1], "items": len(own), "accuracy": accuracy.to_dict()} | cost)
+    head = ["model", "task", "items", "accuracy", "model calls", "tokens per call", "seconds"]
+    return ("logs of lm-eval", *without_empty(head, rows)), summary
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
