@@ -7,12 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Count, Grid, Measuring, Number, Paths, Switch, Word
+from unmask.cli.options import Answer, Count, Grid, Measuring, Number, Paths, Switch
 from unmask.core.run import Evaluating, Loading
 
 if TYPE_CHECKING:
     from unmask.tasks.evaluation import Evaluation, Group
-    from unmask.tasks.parallel import Setting
 
 Names = Annotated[tuple[str, ...], "NAME"]
 Numbers = Annotated[tuple[float, ...], "X"]
@@ -33,7 +32,7 @@ def run(
     Examples:
         unmask eval --model Qwen/Qwen2.5-0.5B --task sudoku --limit 20
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
-            --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
+            --task "lists(operation=sort)" --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last
 
     Every combination of options with several values is measured, and the AR model
@@ -83,22 +82,18 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
     return answer._replace(text=text)
 
 
-def check(store: Annotated[Path, "STORE"], /, *, reading: Annotated[str | None, "TASK"] = None) -> Answer:
-    """Check the existing answers of an evaluation again.
+def check(store: Annotated[Path, "STORE"], /) -> Answer:
+    """Check the existing answers of an evaluation again, as those of `unmask sweep run`.
 
-    Examples:
-        unmask eval check eval --reading "gsm8k(answer_by=strict)"
-        unmask eval check sweeps/gsm8k
-
-    Use it after `unmask sweep run`, or to read the answers in another way.
+    Example:
+        unmask eval check sweeps/lists
 
     Args:
         store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
-        reading: Task with the options that read its answers.
     """
     from unmask.tasks.evaluation import check as checked
 
-    return _answer(checked(store, reading=reading))
+    return _answer(checked(store))
 
 
 def compare(first: Records, second: Records, /, *, first_is: Filters = (), second_is: Filters = ()) -> Answer:
@@ -311,48 +306,5 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
     return Answer({"suites": [suite.to_dict() for suite in every]}, text)
 
 
-def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = None) -> Answer:
-    """Test which of two samplers is better on the same items, over all their settings.
-
-    Examples:
-        unmask eval parallel compare results.jsonl --first wino --second klass
-        unmask eval parallel compare eval --first llada --second dream
-
-    The rule is that of `unmask board compare`, with items in place of sequences.
-
-    Args:
-        paths: Files or directories with results.
-        first: Name of a sampler in the results.
-        second: Name of the other sampler.
-        model: Model, if the results have several.
-    """
-    from unmask.experiments.board.compare import Versus
-    from unmask.tasks.parallel import read as published
-    from unmask.tasks.parallel import settings
-    from unmask.tasks.parallel.table import versus
-
-    every = settings(published(paths))
-    pair = [_of_sampler(every, name, model) for name in (first, second)]
-    difference = versus(*pair)
-    result: dict[str, Any] = {"first": first, "second": second} | difference.to_dict()
-    lines = [Versus(pair[0][0].model, None, None, difference).sentence(first, second)]
-    return Answer(result, lines)
-
-
-def _of_sampler(every: list[Setting], name: str, model: str | None) -> list[Setting]:
-    """Return the settings of a sampler, of the only model or the chosen one."""
-    from unmask.core.errors import UnmaskError, listed, unknown
-
-    of_model = [one for one in every if model in (None, one.model)]
-    if not of_model:
-        raise unknown("model", str(model), {one.model for one in every})
-    own = [one for one in of_model if one.sampler == name]
-    if not own:
-        raise unknown("sampler", name, {one.sampler for one in of_model})
-    if len(models := sorted({one.model for one in of_model})) > 1:
-        raise UnmaskError(f"the results have {len(models)} models: {listed(models)}; choose one with --model")
-    return own
-
-
-parallel = {"run": parallel_run, "read": parallel_read, "compare": parallel_compare}
+parallel = {"run": parallel_run, "read": parallel_read}
 command = {"run": run, "check": check, "show": show, "compare": compare, "lm-eval": lm_eval, "parallel": parallel}

@@ -169,24 +169,21 @@ def task(task: Annotated[str | None, "TASK"] = None, /, *, data: File = None) ->
 
     Examples:
         unmask show task
-        unmask show task "gsm8k(shots=2)" --data gsm8k_test.jsonl
+        unmask show task "lists(operation=sort)"
 
     Args:
         task: Name of a task, with options.
-        data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
+        data: File of the items, for a task of your own that reads one.
     """
     from unmask.core.registry import parse
     from unmask.tasks import TASKS
-    from unmask.tasks.contract import find
 
     if task is None:
         return _listed({"tasks": TASKS})
     known = TASKS.make(task)
-    file = data or find(known.file)
     more = {"tokens of an answer": known.length, "stop strings": list(known.until), "items from": known.source}
-    if file is not None or not known.file:
-        items = known.items(None if file is None else str(file))
-        more |= {"items": len(items), "first question": known.prompt(items[0])}
+    items = known.items(data)
+    more |= {"items": len(items), "first question": known.prompt(items[0])}
     return _described(TASKS.entry(parse("task", task)[0]), more)
 
 

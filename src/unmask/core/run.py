@@ -118,10 +118,10 @@ class Evaluating(Loading):
     """Questions to models, and their way to answer; every combination of several values is measured.
 
     Args:
-        task: Task: a name of `unmask show task`, with options: "gsm8k(shots=5, draw=lm-eval)".
+        task: Task: a name of `unmask show task`, with options: "lists(operation=copy)".
         model: Open model: a name of `unmask show model`, a repository, or a directory with its files.
         causal_model: AR model to measure in the same run; speculative samplers use it too.
-        data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
+        data: File of the items, for a task of your own that reads one.
         limit: Number of items, from the first. (default: all)
         each: Samples per item; more than one needs a temperature.
         sampler: Names of `unmask show sampler`. (default: llada; for AR models autoregressive)

@@ -24,8 +24,7 @@ def summary(settings: Sequence[Group]) -> list[dict[str, Any]]:
 
 def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, Any]:
     entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
-    estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
-    estimates |= {name: group.value(name) for name in group.valued}
+    estimates = {"accuracy": group.accuracy} | {name: group.value(name) for name in group.valued}
     entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
     against = beside(group, settings)
     if group.too_long:
@@ -42,11 +41,8 @@ def table(settings: Sequence[Group]) -> Grid:
     for label, group in zip(labels(settings), settings, strict=True):
         spent, against = group.cost(), beside(group, settings)
         row = {"": label, "items": str(len(group.items))}
-        if first.perplexity is not None:
-            row |= {"perplexity": _text(group.perplexity), "entropy, nats": _text(group.value("entropy"))}
-        else:
-            row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
-            row |= {name.replace("_", " "): _value(name, group.value(name)) for name in first.valued}
+        row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
+        row |= {name.replace("_", " "): _share(group.value(name)) for name in first.valued}
         row["against AR"] = "" if against is None else f"{against.verdict}, {against.difference.points}"
         names = ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")
         row |= {name.replace("_", " "): _number(spent[name]) for name in names}
@@ -116,15 +112,6 @@ def _share(estimate: Estimate | None) -> str:
     if estimate is None:
         return ""
     return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
-
-
-def _value(name: str, estimate: Estimate | None) -> str:
-    """A fraction as a percentage; a speed or a time as it is."""
-    return _text(estimate) if "second" in name else _share(estimate)
-
-
-def _text(estimate: Estimate | None) -> str:
-    return "" if estimate is None else str(estimate)
 
 
 def _number(value: float | None) -> str:
