@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.test_families import FAMILIES
+from tests.cli.test_families import EVERY, FAMILIES
 from tests.tasks import asked as asked  # registers its tasks
 from tests.tasks.evaluation.models import causal, kept, masked
 
@@ -27,7 +27,7 @@ def model(run):
 
 
 @pytest.mark.rotates(4)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY)
 def test_every_family_writes_answers(run, family):
     place = Path("m")
     place.mkdir()

@@ -302,28 +302,28 @@ def other_tokenizer(place):
 
 
 def transposed(tensors):
-    name = "model.transformer.blocks.0.ff_proj.weight"
+    name = "backbone.blocks.0.mlp.0.weight"
     tensors[name] = tensors[name].T.contiguous()
 
 
 def renamed(tensors):
-    tensors["model.transformer.blocks.0.k_projection.weight"] = tensors.pop("model.transformer.blocks.0.k_proj.weight")
+    tensors["backbone.blocks.0.attention.weight"] = tensors.pop("backbone.blocks.0.attn_qkv.weight")
 
 
 SPOILED = {  # directories, and the error of each
     "missing shard": (shards, "lacks 'model-1.safetensors', listed in model.safetensors.index.json"),
     "wrong shape": (
         lambda place: spoil_weights(place, transposed),
-        "'model.transformer.blocks.0.ff_proj.weight' is (32, 48), not (48, 32)",
+        "size mismatch for blocks.0.up.weight",
     ),
     "pickle": (pickled, "pickles can run any code and are not loaded"),
     "unknown type": (lambda place: spoil_config(place, model_type="nobody"), "expected one of small's family"),
-    "another config": (lambda place: spoil_config(place, mlp_hidden_size=96), "(48, 32), not (96, 32)"),
+    "another config": (lambda place: spoil_config(place, hidden_dim=64), "size mismatch for embed"),
     "another tokenizer": (other_tokenizer, "Use the tokenizer of this model"),
     "truncated": (truncated, "is not a complete safetensors file"),
     "another name": (
         lambda place: spoil_weights(place, renamed),
-        "no 'model.transformer.blocks.0.k_proj.weight'",
+        "no 'backbone.blocks.0.attn_qkv.weight'",
     ),
     "no JSON": (lambda place: (place / "config.json").write_text("{"), "config.json is not JSON"),
     "another mask": (lambda place: spoil_config(place, mask_token_id=3), "mask_token_id is 3; expected"),

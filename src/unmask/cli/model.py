@@ -93,8 +93,9 @@ def time(
     where = first.device if first.device != "cpu" else f"cpu, {first.threads} threads"
     head = ["L", "batch", "ms per call", "calls", "MDM, s", "ms per token", "AR, s", "MDM / AR"]
     head += ["break-even", "N", "GFLOP/s", "MB"]
+    title = f"An MDM with {first.steps} steps compared with AR with a KV cache, on {where}"
     text: list[Grid | str] = [
-        Grid(f"An MDM with {first.steps} steps compared with AR with a KV cache, on {where}", head, list(map(_timed, timings))),
+        Grid(title, head, list(map(_timed, timings))),
         "Times are for a whole batch: medians with quartiles. GFLOP/s: for a model call, and for an AR token.",
     ]
     text += [f"left out: {failure}" for failure in failures]

@@ -12,6 +12,7 @@ import torch
 
 from tests.models.open import test_dense, test_dit
 from tests.models.open.small import card, load, write
+from tests.needs import needs
 from unmask import UnmaskError, generate
 from unmask.models import open as hub
 from unmask.models.open.card import CARDS, FAMILIES, Tokens, recognised
@@ -83,9 +84,6 @@ def test_two_that_behave_differently_are_told_apart_by_hand(tmp_path):
     [
         ("mdlm", test_dit.CONFIG, {"n_heads": 5}, "hidden_dim is 24; expected 5 heads of even width"),
         ("mdlm", test_dit.CONFIG, {"n_blocks": 10**6}, "n_blocks"),
-        ("sdar", test_dense.SHAPE | {"model_type": "sdar"}, {"head_dim": 7}, "4 heads of width 7"),
-        ("sdar", test_dense.SHAPE | {"model_type": "sdar"}, {"num_hidden_layers": 10**7}, "num_hidden_layers"),
-        ("sdar", test_dense.SHAPE | {"model_type": "sdar"}, {"hidden_size": "wide"}, "hidden_size"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused(tmp_path, family, config, changed, message):
@@ -103,10 +101,10 @@ def written(directory, family):
         write(directory, test_dit.CONFIG | {"model_type": "bd3lm", "block_size": 4}, test_dit.tensors())
         return {"tokens": Tokens(mask=test_dit.MASK, eos=1), "block": 4}
     about = test_dense.checkpoint(directory, family)[2]
-    return {"block": about.block, "prediction": about.prediction}
+    return {"block": about.block, "prediction": about.prediction, "family": family}
 
 
-WRITTEN = ("mdlm", "bd3lm", *test_dense.FAMILIES)
+WRITTEN = ("mdlm", "bd3lm", *(pytest.param(name, marks=needs("hub")) for name in test_dense.FAMILIES))
 
 
 @pytest.mark.parametrize("family", WRITTEN)
@@ -139,7 +137,9 @@ def test_weights_that_see_less_than_their_card_says_are_refused(tmp_path, family
         hub.probe(model)
 
 
-@pytest.mark.parametrize(("family", "field"), [("bd3lm", "block_size"), ("fast-dllm", "bd_size")])
+@pytest.mark.parametrize(
+    ("family", "field"), [("bd3lm", "block_size"), pytest.param("fast-dllm", "bd_size", marks=needs("hub"))]
+)
 def test_blocks_of_another_length_are_refused(tmp_path, family, field):
     fields = written(tmp_path, family)
     said = json.loads((tmp_path / "config.json").read_text())

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import torch
-from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
@@ -22,7 +21,7 @@ from unmask.core.reading import read_json
 from unmask.models.trained.checkpoints import MODEL_TYPE
 
 if TYPE_CHECKING:
-    from unmask.models.open.decoder import Body
+    from unmask.models.open.body import Body
 
 READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, unless the name of the directory fits a card
 UNIFORM = "diffusion_gemma"  # a model type with uniform noise instead of a mask
@@ -80,22 +79,11 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return "bidirectional" if self.block is None else f"blocks of {self.block}, block-causal"
 
 
-class Source(NamedTuple):
-    """The source of a parameter."""
-
-    names: tuple[str, ...]  # tensors of the checkpoint
-    make: Callable[[Sequence[Tensor]], Tensor] | None = None  # None: the tensor itself
-    shapes: tuple[tuple[int, ...], ...] = ()  # of the tensors; (): those of the parameter, or any with `make`
-
-
 class Family(NamedTuple):
-    """Loads the files of a family: with `body` and `sources`, or, if a library does it, with `read`."""
+    """How the files of a family become a body: from a directory, its card, its config.json, and a type of weights."""
 
     types: tuple[str, ...]  # values of model_type in config.json; (): any that transformers has
-    body: Callable[[dict[str, Any], str], Body] | None = None  # from config.json and its path, on the meta device
-    sources: Callable[[Body, frozenset[str]], Mapping[str, Source]] | None = None  # by parameter, from names in files
-    unused: tuple[str, ...] = ()  # regular expressions of unused tensors
-    read: Callable[[Path, Card, torch.dtype | None], Body] | None = None
+    read: Callable[[Path, Card, dict[str, Any], torch.dtype | None], Body]
 
     def accepts(self, config: Mapping[str, Any]) -> bool:
         """Whether a config.json belongs to it."""

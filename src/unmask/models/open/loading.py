@@ -16,7 +16,6 @@ from unmask.models.open import card as cards
 from unmask.models.open import native, own, weights
 from unmask.models.open.card import FAMILIES, Card
 from unmask.models.open.chat import Message, template
-from unmask.models.open.decoder import Body
 from unmask.models.open.model import OpenModel
 from unmask.models.open.probing import probe
 from unmask.models.text import published
@@ -49,12 +48,7 @@ def load_model(
     directory, named = locate(source, card)
     fitting, config = card_of(directory, named)
     place, kind = choose_device(device), None if dtype is None else DTYPES[dtype]
-    family, body = FAMILIES[fitting.family], shape_of(directory, fitting, config)
-    if body is None:
-        assert family.read is not None
-        body = family.read(directory, fitting, kind).to(place)
-    else:
-        weights.fill(body, family, directory, place, kind)
+    body = FAMILIES[fitting.family].read(directory, fitting, config, kind).to(place)
     about = {"revision": fitting.revision, "weights": weights.digest(body)}
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
     causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
@@ -151,30 +145,13 @@ def described(source: str) -> Card:
     return card_of(Path(source), None)[0] if os.path.isdir(source) else cards.find(source)
 
 
-def outline(directory: Path, named: Card | None) -> OpenModel | None:
-    """A model without its weights, for its shape; None if only a library defines it."""
-    fitting, config = card_of(directory, named)
-    body = shape_of(directory, fitting, config)
-    if body is None:
-        return None
-    return OpenModel(fitting, body, tokenizer=tokenizer_of(directory, fitting, body.vocabulary))
-
-
-def shape_of(directory: Path, card: Card, config: dict[str, Any]) -> Body | None:
-    """A body on the meta device, without weights; None if only a library defines it."""
-    family = FAMILIES[card.family]
-    if family.body is None:
-        return None
-    with torch.device("meta"):
-        return family.body(config, str(directory / weights.CONFIG))
-
-
-def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
+def tokenizer_of(directory: Path, card: Card, rows: int | None = None) -> Published | None:
     """The tokenizer of a model whose head has `rows` rows; None if the directory has no tokenizer."""
     if not published.has_tokenizer(directory):
         return None
     tokenizer = published.read(directory)
-    tokenizer.check_fits(rows, card.tokens.mask)
+    if rows is not None:
+        tokenizer.check_fits(rows, card.tokens.mask)
     return tokenizer
 
 

@@ -30,8 +30,8 @@ from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
 from unmask.denoisers.contracts import Cost
 from unmask.denoisers.denoiser import followed
 from unmask.denoisers.scan import FLOAT32
+from unmask.models.open.body import Body
 from unmask.models.open.card import Card
-from unmask.models.open.decoder import Body
 from unmask.models.text import Tokenizer
 from unmask.models.trained.running import FEW, fitted, probabilities
 from unmask.models.trained.trunk import Reach

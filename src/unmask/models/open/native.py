@@ -23,14 +23,15 @@ from torch import Tensor, nn
 
 from unmask.core.errors import UnmaskError, cut, needed, shown
 from unmask.core.reading import read_json
+from unmask.models.open.body import Body, Sizes
 from unmask.models.open.card import FAMILIES, OWN, Card, Family, Tokens
-from unmask.models.open.decoder import Body, Sizes
 from unmask.models.open.own import Wrapped
 from unmask.models.text import published
 from unmask.models.trained.trunk import Reach
 
 TOLERANCE = 1e-3  # relative, between logits with the cache and without; in half precision 50 times
 CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a repository in the hub's cache
+UNUSED = r"^lm_head\.weight$|rotary_emb\.inv_freq$"  # a second copy of a tied head, and constants
 CONTEXT = 4096  # tokens, of a config.json that does not have their number
 ENDS = {"masked": ("ForMaskedLM",), "causal": ("ForCausalLM", "LMHeadModel")}  # of names of architectures
 
@@ -43,16 +44,16 @@ def library(what: str = "a class of transformers", otherwise: str = "") -> Any:
     return transformers
 
 
-def pretrained(directory: Path, auto: str, dtype: torch.dtype | None, unused: bool = False) -> Any:
-    """A model of transformers from a directory; missing and misshaped tensors are an error; unused ones may be allowed,
-    as those of heads for other tasks."""
+def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, unused: str = UNUSED, **options: Any) -> Any:
+    """A model of transformers from a directory; missing and misshaped tensors are an error, and unused ones whose name
+    does not match a pattern."""
     transformers = library()
-    options: dict[str, Any] = {"weights_only": True, "local_files_only": True, "trust_remote_code": False}
+    options |= {"weights_only": True, "local_files_only": True, "trust_remote_code": False}
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # reported below
     log, usual = transformers.utils.logging, transformers.utils.logging.get_verbosity()
     log.set_verbosity(log.CRITICAL)
     try:
-        model, info = getattr(transformers, auto).from_pretrained(directory, dtype=dtype or "auto", **options)
+        model, info = getattr(transformers, kind).from_pretrained(directory, dtype=dtype or "auto", **options)
     except UnpicklingError as error:
         problem = f"a .bin file in {directory} has more than tensors, which could run code, and is not loaded"
         raise UnmaskError(f"{problem}. Convert it to safetensors. {OWN}") from error
@@ -61,8 +62,8 @@ def pretrained(directory: Path, auto: str, dtype: torch.dtype | None, unused: bo
         raise UnmaskError(f"transformers cannot load {directory}: {reason}. {OWN}") from error
     finally:
         log.set_verbosity(usual)
-    allowed = {"unexpected_keys"} if unused else set()
-    problems = {name: sorted(map(str, keys)) for name, keys in info.items() if keys and name not in allowed}
+    info["unexpected_keys"] = [name for name in info["unexpected_keys"] if not re.search(unused, name)]
+    problems = {name: sorted(map(str, keys)) for name, keys in info.items() if keys}
     if problems:
         raise UnmaskError(f"the weights in {directory} do not fit its config.json: {cut(json.dumps(problems))}")
     return model.eval().requires_grad_(False)
@@ -76,7 +77,8 @@ class Native(Body):
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         sizes = Sizes(config.num_hidden_layers, heads, width)
-        super().__init__(head.weight.shape[0], config.hidden_size, context_of(config.to_dict()), sizes)
+        attended = config.num_attention_heads * width
+        super().__init__(head.weight.shape[0], config.hidden_size, context_of(config.to_dict()), sizes, attended)
         self.model, self.base, self.head = model, model.base_model, head
         named = inspect.signature(self.base.forward).parameters
         self.memory = "past_key_values" if "past_key_values" in named else "cache"  # the name depends on the release
@@ -136,7 +138,13 @@ def _memory(reach: Reach) -> Any:
     return Memory()
 
 
-def read_causal(directory: Path, card: Card, dtype: torch.dtype | None) -> Body:
+def has_windows(config: Any) -> bool:
+    """Whether a layer attends to a window only, or has states in place of keys."""
+    windows = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    return bool(windows) or not set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
+
+
+def read_causal(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
     """With our cache if it computes the same logits: not so with windows, or states in place of keys."""
     model = pretrained(directory, "AutoModelForCausalLM", dtype)
     try:
@@ -144,14 +152,13 @@ def read_causal(directory: Path, card: Card, dtype: torch.dtype | None) -> Body:
         agrees = body.agrees()
     except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):  # of layers without such keys and values
         agrees = False
-    windows = getattr(model.config, "sliding_window", None) and getattr(model.config, "use_sliding_window", True)
-    if agrees and not windows and set(getattr(model.config, "layer_types", None) or ()) <= {"full_attention"}:
+    if agrees and not has_windows(model.config):
         return body
     return Wrapped(model, 0, card.context, causal=True)
 
 
-def read_masked(directory: Path, card: Card, dtype: torch.dtype | None) -> Body:
-    model, mask = pretrained(directory, "AutoModelForMaskedLM", dtype, unused=True), card.tokens.mask or 0
+def read_masked(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
+    model, mask = pretrained(directory, "AutoModelForMaskedLM", dtype, unused=""), card.tokens.mask or 0
     longest = card.context
     for name, part in model.named_modules():  # positions of RoBERTa begin behind the padding's
         if name.endswith("position_embeddings") and isinstance(part, nn.Embedding) and part.padding_idx is not None:
@@ -222,5 +229,5 @@ def _ends(config: Mapping[str, Any], directory: Path) -> Tokens:
     return Tokens(eos=first("eos_token_id"), pad=first("pad_token_id"), bos=bos)
 
 
-FAMILIES["causal"] = Family((), read=read_causal)
-FAMILIES["masked"] = Family((), read=read_masked)
+FAMILIES["causal"] = Family((), read_causal)
+FAMILIES["masked"] = Family((), read_masked)

@@ -22,8 +22,8 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
 from unmask.languages import Language
+from unmask.models.open.body import Body
 from unmask.models.open.card import Card, Frame, Tokens
-from unmask.models.open.decoder import Body
 from unmask.models.open.model import OpenModel
 from unmask.models.open.probing import probe
 from unmask.models.text import Tokenizer, published
