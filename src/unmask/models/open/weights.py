@@ -14,12 +14,11 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import read_json
-from unmask.models.open.decoder import Body
+from unmask.models.open.body import Body
 from unmask.models.trained import checkpoints
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-SHOWN = 12  # problems per error
 SAMPLE = 2**12  # bytes of each tensor that the digest reads
 MANY = 2**26  # bytes of an index
 
