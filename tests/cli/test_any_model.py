@@ -97,7 +97,10 @@ def test_a_model_without_a_tokenizer_says_what_it_lacks(place, name, command):
     [
         (("gap", "--model", "mine.py:Nothing"), "Nothing"),
         (("gap", "--model", "mine.py:Uniform", "--dtype", "float32"), "--dtype is for checkpoints"),
-        (("gap", "--model", "mine.py:Uniform", "--batch", 2), "Make it an option of yours: module:Name(batch=..)"),
+        (
+            ("gap", "--model", "mine.py:Uniform", "--batch", 2),
+            "Write it as an option of its name: module:Name(batch=..)",
+        ),
         (("plan", "--model", "mine.py:Uniform", "--target", "10%"), "Add --prompts or --texts"),
         (("generate", "--model", "mine.py:Uniform", "--out", "a.txt"), "expected .npy or .jsonl"),
     ],

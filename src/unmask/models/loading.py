@@ -56,7 +56,7 @@ def load_model(model: str, how: Loading, causal_model: str | None = None, batch:
         for name, value in (changed(how) | {"causal_model": causal_model, "batch": batch}).items():
             if value is not None:
                 problem = f"--{name.replace('_', '-')} is for checkpoints, and {cut(model)} is your own model"
-                raise UnmaskError(f"{problem}. Make it an option of yours: module:Name({name}=..)")
+                raise UnmaskError(f"{problem}. Write it as an option of its name: module:Name({name}=..)")
         return as_denoiser(named(model))
     if is_open(model):
         from unmask.models.open import load_model
@@ -92,12 +92,12 @@ def begin(
     the length is then the nearest that the language has."""
     if (language is None) == (model is None):
         raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
-    made = load_model(model, loading, causal_model, batch) if model is not None and _is_own(model) else None
-    if model is not None and (hasattr(made, "tokenizer") or (made is None and is_open(model))):
+    own = load_model(model, loading, causal_model, batch) if model is not None and _is_own(model) else None
+    if model is not None and (hasattr(own, "tokenizer") or (own is None and is_open(model))):
         from unmask.models.open.prompted import begun, queries_of
 
         queries = queries_of(prompting)  # before the model is loaded
-        opened = made or load_model(model, loading, causal_model, batch)
+        opened = own or load_model(model, loading, causal_model, batch)
         return Begun(opened, begun(opened, queries, prompting, amount), opened.tokenizer)
     from unmask.samplers.making import begun as started
 
@@ -113,8 +113,8 @@ def begin(
 
         known = languages.load(str(language))
         return Begun(known, started(known, prompting, amount, usual))
-    if made is not None:
-        return Begun(made, started(made, prompting, amount, usual))
+    if own is not None:
+        return Begun(own, started(own, prompting, amount, usual))
     from unmask.models.trained.checkpoints import read_tokenizer
 
     tokenizer = read_tokenizer(model)

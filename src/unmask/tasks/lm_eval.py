@@ -247,9 +247,9 @@ class UnmaskLM(LM):  # type: ignore[misc]
             size = self.batch if self.model.card.causal else 1
             for part in _parts(list(rows), size, lambda number: len(rows[number][0])):
                 batch, began = [rows[number] for number in part], time.perf_counter()
-                found = self._likely(batch)
+                estimates = self._likely(batch)
                 seconds = (time.perf_counter() - began) / len(part)
-                for number, (_, _, about), (by, likely) in zip(part, batch, found, strict=True):
+                for number, (_, _, about), (by, likely) in zip(part, batch, estimates, strict=True):
                     about |= {"by": by, "nats": likely.nats, "standard_error": likely.error, "seconds": seconds}
                     yield number, (about | {"model_calls": likely.model_calls}, likely)
                 advance(len(part))

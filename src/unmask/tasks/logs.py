@@ -86,11 +86,11 @@ def read(directory: str | Path) -> list[Outcome]:
 
 def _newest(path: Path) -> Iterator[tuple[str, Path]]:
     """The last file of samples of each task."""
-    found = {}
+    files = {}
     for file in sorted(path.rglob("samples_*.jsonl"), key=lambda file: file.name.rpartition("_")[2]):
         if named := SAMPLES.fullmatch(file.name):
-            found[named["task"]] = file
-    yield from sorted(found.items())
+            files[named["task"]] = file
+    yield from sorted(files.items())
 
 
 def _costs(directory: Path, task: str) -> dict[int, dict[str, float]]:
@@ -114,8 +114,8 @@ def _model(samples: Path) -> str:
     if isinstance(given, str):
         given = dict(part.partition("=")[::2] for part in given.split(","))
     named = [str(given.pop(name)) for name in ("model", "pretrained") if name in given]
-    told = [f"{name}={value}" for name, value in given.items() if name not in ("record", "card", "device", "dtype")]
-    return ", ".join([*(named or [str(config.get("model", samples.parent.name))]), *told])
+    others = [f"{name}={value}" for name, value in given.items() if name not in ("record", "card", "device", "dtype")]
+    return ", ".join([*(named or [str(config.get("model", samples.parent.name))]), *others])
 
 
 def write(directory: str | Path) -> Path:

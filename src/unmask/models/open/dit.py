@@ -146,7 +146,7 @@ def folded(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     level = [tensors.pop(f"{LEVEL}.{part}", None) for part in ("0.weight", "0.bias", "2.weight", "2.bias")]
 
     def layer(ours: str, at: str, norms: dict[str, str], gated: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
-        """Norms of a layer by its name for them, and what it adds to x, by norm."""
+        """Norms of a layer by their names, and the projections that are gated behind each."""
         width, parts = len(tensors[f"{at}{next(iter(norms.values()))}.weight"]), 3 * len(norms) if gated else 2
         own = [tensors.pop(f"{at}{ADA}.{part}", None) for part in ("weight", "bias")]
         mod = torch.zeros(parts, width, dtype=torch.float64)

@@ -63,13 +63,13 @@ def family(kind: str, *types: str, block: str = "", tensors: Mapping[str, str] |
         theta = rotary.get("rope_theta", entries.pop("rope_theta", 1e4))
         kinds = {"rope_type": rotary.get("rope_type", rotary.get("type", "default"))}
         try:
-            made = getattr(library(), f"{kind}Config")(
+            shape = getattr(library(), f"{kind}Config")(
                 rope_parameters=rotary | kinds | {"rope_theta": theta}, **entries
             )
         except Exception as error:  # any that transformers raises for entries that cannot be
             raise UnmaskError(f"{directory}: config.json does not fit {kind}: {error}") from error
-        body = Native(pretrained(directory, f"{kind}ForCausalLM", dtype, config=made, key_mapping=tensors))
-        if has_windows(made) or not body.agrees():
+        body = Native(pretrained(directory, f"{kind}ForCausalLM", dtype, config=shape, key_mapping=tensors))
+        if has_windows(shape) or not body.agrees():
             raise UnmaskError(f"{directory} has windows, or other keys than {kind}; expected full attention")
         body.block = fit(config.get(block), Count | None, f"{directory}/config.json: {block}")
         return body

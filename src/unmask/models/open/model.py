@@ -257,7 +257,7 @@ class OpenReader(Causal):
     """An AR model: column 0 has the start token, and column j predicts the next token.
 
     For models without a start symbol, a substitute at column 0 predicts the first token. Other columns do not attend to
-    it, so a text is read as without it; a model without our cache attends to it, and reads each prefix anew.
+    it, so a text is read as without it; a model without our cache attends to it, and reads each prefix again.
     """
 
     def __init__(self, model: OpenModel, rows: int, length: int, valid: Tensor | None) -> None:

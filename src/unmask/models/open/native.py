@@ -3,7 +3,7 @@
 Only the library's code runs, never that of a checkpoint: trust_remote_code is off. Weights are safetensors, or else a
 .bin file that is read as tensors alone (weights_only).
 
-    AR models        with the cache of this package, if all layers have full attention; otherwise a prefix is read anew
+    AR models        with the cache of this package, if all layers have full attention; otherwise a prefix is read again
     masked models    mask, frame and banned tokens are those of the tokenizer: it puts the frame around a text, and its
                      other special tokens, and ids that it does not know, are never written
 """

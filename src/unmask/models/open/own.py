@@ -152,9 +152,9 @@ def masked(
         context=length,
         frame=around,
     )
-    made = OpenModel(card, body, tokenizer=_tokenizer(tokenizer))
-    made.found = probe(made)
-    return made
+    denoiser = OpenModel(card, body, tokenizer=_tokenizer(tokenizer))
+    denoiser.found = probe(denoiser)
+    return denoiser
 
 
 def _tokenizer(source: Any) -> Tokenizer | None:

@@ -46,16 +46,16 @@ def probe(model: OpenModel, text: Tensor | None = None) -> str:
     if model.card.causal:
         return "an AR model"
     _check_sight(model)
-    found = [f"attention {model.card.attention}", f"mask {_symbols(model, (model.mask,))}"]
+    findings = [f"attention {model.card.attention}", f"mask {_symbols(model, (model.mask,))}"]
     if any(model.card.frame):
         before, after = (_symbols(model, part) for part in model.card.frame)
-        found.append(f"frame {before} .. {after}")
-    found.append(f"{len(set(model.card.banned) - {model.mask})} other tokens never written")
+        findings.append(f"frame {before} .. {after}")
+    findings.append(f"{len(set(model.card.banned) - {model.mask})} other tokens never written")
     if text is not None and len(text) >= 2 * EVERY and int(text.max()) < model.vocabulary:
         loss = _check_text(model, text[: min(MOST, model.length)])
         chance = f"chance {math.log(model.vocabulary):.2f}"
-        found += [] if loss is None else [f"hidden tokens of an English text take {loss:.2f} nats each ({chance})"]
-    return ", ".join(found)
+        findings += [] if loss is None else [f"hidden tokens of an English text take {loss:.2f} nats each ({chance})"]
+    return ", ".join(findings)
 
 
 def _symbols(model: OpenModel, tokens: Sequence[int]) -> str:
