@@ -46,7 +46,6 @@ from unmask.diagnosis import flops
 from unmask.diagnosis.clock import device_name, peak
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
-from unmask.models.open.model import OpenModel
 from unmask.models.trained import Shape, preset
 from unmask.models.trained.loop import PART_TOKENS, needed
 from unmask.models.trained.recipe import recipe
@@ -158,7 +157,6 @@ def opened(name: str, here: Here) -> dict[str, Any]:
     finally:
         torch.set_default_dtype(usual)
     prompt = torch.randint(2, vocabulary - 1, (1, given), generator=torch.Generator().manual_seed(1))
-    kept = {kind: OpenModel(model.card, model.body, cache=f"{kind}(block={block})") for kind in ("prefix", "dual")}
 
     def logits_of(x: torch.Tensor) -> torch.Tensor:
         return model.body.logits(model.body.states(x, None, None, None))
@@ -167,7 +165,6 @@ def opened(name: str, here: Here) -> dict[str, Any]:
         return open_models.published(logits_of, prompt.to(here.device), new, steps, block, vocabulary - 1).cpu()
 
     works = {"unmask": partial(open_models.ours, model, prompt, new, steps, block)}
-    works |= {f"{kind} cache": partial(open_models.ours, one, prompt, new, steps, block) for kind, one in kept.items()}
     works["published loop"] = published
     report = Report("toy" if here.tiny else "full", here.out)
     task = f"open-{name}: {given} tokens given, {new} written in {steps} steps"

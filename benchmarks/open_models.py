@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +21,10 @@ from torch import Tensor
 
 from benchmarks.timing import Report, Work, main, say
 from unmask import generate
-from unmask.models.open.card import FAMILIES, Card, Tokens
+from unmask.models.open.card import Card, Tokens
+from unmask.models.open.families import llada
 from unmask.models.open.model import OpenModel
+from unmask.models.open.native import Native
 from unmask.samplers import AtToken
 
 INSTALL = "not installed (pip install -e '.[bench]')"
@@ -79,35 +80,13 @@ def model_of(hidden: int, layers: int, vocabulary: int, head: int = 32, device: 
         family="llada",
         tokens=Tokens(mask=vocabulary - 1, eos=1),
     )
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     torch.manual_seed(0)
-    make = FAMILIES["llada"].body
-    assert make is not None
     with torch.device(device):
-        body = make(config(hidden, layers, vocabulary, head), "config.json").requires_grad_(False).eval()
-    body.lm_head.weight.mul_(30)
-    return OpenModel(card, body)
-
-
-def native(model: OpenModel) -> Any:
-    """The same weights in the class of transformers."""
-    import transformers
-
-    shape = model.body.shape
-    about = transformers.LlamaConfig(
-        hidden_size=shape.hidden,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        intermediate_size=shape.inner,
-        vocab_size=shape.vocabulary,
-        rms_norm_eps=shape.eps,
-        rope_parameters={"rope_type": "default", "rope_theta": shape.theta},
-        max_position_embeddings=shape.context,
-        tie_word_embeddings=False,
-    )
-    about.is_causal = False
-    made = transformers.LlamaForCausalLM(about).eval()
-    made.load_state_dict(model.body.state_dict())
-    return made
+        made = LlamaForCausalLM(LlamaConfig(**llada(config(hidden, layers, vocabulary, head))))
+    made.requires_grad_(False).eval().lm_head.weight.mul_(30)
+    return OpenModel(card, Native(made))
 
 
 @torch.no_grad()
@@ -145,39 +124,29 @@ def measure(report: Report) -> None:
     size = SIZES[report.size]
     threads = torch.get_num_threads()
     model = model_of(size.hidden, size.layers, size.vocabulary)
-    cached = OpenModel(model.card, model.body, cache="prefix(block=32)")
     rng = torch.Generator().manual_seed(1)
     long = torch.randint(2, size.vocabulary - 1, (1, size.prompt), generator=rng)
-    if find_spec("transformers") is None:
-        report.missing["transformers"] = INSTALL
-    else:
-        llama = native(model)
+    short, new = long[:, : max(size.prompt // 10, 4)], size.new // 2
+    block, mask = min(32, new), model.card.tokens.mask
 
-        def logits_of(x: Tensor) -> Any:
-            return llama(x, use_cache=False).logits
+    def logits_of(x: Tensor) -> Any:
+        return model.body.model(x, attention_mask=seen.expand(len(x), 1, x.shape[1], x.shape[1])).logits
 
-        short, new = long[:, : max(size.prompt // 10, 4)], size.new // 2
-        for prompt, count, who, asked, bound in (
-            (short, new, model, "no cache", 1.3),
-            (long, size.new, cached, "prefix cache", 3.0),
-        ):
-            block = min(32, count)
-            arguments = prompt, count, size.steps, block
-            task = f"{prompt.shape[1]} tokens given, {count} written in {size.steps} steps, {asked}"
-            mask, few = model.card.tokens.mask, (prompt, block, 2, block)  # enough to warm up
-            works = {
-                "unmask": Work(partial(ours, who, *arguments), threads, warm_up=partial(ours, who, *few)),
-                "LLaDA's loop": Work(
-                    partial(published, logits_of, *arguments, mask),
-                    threads,
-                    warm_up=partial(published, logits_of, *few, mask),
-                ),
-            }
-            found = report.race(task, 1, count, works, size.repeats)
-            report.at_least(f"LLaDA's loop over unmask, {asked}", found["LLaDA's loop"].ratio or 0.0, bound)
-            if asked == "no cache":
-                same = ours(model, *arguments) == published(logits_of, *arguments, mask)
-                report.at_least("tokens that are the same", float(same.double().mean()), 1.0, "of them")
+    seen = torch.ones((1, 1, 1, 1), dtype=torch.bool)
+    arguments, few = (short, new, size.steps, block), (short, block, 2, block)  # few: enough to warm up
+    works = {
+        "unmask": Work(partial(ours, model, *arguments), threads, warm_up=partial(ours, model, *few)),
+        "LLaDA's loop": Work(
+            partial(published, logits_of, *arguments, mask),
+            threads,
+            warm_up=partial(published, logits_of, *few, mask),
+        ),
+    }
+    task = f"{short.shape[1]} tokens given, {new} written in {size.steps} steps"
+    found = report.race(task, 1, new, works, size.repeats)
+    report.at_least("LLaDA's loop over unmask", found["LLaDA's loop"].ratio or 0.0, 1.3)
+    same = ours(model, *arguments) == published(logits_of, *arguments, mask)
+    report.at_least("tokens that are the same", float(same.double().mean()), 1.0, "of them")
     _batches(report, model, size, rng)
     _stopping(report, model, size)
     _overhead(report)
@@ -252,7 +221,7 @@ def _loading(report: Report, size: Size) -> None:
         for name, shape in (("small", (32, 2, 500)), ("large", (2 * size.hidden, size.layers, size.vocabulary))):
             model, directory = model_of(*shape), Path(place) / name
             directory.mkdir()
-            weights = {name: weight.contiguous() for name, weight in model.body.state_dict().items()}
+            weights = {name: weight.contiguous() for name, weight in model.body.model.state_dict().items()}
             save_file(weights, directory / "model.safetensors")
             (directory / "config.json").write_text(json.dumps(config(*shape)))
             (directory / "card.json").write_bytes(msgspec.json.encode(model.card))

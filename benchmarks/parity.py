@@ -51,9 +51,9 @@ def engines(length: int, hidden: int, layers: int) -> dict[str, Engine]:
     timed.head.load_state_dict(mdm.head.state_dict())
     plain = model_of(hidden, layers, OPEN, head=hidden // 2)
 
-    def opened(device: str, dtype: torch.dtype, cache: str | None = None, **card: object) -> OpenModel:
+    def opened(device: str, dtype: torch.dtype, **card: object) -> OpenModel:
         body = copy.deepcopy(plain.body).to(device, dtype)
-        return OpenModel(msgspec.structs.replace(plain.card, **card), body, cache=cache)
+        return OpenModel(msgspec.structs.replace(plain.card, **card), body)
 
     def pair(device: str, dtype: torch.dtype) -> OpenModel:
         body = copy.deepcopy(plain.body).to(device, dtype)
@@ -70,8 +70,6 @@ def engines(length: int, hidden: int, layers: int) -> dict[str, Engine]:
         "MDM and AR": Engine(of_networks(mdm, ar), ("speculative",), VOCABULARY),
         "open model": Engine(opened, (*filling, "llada(block_length=4)"), OPEN),
         "open model, shifted": Engine(partial(opened, prediction="shifted"), filling, OPEN),
-        "open model, prefix cache": Engine(partial(opened, cache="prefix(block=4)"), ("llada(block_length=4)",), OPEN),
-        "open model, dual cache": Engine(partial(opened, cache="dual(block=4)"), ("llada(block_length=4)",), OPEN),
         "open model, blocks": Engine(partial(opened, block=4), filling, OPEN),
         "open AR model": Engine(partial(opened, block=1), ("autoregressive",), OPEN, False),
         "open pair": Engine(pair, ("speculative",), OPEN),

@@ -52,7 +52,7 @@ LEFT = {
         "Figure 2, left; Section 6",
         "MDLM-OWT matches the generative perplexity of GPT-2 medium with 32 of up to 2048 steps, L = 1024.",
         untested="The test needs the weights of mdlm-owt, gpt2-medium and gpt2-large, and a GPU: 2000 texts of 1024 "
-        "tokens each. recipes/open-text.yaml has the paper's setting and judge; the claims below are a miniature.",
+        "tokens each. `unmask generate` and `unmask model judge` measure it; the claims below are a miniature.",
         figure="32 steps",
     ),
     "speed-up": claim(
@@ -128,7 +128,7 @@ RIGHT = {
         "Figure 2, right; Section 6",
         "GSM8K: a fine-tuned 1.1B MDM with 1 to 256 steps for 256 tokens, next to Qwen2-Math-1.5B.",
         untested="The test needs the weights of the fine-tuned SMDM, those of Qwen2-Math-1.5B, and a GPU; `unmask eval "
-        "run --task gsm8k` measures both.",
+        "lm-eval --tasks gsm8k` measures models of this kind.",
     ),
     "lengths": claim(
         "Section 6",

@@ -49,12 +49,6 @@ def program(name: str) -> str | None:
     return next(filter(None, map(shutil.which, PROGRAMS[name])), None)
 
 
-def data() -> Path | None:
-    """The directory of published data: of UNMASK_DATA, or beside the checkout."""
-    places = (os.environ.get("UNMASK_DATA"), ROOT.parent / "shared" / "data")
-    return next((Path(place) for place in places if place and (Path(place) / "gsm8k_test.jsonl").is_file()), None)
-
-
 def _cuda() -> bool:
     import torch
 
@@ -63,7 +57,6 @@ def _cuda() -> bool:
 
 MACHINE: dict[str, tuple[Callable[[], object], str]] = {
     "cuda": (_cuda, "torch finds no CUDA device"),
-    "data": (data, "GSM8K is not here; UNMASK_DATA names its directory"),
     "linux": (lambda: sys.platform == "linux" and os.path.isdir("/proc/self"), "it is not Linux with /proc"),
     "root": (lambda: os.geteuid() == 0, "only root becomes another user"),
     "git": (lambda: shutil.which("git") and (ROOT / ".git").exists(), "it is not a clone, or git is not installed"),

@@ -98,7 +98,7 @@ def test_a_file_names_no_code(installed, tmp_path, kind, capsys):
 
 def test_a_program_names_a_class_of_its_own(installed):
     assert load("palindromes:Palindromes(skew=0.25)").to_dict() == {"kind": "palindromes", "skew": 0.25}
-    with pytest.raises(UnmaskError, match="is not declared to return a kind of language"):
+    with pytest.raises(UnmaskError, match="is not declared to return a model"):
         load("os:system(command='exit 3')")
 
 

@@ -233,18 +233,6 @@ def test_new_normalises_only_when_asked(run):
     np.testing.assert_allclose(transition, exported / exported.sum(1, keepdims=True), rtol=1e-12)
 
 
-@pytest.mark.parametrize("tokens", ["characters", "whitespace"])
-def test_fit(run, tokens):
-    text = "to be or not to be that is the question whether tis nobler in the mind to suffer"
-    Path("text.txt").write_text(text)
-    options = ("--order", 2, "--tokens", tokens, "--max-vocabulary", 9, "--smoothing", 0.5)
-    result = run("model", "fit", "text.txt", *options, "--out", "language.json", "--json").result
-    fitted = languages.NGram.fit(text, 2, tokens, 0.5, 9)
-    assert languages.load("language.json").to_dict() == fitted.to_dict()
-    assert result["vocabulary"] == 9
-    assert result["file"] == "language.json"
-
-
 def test_tables_wrap_to_the_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
     show({"a": "word " * 40, "nested": {"b": 1.0, "c_d": None}, "empty": ""}, False)

@@ -8,6 +8,7 @@ from math import comb, factorial
 import pytest
 from scipy.stats import binomtest
 
+from tests.tasks import asked as asked  # registers its tasks
 from unmask.core.errors import UnmaskError
 from unmask.tasks import TASKS
 from unmask.tasks.exact import PATTERNS, CanvasWriter, Ideal, ideal, is_ideal, solved
@@ -141,21 +142,14 @@ def test_which_models_are_exact():
     [
         ("lists(operation=shuffle, low=9, high=9)", 64, "not listed"),
         ("lists(operation=copy)", 4, "at most 4"),
-        ("gsm8k", 64, "not listed"),
+        ("blank", 64, "not listed"),
     ],
 )
-def test_tasks_without_listed_answers_or_room(task, length, words, gsm8k_item):
+def test_tasks_without_listed_answers_or_room(task, length, words):
     target = TASKS.make(task)
-    item = gsm8k_item if task == "gsm8k" else target.items(None)[0]
+    item = target.items(None)[0]
     with pytest.raises(UnmaskError, match=words):
         solved(Ideal(), target, item, length)
-
-
-@pytest.fixture
-def gsm8k_item():
-    from unmask.tasks import Item
-
-    return Item("0", None)
 
 
 def test_lists_of_random_texts_are_cut_without_loss():

@@ -311,10 +311,44 @@ def test_the_command_answers_a_task_of_a_local_file(places, tasks, tmp_path, mon
     words = ["--model", "unmask", "--tasks", names[0], "--include_path", str(directory)]
     words += ["--model_args", f"model={place},card={place}/card.json,record={record}"]
     assert main(["eval", "lm-eval", *words, "--output_path", str(tmp_path / "out")]) == 0
+    assert not (tmp_path / "out" / "requests.jsonl").exists()  # since the arguments name another file
     answers = [json.loads(line) for line in record.read_text().splitlines()]
     assert sorted(answer["doc"] for answer in answers) == list(range(len(DOCS)))
     results = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text())
     assert 0 <= results["results"][names[0]]["exact_match,none"] <= 1
+
+
+@pytest.mark.filterwarnings("ignore")  # those of its own
+def test_scores_and_costs_are_in_one_record(places, tasks, tmp_path, monkeypatch, capsys):
+    """All three kinds of tasks in one directory, and the rolling one, which has no score of an item, beside them."""
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    directory, names = tasks
+    place, out = places["masked"], tmp_path / "out"
+    words = ["--model", "unmask", "--tasks", ",".join(names), "--include_path", str(directory)]
+    words += ["--model_args", f"model={place},card={place}/card.json,steps=2", "--output_path", str(out)]
+    assert main(["eval", "lm-eval", *words]) == 0
+    items = [json.loads(line) for line in (out / "items.jsonl").read_text().splitlines()]
+    requests = [json.loads(line) for line in (out / "requests.jsonl").read_text().splitlines()]
+    assert {one["task"] for one in items} == {"small-generate_until: exact_match", "small-multiple_choice: acc"}
+    assert len(items) == 2 * len(DOCS)
+    for kind, task in (("generate_until", "exact_match"), ("multiple_choice", "acc")):
+        own = [one for one in items if one["task"] == f"small-{kind}: {task}"]
+        asked = [one for one in requests if one["task"] == f"small-{kind}"]
+        assert sum(one["calls"] for one in own) == sum(one["model_calls"] for one in asked)
+        assert sum(one["seconds"] for one in own) == pytest.approx(sum(one["seconds"] for one in asked))
+        assert all(one["seconds"] > 0 for one in own)
+    assert all(0 < one["tokens_per_call"] <= 4 for one in items if "generate" in one["task"])
+    capsys.readouterr()
+    assert main(["eval", "show", str(out), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["settings"]
+    results = json.loads(next(out.rglob("results_*.json")).read_text())["results"]
+    for one in shown:
+        task, _, metric = one["task"].partition(": ")
+        assert one["accuracy"]["value"] == pytest.approx(results[task][f"{metric},none"])
+        assert one["model"] == f"{place}, steps=2"
+    assert main(["eval", "compare", str(out), str(out), "--json"]) == 0
+    same = json.loads(capsys.readouterr().out)["tasks"]
+    assert [one["p"] for one in same.values()] == [1.0, 1.0]
 
 
 def test_the_entry_point_is_this_class():

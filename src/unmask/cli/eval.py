@@ -7,12 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Count, Grid, Measuring, Number, Paths, Switch, Word
+from unmask.cli.options import Answer, Count, Grid, Measuring, Number, Paths, Switch
 from unmask.core.run import Evaluating, Loading
 
 if TYPE_CHECKING:
     from unmask.tasks.evaluation import Evaluation, Group
-    from unmask.tasks.parallel import Setting
 
 Names = Annotated[tuple[str, ...], "NAME"]
 Numbers = Annotated[tuple[float, ...], "X"]
@@ -33,7 +32,7 @@ def run(
     Examples:
         unmask eval --model Qwen/Qwen2.5-0.5B --task sudoku --limit 20
         unmask eval --model llada-8b-base --causal-model Qwen/Qwen2.5-7B \\
-            --task gsm8k --data gsm8k_test.jsonl --steps 64 128 256
+            --task "lists(operation=sort)" --steps 64 128 256
         unmask eval --model llada-8b-base --task sums --eos stop last
 
     Every combination of options with several values is measured, and the AR model
@@ -52,18 +51,25 @@ def run(
 
 
 def show(records: Records, /, *, wrong: Switch = False) -> Answer:
-    """Show the results of an evaluation, and some incorrect answers.
+    """Show the results of an evaluation, and some incorrect answers; or logs of lm-eval.
 
     Examples:
         unmask eval show eval
         unmask eval show eval --wrong
+        unmask eval show logs-of-lm-eval
 
     Args:
         wrong: Print some incorrect answers of each setting, with the reason.
     """
     from unmask.core.errors import plain
+    from unmask.tasks import logs
     from unmask.tasks.evaluation import Evaluation, labels, read
 
+    if logs.is_log(records):
+        from unmask.tasks.evaluation.table import of_outcomes
+
+        grid, summary = of_outcomes(logs.read(records))
+        return Answer({"records": str(records), "settings": summary}, [Grid(*grid)])
     evaluation = Evaluation(records, read(records))
     answer = _answer(evaluation)
     text = list(answer.text or ())  # type: ignore[arg-type]
@@ -76,22 +82,18 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
     return answer._replace(text=text)
 
 
-def check(store: Annotated[Path, "STORE"], /, *, reading: Annotated[str | None, "TASK"] = None) -> Answer:
-    """Check the existing answers of an evaluation again.
+def check(store: Annotated[Path, "STORE"], /) -> Answer:
+    """Check the existing answers of an evaluation again, as those of `unmask sweep run`.
 
-    Examples:
-        unmask eval check eval --reading "gsm8k(answer_by=strict)"
-        unmask eval check sweeps/gsm8k
-
-    Use it after `unmask sweep run`, or to read the answers in another way.
+    Example:
+        unmask eval check sweeps/lists
 
     Args:
         store: Directory of `unmask eval`, or of a sweep with the job `evaluation`.
-        reading: Task with the options that read its answers.
     """
     from unmask.tasks.evaluation import check as checked
 
-    return _answer(checked(store, reading=reading))
+    return _answer(checked(store))
 
 
 def compare(first: Records, second: Records, /, *, first_is: Filters = (), second_is: Filters = ()) -> Answer:
@@ -99,32 +101,47 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
 
     Examples:
         unmask eval compare block-8 block-256
+        unmask eval compare logs-of-lm-eval other-logs
         unmask eval compare eval eval --first-is steps=64 --second-is steps=256
         unmask eval compare eval eval --first-is model=llada-8b-base steps=64 \\
             --second-is model=qwen2.5-7b --json
 
     With one sample per item, the test is McNemar's exact test; with several, the
-    interval of the mean difference over items. The level is 5%.
+    interval of the mean difference over items. The level is 5%, for each task of
+    logs of lm-eval (--log_samples), of any models.
 
     Args:
-        first: Directory of `unmask eval`, or its records.jsonl.
+        first: Directory of `unmask eval` or of lm-eval's logs, or a file of records or items.
         second: Directory or records of the second setting; may be the same.
         first_is: First setting, if there are several: names and values of its table.
         second_is: Second setting, if there are several.
     """
     from unmask.tasks.evaluation import compare as compared
     from unmask.tasks.evaluation import labels, read
+    from unmask.tasks.evaluation.records import has_records
 
+    if not (has_records(first) and has_records(second)):
+        return _paired(first, second)
     one, other = _only(read(first), first_is, "--first-is"), _only(read(second), second_is, "--second-is")
     result = compared(one.written, other.written)
     names = labels([one, other])
     if names[0] == names[1]:
         names = [str(first), str(second)]
-    how = "an interval over items" if result.p is None else f"p = {result.p:.2g}, McNemar's exact test"
-    only = f"{result.first_alone} items correct with the first only, {result.second_alone} with the second only"
-    counted = f"accuracy {result.first:.1%} and {result.second:.1%}; {only}; {how}"
     about = {"first": names[0], "second": names[1]} | result.to_dict()
-    return Answer(about, [result.sentence(*names), counted])
+    return Answer(about, [result.sentence(*names), result.counts])
+
+
+def _paired(first: Path, second: Path) -> Answer:
+    """Compare logs of lm-eval or files of items, task by task."""
+    from unmask.tasks import logs
+    from unmask.tasks.parallel import read
+
+    sides = [logs.read(path) if logs.is_log(path) else read([path]) for path in (first, second)]
+    compared, lines = logs.paired(*sides), []
+    for task, result in compared.items():
+        lines += [f"{task}: {result.sentence(str(first), str(second))}", f"  {result.counts}"]
+    tasks = {task: result.to_dict() for task, result in compared.items()}
+    return Answer({"first": str(first), "second": str(second), "tasks": tasks}, lines)
 
 
 def _answer(evaluation: Evaluation) -> Answer:
@@ -181,26 +198,21 @@ def lm_eval(*words: str) -> None:
         draws          random masks of a bound (default: 128)
         record         a file with one line per request: errors and model calls
     """
-    import sys
-
     from unmask.core.errors import UnmaskError, needed
 
     with needed("lm-eval", "lm-eval"):
-        from lm_eval.__main__ import cli_evaluate
-    from unmask.tasks.lm_eval import register
+        import lm_eval.__main__  # noqa: F401
+    from unmask.tasks.lm_eval import run
 
-    register()
-    before = sys.argv
-    sys.argv = ["lm-eval", *words]
     try:
-        cli_evaluate()
+        written = run(words)
     except (UnmaskError, OSError, MemoryError):
         raise
     except Exception as error:  # any error of the harness or its tasks
         problem = f"lm-eval failed with {type(error).__name__}: {error}"
         raise UnmaskError(f"{problem}. Add --debug for the traceback") from error
-    finally:
-        sys.argv = before
+    if written is not None:
+        print(f"scores and costs of each item: {written}; see `unmask eval show {written.parent}`")
 
 
 def parallel_run(
@@ -294,48 +306,5 @@ def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), 
     return Answer({"suites": [suite.to_dict() for suite in every]}, text)
 
 
-def parallel_compare(paths: Paths, /, *, first: str, second: str, model: Word = None) -> Answer:
-    """Test which of two samplers is better on the same items, over all their settings.
-
-    Examples:
-        unmask eval parallel compare results.jsonl --first wino --second klass
-        unmask eval parallel compare eval --first llada --second dream
-
-    The rule is that of `unmask board compare`, with items in place of sequences.
-
-    Args:
-        paths: Files or directories with results.
-        first: Name of a sampler in the results.
-        second: Name of the other sampler.
-        model: Model, if the results have several.
-    """
-    from unmask.experiments.board.compare import Versus
-    from unmask.tasks.parallel import read as published
-    from unmask.tasks.parallel import settings
-    from unmask.tasks.parallel.table import versus
-
-    every = settings(published(paths))
-    pair = [_of_sampler(every, name, model) for name in (first, second)]
-    difference = versus(*pair)
-    result: dict[str, Any] = {"first": first, "second": second} | difference.to_dict()
-    lines = [Versus(pair[0][0].model, None, None, difference).sentence(first, second)]
-    return Answer(result, lines)
-
-
-def _of_sampler(every: list[Setting], name: str, model: str | None) -> list[Setting]:
-    """Return the settings of a sampler, of the only model or the chosen one."""
-    from unmask.core.errors import UnmaskError, listed, unknown
-
-    of_model = [one for one in every if model in (None, one.model)]
-    if not of_model:
-        raise unknown("model", str(model), {one.model for one in every})
-    own = [one for one in of_model if one.sampler == name]
-    if not own:
-        raise unknown("sampler", name, {one.sampler for one in of_model})
-    if len(models := sorted({one.model for one in of_model})) > 1:
-        raise UnmaskError(f"the results have {len(models)} models: {listed(models)}; choose one with --model")
-    return own
-
-
-parallel = {"run": parallel_run, "read": parallel_read, "compare": parallel_compare}
+parallel = {"run": parallel_run, "read": parallel_read}
 command = {"run": run, "check": check, "show": show, "compare": compare, "lm-eval": lm_eval, "parallel": parallel}

@@ -1,4 +1,4 @@
-"""unmask model time|judge|learning|fit."""
+"""unmask model time|judge|learning."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 USUAL = "HuggingFaceTB/SmolLM2-135M-Instruct"  # judge
 UNIFORM = "geometric(last=0.000001)"  # schedule of uniform noise
 STEPS = (4, 8, 16, 32, 64)
-POSTER = {512: (3.1, 1.7), 1024: (4.2, 3.3), 2048: (4.7, 7.0)}  # seconds of an MDM of 512 steps, and of AR
-POSTER_STEPS = 512
 
 
 def time(
@@ -91,24 +89,15 @@ def time(
     failures = [str(error) for error in results if isinstance(error, UnmaskError)]
     if not timings:
         raise UnmaskError(failures[0])
-    known = model is None and preset == "paper" and steps == POSTER_STEPS and layers is hidden is None
-    rows = [timing.to_dict() for timing in timings]
-    first = timings[0]
+    rows, first = [timing.to_dict() for timing in timings], timings[0]
     where = first.device if first.device != "cpu" else f"cpu, {first.threads} threads"
     head = ["L", "batch", "ms per call", "calls", "MDM, s", "ms per token", "AR, s", "MDM / AR"]
     head += ["break-even", "N", "GFLOP/s", "MB"]
-    cells = [_timed(timing) for timing in timings]
-    if known:
-        for row, cell in zip(rows, cells, strict=True):
-            seconds = POSTER.get(row["length"])
-            row["poster"] = seconds and dict(zip(("mdm_seconds", "ar_seconds"), seconds, strict=True))
-            cell += map(str, seconds or ("-", "-"))
-        head += ["poster: MDM, s", "AR, s"]
+    title = f"An MDM with {first.steps} steps compared with AR with a KV cache, on {where}"
     text: list[Grid | str] = [
-        Grid(f"An MDM with {first.steps} steps compared with AR with a KV cache, on {where}", head, cells),
+        Grid(title, head, list(map(_timed, timings))),
         "Times are for a whole batch: medians with quartiles. GFLOP/s: for a model call, and for an AR token.",
     ]
-    text += ["The poster gives neither its machine nor its batch size."] if known else []
     text += [f"left out: {failure}" for failure in failures]
     return Answer(settings | {"timings": rows, "failures": failures}, text)
 
@@ -230,9 +219,7 @@ def learning(
 
     trunk, exact, label, size = studied(model, device, language, length)
     about: dict[str, Any] = {"model": str(model), "kind": trunk.shape.kind, "language": label, "length": size}
-    steps = steps or STEPS
-    seen: dict[str, Any] = {"rows": contexts, "seed": seed}
-    text: list[Grid | str] = []
+    steps, text = steps or STEPS, list[Grid | str]()
     if trunk.shape.noise == "uniform":
         network: Network = Network(trunk)
         errors = blame(network, exact, size, UNIFORM, steps, learning=None, rows=rows, seed=seed)
@@ -241,8 +228,8 @@ def learning(
         fits(rows, f"rows of {size} tokens", PLACE_BYTES * size)  # here, since the contexts take minutes
         causal = trunk.shape.causal
         network = Network(ar=trunk) if causal else Network(trunk)
-        known = of_language(network, exact, size, **seen, causal=causal)
-        visited = of_sampler(network, exact, size, **seen, causal=causal)
+        how: dict[str, Any] = {"rows": contexts, "seed": seed, "causal": causal}
+        known, visited = of_language(network, exact, size, **how), of_sampler(network, exact, size, **how)
         if causal:
             errors = [blame_ar(network, exact, size, learning=known, rows=rows, seed=seed)]
         else:
@@ -280,37 +267,4 @@ def _parts(error: Blame) -> list[str]:
     return [*columns, f"x {error.ter_sampling.value:.4f}", f"x {spread(error.ter_learning, '.4f')}"]
 
 
-def fit(
-    text: Annotated[Path, "TEXT"],
-    /,
-    *,
-    out: Path,
-    order: int = 3,
-    tokens: Literal["characters", "whitespace"] = "characters",
-    smoothing: float = 0.0,
-    max_vocabulary: Count = None,
-) -> Answer:
-    """Fit an n-gram language to your own text.
-
-    Example:
-        unmask model fit corpus.txt --order 3 --max-vocabulary 64 --out my.json
-
-    Args:
-        text: UTF-8 text file.
-        out: JSON file to write.
-        order: Order n of the n-gram: each token depends on the n-1 before it.
-        tokens: Tokens of the text: characters, or words between whitespace.
-        smoothing: Number added to every count. At 0, only n-grams of the text are possible.
-        max_vocabulary: Largest number of tokens; the rarest become one unknown token. (default: all)
-    """
-    from unmask import languages
-    from unmask.core.files import check_writable
-    from unmask.core.reading import read_text
-
-    check_writable(out)
-    fitted = languages.NGram.fit(read_text(text), order, tokens, smoothing, max_vocabulary)
-    fitted.save(out)
-    return Answer({"file": str(out)} | fitted.describe())
-
-
-command = {"time": time, "judge": judge, "learning": learning, "fit": fit}
+command = {"time": time, "judge": judge, "learning": learning}

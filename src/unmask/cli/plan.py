@@ -106,6 +106,12 @@ def command(
         predicted = forecast(opened, queries, answers, **how, times=times, seed=seed)
         return Answer(predicted.to_dict(), None if verbose else predicted.lines())
     refuse(of_open, "applies to open models. Add --prompts or --texts, or leave it out")
+    if model is not None:
+        from unmask.models.loading import is_trained
+
+        if not is_trained(model):
+            problem = f"the plan of {model} needs texts, which no language gives"
+            raise UnmaskError(f"{problem}. Add --prompts or --texts; --target is then nats per answer")
     missing = [] if target is not None else ["--target (the largest acceptable error)"]
     if language is None and model is None and not results:
         missing.append(f"one of {', '.join(SUBJECTS)}")

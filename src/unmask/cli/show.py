@@ -135,16 +135,16 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
         unmask show model my-card.json
 
     Args:
-        model: Name of an open model, a repository, or a JSON file with your own card.
+        model: Name of an open model, a repository, a directory, or a JSON file with your own card.
     """
     import msgspec
 
-    from unmask.models.open import CARDS, find
+    from unmask.models.open import CARDS, described
 
     if model is None:
         lines = [(name, f"{one.repository}, {one.attention}, {one.licence}") for name, one in sorted(CARDS.items())]
         return Answer({name: msgspec.to_builtins(one) for name, one in CARDS.items()}, lines)
-    card = find(model)
+    card = described(model)
     tokens = {name: number for name, number in msgspec.to_builtins(card.tokens).items() if number is not None}
     rows: list[tuple[str, str]] = [
         ("repository", card.repository),
@@ -156,6 +156,7 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
         ("context", f"{card.context} tokens"),
         ("special tokens", ", ".join(f"{name} {number}" for name, number in tokens.items())),
     ]
+    rows += [("frame", " .. ".join(" ".join(map(str, part)) for part in card.frame))] if any(card.frame) else []
     rows += [("banned tokens", ", ".join(map(str, card.banned)))] if card.banned else []
     rows += [("chat template", card.template or "none: a base model")]
     rows += [(f"recipe: {recipe.name}", f"{recipe.options} ({recipe.source})") for recipe in card.recipes]
@@ -168,24 +169,21 @@ def task(task: Annotated[str | None, "TASK"] = None, /, *, data: File = None) ->
 
     Examples:
         unmask show task
-        unmask show task "gsm8k(shots=2)" --data gsm8k_test.jsonl
+        unmask show task "lists(operation=sort)"
 
     Args:
         task: Name of a task, with options.
-        data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
+        data: File of the items, for a task of your own that reads one.
     """
     from unmask.core.registry import parse
     from unmask.tasks import TASKS
-    from unmask.tasks.contract import find
 
     if task is None:
         return _listed({"tasks": TASKS})
     known = TASKS.make(task)
-    file = data or find(known.file)
     more = {"tokens of an answer": known.length, "stop strings": list(known.until), "items from": known.source}
-    if file is not None or not known.file:
-        items = known.items(None if file is None else str(file))
-        more |= {"items": len(items), "first question": known.prompt(items[0])}
+    items = known.items(data)
+    more |= {"items": len(items), "first question": known.prompt(items[0])}
     return _described(TASKS.entry(parse("task", task)[0]), more)
 
 

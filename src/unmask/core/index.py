@@ -28,10 +28,8 @@ BY_MODULE: dict[str, dict[str, str]] = {
         "theory.optimal": "optimal fewest-pairs",
     },
     "task": {
-        "gsm8k": "gsm8k",
         "latin": "latin",
         "lists": "lists",
-        "open_text": "open-text",
         "sudoku": "sudoku",
         "sums": "sums",
     },

@@ -151,3 +151,9 @@ def note(text: str) -> None:
             _outermost.drawing.console.print(plain(text), markup=False, highlight=False, soft_wrap=True)
         else:
             print(plain(text), file=sys.stderr, flush=True)
+
+
+def tell(text: str) -> None:
+    """Print a line to stderr if a command runs; library calls print none."""
+    if _lines and not _silent:
+        note(text)

@@ -39,13 +39,11 @@ class Loading:
         card: Model card, if the directory does not identify its model: a name, or your own JSON file.
         device: Device: auto, cpu or cuda.
         dtype: Data type of an open model's weights: float32, bfloat16 or float16. (default: as published)
-        cache: KV cache of an open model: prefix or dual, "prefix(block=32)". Faster, but changes the distribution.
     """
 
     card: str | None = None
     device: str = "auto"
     dtype: str | None = None
-    cache: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,10 +118,10 @@ class Evaluating(Loading):
     """Questions to models, and their way to answer; every combination of several values is measured.
 
     Args:
-        task: Task: a name of `unmask show task`, with options: "gsm8k(shots=5, draw=lm-eval)".
+        task: Task: a name of `unmask show task`, with options: "lists(operation=copy)".
         model: Open model: a name of `unmask show model`, a repository, or a directory with its files.
         causal_model: AR model to measure in the same run; speculative samplers use it too.
-        data: File of the items. (default: in the directory of the environment variable UNMASK_DATA)
+        data: File of the items, for a task of your own that reads one.
         limit: Number of items, from the first. (default: all)
         each: Samples per item; more than one needs a temperature.
         sampler: Names of `unmask show sampler`. (default: llada; for AR models autoregressive)

@@ -1,4 +1,4 @@
-"""load(): a language, a network or an open model, by its name, file or directory; begin(): with its first tokens."""
+"""load(): a language or a model by its name, file, directory or module:Name; begin(): with its first tokens."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, cut
 from unmask.core.run import Amount, Loading, Prompting, changed
 
 if TYPE_CHECKING:
+    from unmask.denoisers import Denoiser
     from unmask.languages import Language
-    from unmask.models.open import OpenModel
     from unmask.models.text import Tokenizer
-    from unmask.models.trained import Network, Trunk
+    from unmask.models.trained import Trunk
 
 NO_PROMPTS, USUAL = Prompting(), Loading()
 CONFIG = "config.json"  # in the directory of a network
 WEIGHTS = (".safetensors", ".bin", ".index.json")
 
 
-def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
-    """Load a language, a network or an open model.
+def load(source: str | Path, **options: Any) -> Language | Denoiser:
+    """Load a language, a network, an open model, or your own model by module:Name.
 
     Options are those of `read_network` and `load_model`.
     """
     path = arguments.path("source", source)
+    if _is_own(source):
+        from unmask.models.open.own import named
+
+        return named(str(source))
     if (os.path.isdir(path) and is_open(path)) or (not path.exists() and _has_card(source)):
         from unmask.models.open import load_model
 
@@ -44,13 +48,22 @@ def load(source: str | Path, **options: Any) -> Language | Network | OpenModel:
 
 
 def load_model(model: str, how: Loading, causal_model: str | None = None, batch: int | None = None) -> Any:
-    """Load the model of a command: an open one, or the network of a directory."""
+    """Load the model of a command: your own by module:Name, an open one, or the network of a directory."""
+    if _is_own(model):
+        from unmask.denoisers import as_denoiser
+        from unmask.models.open.own import named
+
+        for name, value in (changed(how) | {"causal_model": causal_model, "batch": batch}).items():
+            if value is not None:
+                problem = f"--{name.replace('_', '-')} is for checkpoints, and {cut(model)} is your own model"
+                raise UnmaskError(f"{problem}. Write it as an option of its name: module:Name({name}=..)")
+        return as_denoiser(named(model))
     if is_open(model):
         from unmask.models.open import load_model
 
         return load_model(model, **asdict(how), batch=batch, causal_model=causal_model)
     if replace(how, device="auto") != Loading():
-        problem = "--card, --dtype and --cache are for open models only"
+        problem = "--card and --dtype are for open models only"
         raise UnmaskError(f"{problem}; this is a network of `unmask train`. Leave them out")
     from unmask.models.trained import read_network
 
@@ -79,11 +92,12 @@ def begin(
     the length is then the nearest that the language has."""
     if (language is None) == (model is None):
         raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
-    if model is not None and is_open(model):
+    own = load_model(model, loading, causal_model, batch) if model is not None and _is_own(model) else None
+    if model is not None and (hasattr(own, "tokenizer") or (own is None and is_open(model))):
         from unmask.models.open.prompted import begun, queries_of
 
         queries = queries_of(prompting)  # before the model is loaded
-        opened = load_model(model, loading, causal_model, batch)
+        opened = own or load_model(model, loading, causal_model, batch)
         return Begun(opened, begun(opened, queries, prompting, amount), opened.tokenizer)
     from unmask.samplers.making import begun as started
 
@@ -99,6 +113,8 @@ def begin(
 
         known = languages.load(str(language))
         return Begun(known, started(known, prompting, amount, usual))
+    if own is not None:
+        return Begun(own, started(own, prompting, amount, usual))
     from unmask.models.trained.checkpoints import read_tokenizer
 
     tokenizer = read_tokenizer(model)
@@ -133,11 +149,23 @@ def writes_text(model: str) -> bool:
     """Whether the tokens of a model are those of a text."""
     from unmask.models.trained.checkpoints import read_tokenizer
 
-    return is_open(model) or read_tokenizer(model) is not None
+    return is_open(model) or (not _is_own(model) and read_tokenizer(model) is not None)
+
+
+def _is_own(model: str | Path) -> bool:
+    """Whether a model is named as module:Name or file.py:Name, with its options in brackets."""
+    return ":" in str(model).partition("(")[0] and not os.path.exists(model)
+
+
+def is_trained(model: str | Path) -> bool:
+    """Whether a model is a directory of `unmask train`."""
+    return os.path.isdir(model) and not is_open(model)
 
 
 def is_open(model: str | Path) -> bool:
-    """Whether a model is an open one, that is, not a directory of `unmask train`."""
+    """Whether a model is an open one, that is, neither a directory of `unmask train` nor your own."""
+    if _is_own(model):
+        return False
     from unmask.core.reading import read_json
     from unmask.models.trained.checkpoints import MODEL_TYPE
 

@@ -113,7 +113,6 @@ LIST = [
         "fraction of sequences with a correct answer and an incorrect intermediate result; lower is better",
         0.01,
     ),
-    _number("perplexity", "Perplexity", "of the texts under the scoring model; lower is better", ["perplexity"]),
     _number("ngram_perplexity", "N-gram perplexity", "per character; lower is better", ["ngram_perplexity"]),
     _fraction("unknown_words", "Unknown words", "fraction of words outside the training text; lower is better", 0.05),
     _number("gap", "Gap", "loss by parallel decoding, nats per sequence; lower is better", ["gap_nats"], least=0.0),

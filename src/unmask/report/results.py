@@ -164,7 +164,7 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
         spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": "evaluation", "key": ""}
         spent |= {"causal": calls / max(len(group.written), 1)}
         spent |= {"flops": cost["flops"] / base if base and cost["flops"] else None}
-        estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
+        estimates = {"accuracy": group.accuracy}
         estimates |= {name: group.value(name) for name in group.valued}
         for name, estimate in estimates.items():
             if estimate is not None:

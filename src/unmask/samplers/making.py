@@ -143,7 +143,7 @@ def begun(
         return {"given": tokens, "rows": many if amount.rows is None else amount.rows, "length": length}
     rows, length = usual or (ROWS, LENGTH)
     if not isinstance(source, Language):
-        length = source.length
+        length = getattr(source, "length", length)
     elif usual is not None and amount.length is None:
         length = source.nearest_lengths(length)[-1]
     rows, length = rows if amount.rows is None else amount.rows, length if amount.length is None else amount.length

@@ -1,5 +1,5 @@
 """Evaluation tasks: items, prompts, and the check of answers."""
 
-from unmask.tasks.contract import TASKS, Item, Task, asking
+from unmask.tasks.contract import TASKS, Item, Task
 
-__all__ = ["TASKS", "Item", "Task", "asking"]
+__all__ = ["TASKS", "Item", "Task"]

@@ -5,15 +5,12 @@
     right(item, answer)      whether the answer is correct
     solutions(item)          all right answers, in the requested format; None where they are not listed
 
-Answers of "judged" tasks are not checked. A new task is a registered class in a new file. Its parameters are its
-options. The options in `reading` only change how an answer is read from a text, so the same text can be read again in
-another way.
+A new task is a registered class in a new file. Its parameters are its options.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import Registry, parse
+from unmask.core.registry import Registry
 from unmask.models.open.chat import Message
 
 
@@ -36,11 +33,7 @@ class Item(NamedTuple):
 class Task(ABC):
     length: ClassVar[int] = 256  # tokens of an answer by default
     until: ClassVar[tuple[str, ...]] = ()  # strings that end an answer to a prompt, but not one in a conversation
-    reading: ClassVar[frozenset[str]] = frozenset()
-    kind: ClassVar[str] = "right"  # or "judged"
-    judge: str = ""  # the AR model that scores answers of a judged task
     source: ClassVar[str] = ""  # the publication of the items, and their licence
-    file: ClassVar[str] = ""  # the usual name of the file that the items need
 
     @abstractmethod
     def items(self, data: str | Path | None) -> Sequence[Item]:
@@ -57,8 +50,9 @@ class Task(ABC):
     def answer(self, item: Item, text: str) -> str | None:
         return text.strip() or None
 
+    @abstractmethod
     def right(self, item: Item, answer: str) -> bool:
-        raise NotImplementedError
+        """Whether the answer is correct."""
 
     def solutions(self, item: Item) -> Sequence[str] | None:
         """All right answers in the requested format; None where they are too many."""
@@ -117,21 +111,6 @@ def _check(kind: type, label: str) -> None:
 
 
 TASKS: Registry[Task] = Registry("task", "unmask.tasks", check=_check, returns=(Task,))
-
-
-def find(name: str) -> Path | None:
-    """The file of this name in the directory that the environment variable UNMASK_DATA names, if there is one."""
-    directory = os.environ.get("UNMASK_DATA")
-    path = Path(directory, name) if directory and name else None
-    return path if path is not None and path.is_file() else None
-
-
-def asking(specification: str) -> str:
-    """The specification without the options that only change how answers are read."""
-    name, options = parse("task", specification)
-    reading = type(TASKS.make(specification)).reading
-    settings = ", ".join(f"{option}={value!r}" for option, value in options.items() if option not in reading)
-    return f"{name}({settings})" if settings else name
 
 
 def fingerprint(items: Iterable[Item]) -> str:

@@ -25,8 +25,8 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.languages import Language
 from unmask.languages.answers import Answers
-from unmask.models.open.loading import here, outline
-from unmask.models.open.prompted import speaker, tempered
+from unmask.models.open.loading import card_of, here, tokenizer_of
+from unmask.models.open.prompted import tempered
 from unmask.models.text.published import Published
 from unmask.samplers import Generation, generate
 from unmask.tasks.contract import TASKS, Item, Task
@@ -61,16 +61,16 @@ class Ideal:
         """The tokenizer of an open model; None with a pattern."""
         if self.tokens in PATTERNS:
             return None
-        directory, card = here(self.tokens)
-        model = None if directory is None else outline(directory, card)
-        if model is None:
-            raise UnmaskError(f"the files of {self.tokens} are not here. Load it once, or choose {', '.join(PATTERNS)}")
-        return speaker(model)
+        directory, named = here(self.tokens)
+        tokenizer = None if directory is None else tokenizer_of(directory, card_of(directory, named)[0])
+        if tokenizer is None:
+            raise UnmaskError(f"{self.tokens} has no tokenizer here. Load it once, or choose {', '.join(PATTERNS)}")
+        return tokenizer
 
     @property
     def about(self) -> dict[str, Any]:
         card = NAME if self == Ideal() else f"{NAME}(tokens={self.tokens!r})"
-        return {"card": card, "dtype": "float64", "cache": "none"}
+        return {"card": card, "dtype": "float64"}
 
     def cut(self, text: str) -> Sequence[Hashable]:
         if self.tokenizer is None:

@@ -5,19 +5,22 @@ loglikelihood           exact for AR models; for masked models see diagnosis/lik
 loglikelihood_rolling   the same for a whole text, in windows of the context length
 
 An answer depends only on its request and the number of the request, not on other requests. With batch_size 1, the
-default, this holds bit for bit. lm-eval keeps only scores; `record=FILE` writes a line per request.
+default, this holds bit for bit. lm-eval keeps only scores; `record=FILE` writes a line per request, and
+`run` joins both (logs.py).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,6 +33,7 @@ from unmask.diagnosis.judge import by_sampler, check_kind
 from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
 from unmask.models.open import OpenModel, load_model
 from unmask.models.open.prompted import Query, answers, chats, speaker, usual
+from unmask.tasks import logs
 
 with needed("lm-eval", "the model `unmask` of lm-eval"):
     from lm_eval.api.instance import Instance
@@ -46,7 +50,7 @@ KINDS = ("auto", "chain", "bound", "path")
 
 
 class UnmaskLM(LM):  # type: ignore[misc]
-    """model: an OpenModel, or the name or directory of one; card, device, dtype, cache: as in `load_model`.
+    """model: an OpenModel, or the name or directory of one; card, device, dtype: as in `load_model`.
 
     sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: settings of generation
     (`answering.usual`); they take precedence over those of a task.
@@ -55,6 +59,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
     draws: sets of positions per bound, or random choices of the sampler.
     """
 
+    usual_record: ClassVar[Path | None] = None  # the file of the requests, if the arguments name none
+
     def __init__(
         self,
         model: str | OpenModel,
@@ -62,7 +68,6 @@ class UnmaskLM(LM):  # type: ignore[misc]
         card: str | None = None,
         device: str | None = None,
         dtype: str | None = None,
-        cache: str | None = None,
         batch_size: int | str = 1,
         max_batch_size: int | None = None,
         max_gen_toks: int = NEW,
@@ -81,13 +86,13 @@ class UnmaskLM(LM):  # type: ignore[misc]
         self.draws, self.seed, self.options = arguments.whole("draws", draws, 2), seed, options
         if isinstance(model, str):
             device = "auto" if device in (None, *DEFAULTS) else device
-            model = load_model(model, card=card, device=device, dtype=dtype, cache=cache, batch=self.batch)
+            model = load_model(model, card=card, device=device, dtype=dtype, batch=self.batch)
         self.model, self.tokenizer = model, speaker(model)
         usual(model, self.new, **options)  # raises errors of the options before the first request
         if self.kind == "path":
             check_kind(model, self.kind, **options)
         self.records: list[dict[str, Any]] = []
-        self.file = None if record is None else Path(record)
+        self.file = self.usual_record if record is None else Path(record)
         if self.file is not None:
             check_writable(self.file)
             self.file.write_text("")
@@ -158,7 +163,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
                         about: dict[str, Any] = {"row": numbers[index], "prompt_tokens": answer.given}
                         about |= {"tokens": len(answer.tokens)}
                         about |= {"reason": answer.reason, "model_calls": answer.model_calls}
-                        about |= {"batch": len(part), "batch_seconds": seconds, "options": options}
+                        about |= {"batch": len(part), "seconds": seconds / len(part), "options": options}
                         self._record(requests[index], about | {"text": answer.text})
                     advance(len(part))
         return texts
@@ -183,15 +188,16 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 windows.append(([token for token in before if token >= 0], after))
                 owners.append(index)
         nats, variance = [0.0] * len(requests), [0.0] * len(requests)
-        model_calls = [0] * len(requests)
-        for window, (_, likelihood) in self._likelihoods(windows):
+        model_calls, seconds = [0] * len(requests), [0.0] * len(requests)
+        for window, (window_about, likelihood) in self._likelihoods(windows):
+            seconds[owners[window]] += window_about["seconds"]
             nats[owners[window]] += likelihood.nats
             variance[owners[window]] += likelihood.error**2
             model_calls[owners[window]] += likelihood.model_calls
         for index, request in enumerate(requests):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, nats[index])
             about: dict[str, Any] = {"nats": nats[index], "standard_error": variance[index] ** 0.5}
-            about |= {"model_calls": model_calls[index], "windows": owners.count(index)}
+            about |= {"model_calls": model_calls[index], "seconds": seconds[index], "windows": owners.count(index)}
             self._record(request, about)
         return nats
 
@@ -240,9 +246,11 @@ class UnmaskLM(LM):  # type: ignore[misc]
         with progress.track("reading", len(rows)) as advance:
             size = self.batch if self.model.card.causal else 1
             for part in _parts(list(rows), size, lambda number: len(rows[number][0])):
-                batch = [rows[number] for number in part]
-                for number, (_, _, about), (by, likely) in zip(part, batch, self._likely(batch), strict=True):
-                    about |= {"by": by, "nats": likely.nats, "standard_error": likely.error}
+                batch, began = [rows[number] for number in part], time.perf_counter()
+                estimates = self._likely(batch)
+                seconds = (time.perf_counter() - began) / len(part)
+                for number, (_, _, about), (by, likely) in zip(part, batch, estimates, strict=True):
+                    about |= {"by": by, "nats": likely.nats, "standard_error": likely.error, "seconds": seconds}
                     yield number, (about | {"model_calls": likely.model_calls}, likely)
                 advance(len(part))
 
@@ -271,6 +279,26 @@ class UnmaskLM(LM):  # type: ignore[misc]
         if self.file is not None:
             with self.file.open("a") as file:
                 print(json.dumps(self.records[-1]), file=file)
+
+
+def run(words: Sequence[str]) -> Path | None:
+    """Run lm-eval with these words. With --output_path, return the file that has each item's scores and cost."""
+    from lm_eval.__main__ import cli_evaluate
+
+    register()
+    flags = ArgumentParser(add_help=False, allow_abbrev=False)
+    flags.add_argument("--output_path", "-o", type=Path)
+    out = flags.parse_known_args(list(words))[0].output_path
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        words = [*words, *(["--log_samples"] if "--log_samples" not in words else [])]
+    before, usual = sys.argv, UnmaskLM.usual_record
+    sys.argv, UnmaskLM.usual_record = ["lm-eval", *words], None if out is None else out / logs.REQUESTS
+    try:
+        cli_evaluate()
+    finally:
+        sys.argv, UnmaskLM.usual_record = before, usual
+    return logs.write(out) if out is not None and logs.is_log(out) else None
 
 
 def register() -> None:

@@ -75,7 +75,6 @@ def too_long(count: int, of: int | str, context: int | None) -> str:
 class Model(msgspec.Struct):
     card: str
     dtype: str
-    cache: str
     revision: str | None = None
 
 

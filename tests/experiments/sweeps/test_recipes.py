@@ -8,14 +8,11 @@ import pytest
 
 from tests.experiments.sweeps.conftest import measured
 from tests.sparing import held_out_in_part
-from tests.tasks.data import data, needs_data
 from unmask.experiments import read_recipe, sweep
 from unmask.experiments.cell import cells_of, check
 
-__all__ = ["data"]
 PLACE = Path(__file__).parents[3] / "recipes"
-WEIGHTS = {"gsm8k": 11, "open-text": 11}  # those that need some, with their cells
-RECIPES = sorted(path for path in PLACE.glob("*.yaml") if path.stem not in WEIGHTS)
+RECIPES = sorted(PLACE.glob("*.yaml"))
 TINY = {"rows": 3, "length": 20, "seeds": 1}
 SMALLER = {
     "smoke": {"steps": [4]},
@@ -51,15 +48,6 @@ def test_what_it_would_measure(path):
     cells = cells_of(recipe)
     assert (recipe.name, len(cells)) == (path.stem, SIZES[path.stem])
     assert len({cell.key for cell in cells}) == len(cells)
-    check(cells)
-
-
-@needs_data
-@pytest.mark.parametrize("name", WEIGHTS)
-def test_what_the_tables_of_models_would_measure(name, data):
-    recipe = read_recipe(PLACE / f"{name}.yaml")
-    cells = cells_of(recipe)
-    assert (recipe.name, len(cells)) == (name, WEIGHTS[name])
     check(cells)
 
 

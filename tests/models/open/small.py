@@ -13,9 +13,9 @@ from torch import Tensor
 
 from unmask.models.open.card import FAMILIES, Card, Tokens
 from unmask.models.open.model import OpenModel
-from unmask.models.open.weights import fill, opened
 
 V, MASK = 40, 37
+WIDTH = 32
 LLADA = {
     "model_type": "llada",
     "d_model": 32,
@@ -50,26 +50,37 @@ CONFIGS = {
 }
 
 
-def card(family: str, **fields: Any) -> Card:
-    about = {"name": f"small-{family}", "repository": f"small/{family}", "licence": "none"}
-    return Card(
-        **(about | {"family": family, "tokens": Tokens(mask=MASK, eos=1, end_of_turn=2), "context": 64} | fields)
-    )
+def card(label: str, **fields: Any) -> Card:
+    """A card; the family is that of `published`, unless it is given."""
+    about = {"name": f"small-{label}", "repository": f"small/{label}", "licence": "none"}
+    about |= {"family": "mdlm" if label in CONFIGS else label}
+    return Card(**(about | {"tokens": Tokens(mask=MASK, eos=1, end_of_turn=2), "context": 64} | fields))
 
 
-def published(directory: Path, family: str, config: Mapping[str, Any], seed: int = 0, shards: int = 1) -> Path:
-    """A random checkpoint of a family whose tensors are used as they are; norms that are not one, biases that are not
-    zero."""
+def published(directory: Path, label: str, config: Mapping[str, Any], seed: int = 0, shards: int = 1) -> Path:
+    """A random checkpoint of an MDLM, which needs no library: with the vocabulary and the context of this config.json,
+    norms that are not one, biases that are not zero."""
     directory.mkdir(parents=True, exist_ok=True)
-    with torch.device("meta"):
-        body = FAMILIES[family].body(config, "config.json")
-    rng = torch.Generator().manual_seed(seed)
-    tensors = {}
-    for name, source in FAMILIES[family].sources(body, frozenset()).items():
-        shape = body.state_dict()[name].shape
+    vocabulary = config.get("vocab_size", config.get("embedding_size"))
+    context = config.get("max_position_embeddings", config.get("max_sequence_length"))
+    rng, at = torch.Generator().manual_seed(seed), "backbone."
+
+    def some(*shape: int) -> Tensor:
         scale = 0.3 if len(shape) == 1 else shape[-1] ** -0.5
-        tensors[source.names[0]] = torch.randn(shape, generator=rng, dtype=torch.float64) * scale + ("norm" in name)
-    write(directory, config, tensors, shards)
+        return torch.randn(shape, generator=rng, dtype=torch.float64) * scale
+
+    tensors = {f"{at}vocab_embed.embedding": some(vocabulary, WIDTH) * 2}
+    tensors |= {f"{at}output_layer.norm_final.weight": some(WIDTH) + 1}
+    tensors |= {f"{at}output_layer.linear.weight": some(vocabulary, WIDTH)}
+    tensors |= {f"{at}output_layer.linear.bias": some(vocabulary)}
+    for number in range(2):
+        of = f"{at}blocks.{number}."
+        tensors |= {f"{of}norm1.weight": some(WIDTH) + 1, f"{of}norm2.weight": some(WIDTH) + 1}
+        tensors |= {f"{of}attn_qkv.weight": some(3 * WIDTH, WIDTH), f"{of}attn_out.weight": some(WIDTH, WIDTH)}
+        tensors |= {f"{of}mlp.0.weight": some(4 * WIDTH, WIDTH), f"{of}mlp.0.bias": some(4 * WIDTH)}
+        tensors |= {f"{of}mlp.2.weight": some(WIDTH, 4 * WIDTH), f"{of}mlp.2.bias": some(WIDTH)}
+    sizes = {"hidden_dim": WIDTH, "n_blocks": 2, "n_heads": 4, "model_length": context, "vocab_size": vocabulary}
+    write(directory, {"model_type": "mdlm"} | sizes, tensors, shards)
     return directory
 
 
@@ -86,12 +97,8 @@ def write(directory: Path, config: Mapping[str, Any], tensors: Mapping[str, Tens
 
 def load(directory: Path, which: Card, dtype: torch.dtype | None = None, **options: Any) -> OpenModel:
     """Without the probe."""
-    family = FAMILIES[which.family]
-    with torch.device("meta"):
-        body = family.body(json.loads((directory / "config.json").read_text()), "config.json")
-    with opened(directory) as files:
-        fill(body, family, files, torch.device("cpu"), dtype)
-    return OpenModel(which, body, **options)
+    config = json.loads((directory / "config.json").read_text())
+    return OpenModel(which, FAMILIES[which.family].read(directory, which, config, dtype), **options)
 
 
 def tokens(rows: int, length: int, hidden: float = 0.4, seed: int = 0) -> Tensor:

@@ -21,7 +21,7 @@ def spoken(directory: Path, family: str = "llada", **fields: Any) -> str:
     size = "embedding_size" if family == "llada" else "vocab_size"
     published(directory, family, CONFIGS[family] | {size: found.vocabulary})
     tokens = Tokens(mask=found.mask, eos=found.eos, pad=found.eos, end_of_turn=found.control("<|im_end|>"))
-    about: dict[str, Any] = {"name": "small", "repository": "small/small", "licence": "none", "family": family}
+    about: dict[str, Any] = {"name": "small", "repository": "small/small", "licence": "none", "family": "mdlm"}
     card = Card(**(about | {"tokens": tokens, "template": "chatml", "context": 64} | fields))
     import msgspec
 

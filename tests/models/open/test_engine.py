@@ -121,92 +121,6 @@ def test_what_is_remembered_of_blocks_is_forgotten_where_it_changes(directory):
             assert torch.equal(generate(broken, **options).tokens, generate(Plain(broken), **options).tokens)
 
 
-class Approximate(Denoiser):
-    """Prefix and dual caches by their definition: what is remembered are keys and values, so the rest of the row is
-    computed from a canvas of its own, layer by layer, with what was there when the block began."""
-
-    def __init__(self, model, kind, block):
-        self.model, self.vocabulary, self.kind, self.block = model, model.vocabulary, kind, block
-
-    def engine(self, tokens, given=None, valid=None):
-        from unmask.denoisers import Engine
-
-        outer, body = self, self.model.body
-        seen_layers = [layer.self_attn for layer in body.model.layers]
-
-        class Slow(Engine):
-            def __init__(self):
-                super().__init__(tokens)
-                self.states, self.memory = {}, {}
-
-            @torch.no_grad()
-            def at(self, rows, positions, time):
-                out = []
-                for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
-                    out.append(body.logits(self.look(row)[position]))
-                logits = torch.stack(out)
-                logits[:, MASK] = -torch.inf
-                return logits.softmax(-1)
-
-            def look(self, row):
-                read = torch.where(tokens[row] == V, MASK, tokens[row])
-                begin = int((given[row] == V).int().argmax())
-                hidden = int((tokens[row] == V).int().argmax())
-                block = begin + (hidden - begin) // outer.block * outer.block
-                whole = self.memory.get(row, (None,))[0] != block
-                if whole:
-                    window = (0, len(read))
-                else:
-                    window = (block, min(block + outer.block, len(read)) if outer.kind == "dual" else len(read))
-                kept = [] if whole else self.memory[row][1]
-                states = self.forward(read, window, kept)
-                if whole:
-                    self.memory[row], self.states[row] = (block, kept), states
-                else:
-                    self.states[row] = self.states[row].clone()
-                    self.states[row][window[0] : window[1]] = states
-                return self.states[row]
-
-            def forward(self, read, window, kept):
-                columns = torch.arange(*window)
-                x = body.model.embed_tokens(read[columns])[None]
-                rotate = body.rotary(columns[None])
-                for number, layer in enumerate(body.model.layers):
-                    attention = seen_layers[number]
-                    n = layer.input_layernorm(x)
-                    q, k, v = (
-                        p(n).unflatten(-1, (-1, 8)).transpose(1, 2)
-                        for p in (attention.q_proj, attention.k_proj, attention.v_proj)
-                    )
-                    q, k = rotate(q), rotate(k)
-                    if len(kept) <= number:
-                        kept.append((k.clone(), v.clone()))
-                    else:
-                        kept[number][0][:, :, columns], kept[number][1][:, :, columns] = k, v
-                    k, v = (part.repeat_interleave(2, 1) for part in kept[number])
-                    weights = (q @ k.transpose(-1, -2) / 8**0.5).softmax(-1)
-                    x = x + attention.o_proj((weights @ v).transpose(1, 2).flatten(2))
-                    x = x + layer.mlp(layer.post_attention_layernorm(x))
-                return body.model.norm(x)[0]
-
-        return Slow()
-
-
-@pytest.mark.parametrize("kind", ["prefix", "dual"])
-def test_caches_do_what_they_are_defined_to_do(directory, kind):
-    model = load(directory, card("qwen2"), cache=f"{kind}(block=4)")
-    given = [[3, 1, *[V] * 12], [2, *[V] * 13], [*[V] * 14]]
-    options = {"sampler": "blocks(block_length=4, inner='low-confidence')", "given": given, "steps": 14, "seed": 2}
-    ours = generate(model, **options)
-    slow = generate(Approximate(model, kind, 4), **options)
-    assert torch.equal(ours.tokens, slow.tokens)
-    torch.testing.assert_close(ours.probability, slow.probability, rtol=0, atol=1e-9)
-    exact = generate(load(directory, card("qwen2")), **options)
-    assert float((exact.probability - ours.probability).abs().max()) > 1e-4  # another law, and it shows
-    assert ours.spent.tokens < exact.spent.tokens
-    assert model.source()["cache"] == f"{kind}(block=4)"
-
-
 def test_a_row_that_has_ended_is_not_paid_for(directory):
     """Up to its end it is what it is without a stop."""
     model = load(directory, card("qwen2"))
@@ -218,19 +132,6 @@ def test_a_row_that_has_ended_is_not_paid_for(directory):
         assert int(ended.model_calls[row]) == end
     assert (ended.lengths < 40).sum() > 5
     assert ended.spent.rows == int(ended.model_calls.sum())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"cache": "tripple"}, "tripple"),
-        ({"cache": "dual(block=0)"}, "block of the cache"),
-        ({"cache": "dual(size=3)"}, "has no option 'size'. Write dual(block=32)"),
-    ],
-)
-def test_wrong_options(directory, options, message):
-    with pytest.raises(UnmaskError, match=message.replace("(", r"\(").replace(")", r"\)")):
-        load(directory, card("qwen2"), **options)
 
 
 def test_longer_than_its_context(directory):

@@ -92,21 +92,41 @@ def test_a_text_that_begins_with_a_symbol(tmp_path, monkeypatch):
     torch.testing.assert_close(said, expected, rtol=0, atol=1e-6)
 
 
-def test_what_cannot_be_read_is_refused(tmp_path):
-    made("Llama", tmp_path / "pickled")
-    whole = tmp_path / "pickled" / "model.safetensors"
-    whole.rename(whole.with_name("pytorch_model.bin"))
-    with pytest.raises(UnmaskError, match="pickles can run any code"):
-        hub.load_model(tmp_path / "pickled")
-    made("Qwen2", tmp_path / "windows", use_sliding_window=True, sliding_window=4, max_window_layers=0)
-    with pytest.raises(UnmaskError, match="expected full attention in all layers"):
-        hub.load_model(tmp_path / "windows")
-    directory = tmp_path / "other"
-    made("Llama", directory)
-    config = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps(config | {"vocab_size": V + 1}))
+@torch.no_grad()
+@pytest.mark.parametrize("start", [{}, {"bos_token_id": 1}])
+def test_a_model_with_windows_reads_each_prefix_anew(tmp_path, start):
+    """Without our cache: as by itself, its start seen; rows of unequal lengths, with a step back."""
+    windows = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0}
+    theirs = made("Qwen2", tmp_path, **windows, **start)
+    ours = hub.load_model(tmp_path)
+    assert ours.body.sizes is None
+    tokens = torch.randint(0, V, (2, 10), generator=torch.Generator().manual_seed(1))
+    reader = ours.causal(2, 10)
+    reader.extend(torch.cat([torch.full((2, 1), V), tokens[:, :5]], 1), torch.tensor([6, 3]))
+    reader.rewind(torch.tensor([4, 2]))
+    said = reader.extend(torch.stack([tokens[0, 4:7], tokens[1, 2:5]]), torch.tensor([3, 1])).dense()
+    whole = theirs(torch.cat([torch.full((2, 1), ours.start), tokens], 1)).logits.softmax(-1)
+    expected = torch.cat([whole[0, 5:8], whole[1, 3:4]])
+    torch.testing.assert_close(said, expected, rtol=0, atol=1e-6)
+
+
+def test_tensors_of_a_bin_file_are_read_and_code_is_not(tmp_path):
+    theirs = made("Llama", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    ours = hub.load_model(tmp_path)
+    assert torch.equal(ours.body.head.weight, theirs.lm_head.weight)
+    torch.save({"lm_head.weight": theirs.lm_head}, tmp_path / "pytorch_model.bin")  # a module is code
+    with pytest.raises(UnmaskError, match=r"has more than tensors, which could run code.*contracts\.md"):
+        hub.load_model(tmp_path)
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    made("Llama", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": V + 1}))
     with pytest.raises(UnmaskError, match=r"do not fit its config\.json"):
-        hub.load_model(directory)
+        hub.load_model(tmp_path)
 
 
 def test_speculation_with_an_ar_model_of_the_same_tokens(tmp_path):

@@ -9,7 +9,7 @@ from torch.nn import functional
 from tests.models.open.small import CONFIGS, MASK, V, card, load, published
 from unmask import UnmaskError
 from unmask.models import open as hub
-from unmask.models.open.decoder import Decoder
+from unmask.models.open.dit import DiT
 from unmask.models.open.probing import probe
 
 STEPS, ROWS, LENGTH, SYMBOLS = 250, 32, 24, 5
@@ -89,7 +89,7 @@ def test_random_weights_say_nothing_against_a_card(tmp_path, fields):
     probe(model, torch.arange(24) % V)
 
 
-class OneSided(Decoder):
+class OneSided(DiT):
     """A library that lets a model see what is before it, whatever it was told."""
 
     def states(self, tokens, columns, seen, reach):
@@ -97,7 +97,7 @@ class OneSided(Decoder):
         return super().states(tokens, columns, (place <= place.unsqueeze(1))[None, None], reach)
 
 
-class AllSided(Decoder):
+class AllSided(DiT):
     def states(self, tokens, columns, seen, reach):
         return super().states(tokens, columns, None, reach)
 
@@ -120,6 +120,6 @@ def test_what_sees_otherwise_is_refused_whatever_its_weights(tmp_path, kind, fie
 @pytest.mark.parametrize("block", [None, 4, 1])
 def test_weights_that_are_no_numbers_are_refused(tmp_path, block):
     model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2", block=block))
-    model.body.model.layers[0].mlp.up_proj.weight[0, 0] = torch.nan
+    model.body.blocks[0].up.weight[0, 0] = torch.nan
     with pytest.raises(UnmaskError, match="is refused: its logits are not finite"):
         probe(model)

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.tasks import asked as asked  # registers its tasks
 from unmask.core.errors import UnmaskError
 from unmask.experiments import sweep
 from unmask.experiments.store import FILES
@@ -92,7 +93,7 @@ def test_samples_of_an_item(here):
 
 def test_ends_are_stopped_at_filled_forbidden_or_last(here):
     model = load_model("m", card="m.json")
-    task = TASKS.make("open-text")
+    task = TASKS.make("blank")
     items = task.items(None)[:24]
     ends = {1, 2}
     made = {
@@ -130,7 +131,7 @@ def test_ends_are_stopped_at_filled_forbidden_or_last(here):
 def test_prompts_that_are_too_long_are_kept_and_not_in_the_accuracy(here):
     lines = ["a" * 10, "b" * 5000, "c" * 20]
     Path("p.jsonl").write_text("\n".join(json.dumps({"question": line, "answer": "#### 1"}) for line in lines))
-    wanted = settings(task="gsm8k(shots=0)", data="p.jsonl", limit=None, batch=3)
+    wanted = settings(task="asked", data="p.jsonl", limit=None, batch=3)
     made = evaluate(wanted, out="o", engine="here")
     assert [sample.reason == "prompt too long" for sample in made.samples] == [False, True, False]
     assert made.samples[1].right is None
@@ -138,21 +139,21 @@ def test_prompts_that_are_too_long_are_kept_and_not_in_the_accuracy(here):
     assert (group.accuracy.n, group.reasons) == (2, {NO_ANSWER: 2})
     assert re.fullmatch(r"1 of 3 prompts too long for the context \([\d,]+ tokens\)", group.too_long)
     assert compare(group.written, group.written).items == 2
-    alone = evaluate(settings(task="gsm8k(shots=0)", data="p.jsonl", limit=None, batch=1), out="alone", engine="here")
+    alone = evaluate(settings(task="asked", data="p.jsonl", limit=None, batch=1), out="alone", engine="here")
     assert [sample.tokens for sample in alone.samples] == [sample.tokens for sample in made.samples]
 
 
 def test_nothing_is_written_where_the_first_prompts_are_all_too_long(here):
     lines = ["b" * 5000] * 20
     Path("p.jsonl").write_text("\n".join(json.dumps({"question": line, "answer": "#### 1"}) for line in lines))
-    wanted = settings(task="gsm8k(shots=0)", data="p.jsonl", limit=None, batch=3)
+    wanted = settings(task="asked", data="p.jsonl", limit=None, batch=3)
     with pytest.raises(UnmaskError, match=r"16 of the first 16 prompts too long for the context \(.* tokens\) with 6"):
         evaluate(wanted, out="o", engine="here")
 
 
 def test_what_was_not_written_was_not_measured():
     """An accuracy of 0 would be an answer; advice, comparison and table have none."""
-    about = {"task": "sums", "data": "", "model": {"card": "m", "dtype": "f", "cache": ""}, "context": 2048}
+    about = {"task": "sums", "data": "", "model": {"card": "m", "dtype": "f"}, "context": 2048}
     how = {"length": 4, "until": [], "sampler": "llada"}
     empty = {"prompt": "", "prompt_sha256": "", "prompt_tokens": 0, "tokens": [], "order": [], "text": ""}
     cost = {"model_calls": {}, "forwards": 0, "flops": 0.0, "seconds": 0.0, "memory": None, "batch": 0}
@@ -174,7 +175,7 @@ def test_what_was_not_written_was_not_measured():
 
 def test_another_data_set_under_the_same_name(here):
     Path("p.jsonl").write_text('{"question": "a", "answer": "#### 1"}')
-    wanted = settings(task="gsm8k(shots=0)", data="p.jsonl", limit=None)
+    wanted = settings(task="asked", data="p.jsonl", limit=None)
     evaluate(wanted, out="o", engine="here")
     Path("p.jsonl").write_text('{"question": "b", "answer": "#### 1"}')
     with pytest.raises(UnmaskError, match=r"o has records of items \w{16} and not \w{16}: another file under the same"):
@@ -186,21 +187,6 @@ def test_more_rows_than_there_are_items(here):
     recipe = {"jobs": ["evaluation"], "rows": 13, "fixed": {"task": LISTS, "model": "m", "card": "m.json"}}
     with pytest.raises(UnmaskError, match=r"row 13 is beyond the end of .* at most 12 rows"):
         sweep(recipe, store="s")
-
-
-def test_texts_that_a_judge_has_read(here, monkeypatch):
-    reader = load_model("a", card="a.json")
-    monkeypatch.setattr("unmask.models.open.load_model", lambda name, **how: reader)
-    from unmask.diagnosis.judge import judge
-    from unmask.tasks.sample import Sample
-
-    made = Writer(load_model("m", card="m.json"), TASKS.make("open-text"), How(length=8, steps=8, eos="never"))
-    items = TASKS.make("open-text").items(None)[:3]
-    samples = made(items, [0] * 3, 0, 1)
-    found = checked(samples, "open-text", items)
-    assert all(isinstance(sample, Sample) and sample.right is None for sample in found)
-    nats = judge(reader, [sample.text.strip() for sample in samples]).nats
-    assert [sample.values["nats"] for sample in found] == pytest.approx(nats.tolist())
 
 
 def test_a_text_longer_than_was_asked_for_is_read_in_part(here, capsys):

@@ -1,67 +1,16 @@
-"""Comparisons of samplers on the same items, the tables and the command."""
+"""The tables of results, and their command."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
 
 from tests.tasks.parallel.files import line, write
-from tests.tasks.parallel.test_pbx import CURVE, population
 from tests.tasks.parallel.test_points import outcome
 from unmask.cli.main import main
-from unmask.core.errors import UnmaskError
-from unmask.experiments.board.compare import difference
-from unmask.tasks.parallel.points import settings
-from unmask.tasks.parallel.table import Items, suites, versus
-
-
-def made(sampler, curve, seed=0):
-    return population(np.random.default_rng(seed), 3, 60, curve, sampler)[0]
-
-
-BETTER = tuple((calls, min(chance + 0.2, 1)) for calls, chance in CURVE)
-
-
-def test_curves_follow_the_rule_of_the_board():
-    """The same numbers as the board's difference of the same rows, and the better sampler is found."""
-    one, other = settings(made("a", BETTER)), settings(made("b", CURVE, seed=1))
-    found = versus(one, other)
-    assert found.verdict == "better"
-    assert versus(other, one).verdict == "worse"
-    assert found.band
-    assert all(budget.low <= budget.value <= budget.high for budget in found.band)
-    curves = []
-    for own in (one, other):
-        points = []
-        for setting in own:
-            rows = [single for task in sorted(setting.tasks) for single in setting.tasks[task]]
-            cost = float(np.mean([single.forwards for single in rows]))
-            points.append((cost, torch.tensor([single.score for single in rows], dtype=torch.float64)))
-        points.sort(key=lambda point: point[0])
-        curves.append(Items(32, [cost for cost, _ in points], [right for _, right in points]))
-    assert difference(*curves) == found
-
-
-def test_a_canvas_of_another_size_costs_the_same():
-    """8 calls for 64 positions are 4 calls for 32: costs are those of the largest canvas."""
-    small = [outcome(str(item), 1, 4, "small", sampler="a") for item in range(3)]
-    large = [outcome(str(item), 1, 8, "large", sampler="a", canvas=64) for item in range(3)]
-    twin = [replace(one, sampler="b", score=0.0) for one in (*small, *large)]
-    found = versus(settings([*small, *large]), settings(twin))
-    assert [budget.calls for budget in found.band] == [8.0]
-    assert found.band[0].value == 1.0
-
-
-def test_other_items_cannot_be_compared():
-    with pytest.raises(UnmaskError, match="no items in common"):
-        versus(settings([outcome("a", 1, 4)]), settings([outcome("b", 1, 4)]))
-    bare = [replace(outcome("a", 1, None), sampler="b")]
-    with pytest.raises(UnmaskError, match="b, k4: copy has no model calls"):
-        versus(settings([outcome("a", 1, 4)]), settings(bare))
+from unmask.tasks.parallel.table import suites
 
 
 def test_tables_name_ceilings():
@@ -102,13 +51,3 @@ def test_command_read(tree, capsys):
     assert main(["eval", "parallel", "read", str(tree), "--tasks"]) == 0
     text = capsys.readouterr().out
     assert "wino, k=8" in text
-
-
-def test_command_compare(tree, capsys):
-    result = answer(capsys, "compare", tree, "--first", "wino", "--second", "klass")
-    assert result["mean"]["value"] > 0
-    assert main(["eval", "parallel", "compare", str(tree), "--first", "wino", "--second", "klas"]) == 2
-    assert "did you mean klass?" in capsys.readouterr().err
-    assert main(["eval", "parallel", "compare", str(tree), "--first", "wino", "--second", "klass"]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("org/M: ")

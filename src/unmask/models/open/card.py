@@ -1,4 +1,4 @@
-"""Cards: plain data about published checkpoints that their files do not contain.
+"""Cards: plain data about published checkpoints that their files do not contain (cards.toml).
 
 Loading compares the card with the files, which define tokens, context and shape.
 """
@@ -6,14 +6,14 @@ Loading compares the card with the files, which define tokens, context and shape
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import torch
-from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
@@ -21,12 +21,14 @@ from unmask.core.reading import read_json
 from unmask.models.trained.checkpoints import MODEL_TYPE
 
 if TYPE_CHECKING:
-    from unmask.models.open.decoder import Body
+    from unmask.models.open.body import Body
 
 READERS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")  # AR models, unless the name of the directory fits a card
 UNIFORM = "diffusion_gemma"  # a model type with uniform noise instead of a mask
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Prediction = Literal["same", "shifted"]
+Frame = tuple[tuple[Id, ...], tuple[Id, ...]]  # ids before and after each sequence, as [CLS] and [SEP]
+OWN = "Write its six lines and pass --model module:Name: docs/contracts.md"  # the way out where files do not suffice
 
 
 class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,9 +60,9 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     prediction: Prediction = "same"  # shifted: position i predicts the token at i + 1
     block: Annotated[int, msgspec.Meta(ge=1)] | None = None  # None: full attention; otherwise block-causal attention
     banned: tuple[Id, ...] = ()  # tokens that are never written, besides the mask
+    frame: Frame = ((), ())
     template: str | None = None  # a name in chat.TEMPLATES; None for base models
     context: int = 4096
-    billions: float | None = None  # of parameters, with all experts, as published
     recipes: tuple[Recipe, ...] = ()
     issue: str = ""  # a known one
 
@@ -77,32 +79,30 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return "bidirectional" if self.block is None else f"blocks of {self.block}, block-causal"
 
 
-class Source(NamedTuple):
-    """The source of a parameter."""
-
-    names: tuple[str, ...]  # tensors of the checkpoint
-    make: Callable[[Sequence[Tensor]], Tensor] | None = None  # None: the tensor itself
-    shapes: tuple[tuple[int, ...], ...] = ()  # of the tensors; (): those of the parameter, or any with `make`
-
-
 class Family(NamedTuple):
-    """Loads the files of a family: with `body` and `sources`, or, if a library does it, with `read`."""
+    """How the files of a family become a body: from a directory, its card, its config.json, and a type of weights."""
 
-    types: tuple[str, ...]  # values of model_type in config.json; (): any AR model of transformers
-    body: Callable[[dict[str, Any], str], Body] | None = None  # from config.json and its path, on the meta device
-    sources: Callable[[Body, frozenset[str]], Mapping[str, Source]] | None = None  # by parameter, from names in files
-    unused: tuple[str, ...] = ()  # regular expressions of unused tensors
-    read: Callable[[Path, dict[str, Any], torch.dtype | None], Body] | None = None
+    types: tuple[str, ...]  # values of model_type in config.json; (): any that transformers has
+    read: Callable[[Path, Card, dict[str, Any], torch.dtype | None], Body]
 
     def accepts(self, config: Mapping[str, Any]) -> bool:
         """Whether a config.json belongs to it."""
-        if self.types:
-            return config.get("model_type") in self.types
-        return any(str(name).endswith(("ForCausalLM", "LMHeadModel")) for name in config.get("architectures") or ())
+        return not self.types or config.get("model_type") in self.types
 
 
 FAMILIES: dict[str, Family] = {}
-CARDS: dict[str, Card] = {}
+
+
+def _published() -> Iterator[Card]:
+    """The cards of the table: those of its repositories, "owner/name" or "owner/name as name of the card"."""
+    for fields in tomllib.loads(Path(__file__).with_name("cards.toml").read_text())["cards"]:
+        for repository in fields.pop("repositories"):
+            place, _, name = repository.partition(" as ")
+            own = {"name": name or place.rpartition("/")[2].lower(), "repository": place}
+            yield msgspec.convert(fields | own, Card)
+
+
+CARDS = {card.name: card for card in _published()}
 
 
 def find(name: str) -> Card:
@@ -123,17 +123,20 @@ def find(name: str) -> Card:
 
 
 def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
-    """The card that fits a directory, by its config.json and, if several fit, by its name. None for AR models."""
+    """The card that fits a directory, by its config.json and, if several fit, by its name; None if none does."""
+    kind = config.get("model_type")
+    if kind == UNIFORM:
+        problem = f"{directory} contains a model with uniform noise ({shown(kind)}); expected a model with a mask token"
+        raise UnmaskError(f"{problem}. docs/uniform.md has networks of that noise")
+    if kind == MODEL_TYPE:
+        remedy = f"Use `unmask generate --model {directory}` or `unmask model learning`"
+        raise UnmaskError(f"{directory} is a network of `unmask train`; expected an open model. {remedy}")
     fitting = [card for card in CARDS.values() if FAMILIES[card.family].accepts(config)]
-    if not fitting and FAMILIES["causal"].accepts(config):
-        return None
-    if not fitting:
-        raise UnmaskError(f"{directory} {_stranger(directory, config.get('model_type'))}")
     label = directory.resolve().name.lower()
     names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}
     fullest = max((len(name) for name in names.values() if name in label), default=0)
     named = [card for card in fitting if names[card.name] in label and len(names[card.name]) == fullest]
-    if not named and (config.get("architectures") or [None])[0] in READERS:
+    if not fitting or (not named and (config.get("architectures") or [None])[0] in READERS):
         return None
     behave = {
         msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.template]): card
@@ -143,14 +146,3 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
         candidates = ", ".join(card.name for card in behave.values())
         raise UnmaskError(f"{directory} fits several cards: {candidates}. Choose one: --card NAME")
     return (named or fitting)[0]
-
-
-def _stranger(directory: Path, kind: Any) -> str:
-    """The problem of a directory whose model fits no card."""
-    if kind == UNIFORM:
-        return f"contains a model with uniform noise ({shown(kind)}); expected a model with a mask token"
-    if kind == MODEL_TYPE:
-        remedy = f"Use `unmask generate --model {directory}` or `unmask model learning`"
-        return f"is a network of `unmask train`; expected an open model. {remedy}"
-    remedy = "See `unmask show model`, or pass your own card: --card FILE.json"
-    return f"contains a model of type {shown(kind)}, which fits no card. {remedy}"

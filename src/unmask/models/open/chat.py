@@ -88,14 +88,6 @@ TEMPLATES: Mapping[str, Template] = {
     "chatml": _chatml(),
     "qwen2": _chatml(spoken="You are a helpful assistant."),
     "qwen3": _chatml(opening="<think>\n\n</think>\n\n"),  # with an empty thought
-    "ling": _turns(
-        "<role>{}</role>",
-        "<|role_end|>",
-        ("HUMAN", "ASSISTANT", "SYSTEM"),
-        controls=("<|role_end|>",),
-        marks=("<role>", "</role>"),
-        spoken="detailed thinking off",
-    ),
 }
 
 

@@ -10,7 +10,9 @@ result is a plain transformer whose norms have biases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,22 +20,40 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.reading import fit
-from unmask.models.open.card import FAMILIES, Family, Source
-from unmask.models.open.decoder import Body, Count, Depth, Rotary, Sizes
+from unmask.models.open import weights
+from unmask.models.open.body import Body, Count, Depth, Sizes
+from unmask.models.open.card import FAMILIES, Card, Family
 from unmask.models.trained.trunk import Reach
 
-Shape = tuple[int, ...]
-Make = Callable[[Sequence[Tensor]], Tensor]
-Change = Callable[[Tensor, Tensor], Tensor]  # of a tensor, and the modulation (parts, hidden) of its layer
 THETA = 1e4
 EPS = 1e-5
 RATIO = 4  # width of the MLP divided by that of the states
 ADA = "adaLN_modulation"
-FREQUENCIES = 256  # width of the embedding of the noise level
+LEVEL = "backbone.sigma_map.mlp"  # the network that computes conditions from the noise level
 SHIFT, SCALE, GATE = 0, 1, 2  # of the attention; those of the MLP are 3, 4 and 5
-UNUSED = (r"rotary_emb\.inv_freq$", r"^sampling_eps_(min|max)$")
+PLAIN = {"qkv.weight": "attn_qkv.weight", "up.weight": "mlp.0.weight", "up.bias": "mlp.0.bias"}
+GATED = {
+    "norm1": (("out.weight", "attn_out.weight"),),
+    "norm2": (("down.weight", "mlp.2.weight"), ("down.bias", "mlp.2.bias")),
+}
+UNUSED = r"rotary_emb\.inv_freq$|^sampling_eps_(min|max)$"
+
+
+class Rotary:
+    """(cos, sin), (R, 1, W, D) of columns (R, W): pairs of a head's halves are turned by column / theta^(2 i / D)."""
+
+    def __init__(self, columns: Tensor, width: int, theta: float, dtype: torch.dtype) -> None:
+        turns = 1.0 / theta ** (torch.arange(0, width, 2, device=columns.device).float() / width)
+        angles = columns.unsqueeze(-1).float() * turns
+        angles = torch.cat([angles, angles], -1).unsqueeze(1)
+        self.cos, self.sin = angles.cos().to(dtype), angles.sin().to(dtype)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Rotate x (R, heads, W, D)."""
+        left, right = x.chunk(2, -1)
+        return x * self.cos + torch.cat([-right, left], -1) * self.sin
 
 
 class Block(nn.Module):
@@ -56,8 +76,6 @@ class Block(nn.Module):
 
 
 class DiT(Body):
-    conditions: int  # their number in the checkpoint, before folding
-
     def __init__(self, vocabulary: int, hidden: int, layers: int, heads: int, context: int) -> None:
         super().__init__(vocabulary, hidden, context, Sizes(layers, heads, hidden // heads))
         self.width = hidden // heads
@@ -94,89 +112,83 @@ class Config(msgspec.Struct):
     block_size: Count | None = None
 
 
-def body(config: dict[str, Any], where: str) -> Body:
+def shaped(config: dict[str, Any], where: str) -> DiT:
+    """A network without weights."""
     own: Config = fit(config, Config, where)
     if own.time_conditioning or own.causal:
         name = "time_conditioning" if own.time_conditioning else "causal"
         raise UnmaskError(f"{where}: {name} is true; expected a published model, without it")
     if own.hidden_dim % (2 * own.n_heads):
         raise UnmaskError(f"{where}: hidden_dim is {own.hidden_dim}; expected {own.n_heads} heads of even width")
-    model = DiT(own.vocab_size, own.hidden_dim, own.n_blocks, own.n_heads, own.model_length)
-    model.conditions, model.block = own.cond_dim, own.block_size
+    with torch.device("meta"):
+        model = DiT(own.vocab_size, own.hidden_dim, own.n_blocks, own.n_heads, own.model_length)
+    model.block = own.block_size
     return model
 
 
-def sources(body: Body, names: frozenset[str]) -> dict[str, Source]:
-    """Fold conditions into the weights; models without conditions have the weights themselves."""
-    assert isinstance(body, DiT)
-    hidden, level = body.hidden, _level(body.conditions)
-    conditioned = not level.keys().isdisjoint(names)
+def read(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
+    model = shaped(config, str(directory / weights.CONFIG))
+    tensors = weights.read(directory)
+    try:
+        state = folded(tensors, len(model.blocks))
+        model.load_state_dict({name: tensor.to(dtype or tensor.dtype) for name, tensor in state.items()}, assign=True)
+    except (KeyError, RuntimeError) as error:  # a missing tensor, or one of another shape
+        what = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise UnmaskError(f"the weights in {directory} do not fit its {weights.CONFIG}: {cut(what)}") from error
+    if unused := [name for name in tensors if not re.search(UNUSED, name)]:
+        raise UnmaskError(f"the weights in {directory} do not fit its {weights.CONFIG}: {listed(unused)} not used")
+    return model.eval().requires_grad_(False)
 
-    def folded(at: str, name: str, shape: Shape, parts: int, change: Change, plain: Make | None = None) -> Source:
-        """A tensor changed by its layer's modulation of `parts` parts; without conditions, `plain` of the tensor."""
-        if not conditioned:
-            return Source((at + name,), plain, (shape,))
-        of_layer = {f"{at}{ADA}.weight": (parts * hidden, body.conditions), f"{at}{ADA}.bias": (parts * hidden,)}
-        tensors = {at + name: shape} | of_layer | level
 
-        def make(stored: Sequence[Tensor]) -> Tensor:
-            return change(stored[0].double(), modulation(stored[1:], parts)).to(stored[0].dtype)
+def folded(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+    """The parameters, with the conditions folded in; removes the tensors that are used."""
+    state: dict[str, Tensor] = {}
+    level = [tensors.pop(f"{LEVEL}.{part}", None) for part in ("0.weight", "0.bias", "2.weight", "2.bias")]
 
-        return Source(tuple(tensors), make, tuple(tensors.values()))
+    def layer(ours: str, at: str, norms: dict[str, str], gated: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+        """Norms of a layer by their names, and the projections that are gated behind each."""
+        width, parts = len(tensors[f"{at}{next(iter(norms.values()))}.weight"]), 3 * len(norms) if gated else 2
+        own = [tensors.pop(f"{at}{ADA}.{part}", None) for part in ("weight", "bias")]
+        mod = torch.zeros(parts, width, dtype=torch.float64)
+        mod[GATE::3] = 1  # without conditions
+        if own[0] is not None:
+            mod = modulation([*own, *level], parts)
+        for number, (name, theirs) in enumerate(norms.items()):
+            weight = tensors.pop(f"{at}{theirs}.weight")
+            shift, scale = mod[3 * number + SHIFT], mod[3 * number + SCALE]
+            state[f"{ours}{name}.weight"] = (weight.double() * (1 + scale)).to(weight.dtype)
+            state[f"{ours}{name}.bias"] = shift.to(weight.dtype)
+            for mine, source in gated.get(name, ()):
+                weight = tensors.pop(f"{at}{source}")
+                gate = mod[3 * number + GATE].view(-1, *[1] * (weight.dim() - 1))
+                state[f"{ours}{mine}"] = (gate * weight.double()).to(weight.dtype)
 
-    def norm(ours: str, at: str, theirs: str, first: int, parts: int) -> dict[str, Source]:
-        name, shape = f"{theirs}.weight", (hidden,)
-        return {
-            f"{ours}.weight": folded(at, name, shape, parts, lambda weight, mod: weight * (1 + mod[first + SCALE])),
-            f"{ours}.bias": folded(at, name, shape, parts, lambda weight, mod: mod[first + SHIFT], _nothing),
-        }
-
-    def gated(at: str, name: str, shape: Shape, part: int) -> Source:
-        return folded(at, name, shape, 6, lambda weight, mod: mod[part].view(-1, *[1] * (weight.dim() - 1)) * weight)
-
-    parameters = {
-        "embed": Source(("backbone.vocab_embed.embedding",)),
-        "head.weight": Source(("backbone.output_layer.linear.weight",)),
-        "head.bias": Source(("backbone.output_layer.linear.bias",)),
-    }
-    parameters |= norm("norm", "backbone.output_layer.", "norm_final", 0, 2)
-    for number in range(len(body.blocks)):
+    for number in range(layers):
         ours, at = f"blocks.{number}.", f"backbone.blocks.{number}."
-        parameters |= norm(f"{ours}norm1", at, "norm1", 0, 6) | norm(f"{ours}norm2", at, "norm2", 3, 6)
-        parameters |= {
-            f"{ours}qkv.weight": Source((f"{at}attn_qkv.weight",)),
-            f"{ours}up.weight": Source((f"{at}mlp.0.weight",)),
-            f"{ours}up.bias": Source((f"{at}mlp.0.bias",)),
-            f"{ours}out.weight": gated(at, "attn_out.weight", (hidden, hidden), GATE),
-            f"{ours}down.weight": gated(at, "mlp.2.weight", (hidden, RATIO * hidden), GATE + 3),
-            f"{ours}down.bias": gated(at, "mlp.2.bias", (hidden,), GATE + 3),
-        }
-    return parameters
+        layer(ours, at, {"norm1": "norm1", "norm2": "norm2"}, GATED)
+        for mine, source in PLAIN.items():
+            state[f"{ours}{mine}"] = tensors.pop(f"{at}{source}")
+    layer("", "backbone.output_layer.", {"norm": "norm_final"}, {})
+    state["embed"] = tensors.pop("backbone.vocab_embed.embedding")
+    for part in ("weight", "bias"):
+        state[f"head.{part}"] = tensors.pop(f"backbone.output_layer.linear.{part}")
+    return state
 
 
-def _level(conditions: int) -> dict[str, Shape]:
-    """The tensors of the network that computes conditions from the noise level."""
-    at = "backbone.sigma_map.mlp"
-    first = {f"{at}.0.weight": (conditions, FREQUENCIES), f"{at}.0.bias": (conditions,)}
-    return first | {f"{at}.2.weight": (conditions, conditions), f"{at}.2.bias": (conditions,)}
-
-
-def _nothing(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.zeros_like(tensors[0])
-
-
-def modulation(tensors: Sequence[Tensor], parts: int) -> Tensor:
+def modulation(tensors: Sequence[Tensor | None], parts: int) -> Tensor:
     """(parts, hidden) in float64 from (A, a, M_0, m_0, M_2, m_2).
 
     The parts are shift, scale and gate of the attention, then those of the MLP; for the last norm, shift and scale. The
     embedding of noise level zero is one for cosines and zero for sines.
     """
-    weight, bias, first, first_bias, second, second_bias = (tensor.double() for tensor in tensors)
+    if any(tensor is None for tensor in tensors):
+        raise KeyError(f"{LEVEL}, or {ADA}.bias")
+    weight, bias, first, first_bias, second, second_bias = (tensor.double() for tensor in tensors if tensor is not None)
     level = torch.zeros(first.shape[1], dtype=torch.float64)
     level[: first.shape[1] // 2] = 1
     conditions = functional.silu(second @ functional.silu(first @ level + first_bias) + second_bias)
     return (weight @ conditions + bias).unflatten(0, (parts, -1))
 
 
-FAMILIES["mdlm"] = Family(("mdlm",), body, sources, UNUSED)
-FAMILIES["bd3lm"] = Family(("bd3lm",), body, sources, UNUSED)
+FAMILIES["mdlm"] = Family(("mdlm",), read)
+FAMILIES["bd3lm"] = Family(("bd3lm",), read)

@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 
-from unmask.core import arguments
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, needed, shown
 from unmask.models.open import card as cards
-from unmask.models.open import native, weights
+from unmask.models.open import native, own, weights
 from unmask.models.open.card import FAMILIES, Card
 from unmask.models.open.chat import Message, template
-from unmask.models.open.decoder import Body
 from unmask.models.open.model import OpenModel
 from unmask.models.open.probing import probe
 from unmask.models.text import published
@@ -25,7 +24,7 @@ from unmask.models.trained.checkpoints import choose_device
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 REPOSITORY = re.compile(r"(?!.*(--|\.\.|\.git$))\b[\w.-]+\b/\b[\w.-]{1,96}\b")  # names of repositories in the hub
-PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.json", "tokenizer.model")
+PATTERNS = ("*.safetensors", "*.json", "tokenizer.model", "vocab.txt")
 
 
 def load_model(
@@ -34,35 +33,40 @@ def load_model(
     card: str | None = None,
     device: str = "auto",
     dtype: str | None = None,
-    cache: str | None = None,
     batch: int | None = None,
     causal_model: str | Path | None = None,
 ) -> OpenModel:
-    """Load a checkpoint from a directory, or by the name of its card or repository.
+    """Load a checkpoint from a directory, or by the name of its card or repository; or make the model of module:Name.
 
     card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights (default:
     as in the checkpoint). The behaviour is compared with the card (probing.py).
     """
+    if own.is_named(source):
+        return _named_open(str(source))
     if dtype is not None:
         arguments.word("dtype", dtype, DTYPES)
     directory, named = locate(source, card)
     fitting, config = card_of(directory, named)
     place, kind = choose_device(device), None if dtype is None else DTYPES[dtype]
-    family, body = FAMILIES[fitting.family], shape_of(directory, fitting, config)
-    with weights.opened(directory) as files:
-        if body is not None:
-            weights.fill(body, family, files, place, kind)
-        else:
-            assert family.read is not None
-            body = family.read(directory, config, kind).to(place)
-        about = {"revision": fitting.revision, "weights": weights.digest(files)}
+    body = FAMILIES[fitting.family].read(directory, fitting, config, kind).to(place)
+    about = {"revision": fitting.revision, "weights": weights.digest(body)}
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
     causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
-    model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, cache=cache, batch=batch, causal=causal)
+    model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, batch=batch, causal=causal)
     for problem in token_problems(fitting, config, tokenizer):
         remedy = "Use another card, or your own (--card FILE.json)"
         raise UnmaskError(f"{directory} does not fit its card ({problem}). {remedy}")
-    probe(model)
+    model.found = probe(model)
+    if fitting.family == "masked":
+        progress.tell(f"{model.name}, read without a card: {model.found}")
+    return model
+
+
+def _named_open(source: str) -> OpenModel:
+    model = own.named(source)
+    if not isinstance(model, OpenModel):
+        problem = f"{source} is a denoiser without a tokenizer, and this needs text"
+        raise UnmaskError(f"{problem}; expected a function that returns unmask.models.masked(.., tokenizer=DIR)")
     return model
 
 
@@ -73,7 +77,9 @@ def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | No
 
 
 def here(source: str | Path, card: str | None = None) -> tuple[Path | None, Card | None]:
-    """The same without a download: None if the files are missing."""
+    """The same without a download: None if the files are missing, or for module:Name."""
+    if own.is_named(source):
+        return None, None
     directory, named = _named(source, card)
     return directory or _cached(*_origin(source, named)), named
 
@@ -132,30 +138,20 @@ def card_of(directory: Path, named: Card | None) -> tuple[Card, dict[str, Any]]:
     return fitting, config
 
 
-def outline(directory: Path, named: Card | None, cache: str | None = None) -> OpenModel | None:
-    """A model without its weights, for its shape; None if only a library defines it."""
-    fitting, config = card_of(directory, named)
-    body = shape_of(directory, fitting, config)
-    if body is None:
-        return None
-    return OpenModel(fitting, body, tokenizer=tokenizer_of(directory, fitting, body.vocabulary), cache=cache)
+def described(source: str) -> Card:
+    """The card of a name, a file, a directory or module:Name."""
+    if own.is_named(source):
+        return _named_open(source).card
+    return card_of(Path(source), None)[0] if os.path.isdir(source) else cards.find(source)
 
 
-def shape_of(directory: Path, card: Card, config: dict[str, Any]) -> Body | None:
-    """A body on the meta device, without weights; None if only a library defines it."""
-    family = FAMILIES[card.family]
-    if family.body is None:
-        return None
-    with torch.device("meta"):
-        return family.body(config, str(directory / weights.CONFIG))
-
-
-def tokenizer_of(directory: Path, card: Card, rows: int) -> Published | None:
+def tokenizer_of(directory: Path, card: Card, rows: int | None = None) -> Published | None:
     """The tokenizer of a model whose head has `rows` rows; None if the directory has no tokenizer."""
     if not published.has_tokenizer(directory):
         return None
     tokenizer = published.read(directory)
-    tokenizer.check_fits(rows, card.tokens.mask)
+    if rows is not None:
+        tokenizer.check_fits(rows, card.tokens.mask)
     return tokenizer
 
 

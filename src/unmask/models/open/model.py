@@ -7,9 +7,6 @@ those of the tokenizer. Hidden positions, V in a sequence, become the model's ma
 type of the weights; samplers use them in float32 (denoisers/scan.py). Forward passes, by attention and cache:
 
     bidirectional    each model call computes all columns, which attend to each other
-      prefix(b)      columns from the begin of the current block on; earlier keys and values are those of the model call
-                     in which the block began. An approximation with another distribution, at a lower cost (Fast-dLLM)
-      dual(b)        only columns of the current block, with cached keys and values on both sides
     block-causal     a column attends to its own block and earlier ones. The cache of completed blocks is exact, so the
                      distribution is the same. The last completed block is computed once more with the next one, when
                      all its tokens are known
@@ -21,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import torch
@@ -29,37 +26,15 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import parse
 from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
 from unmask.denoisers.contracts import Cost
 from unmask.denoisers.denoiser import followed
 from unmask.denoisers.scan import FLOAT32
+from unmask.models.open.body import Body
 from unmask.models.open.card import Card
-from unmask.models.open.decoder import Body
 from unmask.models.text import Tokenizer
 from unmask.models.trained.running import FEW, fitted, probabilities
 from unmask.models.trained.trunk import Reach
-
-
-class Cache(NamedTuple):
-    """An approximate cache, prefix or dual, with a block length; results name it."""
-
-    kind: str
-    block: int
-
-    def __str__(self) -> str:
-        return f"{self.kind}(block={self.block})"
-
-    @classmethod
-    def of(cls, specification: str | None) -> Cache | None:
-        """Read a specification such as "prefix" or "dual(block=16)"; "none" and None give None."""
-        if specification in (None, "none"):
-            return None
-        kind, options = parse("cache", str(specification))
-        arguments.word("cache", kind, ("prefix", "dual"))
-        for option in options.keys() - {"block"}:
-            raise UnmaskError(f"cache {kind!r} has no option {option!r}. Write {kind}(block=32)")
-        return cls(kind, arguments.whole("block of the cache", options.get("block", 32), 1, arguments.MOST_LENGTH))
 
 
 class OpenModel(Denoiser):
@@ -72,17 +47,12 @@ class OpenModel(Denoiser):
         *,
         tokenizer: Tokenizer | None = None,
         about: dict[str, Any] | None = None,
-        cache: str | None = None,
         batch: int | None = None,
         causal: OpenModel | None = None,
     ) -> None:
         if batch is not None:
             arguments.whole("batch", batch)
         self.card, self.body, self.tokenizer, self.batch, self.reader = card, body, tokenizer, batch, causal
-        self.cache = Cache.of(cache)
-        if self.cache is not None and card.block is not None:
-            kind = "an AR model" if card.causal else f"block-causal ({card.block})"
-            raise UnmaskError(f"{card.name} is {kind}, whose cache is exact and always on. Leave --cache out")
         if body.block is not None and card.block != body.block < body.context:
             problem = f"config.json of {card.name} has blocks of {body.block}, its card {card.block or 'none'}"
             raise UnmaskError(f"{problem}. Use the card of that block length, or your own (--card FILE.json)")
@@ -92,7 +62,7 @@ class OpenModel(Denoiser):
         self.vocabulary, self.length = body.vocabulary, min(card.context, body.context)
         self.grid = None if card.causal else card.block
         self.shift = int(card.prediction == "shifted")
-        self._about = about or {}
+        self._about, self.found = about or {}, ""  # found: the findings of its probe
         banned = {token for token in (card.tokens.mask, *card.banned) if token is not None}
         never = sorted(token for token in banned if token < body.vocabulary)
         self._banned = torch.tensor(never, dtype=torch.int64, device=body.device)
@@ -109,7 +79,7 @@ class OpenModel(Denoiser):
     @property
     def begins(self) -> bool:
         """Whether texts begin with a symbol that all tokens attend to."""
-        return self.card.tokens.bos is not None
+        return self.card.tokens.bos is not None or self.body.sizes is None
 
     @property
     def start(self) -> int:
@@ -119,14 +89,15 @@ class OpenModel(Denoiser):
 
     def source(self) -> dict[str, Any]:
         about = {"denoiser": "open model", "card": self.card.name, "repository": self.card.repository} | self._about
-        about |= {"dtype": str(self.body.dtype).removeprefix("torch."), "cache": str(self.cache or "none")}
+        about |= {"dtype": str(self.body.dtype).removeprefix("torch.")}
         return about if self.reader is None else about | {"causal": self.reader.source()}
 
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         self._check_length(tokens.shape[1])
         if self.card.causal:
-            raise UnmaskError(f"{self.name} is an AR model. Use --sampler autoregressive")
-        return OpenEngine(self, tokens, tokens.clone() if given is None else given, valid)
+            problem = f"{self.name} is an AR model, which writes one token per step and loses nothing by it"
+            raise UnmaskError(f"{problem}; expected a masked model. Generate with --sampler autoregressive")
+        return OpenEngine(self, tokens, valid)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         self._check_length(length)
@@ -144,8 +115,7 @@ class OpenModel(Denoiser):
         """The same model with these tokens banned, too."""
         card = msgspec.structs.replace(self.card, banned=tuple(sorted({*self.card.banned, *tokens})))
         about = self._about | {"banned": sorted(tokens)}
-        cache = None if self.cache is None else str(self.cache)
-        options: dict[str, Any] = {"cache": cache, "batch": self.batch, "causal": self.reader}
+        options: dict[str, Any] = {"batch": self.batch, "causal": self.reader}
         return OpenModel(card, self.body, tokenizer=self.tokenizer, about=about, **options)
 
     def marginals(self, states: Tensor) -> Marginals:
@@ -168,15 +138,13 @@ class OpenModel(Denoiser):
 class Computer:
     """States of rows, from tokens (B, L) of its owner; V is hidden."""
 
-    def __init__(self, model: OpenModel, rows: int, length: int, ends: Tensor, block: int | None, keep: bool) -> None:
+    def __init__(self, model: OpenModel, rows: int, length: int, ends: Tensor, block: int | None) -> None:
         self.model, self.body, self.block, self.ends, self.length = model, model.body, block, ends, length
         self.apart = model.card.causal and not model.begins  # column 0 is a substitute, which others do not attend to
         body, device, dtype = self.body, self.body.device, self.body.dtype
         self.states = torch.zeros((rows, length + 1, body.hidden), device=device, dtype=dtype)
         self.memory: Tensor | None = None
-        if keep:
-            if body.sizes is None:
-                raise UnmaskError(f"{model.name} has no KV cache. Leave --cache out")
+        if block is not None and body.sizes is not None:
             layers, heads, width = body.sizes
 
             def memory(count: int) -> Tensor:  # the last column is for padding
@@ -235,20 +203,17 @@ class Computer:
 class OpenEngine(Engine):
     """An engine that computes changed rows when their marginals are requested."""
 
-    def __init__(self, model: OpenModel, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
+    def __init__(self, model: OpenModel, tokens: Tensor, valid: Tensor | None) -> None:
         super().__init__(tokens)
         self.model, self.vocabulary = model, model.vocabulary
         rows, length = tokens.shape
         ends = torch.full((rows,), length) if valid is None else valid.sum(1)
-        self.block, self.cache = model.card.block, model.cache
-        keep = (self.block is not None and model.body.sizes is not None) or self.cache is not None
-        self.computer = Computer(model, rows, length, ends, self.block, keep)
-        self.begins = ((given == self.vocabulary) & (torch.arange(length) < ends.unsqueeze(1))).int().argmax(1)
+        self.block = model.card.block
+        self.computer = Computer(model, rows, length, ends, self.block)
         self.ends = ends
         self.stale = torch.ones(rows, dtype=torch.bool)
         self.settled = torch.zeros(rows, dtype=torch.int64)  # columns with valid cache entries, for block-causal models
         self.reached = torch.zeros(rows, dtype=torch.int64)  # columns computed since the last change
-        self.current = torch.full((rows,), -1)  # the begin of the block in the approximate cache
         self._positions = torch.zeros(rows, dtype=torch.int64)
 
     @property
@@ -280,13 +245,6 @@ class OpenEngine(Engine):
             last = torch.minimum((furthest // self.block + 1) * self.block, ends)
             last = torch.maximum(last, torch.minimum((leftmost // self.block + 1) * self.block, ends))
             self.settled[rows] = torch.minimum(leftmost // self.block * self.block, last)
-        elif self.cache is not None:
-            begin = self.begins[rows]
-            begin = begin + (leftmost - begin) // self.cache.block * self.cache.block
-            same = self.current[rows] == begin
-            last = torch.minimum(begin + self.cache.block, ends) if self.cache.kind == "dual" else ends
-            first, last = torch.where(same, begin, 0), torch.where(same, last, ends)
-            self.current[rows] = begin
         else:
             first, last = torch.zeros_like(ends), ends
         self.spend(self.computer.compute(self.tokens, rows, first, last))
@@ -299,7 +257,7 @@ class OpenReader(Causal):
     """An AR model: column 0 has the start token, and column j predicts the next token.
 
     For models without a start symbol, a substitute at column 0 predicts the first token. Other columns do not attend to
-    it, so a text is read as without it.
+    it, so a text is read as without it; a model without our cache attends to it, and reads each prefix again.
     """
 
     def __init__(self, model: OpenModel, rows: int, length: int, valid: Tensor | None) -> None:
@@ -307,7 +265,7 @@ class OpenReader(Causal):
         self.model = model
         ends = torch.full((rows,), length + 1) if valid is None else valid.sum(1) + 1
         self.tokens = torch.full((rows, length + 1), model.start)
-        self.computer = Computer(model, rows, length + 1, ends, 1, True)
+        self.computer = Computer(model, rows, length + 1, ends, 1)
         self.lengths = torch.zeros(rows, dtype=torch.int64)  # tokens read, with the start token
         self.places = length
         self._positions = torch.zeros(rows, dtype=torch.int64)
@@ -326,8 +284,9 @@ class OpenReader(Causal):
         self.tokens[rows[read], columns[read]] = inputs[read]
         reading = (counts > 0).nonzero().squeeze(1)
         if len(reading):
-            first = self.lengths[reading]
-            self.spend(self.computer.compute(self.tokens, reading, first, first + counts[reading]))
+            last = self.lengths[reading] + counts[reading]
+            first = torch.zeros_like(last) if self.computer.memory is None else self.lengths[reading]
+            self.spend(self.computer.compute(self.tokens, reading, first, last))
         self.lengths = self.lengths + counts
         self._positions = self._positions + counts
         self.need(counts > 0)

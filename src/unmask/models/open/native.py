@@ -1,50 +1,68 @@
-"""AR models of the library transformers, with the cache of this package.
+"""Checkpoints of the library transformers: any AR model or masked language model that it loads, without a card.
 
-Only the library's code runs, never that of a checkpoint: trust_remote_code is off, and weights must be safetensors.
+Only the library's code runs, never that of a checkpoint: trust_remote_code is off. Weights are safetensors, or else a
+.bin file that is read as tensors alone (weights_only).
+
+    AR models        with the cache of this package, if all layers have full attention; otherwise a prefix is read again
+    masked models    mask, frame and banned tokens are those of the tokenizer: it puts the frame around a text, and its
+                     other special tokens, and ids that it does not know, are never written
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unmask.core.errors import UnmaskError, cut, needed, shown
 from unmask.core.reading import read_json
-from unmask.models.open.card import FAMILIES, Card, Family, Tokens
-from unmask.models.open.decoder import Body, Sizes
+from unmask.models.open.body import Body, Sizes
+from unmask.models.open.card import FAMILIES, OWN, Card, Family, Tokens
+from unmask.models.open.own import Wrapped
+from unmask.models.text import published
 from unmask.models.trained.trunk import Reach
 
 TOLERANCE = 1e-3  # relative, between logits with the cache and without; in half precision 50 times
 CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a repository in the hub's cache
+UNUSED = r"^lm_head\.weight$|rotary_emb\.inv_freq$"  # a second copy of a tied head, and constants
+CONTEXT = 4096  # tokens, of a config.json that does not have their number
+ENDS = {"masked": ("ForMaskedLM",), "causal": ("ForCausalLM", "LMHeadModel")}  # of names of architectures
 
 
-def library() -> Any:
+def library(what: str = "a class of transformers", otherwise: str = "") -> Any:
     """The module transformers; an error names the extra to install."""
-    with needed("open", "a class of transformers"):
+    with needed("open", what, otherwise):
         import transformers
     transformers.utils.logging.disable_progress_bar()  # commands have a progress bar
     return transformers
 
 
-def pretrained(directory: Path, auto: str, dtype: torch.dtype | None) -> Any:
-    """A model of transformers from a directory; missing, unused or misshaped tensors are an error."""
+def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, unused: str = UNUSED, **options: Any) -> Any:
+    """A model of transformers from a directory; missing and misshaped tensors are an error, and unused ones whose name
+    does not match a pattern."""
     transformers = library()
-    options: dict[str, Any] = {"use_safetensors": True, "local_files_only": True, "trust_remote_code": False}
+    options |= {"weights_only": True, "local_files_only": True, "trust_remote_code": False}
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # reported below
     log, usual = transformers.utils.logging, transformers.utils.logging.get_verbosity()
     log.set_verbosity(log.CRITICAL)
     try:
-        model, info = getattr(transformers, auto).from_pretrained(directory, dtype=dtype or "auto", **options)
-    except (ValueError, OSError, RuntimeError, KeyError) as error:
-        raise UnmaskError(f"transformers cannot load {directory}: {cut(str(error).splitlines()[0])}") from error
+        model, info = getattr(transformers, kind).from_pretrained(directory, dtype=dtype or "auto", **options)
+    except UnpicklingError as error:
+        problem = f"a .bin file in {directory} has more than tensors, which could run code, and is not loaded"
+        raise UnmaskError(f"{problem}. Convert it to safetensors. {OWN}") from error
+    except (ValueError, OSError, RuntimeError, KeyError, AttributeError, ImportError) as error:
+        reason = cut((str(error).strip() or repr(error)).splitlines()[0])
+        raise UnmaskError(f"transformers cannot load {directory}: {reason}. {OWN}") from error
     finally:
         log.set_verbosity(usual)
+    info["unexpected_keys"] = [name for name in info["unexpected_keys"] if not re.search(unused, name)]
     problems = {name: sorted(map(str, keys)) for name, keys in info.items() if keys}
     if problems:
         raise UnmaskError(f"the weights in {directory} do not fit its config.json: {cut(json.dumps(problems))}")
@@ -52,21 +70,18 @@ def pretrained(directory: Path, auto: str, dtype: torch.dtype | None) -> Any:
 
 
 class Native(Body):
-    """A model of transformers with the cache of its reader."""
+    """An AR model of transformers with the cache of its reader."""
 
-    def __init__(self, model: Any, where: str) -> None:
+    def __init__(self, model: Any) -> None:
         config, head = model.config, model.get_output_embeddings()
-        windows = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-        if windows or not set(getattr(config, "layer_types", None) or ()) <= {"full_attention", None}:
-            kind = f"{where} contains a model of type {config.model_type!r}"
-            problem = f"{kind} with windows, or with states instead of keys"
-            raise UnmaskError(f"{problem}; expected full attention in all layers")
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        context = getattr(config, "max_position_embeddings", 4096)
         sizes = Sizes(config.num_hidden_layers, heads, width)
-        super().__init__(head.weight.shape[0], config.hidden_size, context, sizes)
+        attended = config.num_attention_heads * width
+        super().__init__(head.weight.shape[0], config.hidden_size, context_of(config.to_dict()), sizes, attended)
         self.model, self.base, self.head = model, model.base_model, head
+        named = inspect.signature(self.base.forward).parameters
+        self.memory = "past_key_values" if "past_key_values" in named else "cache"  # the name depends on the release
 
     def states(self, tokens: Tensor, columns: Tensor | None, seen: Tensor | None, reach: Reach | None) -> Tensor:
         if columns is None:
@@ -77,8 +92,8 @@ class Native(Body):
             input_ids=tokens,
             position_ids=columns,
             attention_mask=seen.expand(len(tokens), 1, tokens.shape[1], -1),
-            past_key_values=None if reach is None else _memory(reach),
             use_cache=reach is not None,
+            **{self.memory: None if reach is None else _memory(reach)},
         ).last_hidden_state
 
     def logits(self, states: Tensor) -> Tensor:
@@ -89,8 +104,8 @@ class Native(Body):
         return sum(weight.numel() for weight in self.parameters() if id(weight) not in outside)
 
     @torch.no_grad()
-    def check(self) -> None:
-        """Check that it computes the same logits with this package's cache and attention mask as without."""
+    def agrees(self) -> bool:
+        """Whether it computes the same logits with this package's cache and attention mask as without."""
         assert self.sizes is not None
         length = min(6, self.context)
         tokens = torch.arange(length, device=self.device)[None] % self.vocabulary
@@ -104,9 +119,7 @@ class Native(Body):
             parts.append(self.states(tokens[:, columns], columns[None], seen, reach))
         ours, theirs = self.logits(torch.cat(parts, 1)).float(), self.model(tokens, use_cache=False).logits.float()
         most = TOLERANCE if self.dtype in (torch.float32, torch.float64) else 50 * TOLERANCE
-        if float((ours - theirs).abs().max()) > most * (float(theirs.abs().max()) + 1):
-            problem = f"models of type {self.model.config.model_type!r} have different logits with the cache of unmask"
-            raise UnmaskError(f"{problem}. Use a model of another type")
+        return float((ours - theirs).abs().max()) <= most * (float(theirs.abs().max()) + 1)
 
 
 def _memory(reach: Reach) -> Any:
@@ -125,18 +138,86 @@ def _memory(reach: Reach) -> Any:
     return Memory()
 
 
-def read(directory: Path, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
-    kind = config.get("model_type")
-    if kind not in library().AutoConfig.for_model.__globals__["CONFIG_MAPPING"]:
-        problem = f"{directory} contains a model of type {shown(kind)}"
-        raise UnmaskError(f"{problem}; expected a type that transformers supports")
-    body = Native(pretrained(directory, "AutoModelForCausalLM", dtype), str(directory))
-    body.check()
-    return body
+def has_windows(config: Any) -> bool:
+    """Whether a layer attends to a window only, or has states in place of keys."""
+    windows = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    return bool(windows) or not set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
+
+
+def read_causal(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
+    """With our cache if it computes the same logits: not so with windows, or states in place of keys."""
+    model = pretrained(directory, "AutoModelForCausalLM", dtype)
+    try:
+        body = Native(model)
+        agrees = body.agrees()
+    except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):  # of layers without such keys and values
+        agrees = False
+    if agrees and not has_windows(model.config):
+        return body
+    return Wrapped(model, 0, card.context, causal=True)
+
+
+def read_masked(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
+    model, mask = pretrained(directory, "AutoModelForMaskedLM", dtype, unused=""), card.tokens.mask or 0
+    longest = card.context
+    for name, part in model.named_modules():  # positions of RoBERTa begin behind the padding's
+        if name.endswith("position_embeddings") and isinstance(part, nn.Embedding) and part.padding_idx is not None:
+            longest = min(longest, part.num_embeddings - part.padding_idx - 1 - sum(map(len, card.frame)))
+    return Wrapped(model, mask, longest, card.frame)
+
+
+def context_of(config: Mapping[str, Any]) -> int:
+    return int(config.get("max_position_embeddings") or config.get("n_positions") or CONTEXT)
+
+
+def kind_of(config: Mapping[str, Any], directory: Path) -> str:
+    """The family, masked or causal, of a directory without a card: by its architecture, or else by its tokenizer."""
+    names, kind = [str(name) for name in config.get("architectures") or ()], config.get("model_type")
+    problem = f"{directory} contains a model of type {shown(kind)}"
+    auto = library(f"{problem}, which fits no card and", OWN[0].lower() + OWN[1:]).models.auto.modeling_auto
+    known = {
+        "masked": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        "causal": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    }
+    families = [family for family, ends in ENDS.items() if any(name.endswith(ends) for name in names)]
+    if not families:
+        masks = published.has_tokenizer(directory) and published.read(directory).mask is not None
+        families = ["masked", "causal"] if masks else ["causal", "masked"]
+    for family in families:
+        if kind in known[family]:
+            return family
+    raise UnmaskError(f"{problem}, which neither a card nor transformers has as a language model. {OWN}")
 
 
 def card_of(config: Mapping[str, Any], directory: Path) -> Card:
-    """A card for an AR model without one, from its files."""
+    """A card for a directory without one, from its files."""
+    family = kind_of(config, directory)
+    cached = CACHED.fullmatch(directory.parents[1].name) if len(directory.parents) > 1 else None
+    about: dict[str, Any] = {
+        "name": cached["name"].lower() if cached else directory.resolve().name,
+        "repository": f"{cached['owner']}/{cached['name']}" if cached else str(directory),
+        "revision": directory.name if cached else None,
+        "licence": "unknown",
+        "family": family,
+    }
+    if family == "causal":
+        return Card(**about, tokens=_ends(config, directory), prediction="shifted", block=1, context=context_of(config))
+    tokenizer = published.read(directory) if published.has_tokenizer(directory) else None
+    mask = None if tokenizer is None else tokenizer.mask
+    if tokenizer is None or mask is None:
+        problem = f"{directory} is a masked language model, and no tokenizer in it has a mask token"
+        raise UnmaskError(f"{problem}; expected one. Add mask_token to tokenizer_config.json, or pass a card. {OWN}")
+    frame = tokenizer.frame
+    rows = max(int(config.get("vocab_size") or 0), tokenizer.vocabulary)
+    ends = {tokenizer.eos} - {*frame[0], *frame[1]}
+    banned = {*tokenizer.controls.values(), *range(tokenizer.vocabulary, rows)} - ends
+    tokens = Tokens(mask=mask, eos=next(iter(ends), None), pad=tokenizer.pad)
+    context = context_of(config) - len(frame[0]) - len(frame[1])
+    return Card(**about, tokens=tokens, banned=tuple(sorted(banned)), frame=frame, context=context)
+
+
+def _ends(config: Mapping[str, Any], directory: Path) -> Tokens:
+    """The special tokens of an AR model."""
     path = directory / "tokenizer_config.json"
     about: dict[str, Any] = read_json(path, dict[str, Any]) if path.exists() else {}
 
@@ -145,18 +226,8 @@ def card_of(config: Mapping[str, Any], directory: Path) -> Card:
         return value[0] if isinstance(value, list) and value else value if isinstance(value, int) else None
 
     bos = first("bos_token_id") if about.get("add_bos_token") else None
-    cached = CACHED.fullmatch(directory.parents[1].name) if len(directory.parents) > 1 else None
-    return Card(
-        name=cached["name"].lower() if cached else directory.resolve().name,
-        repository=f"{cached['owner']}/{cached['name']}" if cached else str(directory),
-        revision=directory.name if cached else None,
-        licence="unknown",
-        family="causal",
-        tokens=Tokens(eos=first("eos_token_id"), pad=first("pad_token_id"), bos=bos),
-        prediction="shifted",
-        block=1,
-        context=int(config.get("max_position_embeddings") or config.get("n_positions") or 4096),
-    )
+    return Tokens(eos=first("eos_token_id"), pad=first("pad_token_id"), bos=bos)
 
 
-FAMILIES["causal"] = Family((), read=read)
+FAMILIES["causal"] = Family((), read_causal)
+FAMILIES["masked"] = Family((), read_masked)

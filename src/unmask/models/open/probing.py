@@ -12,6 +12,7 @@ pass. Only differences of at least one nat per token count.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -34,8 +35,8 @@ TEXT = (
 )
 
 
-def probe(model: OpenModel, text: Tensor | None = None) -> None:
-    """Raise an error if the model's behaviour differs from its card. text: tokens (L) of a test text."""
+def probe(model: OpenModel, text: Tensor | None = None) -> str:
+    """Return the findings; an error if the model's behaviour differs from its card. text: tokens (L) of a test text."""
     if text is None and model.tokenizer is not None:
         with suppress(UnmaskError):  # the tokenizer may not be able to encode it
             text = torch.from_numpy(model.tokenizer.encode(TEXT)).long()
@@ -43,10 +44,24 @@ def probe(model: OpenModel, text: Tensor | None = None) -> None:
     if not bool(first.isfinite().all()):
         _refuse(model, "its logits are not finite. Check its weights, or use --dtype float32")
     if model.card.causal:
-        return
+        return "an AR model"
     _check_sight(model)
+    findings = [f"attention {model.card.attention}", f"mask {_symbols(model, (model.mask,))}"]
+    if any(model.card.frame):
+        before, after = (_symbols(model, part) for part in model.card.frame)
+        findings.append(f"frame {before} .. {after}")
+    findings.append(f"{len(set(model.card.banned) - {model.mask})} other tokens never written")
     if text is not None and len(text) >= 2 * EVERY and int(text.max()) < model.vocabulary:
-        _check_text(model, text[: min(MOST, model.length)])
+        loss = _check_text(model, text[: min(MOST, model.length)])
+        chance = f"chance {math.log(model.vocabulary):.2f}"
+        findings += [] if loss is None else [f"hidden tokens of an English text take {loss:.2f} nats each ({chance})"]
+    return ", ".join(findings)
+
+
+def _symbols(model: OpenModel, tokens: Sequence[int]) -> str:
+    """Tokens by their numbers, with their names if they are special ones."""
+    names = {number: name for name, number in getattr(model.tokenizer, "controls", {}).items()}
+    return " ".join(f"{names[one]} ({one})" if one in names else str(one) for one in tokens)
 
 
 def _check_sight(model: OpenModel) -> None:
@@ -70,8 +85,12 @@ def _check_sight(model: OpenModel) -> None:
         _refuse(model, f"{problem}; expected block-causal attention, as in its card")
 
 
-def _check_text(model: OpenModel, text: Tensor) -> None:
+def _check_text(model: OpenModel, text: Tensor) -> float | None:
+    """Return nats per hidden token of a text; None if the model may write none of these tokens."""
     hidden = torch.arange(EVERY // 2, len(text), EVERY)
+    hidden = hidden[[token not in (model.mask, *model.card.banned) for token in text[hidden].tolist()]]
+    if not len(hidden):
+        return None
     row, truth, answers = text.clone(), text[hidden], hidden - model.shift
     row[hidden] = model.vocabulary
     states = _states(model, row[None])[0]
@@ -92,7 +111,7 @@ def _check_text(model: OpenModel, text: Tensor) -> None:
         problem = "it predicts a text much better from left to right than as hidden tokens, like an AR model"
         check(_loss(model, states[:-1], text[1:]), 2 * CLEAR, problem, "a diffusion model")
     if loss < SURE * math.log(model.vocabulary):
-        return
+        return loss
     last = range(model.vocabulary - 1, max(model.vocabulary - TRIED, 0) - 1, -1)  # often special tokens
     every = torch.tensor([token for token in dict.fromkeys((*last, *range(min(8, model.vocabulary))))])
     for some in every[every != model.mask].split(TOGETHER):
@@ -101,6 +120,7 @@ def _check_text(model: OpenModel, text: Tensor) -> None:
         for candidate, states in zip(some.tolist(), _states(model, rows), strict=True):
             other = _loss(model, states[answers], truth)
             check(other, CLEAR, f"token {candidate} acts as its mask", f"mask {model.mask}")
+    return loss
 
 
 def _refuse(model: OpenModel, problem: str) -> NoReturn:

@@ -70,8 +70,8 @@ def read_prompts(path: str | Path) -> list[Query]:
 def speaker(model: OpenModel) -> Published:
     """The model's tokenizer; an error if it has none."""
     if not isinstance(model.tokenizer, Published):
-        remedy = "Put tokenizer.json next to the weights, or pass tokens with --given"
-        raise UnmaskError(f"{model.name} has no tokenizer in its directory. {remedy}")
+        remedy = "Put tokenizer.json next to the weights (your own model: masked(.., tokenizer=DIR)), or use --given"
+        raise UnmaskError(f"{model.name} has no tokenizer. {remedy}")
     return model.tokenizer
 
 

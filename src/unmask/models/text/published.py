@@ -30,7 +30,7 @@ from unmask.core.reading import MOST, check_file, fit, read_json
 from unmask.models.text.tokenizer import FILE, MOST_SYMBOLS, Chars, Ints, Tokenizer
 
 KINDS = ("chars", "bpe:N", "FILE.json")
-CONFIG = "tokenizer_config.json"
+CONFIG, WORDS = "tokenizer_config.json", "vocab.txt"
 ROLES = ("eos_token", "pad_token", "mask_token", "unk_token")
 END = "<|endoftext|>"  # the separator of a learned tokenizer
 LEAST = 257  # symbols: the bytes and the separator
@@ -92,6 +92,17 @@ class Published(Tokenizer):
     @property
     def mask(self) -> int | None:
         return self.controls.get(self.named.get("mask_token", ""))
+
+    @cached_property
+    def frame(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The ids that are put before and after a text, as [CLS] and [SEP]."""
+        for text in (ANCHOR, *self._numbers):  # the first that has a token
+            plain = self.coder.encode(text, add_special_tokens=False).ids
+            whole = self.coder.encode(text, add_special_tokens=True).ids
+            for at in range(len(whole) - len(plain) + 1) if plain else ():
+                if whole[at : at + len(plain)] == plain:
+                    return tuple(whole[:at]), tuple(whole[at + len(plain) :])
+        return (), ()
 
     def control(self, symbol: str) -> int:
         """Return the number of a special symbol."""
@@ -168,7 +179,48 @@ def read(directory: str | Path) -> Published:
         if (symbol := getattr(config, role)) is not None:
             named[role] = symbol.content if isinstance(symbol, Symbol) else symbol
     name = config.name_or_path or directory.resolve().name
-    return Published(name, _coder(directory), named, str(directory / FILE))
+    if not os.path.exists(directory / FILE):
+        return adopted(_of_transformers(directory), name)
+    return Published(name, _from_file(directory / FILE), named, str(directory / FILE))
+
+
+def adopted(tokenizer: Any, name: str | None = None) -> Published:
+    """The tokenizer of transformers, without its templates."""
+    name, backend = name or str(tokenizer.name_or_path), getattr(tokenizer, "backend_tokenizer", None)
+    coder = _of_letters(tokenizer, name) if backend is None else type(backend).from_str(backend.to_str())
+    named = {role: str(symbol) for role in ROLES if (symbol := getattr(tokenizer, role, None)) is not None}
+    return Published(name, coder, named, name)
+
+
+def _of_letters(tokenizer: Any, name: str) -> Any:
+    """The same tokenizer without its Python code, if the symbols of a text are letters, as in models of proteins."""
+    library, symbols = _library(), tokenizer.get_vocab()
+    coder = library.Tokenizer(library.models.WordLevel(symbols, unk_token=str(tokenizer.unk_token)))
+    letters = library.pre_tokenizers.Split(library.Regex("."), "isolated")
+    coder.pre_tokenizer = library.pre_tokenizers.Sequence([library.pre_tokenizers.WhitespaceSplit(), letters])
+    coder.decoder = library.decoders.Fuse()
+    coder.add_special_tokens(list(map(str, tokenizer.all_special_tokens)))
+    framed = tokenizer.build_inputs_with_special_tokens([-1])  # -1: the text
+    around = {str(tokenizer.convert_ids_to_tokens(one)): one for one in framed if one >= 0}
+    form = ["$A" if one < 0 else tokenizer.convert_ids_to_tokens(one) for one in framed]
+    coder.post_processor = library.processors.TemplateProcessing(single=form, special_tokens=list(around.items()))
+    text = "".join(symbol for symbol in symbols if len(symbol) == 1)
+    if not text or coder.encode(text).ids != tokenizer(text)["input_ids"]:
+        problem = f"{cut(name)}: its tokenizer, {type(tokenizer).__name__}, is written in Python"
+        raise UnmaskError(f"{problem}; expected one of the package tokenizers, with {FILE}, or one of letters")
+    return coder
+
+
+def _of_transformers(directory: Path) -> Any:
+    """The tokenizer of a directory without tokenizer.json, as vocab.txt."""
+    remedy = "download it from the source of the weights, or save it with AutoTokenizer.from_pretrained(..)"
+    with needed("hub", f"{cut(str(directory))} has no {FILE}; a tokenizer of other files", remedy):
+        from transformers import AutoTokenizer
+    try:
+        return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # any that a file of a stranger raises
+        why = cut((str(error).strip() or repr(error)).splitlines()[0])
+        raise UnmaskError(f"{cut(str(directory))} has no tokenizer that transformers reads: {why}") from error
 
 
 def read_file(path: str | Path) -> Published:
@@ -183,7 +235,7 @@ def read_file(path: str | Path) -> Published:
 
 def has_tokenizer(directory: str | Path) -> bool:
     """Return whether a directory has the files of a tokenizer."""
-    return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG))
+    return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG, WORDS))
 
 
 def trained(name: str, count: int, documents: Sequence[str]) -> Published:
@@ -241,13 +293,6 @@ def size_of(text: str) -> int:
     return arguments.whole("the size of the tokenizer bpe:N", number, LEAST, MOST_SYMBOLS)
 
 
-def _coder(directory: Path) -> Any:
-    if os.path.exists(directory / FILE):
-        return _from_file(directory / FILE)
-    remedy = "Download it from the source of the weights, or save it with AutoTokenizer.from_pretrained(..)"
-    raise UnmaskError(f"{cut(str(directory))} has no tokenizer ({FILE} is missing). {remedy}")
-
-
 def _from_file(path: Path) -> Any:
     check_file(path, MOST)
     coder = _library().Tokenizer
@@ -267,6 +312,7 @@ def _library() -> Any:
         import tokenizers.decoders
         import tokenizers.models
         import tokenizers.pre_tokenizers
+        import tokenizers.processors
         import tokenizers.trainers
     return tokenizers
 

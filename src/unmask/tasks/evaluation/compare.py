@@ -45,6 +45,12 @@ class Comparison(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         return self._asdict() | {"difference": self.difference.to_dict()}
 
+    @property
+    def counts(self) -> str:
+        how = "an interval over items" if self.p is None else f"p = {self.p:.2g}, McNemar's exact test"
+        only = f"{self.first_alone} items correct with the first only, {self.second_alone} with the second only"
+        return f"accuracy {self.first:.1%} and {self.second:.1%}; {only}; {how}"
+
     def sentence(self, first: str, second: str) -> str:
         by = self.difference.points
         if self.verdict != "not distinguishable":

@@ -1,12 +1,7 @@
-"""The records of a store, each written sample once, and the results of each setting, with intervals.
-
-accuracy       the fraction of right samples, by items
-perplexity     e^(nats per token) by the judge, for judged texts, next to the entropy of their tokens
-"""
+"""The records of a store, each written sample once, and the accuracy of each setting, with intervals over items."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +37,11 @@ def written(directory: Path) -> dict[tuple[str, str], list[Sample]]:
     return {source: list(own.values()) for source, own in written.items() if own}
 
 
+def has_records(path: Path) -> bool:
+    """Whether a path is a store with records, or a file of them."""
+    return (path / RECORDS).exists() or path.name == RECORDS
+
+
 def read(directory: str | Path) -> list[Sample]:
     """The records of a store or of a file."""
     path = Path(directory)
@@ -72,7 +72,7 @@ def check_same_items(records: Sequence[Sample], of: str, where: str) -> None:
 def settings_of(about: dict[str, Any]) -> dict[str, Any]:
     """The settings of an evaluation as a flat mapping."""
     how, model = about["how"], about["model"]
-    named = {"task": about["task"], "model": model["card"], "dtype": model["dtype"], "cache": model["cache"]}
+    named = {"task": about["task"], "model": model["card"], "dtype": model["dtype"]}
     return named | how | {"revision": model.get("revision")}
 
 
@@ -122,7 +122,7 @@ class Group:
         return share(torch.tensor([happened for _, happened in events]), groups)
 
     def value(self, name: str) -> Estimate | None:
-        """The mean of a value from the task or judge; a fraction if all are 0 or 1."""
+        """The mean of a value from the task; a fraction if all are 0 or 1."""
         values = [(sample, sample.values[name]) for sample in self.written if name in sample.values]
         if not values:
             return None
@@ -134,11 +134,6 @@ class Group:
     def valued(self) -> list[str]:
         """The names of other values of its samples."""
         return list(dict.fromkeys(name for sample in self.samples for name in sample.values))
-
-    @property
-    def perplexity(self) -> Estimate | None:
-        nats = self.value("nats")
-        return None if nats is None else nats.map(math.exp)
 
     @property
     def reasons(self) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """evaluate(): models write answers to the items of a task, kept in a store of `unmask.sweep`, which are then checked.
 
-Checks run after all samples are written, so they can be repeated with other options or judges. An answer is checked
-only as far as it was asked for: `MOST` characters for each token of its setting.
+Checks run after all samples are written. An answer is checked only as far as it was asked for: `MOST` characters for
+each token of its setting.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import sweep
 from unmask.models.open.prompted import before_any
 from unmask.samplers import SAMPLERS
-from unmask.tasks import TASKS, Item, Task, asking
+from unmask.tasks import TASKS, Item, Task
 from unmask.tasks import sample as samples
-from unmask.tasks.contract import find, fingerprint
+from unmask.tasks.contract import fingerprint
 from unmask.tasks.evaluation import records
 from unmask.tasks.evaluation.records import Group, groups
 from unmask.tasks.sample import Sample
@@ -34,7 +34,7 @@ from unmask.tasks.writing import How
 SWEPT = ("sampler", "steps", "length", "eos", "temperature")  # may have several values
 COMMON = ("dtype", "device", "top_p", "top_k", "until", "chat", "system", "each", "batch", "seed")
 OF_BOTH = ("length", "eos", "temperature")  # swept options that also apply to AR
-OF_MASKED = ("schedule", "guidance", "cache")
+OF_MASKED = ("schedule", "guidance")
 MOST = 128  # characters of a token: those of the longest spaces in vocabularies
 NO_ANSWER, WRONG = "no answer in the text", "another answer"
 
@@ -55,9 +55,8 @@ class Settings(Evaluating):
 
     @property
     def file(self) -> str:
-        """The file of the items: `data`, or the file in the data directory; "" if there is none."""
-        file = self.data if self.data is not None else find(TASKS.make(self.task).file)
-        return "" if file is None else os.path.abspath(file)
+        """The file of the items; "" if there is none."""
+        return "" if self.data is None else os.path.abspath(self.data)
 
     @property
     def items(self) -> int:
@@ -67,7 +66,7 @@ class Settings(Evaluating):
     def points(self) -> list[dict[str, Any]]:
         """The settings of each cell without its rows: combinations of swept options, then the AR model."""
         swept = {name: list(values) for name in SWEPT if (values := getattr(self, name))}
-        common = {name: getattr(self, name) for name in COMMON} | {"task": asking(self.task), "data": self.file}
+        common = {name: getattr(self, name) for name in COMMON} | {"task": self.task, "data": self.file}
         masked = common | {name: getattr(self, name) for name in OF_MASKED} | {"model": self.model, "card": self.card}
         if any("causal" in SAMPLERS.make(sampler).reads for sampler in self.sampler):
             masked["causal_model"] = self.causal_model
@@ -109,10 +108,10 @@ def evaluate(
     directory = arguments.path("out", out)
     every = TASKS.make(settings.task).items(settings.file or None)
     if (directory / records.RECORDS).exists():
-        same = [one for one in records.read(directory) if one.about["task"] == asking(settings.task)]
+        same = [one for one in records.read(directory) if one.about["task"] == settings.task]
         records.check_same_items(same, fingerprint(every), str(directory))
     sweep(plan([settings]), store=directory, engine=engine, workers=workers, **how).whole()
-    return check(directory, reading=settings.task)
+    return check(directory)
 
 
 def plan(settings: Sequence[Settings]) -> Recipe:
@@ -121,30 +120,25 @@ def plan(settings: Sequence[Settings]) -> Recipe:
     return from_dict({"name": "evaluation", "jobs": ["evaluation"], "parts": parts})
 
 
-def check(directory: str | Path, *, reading: str | None = None) -> Evaluation:
-    """Check all answers of a store, also of other drivers, and write its records.
-
-    reading: a task with options for reading answers: "gsm8k(answer_by=strict)".
-    """
+def check(directory: str | Path) -> Evaluation:
+    """Check all answers of a store, also of other drivers, and write its records."""
     path = arguments.path("directory", directory)
     done: list[Sample] = []
     for (task, data), own in records.written(path).items():
-        way = reading if reading is not None and asking(reading) == task else task
-        items = TASKS.make(way).items(data or None)
+        items = TASKS.make(task).items(data or None)
         records.check_same_items(own, fingerprint(items), str(path))
-        done += checked(own, way, items)
+        done += checked(own, task, items)
     samples.write(path / records.RECORDS, done)
     return Evaluation(path, done)
 
 
 def checked(samples: Sequence[Sample], task: str, items: Sequence[Item]) -> list[Sample]:
-    """The same samples with their verdicts or values."""
+    """The same samples with their verdicts."""
     target, by_name = TASKS.make(task), {item.name: item for item in items}
     if long := sum(len(sample.text) > MOST * sample.about["how"]["length"] for sample in samples):
         bound = f"only the first {MOST} characters for each token of the length are read"
         progress.note(f"{task}: {long} of {len(samples)} answers are longer than was asked for; {bound}")
-    answered = [_checked(target, by_name[sample.item], sample) for sample in samples]
-    return _judged(answered, target) if target.kind == "judged" else answered
+    return [_checked(target, by_name[sample.item], sample) for sample in samples]
 
 
 def _checked(task: Task, item: Item, sample: Sample) -> Sample:
@@ -156,23 +150,6 @@ def _checked(task: Task, item: Item, sample: Sample) -> Sample:
     values = dict(task.values(item, answer, text))
     if answer is None:
         return msgspec.structs.replace(sample, answer=None, why=NO_ANSWER, right=False, values=values)
-    right = None if task.kind == "judged" else task.right(item, answer)
-    why = WRONG if right is False else ""
+    right = task.right(item, answer)
+    why = "" if right else WRONG
     return msgspec.structs.replace(sample, answer=answer, why=why, right=right, values=values)
-
-
-def _judged(samples: Sequence[Sample], task: Task) -> list[Sample]:
-    """Nats per token by the judge, and the entropy of the tokens; no values for an empty text."""
-    from unmask.diagnosis.judge import judge, token_entropy, tokens_of
-    from unmask.models.open import load_model
-
-    model = load_model(task.judge)
-    texts = [sample.answer or "" for sample in samples]
-    scores = judge(model, texts)
-    judged = []
-    for number, (sample, row) in enumerate(zip(samples, tokens_of(model, texts), strict=True)):
-        values = {}
-        if len(row):
-            values = {"nats": float(scores.nats[number]), "entropy": float(token_entropy(row[None])[0])}
-        judged.append(msgspec.structs.replace(sample, values=values, right=None))
-    return judged

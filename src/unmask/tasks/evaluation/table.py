@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate
+from unmask.core.estimates import Estimate, mean, share
 from unmask.tasks.evaluation.compare import Comparison, compare
 from unmask.tasks.evaluation.records import Group, labels
+from unmask.tasks.parallel.points import Outcome
 
 Grid = tuple[str, list[str], list[list[str]]]
 
@@ -21,8 +24,7 @@ def summary(settings: Sequence[Group]) -> list[dict[str, Any]]:
 
 def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, Any]:
     entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
-    estimates = {"accuracy": group.accuracy, "perplexity": group.perplexity}
-    estimates |= {name: group.value(name) for name in group.valued}
+    estimates = {"accuracy": group.accuracy} | {name: group.value(name) for name in group.valued}
     entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
     against = beside(group, settings)
     if group.too_long:
@@ -39,11 +41,8 @@ def table(settings: Sequence[Group]) -> Grid:
     for label, group in zip(labels(settings), settings, strict=True):
         spent, against = group.cost(), beside(group, settings)
         row = {"": label, "items": str(len(group.items))}
-        if first.perplexity is not None:
-            row |= {"perplexity": _text(group.perplexity), "entropy, nats": _text(group.value("entropy"))}
-        else:
-            row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
-            row |= {name.replace("_", " "): _value(name, group.value(name)) for name in first.valued}
+        row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
+        row |= {name.replace("_", " "): _share(group.value(name)) for name in first.valued}
         row["against AR"] = "" if against is None else f"{against.verdict}, {against.difference.points}"
         names = ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")
         row |= {name.replace("_", " "): _number(spent[name]) for name in names}
@@ -52,6 +51,29 @@ def table(settings: Sequence[Group]) -> Grid:
         row["memory"] = "" if spent["memory"] is None else size(int(spent["memory"]))
         rows.append(row)
     return str(first.settings["task"]), *without_empty(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]]:
+    """The accuracy and the mean cost per item of each model, task and metric, as a table and as plain values."""
+    rows, summary = [], []
+    for place in dict.fromkeys((one.model, one.task) for one in outcomes):
+        own = [one for one in outcomes if (one.model, one.task) == place]
+        scores = torch.tensor([one.score for one in own], dtype=torch.float64)
+        accuracy = share(scores == 1) if bool(((scores == 0) | (scores == 1)).all()) else mean(scores)
+        calls, written, seconds = (
+            _mean([getattr(one, name) for one in own]) for name in ("forwards", "written", "seconds")
+        )
+        per_call = None if not calls or not written else written / calls
+        cost = {"model_calls": calls, "tokens_per_model_call": per_call, "seconds": seconds}
+        rows.append([*place, str(len(own)), _share(accuracy), *map(_number, cost.values())])
+        summary.append({"model": place[0], "task": place[1], "items": len(own), "accuracy": accuracy.to_dict()} | cost)
+    head = ["model", "task", "items", "accuracy", "model calls", "tokens per call", "seconds"]
+    return ("logs of lm-eval", *without_empty(head, rows)), summary
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
@@ -90,15 +112,6 @@ def _share(estimate: Estimate | None) -> str:
     if estimate is None:
         return ""
     return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
-
-
-def _value(name: str, estimate: Estimate | None) -> str:
-    """A fraction as a percentage; a speed or a time as it is."""
-    return _text(estimate) if "second" in name else _share(estimate)
-
-
-def _text(estimate: Estimate | None) -> str:
-    return "" if estimate is None else str(estimate)
 
 
 def _number(value: float | None) -> str:

@@ -50,6 +50,7 @@ class Outcome:
     forwards: float | None = None  # model calls
     canvas: int | None = None  # masked positions at the beginning
     written: float | None = None  # tokens without padding
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def of_samples(samples: Iterable[Sample]) -> list[Outcome]:
             forwards=fmean(one.needed for one in same),
             canvas=same[0].about["how"]["length"],
             written=fmean(len(one.tokens) for one in same),
+            seconds=fmean(one.seconds for one in same),
         )
         for (model, sampler, setting, task, item), same in own.items()
     ]
@@ -158,6 +160,8 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     calls: Amount | None = None  # model calls
     canvas: Annotated[int, msgspec.Meta(gt=0)] | None = None  # masked positions at the beginning
     written: Amount | None = None  # tokens without padding
+    seconds: Amount | None = None
+    tokens_per_call: Amount | None = None
     task: Word = "task"
     setting: Word = "usual"
     sampler: Word = ""
@@ -193,6 +197,7 @@ def _outcome(line: Line, file: Path) -> Outcome:
         forwards=line.calls,
         canvas=line.canvas,
         written=line.written,
+        seconds=line.seconds,
     )
 
 

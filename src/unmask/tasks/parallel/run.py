@@ -17,7 +17,7 @@ from unmask.core import arguments
 from unmask.core.run import Loading
 from unmask.experiments.board.families import family, lists_budgets, with_steps
 from unmask.experiments.recipe import Recipe
-from unmask.tasks import TASKS, asking, evaluation
+from unmask.tasks import TASKS, evaluation
 from unmask.tasks.evaluation.run import plan
 from unmask.tasks.exact import NAME, ideal, is_ideal
 from unmask.tasks.lists import REQUESTS
@@ -115,7 +115,7 @@ def recipe(settings: Settings) -> Recipe:
 
 def measured(samples: Sequence[Sample], settings: Settings) -> list[Suite]:
     """The results of the model, with the accuracies of the exact denoiser as its ceilings."""
-    tasks = {asking(task) for task in settings.every_task}
+    tasks = set(settings.every_task)
     own = [one for one in samples if one.about["task"] in tasks]
     cards = [one.about["model"]["card"] for one in own]  # an open model has another name in its card, so all count
     here = [card in settings.models or not (settings.exact or is_ideal(card)) for card in cards]

@@ -1,9 +1,4 @@
-"""Results of one model as tables and plain values, and two samplers on the same items.
-
-Samplers are compared by their whole curves, with the board's rule (board/compare.py). A row is an item, and each item
-counts the same. The cost of a setting is its model calls for a canvas of L positions, L * mean(model calls / canvas),
-where L is the largest canvas: then tasks with other canvases have equal costs.
-"""
+"""Results of one model as tables and plain values."""
 
 from __future__ import annotations
 
@@ -13,18 +8,14 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, share
-from unmask.experiments.board.compare import Difference, difference
 from unmask.tasks.evaluation.table import without_empty
 from unmask.tasks.parallel.pbx import DRAWS, THRESHOLDS, Swept, sweeps
 from unmask.tasks.parallel.points import Outcome, Setting, options, settings
 
 Ceilings = Mapping[tuple[str, str, str], float]  # the best possible accuracy, by task, sampler and setting
 Grid = tuple[str, list[str], list[list[str]]]
-Item = tuple[str, str]  # (task, key)
 
 
 @dataclass(frozen=True)
@@ -172,49 +163,3 @@ def _of(ceiling: float | None) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
-
-
-@dataclass(frozen=True)
-class Items:
-    """The curve of a sampler over items, by model calls."""
-
-    length: int
-    model_calls: Sequence[float]
-    right: Sequence[Tensor]  # (items) for each setting
-
-    @property
-    def sizes(self) -> list[int]:
-        return [len(self.right[0])]
-
-
-def versus(one: Sequence[Setting], other: Sequence[Setting]) -> Difference:
-    """The difference of two samplers, the settings of each, on the items that all settings have."""
-    return difference(*_curves(one, other))
-
-
-def _curves(one: Sequence[Setting], other: Sequence[Setting]) -> tuple[Items, Items]:
-    every = [
-        {(task, single.item): single for task, own in setting.tasks.items() for single in own}
-        for setting in (*one, *other)
-    ]
-    common = sorted(set.intersection(*map(set, every)))
-    if not common:
-        raise UnmaskError("the samplers have no items in common. Compare results on the same items of one model")
-    length = max(own[item].canvas or 0 for own in every for item in common)
-    return _curve(every[: len(one)], common, length), _curve(every[len(one) :], common, length)
-
-
-def _curve(settings: Sequence[dict[Item, Outcome]], items: Sequence[Item], length: int) -> Items:
-    points = []
-    for own in settings:
-        costs = [_cost(own[item]) for item in items]
-        scores = torch.tensor([own[item].score for item in items], dtype=torch.float64)
-        points.append((length * fmean(costs), scores))
-    points.sort(key=lambda point: point[0])
-    return Items(length, [calls for calls, _ in points], [scores for _, scores in points])
-
-
-def _cost(one: Outcome) -> float:
-    if one.forwards is None or not one.canvas:
-        raise UnmaskError(f"{one.sampler}, {one.setting}: {one.task} has no model calls. Compare records with them")
-    return one.forwards / one.canvas

@@ -1,0 +1,144 @@
+"""Logs of lm-eval, of any model: the score of each item, beside the cost that the model `unmask` records.
+
+A directory of `--output_path` with `--log_samples` has samples_TASK_DATE.jsonl for each task: a line for each item
+under one filter, with its metrics. A request to `unmask` also has a line in requests.jsonl (tasks/lm_eval.py).
+`read` joins both in one outcome per item; `write` keeps them in items.jsonl.
+
+The newest run of a task counts. Metrics that are not numbers from 0 to 1 per item, such as the perplexity of a whole
+text, are left out by name. Two logs are compared item by item, with McNemar's exact test (evaluation/compare.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unmask.core import progress
+from unmask.core.errors import UnmaskError, cut, listed
+from unmask.core.files import atomic
+from unmask.core.reading import read_json, read_lines
+from unmask.tasks.evaluation.compare import Comparison, compare_shares
+from unmask.tasks.parallel.points import Outcome
+
+SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[^_]+)\.jsonl")
+REQUESTS, ITEMS = "requests.jsonl", "items.jsonl"
+MOST = 2**32  # bytes of a file
+SOURCE = "lm-eval"
+
+
+class Line(msgspec.Struct):
+    """The entries of a line of samples that are used, besides its metrics."""
+
+    doc_id: int
+    filter: str = "none"
+    metrics: list[str] = []
+    doc_hash: str = ""
+
+
+class Request(msgspec.Struct):
+    """The entries of a line of requests.jsonl that are used."""
+
+    task: str
+    doc: int
+    model_calls: int
+    seconds: float
+    tokens: int = 0  # written
+
+
+def is_log(path: Path) -> bool:
+    """Whether a directory has logs of lm-eval."""
+    return path.is_dir() and any(SAMPLES.fullmatch(file.name) for file in path.rglob("samples_*.jsonl"))
+
+
+def read(directory: str | Path) -> list[Outcome]:
+    """Return an outcome for each item, task, filter and metric; a note names the metrics that are left out."""
+    path, left_out = Path(directory), []
+    outcomes: list[Outcome] = []
+    for task, file in _newest(path):
+        costs = _costs(file.parent, task) or _costs(path, task)
+        by_metric: dict[str, dict[str, tuple[int, Any]]] = defaultdict(dict)
+        for _, content in read_lines(file, dict[str, Any], MOST):
+            line = msgspec.convert(content, Line)
+            for metric in line.metrics:
+                name = metric if line.filter == "none" else f"{metric}, {line.filter}"
+                by_metric[name][line.doc_hash or str(line.doc_id)] = line.doc_id, content.get(metric)
+        for metric, items in by_metric.items():
+            if not all(isinstance(score, int | float) and 0 <= score <= 1 for _, score in items.values()):
+                left_out.append(f"{task} ({metric})")
+                continue
+            about = {"source": SOURCE, "model": _model(file), "sampler": "lm-eval", "setting": "usual"}
+            about["task"] = f"{task}: {metric}"
+            for item, (doc, score) in items.items():
+                outcomes.append(Outcome(**about, item=item, score=float(score), **costs.get(doc, {})))
+    if not outcomes:
+        problem = f"{cut(str(path))} has no score of single items ({listed(left_out) or 'no samples'})"
+        raise UnmaskError(f"{problem}; expected metrics from 0 to 1. Run lm-eval with --log_samples --output_path DIR")
+    if left_out:
+        progress.tell(f"{cut(str(path))}: no score of single items in {listed(left_out)}; left out")
+    return outcomes
+
+
+def _newest(path: Path) -> Iterator[tuple[str, Path]]:
+    """The last file of samples of each task."""
+    files = {}
+    for file in sorted(path.rglob("samples_*.jsonl"), key=lambda file: file.name.rpartition("_")[2]):
+        if named := SAMPLES.fullmatch(file.name):
+            files[named["task"]] = file
+    yield from sorted(files.items())
+
+
+def _costs(directory: Path, task: str) -> dict[int, dict[str, float]]:
+    """Model calls, written tokens and seconds of each document: sums over its requests."""
+    sums: dict[int, dict[str, float]] = {}
+    if (directory / REQUESTS).exists():
+        for _, one in read_lines(directory / REQUESTS, Request, MOST):
+            if one.task == task:
+                known = sums.setdefault(one.doc, {"forwards": 0, "written": 0, "seconds": 0.0})
+                known["forwards"] += one.model_calls
+                known["written"] += one.tokens
+                known["seconds"] += one.seconds
+    return sums
+
+
+def _model(samples: Path) -> str:
+    """The model of a run, with its arguments, from results_DATE.json beside the samples."""
+    results = samples.with_name(f"results_{samples.stem.rpartition('_')[2]}.json")
+    config = read_json(results, dict[str, Any], MOST).get("config", {}) if results.exists() else {}
+    given = config.get("model_args") or {}
+    if isinstance(given, str):
+        given = dict(part.partition("=")[::2] for part in given.split(","))
+    named = [str(given.pop(name)) for name in ("model", "pretrained") if name in given]
+    others = [f"{name}={value}" for name, value in given.items() if name not in ("record", "card", "device", "dtype")]
+    return ", ".join([*(named or [str(config.get("model", samples.parent.name))]), *others])
+
+
+def write(directory: str | Path) -> Path:
+    """Write the outcomes of a directory as items.jsonl, a line for each item and metric; return its path."""
+    path = Path(directory) / ITEMS
+    with atomic(path) as file:
+        for one in read(directory):
+            line: dict[str, Any] = {"model": one.model, "task": one.task, "item": one.item, "right": one.score}
+            line |= {"calls": one.forwards, "written": one.written, "seconds": one.seconds}
+            line["tokens_per_call"] = one.written / one.forwards if one.written and one.forwards else None
+            line = {name: value for name, value in line.items() if value is not None}
+            file.write(json.dumps(line).encode() + b"\n")
+    return path
+
+
+def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Comparison]:
+    """Compare the common items of each task and metric that both have."""
+    compared = {}
+    for task in dict.fromkeys(one.task for one in first):
+        one, other = ({each.item: each.score for each in side if each.task == task} for side in (first, second))
+        if common := [item for item in one if item in other]:
+            compared[task] = compare_shares([(one[item], other[item]) for item in common])
+    if not compared:
+        tasks = (listed(dict.fromkeys(one.task for one in side)) for side in (first, second))
+        raise UnmaskError(f"they have no items in common; expected the same tasks, and they are {' and '.join(tasks)}")
+    return compared

@@ -1,0 +1,144 @@
+"""Logs of lm-eval, of any model: what is read, what is left out, and how often the paired interval is right."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from unmask import UnmaskError
+from unmask.cli.main import main
+from unmask.core.estimates import bounded_mean
+from unmask.tasks import logs
+from unmask.tasks.evaluation.compare import LEVEL, compare_shares
+
+FIRST, SECOND = "2026-01-01T10-00-00.0", "2026-02-01T10-00-00.0"
+
+
+def line(doc, filter="none", **scores):
+    return {"doc_id": doc, "filter": filter, "metrics": list(scores), "doc_hash": f"h{doc}", "doc": {"q": "x"}} | scores
+
+
+def write(directory, task, lines, date=FIRST, model="org/model"):
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"samples_{task}_{date}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    about = {"config": {"model": "hf", "model_args": {"pretrained": model, "dtype": "float16"}}}
+    (directory / f"results_{date}.json").write_text(json.dumps(about))
+
+
+def gsm8k(directory, rights, **how):
+    """Each item under two filters, as GSM8K has them: the flexible one finds every answer."""
+    lines = [line(doc, "strict-match", exact_match=float(right)) for doc, right in enumerate(rights)]
+    lines += [line(doc, "flexible-extract", exact_match=1.0) for doc in range(len(rights))]
+    write(directory, "gsm8k", lines, **how)
+
+
+def test_each_metric_and_filter_of_each_task(tmp_path):
+    gsm8k(tmp_path / "org__model", [True, False, True])
+    write(tmp_path / "org__model", "arc_easy", [line(doc, acc=doc % 2, acc_norm=1) for doc in range(4)])
+    found = logs.read(tmp_path)
+    means = {one.task: [] for one in found}
+    for one in found:
+        means[one.task].append(one.score)
+        assert one.model == "org/model"
+    assert means == {
+        "arc_easy: acc": [0, 1, 0, 1],
+        "arc_easy: acc_norm": [1, 1, 1, 1],
+        "gsm8k: exact_match, strict-match": [1, 0, 1],
+        "gsm8k: exact_match, flexible-extract": [1, 1, 1],
+    }
+
+
+def test_a_rolling_task_is_left_out_and_not_the_directory(tmp_path):
+    gsm8k(tmp_path, [True, False])
+    write(tmp_path, "wikitext", [line(0, word_perplexity=[-812.5, 214], bits_per_byte=[-812.5, 1190])])
+    assert {one.task.partition(":")[0] for one in logs.read(tmp_path)} == {"gsm8k"}
+    (tmp_path / f"samples_gsm8k_{FIRST}.jsonl").unlink()
+    with pytest.raises(UnmaskError, match=r"no score of single items \(wikitext \(word_perplexity\), wikitext"):
+        logs.read(tmp_path)
+
+
+def test_the_newest_run_counts(tmp_path):
+    gsm8k(tmp_path / "a", [False, False], date=SECOND)
+    gsm8k(tmp_path / "a", [True, True])
+    strict = [one.score for one in logs.read(tmp_path) if "strict" in one.task]
+    assert strict == [0, 0]
+
+
+def test_costs_are_sums_over_the_requests_of_an_item(tmp_path):
+    write(tmp_path / "model", "arc", [line(doc, acc=1.0) for doc in range(2)])
+    asked = [
+        {"task": "arc", "doc": doc, "choice": c, "model_calls": 3 + c, "seconds": 0.5} for doc in (0, 1) for c in (0, 1)
+    ]
+    asked += [{"task": "other", "doc": 0, "model_calls": 99, "seconds": 9.0}]
+    (tmp_path / logs.REQUESTS).write_text("".join(json.dumps(one) + "\n" for one in asked))
+    assert [(one.forwards, one.seconds) for one in logs.read(tmp_path)] == [(7, 1.0), (7, 1.0)]
+    lines = [json.loads(text) for text in logs.write(tmp_path).read_text().splitlines()]
+    assert lines[0] == {
+        "model": "org/model",
+        "task": "arc: acc",
+        "item": "h0",
+        "right": 1.0,
+        "calls": 7,
+        "written": 0,
+        "seconds": 1.0,
+    }
+
+
+def test_two_logs_are_compared_item_by_item(tmp_path, capsys):
+    """12 items right with the first only, 3 with the second only, in another order: p is that of the sign test."""
+    rights = [True] * 12 + [False] * 3 + [True] * 25
+    others = [False] * 12 + [True] * 3 + [True] * 25
+    gsm8k(tmp_path / "one", rights)
+    lines = [line(doc, "strict-match", exact_match=float(others[doc])) for doc in reversed(range(40))]
+    write(tmp_path / "two", "gsm8k", [*lines, line(99, "strict-match", exact_match=1.0)], model="org/other")
+    both = ["eval", "compare", str(tmp_path / "one"), str(tmp_path / "two")]
+    assert main([*both, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["tasks"]["gsm8k: exact_match, strict-match"]
+    assert (found["items"], found["first_alone"], found["second_alone"]) == (40, 12, 3)
+    assert found["p"] == pytest.approx(binomtest(12, 15).pvalue)
+    assert found["verdict"] == "better"
+    assert found["difference"]["value"] == pytest.approx(9 / 40)
+    assert main(both) == 0
+    assert "McNemar's exact test" in " ".join(capsys.readouterr().out.split())
+    assert main(["eval", "show", str(tmp_path / "one")]) == 0
+
+
+def test_logs_without_a_common_item(tmp_path, capsys):
+    gsm8k(tmp_path / "one", [True])
+    write(tmp_path / "two", "arc", [line(0, acc=1.0)])
+    assert main(["eval", "compare", str(tmp_path / "one"), str(tmp_path / "two")]) == 2
+    assert "they have no items in common" in capsys.readouterr().err
+    (tmp_path / "none").mkdir()
+    assert main(["eval", "compare", str(tmp_path / "one"), str(tmp_path / "none")]) == 2
+
+
+CASES = 400
+
+
+@pytest.mark.parametrize("items", [50, 200])
+@pytest.mark.parametrize(("ahead", "behind"), [(0.12, 0.06), (0.03, 0.0), (0.3, 0.3)])
+def test_the_interval_of_the_difference_covers_it(items, ahead, behind):
+    """In at least 92% of 400 simulated pairs of logs: a false alarm in .3% of seeds at a coverage of .95."""
+    rng = torch.Generator().manual_seed(items)
+    covered = 0
+    for _ in range(CASES):
+        drawn = torch.rand(items, generator=rng)
+        pairs = [(1.0, 0.0) if u < ahead else (0.0, 1.0) if u < ahead + behind else (1.0, 1.0) for u in drawn.tolist()]
+        found = compare_shares(pairs).difference
+        covered += found.low <= ahead - behind <= found.high
+    assert covered / CASES >= 0.92
+
+
+def test_a_bootstrap_would_not_cover_it():
+    """The power of the test above: the normal interval of rare differences is too short."""
+    rng = torch.Generator().manual_seed(1)
+    covered = 0
+    for _ in range(CASES):
+        ahead = (torch.rand(50, generator=rng) < 0.03).double()
+        half = 1.96 * float(ahead.std()) / 50**0.5
+        covered += abs(float(ahead.mean()) - 0.03) <= half
+    assert covered / CASES < 0.92
+    assert bounded_mean(torch.zeros(50, dtype=torch.float64), (-1.0, 1.0), 1 - LEVEL).high > 0
