@@ -85,6 +85,13 @@ class Path:
         return self.row[self.step].bincount(minlength=len(self.given))
 
     @cached_property
+    def drawn(self) -> Tensor:
+        """Bool (B, L): positions with drawn tokens."""
+        out = torch.zeros(self.given.shape, dtype=torch.bool)
+        out[self.row[self.step], self.position] = True
+        return out
+
+    @cached_property
     def steps(self) -> Tensor:
         """(B): number of steps of each row."""
         return self.row.bincount(minlength=len(self.given))
@@ -226,23 +233,11 @@ class Reader:
         """`work` of slices of steps (C), in order, on all threads if the denoiser allows it.
 
         A step takes `contexts` contexts and predictions for all its tokens in each."""
-        parts = list(self._batches(steps, contexts))
-        if self.denoiser.concurrent:
-            results = over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1)
-        else:
-            results = map(work, parts)
-        return zip(parts, results, strict=True)
-
-    def _batches(self, steps: Tensor, contexts: int) -> Iterator[slice]:
-        length = self.path.given.shape[1]
-        most = self.denoiser.rows_at_once(length) or CONTEXTS
-        each = max(contexts * length / CONTEXTS, contexts / most)
-        width = min(self.denoiser.vocabulary, DENSE)
-        cost = each + self.path.size[steps].double() * contexts * width / NUMBERS
-        part = cost.cumsum(0).floor().long()
-        ends = torch.cat([(part[1:] != part[:-1]).nonzero().squeeze(1) + 1, torch.tensor([len(steps)])]).tolist()
-        begin = 0
-        for end in ends:
-            if end > begin:
-                yield slice(begin, end)
-            begin = end
+        length, most, wide = self.path.given.shape[1], len(steps), min(self.denoiser.vocabulary, DENSE)
+        tokens = int(self.path.size[steps].max()) if most else 1
+        at_once = self.denoiser.rows_at_once(length) or CONTEXTS // length
+        block = max(1, min(CONTEXTS // length, at_once, NUMBERS // (tokens * wide)) // contexts)
+        parts = [slice(first, min(first + block, most)) for first in range(0, most, block)]
+        if not self.denoiser.concurrent or not parts:
+            return zip(parts, map(work, parts), strict=True)
+        return zip(parts, over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1), strict=True)

@@ -1,0 +1,53 @@
+"""Intervals of a mean over rows of which most lose little and a few lose much.
+
+Student's interval lies below such a mean too often: with one sequence of mass .96 in 8 bits it covers 84% to 91% of
+cases at 100 rows. Gaffke's bound (core/estimates.py) covers any distribution within known ends. Here the ends are one
+range beyond the rows: twice the largest loss, and 0 where no loss is below it.
+
+That suffices if the rows show the rare event: a token that is not the most likely one, in a step of several tokens. The
+model's own probabilities say in how many rows this is expected, with less noise than the rows:
+
+    expected = sum over rows of 1 - prod_i max_v c_i(v | x_R)
+
+With fewer than SEEN of them, or with fewer than LEAST rows, there is no interval.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from unmask.core.estimates import LEAST, Estimate, bounded_mean
+
+SEEN = 8  # with 5, 3 and 2 rows expected, about 90%, 80% and 70% of intervals cover the mean
+
+
+def units(rows: int, groups: Tensor | None) -> int:
+    """Number of independent rows: those of one group (n numbers) are not, unless it is the only one."""
+    return rows if groups is None or len(groups.unique()) == 1 else len(groups.unique())
+
+
+def interval(
+    values: Tensor,
+    groups: Tensor | None = None,
+    least: float | None = None,
+    count: Tensor | None = None,
+    wide: bool = False,
+) -> Estimate:
+    """The mean of values (n), none below `least`; or per count (n): a ratio of sums, linearized.
+
+    wide: whether there is no interval whatever the number of rows."""
+    size = torch.ones_like(values) if count is None else count.double()
+    share, value = size / size.mean(), float(values.sum() / size.sum())
+    each = values / size.mean() + value * (1 - share)
+    low, high, n = float(each.min()), float(each.max()), units(len(values), groups)
+    if wide or n < LEAST:
+        return Estimate(value, -math.inf, math.inf, n, method="no interval")
+    floor = low if least is None else float((least * share + value * (1 - share)).min())
+    span = high - floor
+    if span <= 1e-12 * (1 + abs(high)):
+        return Estimate(value, value, value, n, method="all rows are equal")
+    ends = (floor - span if least is None else floor, high + span)
+    return bounded_mean(each, ends, method="gaffke, to twice the range", groups=groups)
