@@ -76,24 +76,25 @@ def subsets(path: Path, steps: Tensor, estimator: Estimator, rng: torch.Generato
     return Subsets(steps[which], weight, subset, entry[index], inside, following)
 
 
-def read(reader: Reader, every: Subsets) -> Readings:
-    """Ask the denoiser about all subsets."""
-    parts = [Readings(*[torch.zeros(0, dtype=torch.float64)] * 7)]
-    ends = reader.path.size[every.step].cumsum(0)
+def measure(reader: Reader, estimator: Estimator, seed: int) -> tuple[Tensor, Tensor, Readings]:
+    """(step, weight, readings) of random subsets, (E) each, of all steps with at least two tokens."""
+    path, rng = reader.path, torch.Generator().manual_seed(seed)
+    steps = (path.size > 1).nonzero().squeeze(1)
+    contexts = 2 if estimator == "one" or not len(steps) else int(path.size.max())
+    every = [subsets(path, part, estimator, rng) for part in reader.batches(steps, contexts)]
+    nothing = torch.zeros(0, dtype=torch.float64)
+    found = [Readings(*[nothing] * 7)]
+    with progress.track("gap", len(steps)) as advance:
+        for some, readings in zip(every, reader.each(lambda some: read(reader, some), every), strict=True):
+            found.append(readings)
+            advance(len(some.step.unique_consecutive()))
+    step = torch.cat([nothing.long(), *(some.step for some in every)])
+    weight = torch.cat([nothing, *(some.weight for some in every)])
+    return step, weight, Readings(*map(torch.cat, zip(*found, strict=True)))
 
-    def answer(part: slice) -> Readings:
-        of = slice(int(ends[part.start - 1]) if part.start else 0, int(ends[part.stop - 1]))
-        pairs = every.subset[of] - part.start, every.entry[of], every.inside[of], every.next[of]
-        return _read(reader, Subsets(every.step[part], every.weight[part], *pairs))
 
-    with progress.track("gap", len(every.step)) as advance:
-        for part, readings in reader.each(answer, every.step, 2):
-            parts.append(readings)
-            advance(part.stop - part.start)
-    return Readings(*map(torch.cat, zip(*parts, strict=True)))
-
-
-def _read(reader: Reader, some: Subsets) -> Readings:
+def read(reader: Reader, some: Subsets) -> Readings:
+    """Ask the denoiser about subsets."""
     path = reader.path
     own, index = some.step.unique_consecutive(return_inverse=True)  # contexts x_R, shared by the subsets of a step
     size = path.size[own]

@@ -51,3 +51,8 @@ def interval(
         return Estimate(value, value, value, n, method="all rows are equal")
     ends = (floor - span if least is None else floor, high + span)
     return bounded_mean(each, ends, method="gaffke, to twice the range", groups=groups)
+
+
+def exceeds(one: Estimate, other: Estimate, margin: float = 0.0) -> bool:
+    """Whether a mean is above another one by more than a margin, beyond the noise of both."""
+    return one.value - other.value - math.hypot(one.value - one.low, other.high - other.value) > margin

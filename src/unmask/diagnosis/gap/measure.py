@@ -13,7 +13,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Denoiser, Sharpened, as_denoiser
+from unmask.denoisers import Denoiser, as_denoiser
 from unmask.denoisers.canvas import by_length
 from unmask.diagnosis.gap import estimators
 from unmask.diagnosis.gap.estimators import Estimator, Readings
@@ -103,14 +103,12 @@ def check_vocabulary(denoiser: Denoiser, symbols: int) -> None:
 
 def _sized(base: Denoiser, how: dict[str, Any]) -> dict[str, Any]:
     """Options of a generation with their usual numbers of rows and tokens."""
-    if how.get("given") is not None or how.get("length") is not None:
-        return {"rows": None if "given" in how else USUAL["rows"]} | how
-    length = getattr(base, "length", None)
-    if length is None and base.language is not None:
-        length = base.language.nearest_lengths(USUAL["length"])[-1]
-    if length is None:
+    if how.get("given") is not None:
+        return how
+    length = how.get("length") or getattr(base, "length", None)
+    if length is None and base.language is None:
         raise UnmaskError(f"{base.name} has no usual length; expected a number of tokens. Pass length=64.")
-    return USUAL | how | {"length": length}
+    return USUAL | {"length": length or base.language.nearest_lengths(USUAL["length"])[-1]} | how
 
 
 def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, temperature: float | None) -> Setting:
@@ -157,34 +155,23 @@ def _measured(
     path: Path, setting: Setting, excess: Tensor | None, estimator: Estimator, seed: int, rows: int, spent: int
 ) -> Gap:
     denoiser, temperature, claim, sampler = setting
-    reader, impossible = Reader(denoiser, path, temperature), _impossible(denoiser, path)
-    several, rng = (path.size > 1).nonzero().squeeze(1), torch.Generator().manual_seed(seed)
-    every = estimators.subsets(path, several, estimator, rng)
-    readings = estimators.read(reader, every)
+    reader = Reader(denoiser, path, temperature)
+    step, weight, readings = estimators.measure(reader, estimator, seed)
     _check_recorded(readings, claim)
-    zeros = bool((readings.nats.isinf() | readings.logs.isinf()).any())
-    if zeros and impossible is None and claim != "greedy" and estimator == "one":
+    if bool((readings.nats.isinf() | readings.logs.isinf()).any()) and claim != "greedy" and estimator == "one":
         estimator = "chain"  # one look at a step does not find all tokens that the model excludes
-        every = estimators.subsets(path, several, estimator, rng)
-        readings = estimators.read(reader, every)
-    once = torch.ones_like(every.step)
-    once[1:] = every.step[1:] != every.step[:-1]  # the first subset of each step
-    sizes = once * path.size[every.step].double()  # the weights of a mean over all tokens of a step
+        step, weight, readings = estimators.measure(reader, estimator, seed)
 
-    def by_row(values: Tensor, weight: Tensor = every.weight) -> Tensor:
-        """(B): sums over the steps of each row, whose estimates are the weighted means of the subsets (E)."""
-        return torch.zeros(len(path.given), dtype=torch.float64).index_add_(0, path.row[every.step], weight * values)
+    def by_row(values: Tensor) -> Tensor:
+        """(B): sums over the subsets (E) of the steps of each row."""
+        return torch.zeros(len(path.given), dtype=torch.float64).index_add_(0, path.row[step], values)
 
-    recorded = by_row(readings.recorded, sizes)
-    chain = by_row(readings.follows) if estimator == "chain" else None
-    logs = claim == "ratio" or zeros or excess is not None
-    nats = by_row(readings.logs if logs else readings.nats)
-    if zeros and chain is not None:
-        nats = chain  # of each token in its turn: before it, the model may exclude it
+    tokens = path.size[step] / step.bincount(minlength=len(path.row))[step]  # the weight of a mean over a step's tokens
+    recorded = by_row(tokens * readings.recorded)
+    logs = claim == "ratio" or estimator == "chain" or excess is not None
+    nats = by_row(weight * (readings.follows if estimator == "chain" else readings.logs if logs else readings.nats))
     if excess is not None:  # from the model's own marginals, which a fallback does not draw from
-        nats, chain = nats + excess + recorded, None if chain is None else chain + excess + recorded
-    if logs and impossible is not None:
-        nats = torch.where(impossible, torch.inf, nats)
+        nats = nats + excess + recorded
     greedy = claim == "greedy"
     chooser = sampler if greedy or (claim == "divergence" and temperature == 1) else None
     return Gap(
@@ -193,10 +180,8 @@ def _measured(
         logs=logs,
         joint=excess is not None,
         nats=nats,
-        chain=chain,
-        changed=by_row(readings.changed),
-        recorded=recorded,
-        unlikely=-by_row(readings.sure, sizes).expm1(),
+        changed=by_row(weight * readings.changed),
+        unlikely=-by_row(tokens * readings.sure).expm1(),
         written=path.written,
         turns=path.steps,
         groups=path.groups,
@@ -215,16 +200,3 @@ def _check_recorded(readings: Readings, claim: Claim) -> None:
     if claim == "greedy":
         problem = f"in the median step {typical:.0%} of the tokens are not this model's most likely ones"
     raise UnmaskError(f"{problem}; expected the model that wrote the rows. Check the model and the temperature.")
-
-
-def _impossible(denoiser: Denoiser, path: Path) -> Tensor | None:
-    """Bool (B): rows that an ideal denoiser's language cannot produce; None of another denoiser."""
-    warmed = isinstance(denoiser, Sharpened) and (denoiser.top_p, denoiser.top_k) == (1, None)
-    inner = denoiser.inner if isinstance(denoiser, Sharpened) and warmed else denoiser
-    if not inner.ideal or inner.language is None:
-        return None
-    out = torch.zeros(len(path.given), dtype=torch.bool)
-    final = path.final
-    for length, rows in by_length(path.valid.sum(1)):
-        out[rows] = inner.language.log_evidence(final[rows, :length]) == -torch.inf
-    return out

@@ -1,13 +1,12 @@
 """The path of rows: the tokens that each step revealed, the context in which they were drawn, and a reader of it.
 
-A path comes from a generation or from a trace, also one that another program wrote. Its entries are the drawn tokens,
-sorted by step; a step is of one row. Tokens beyond the end of a row are not entries, but they are in contexts. A reader
-asks a denoiser about contexts, in batches, and counts the model calls.
+Its entries are the drawn tokens, sorted by step; a step is of one row. Tokens beyond the end of a row are not entries,
+but they are in contexts. A reader asks a denoiser about contexts, in batches, and counts the model calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -27,7 +26,7 @@ NEVER = 2**62  # the step that hides a token that stays
 CONTEXTS = 2**18  # tokens of contexts that are evaluated together
 NUMBERS = 2**23  # probabilities that are held together
 DENSE = 2**12  # symbols above which marginals are computed in pieces
-Result = TypeVar("Result")
+Part, Result = TypeVar("Part"), TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -54,19 +53,16 @@ class Path:
         names, step = (spells.rows * last + spells.order)[entries].unique_consecutive(return_inverse=True)
         return cls(given, valid, vocabulary, spells, entries, step, names // last, names % last)
 
-    @property
-    def position(self) -> Tensor:
-        """(M): the position of each entry."""
+    @cached_property
+    def position(self) -> Tensor:  # (M), as are the next two
         return self.spells.positions[self.entries]
 
-    @property
+    @cached_property
     def token(self) -> Tensor:
-        """(M)."""
         return self.spells.tokens[self.entries]
 
-    @property
-    def probability(self) -> Tensor:
-        """(M): of each token when it was drawn, as recorded."""
+    @cached_property
+    def probability(self) -> Tensor:  # of each token when it was drawn, as recorded
         return self.spells.probability[self.entries]
 
     @cached_property
@@ -155,14 +151,8 @@ def of_generation(generation: Generation) -> Path:
     bare = (order == 0) & beyond & (generation.tokens == PADDING)
     valid = bare.flip(1).cummin(1).values.flip(1).logical_not()  # without the padding at the end of a row
     rows, positions = (order > 0).nonzero(as_tuple=True)
-    last = Taken(
-        rows,
-        positions,
-        order[rows, positions],
-        generation.tokens[rows, positions],
-        generation.probability[rows, positions],
-        torch.full_like(rows, NEVER),
-    )
+    values = (part[rows, positions] for part in (order, generation.tokens, generation.probability))
+    last = Taken(rows, positions, *values, torch.full_like(rows, NEVER))
     spells = Taken._make(map(torch.cat, zip(taken, last, strict=True)))
     counted = spells.positions < generation.lengths[spells.rows]
     return Path.of(generation.given, valid, generation.vocabulary, spells, counted)
@@ -229,15 +219,16 @@ class Reader:
         """The distribution that the sampler draws from: the marginals at its own temperature."""
         return marginals if self.temperature in (0, 1) else marginals.sharpened(self.temperature)
 
-    def each(self, work: Callable[[slice], Result], steps: Tensor, contexts: int) -> Iterator[tuple[slice, Result]]:
-        """`work` of slices of steps (C), in order, on all threads if the denoiser allows it.
-
-        A step takes `contexts` contexts and predictions for all its tokens in each."""
-        length, most, wide = self.path.given.shape[1], len(steps), min(self.denoiser.vocabulary, DENSE)
-        tokens = int(self.path.size[steps].max()) if most else 1
+    def batches(self, steps: Tensor, contexts: int) -> Sequence[Tensor]:
+        """Parts of steps (C) that fit into memory, each with at most this number of contexts."""
+        if not len(steps):
+            return ()
+        length, numbers = self.path.given.shape[1], int(self.path.size.max()) * min(self.denoiser.vocabulary, DENSE)
         at_once = self.denoiser.rows_at_once(length) or CONTEXTS // length
-        block = max(1, min(CONTEXTS // length, at_once, NUMBERS // (tokens * wide)) // contexts)
-        parts = [slice(first, min(first + block, most)) for first in range(0, most, block)]
-        if not self.denoiser.concurrent or not parts:
-            return zip(parts, map(work, parts), strict=True)
-        return zip(parts, over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1), strict=True)
+        return steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts))
+
+    def each(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
+        """`work` of the parts, in order, on all threads if the denoiser allows it."""
+        if self.denoiser.concurrent and parts:
+            return over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1)
+        return map(work, parts)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unmask.core.estimates import LEAST, Estimate
 from unmask.denoisers import Denoiser
-from unmask.diagnosis.gap.intervals import interval
+from unmask.diagnosis.gap.intervals import exceeds, interval
 from unmask.diagnosis.gap.path import Path
 from unmask.diagnosis.loss_curve import looked
 from unmask.metrics.variety import Variety, variety
@@ -50,14 +50,25 @@ class Reference:
     @property
     def collapsed(self) -> bool:
         """Whether the sequences are more alike than those of random orders, beyond noise."""
-        one, other = self.variety.identity, self.random.identity
-        error = math.hypot(one.high - one.value, other.high - other.value)
-        return self.rows >= LEAST and one.value - other.value - error > ALIKE
+        return self.rows >= LEAST and exceeds(self.variety.identity, self.random.identity, ALIKE)
 
     @property
     def costs(self) -> bool:
         """Whether the order loses more than random orders, beyond noise."""
-        return self.order is not None and self.itself is not None and self.order.low > self.itself.high
+        return self.order is not None and self.itself is not None and exceeds(self.order, self.itself)
+
+    @property
+    def pairs(self) -> list[tuple[str, Estimate | str, Estimate | str | None]]:
+        """The numbers of the sampler and of random orders, by their names."""
+        own, other, of = self.variety, self.random, f"of {self.rows}"
+        rows: list[tuple[str, Estimate | str | None, Estimate | str | None]] = [
+            ("order loss, nats, at most", self.order, self.itself),
+            ("distinct sequences", f"{own.distinct} {of}", f"{other.distinct} {of}"),
+            ("entropy at a position, nats", f"{own.entropy:.3g}", f"{other.entropy:.3g}"),
+            ("mean pairwise identity", own.identity, other.identity),
+            ("tokens that change per sequence", self.differ, None),
+        ]
+        return [(name, one, random) for name, one, random in rows if one is not None]
 
 
 def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: bool, seed: int, rows: int) -> Reference:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from unmask.core.estimates import LEAST, Estimate, mean, share
+from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.tables import Row, lines
 from unmask.diagnosis.gap.estimators import Estimator
 from unmask.diagnosis.gap.intervals import SEEN, interval, units
@@ -32,12 +32,10 @@ class Gap:
 
     claim: Claim
     estimator: Estimator
-    logs: bool  # log ratios of the drawn tokens, where the model excludes tokens; else the token is summed out
+    logs: bool  # log ratios of the drawn tokens, as of a chain; else the token is summed out
     joint: bool  # whether the tokens of a step were drawn together
     nats: Tensor  # (B): unbiased for each row's loss; infinite if one token at a time cannot write the row
-    chain: Tensor | None  # (B) nats: the log ratio of each row, from calls="chain"
     changed: Tensor  # (B): sum of total variations; of greedy decoding, first flips
-    recorded: Tensor  # (B) nats: recorded log probabilities less those of the model, in steps of several tokens
     unlikely: Tensor  # (B): probability that a token of such a step is not the most likely one
     written: Tensor  # (B): drawn tokens
     turns: Tensor  # (B): steps
@@ -64,25 +62,22 @@ class Gap:
 
     @property
     def sequence(self) -> Estimate | None:
-        """Nats a sequence of the possible rows; None for greedy decoding, and if all rows are infinite.
-
-        Their mean is E[log P/C | possible] = KL + log(1 - s), with KL that of the possible rows alone; so it is
-        corrected by -log(1 - s)."""
-        return None if self.claim == "greedy" else self._corrected(self._mean(self.nats), 1.0)
+        """Nats a sequence of the possible rows; None for greedy decoding, and if all rows are infinite."""
+        return self._loss(None)
 
     @property
     def token(self) -> Estimate | None:
         """Nats a drawn token."""
-        if self.claim == "greedy" or not bool(self.finite.any()):
-            return None
-        tokens = float(self.written[self.finite].double().mean())
-        return self._corrected(self._mean(self.nats, self.written), tokens)
+        return self._loss(self.written)
 
-    def _corrected(self, found: Estimate | None, tokens: float) -> Estimate | None:
-        """The estimate less log(1 - s) / tokens, with the ends of both intervals."""
-        s = self.infinite
-        if found is None or self.claim == "ratio" or not s.value:
-            return found
+    def _loss(self, count: Tensor | None) -> Estimate | None:
+        """The mean over possible rows is E[log P/C | possible] = KL + log(1 - s), with KL that of the possible rows.
+
+        So it is corrected by -log(1 - s), at the ends with those of s."""
+        found, s = self._mean(self.nats, count), self.infinite
+        if found is None or self.claim in ("ratio", "greedy") or not s.value:
+            return None if self.claim == "greedy" else found
+        tokens = 1.0 if count is None else float(count[self.finite].double().mean())
         value, low, high = (-math.log1p(-min(end, 1 - 1e-12)) / tokens for end in (s.value, s.low, s.high))
         return replace(found, value=found.value + value, low=found.low + low, high=found.high + high)
 
@@ -90,36 +85,28 @@ class Gap:
     def differ(self) -> Estimate | None:
         """Upper bound of the fraction of sequences that change if each token sees the others of its step.
 
-        It bounds the total variation of the two distributions: by the sum of those of the tokens, or by
-        sqrt(1 - exp(-KL)), whichever is less. None without a KL divergence."""
+        This is the total variation of the two distributions, at most the sum of those of the tokens, and at most
+        sqrt(1 - exp(-KL)). None without a KL divergence."""
         if self.claim in ("greedy", "ratio"):
             return None
-        bounds = [] if self.joint else [self._mean(self.changed, least=0.0, every=True)]
-        if (kl := self._mean(self.nats)) is not None and bool(self.finite.all()):
+        bounds = [None if self.joint else self._mean(self.changed, least=0.0, every=True)]
+        if bool(self.finite.all()) and (kl := self._mean(self.nats)) is not None:
             bounds.append(kl.map(lambda nats: math.sqrt(-math.expm1(-max(nats, 0.0)))))
         found = min((one for one in bounds if one is not None), key=lambda one: one.value, default=None)
         return None if found is None else found.map(lambda value: min(value, 1.0))
 
     @property
     def flips(self) -> Estimate | None:
-        """Of greedy decoding: tokens a sequence that the model no longer prefers once it sees others of their step.
+        """Of greedy decoding: tokens a sequence that are no longer the most likely, given others of their step.
 
         These are first flips, as the others stand as written; `reference.differ` counts tokens that really change."""
         return self._mean(self.changed, least=0.0, every=True) if self.claim == "greedy" else None
 
     @property
     def rejected(self) -> Estimate | None:
-        """Fraction of sequences that verification one token at a time would reject: 1 - E min(1, exp(-gap)).
-
-        It is the total variation of the two distributions; only calls="chain" measures it."""
-        if self.chain is None or self.claim != "divergence":
-            return None
-        return mean(1 - (-self.chain).exp().clamp(max=1), groups=self.groups)
-
-    @property
-    def drift(self) -> Estimate | None:
-        """Nats a sequence that recorded probabilities differ from the model's, as by a stale cache."""
-        return None if self.claim in ("greedy", "ratio") else self._mean(self.recorded, every=True)
+        """The total variation itself, 1 - E min(1, exp(-gap)): sequences that verification would reject; by a chain."""
+        known = self.estimator == "chain" and self.claim == "divergence"
+        return bounded_mean(1 - (-self.nats).exp().clamp(max=1), groups=self.groups) if known else None
 
     def _mean(
         self, total: Tensor, count: Tensor | None = None, least: float | None = None, every: bool = False
@@ -129,8 +116,7 @@ class Gap:
         if not bool(there.any()):
             return None
         least = 0.0 if total is self.nats and not self.logs else least
-        groups = None if self.groups is None else self.groups[there]
-        count = None if count is None else count[there]
+        groups, count = (None if part is None else part[there] for part in (self.groups, count))
         return interval(total[there], groups, least, count, wide=self.seen < SEEN)
 
     @property
@@ -147,7 +133,7 @@ class Gap:
             own, other = beside.variety.identity.value, beside.random.identity.value
             yield f"The sampler loses variety: two sequences share {own:.0%} of their tokens,"
             yield f"and {other:.0%} in random orders, one token at a time. Do not choose it for a small loss."
-        if beside is not None and beside.costs and beside.order is not None and beside.itself is not None:
+        if beside is not None and beside.order is not None and beside.itself is not None and beside.costs:
             yield f"Its order alone loses up to {beside.order.value:.3g} nats per sequence against random orders,"
             yield f"which lose {beside.itself.value:.3g} against each other."
         if self.claim != "ratio" and not self.joint and bool((self.written == self.turns).all()):
@@ -161,22 +147,22 @@ class Gap:
             yield f"should have one in a step of several tokens; {SEEN} are needed. Use more rows."
 
     def _losses(self) -> Iterator[str]:
-        total, token, flips = self.sequence, self.token, self.flips
-        if flips is not None:
-            differ = None if self.reference is None else self.reference.differ
-            if differ is not None:
+        if (flips := self.flips) is not None:
+            if self.reference is not None and (differ := self.reference.differ) is not None:
                 part = differ.value / float(self.written.double().mean())
                 yield f"{differ.value:.3g} tokens per sequence ({part:.1%}) change if decoded one at a time."
             yield f"{flips.value:.3g} tokens per sequence are no longer the most likely, given others of their step."
-        elif total is None or token is None:
+            return
+        total, token = self.sequence, self.token
+        if total is None or token is None:
             yield "No sequence is possible one token at a time."
-        elif self.claim == "ratio":
-            loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
+            return
+        loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
+        if self.claim == "ratio":
             yield f"The mean log ratio is {loss}; it is not a KL divergence, so it can be small by chance."
         else:
-            loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
-            unsure = ", not distinguishable from 0" if total.low <= 0 and not total.open else ""
-            yield f"Parallel decoding costs {loss}{unsure}."
+            unsure = total.low <= 0 and not total.open
+            yield f"Parallel decoding costs {loss}{', not distinguishable from 0' if unsure else ''}."
 
     @property
     def numbers(self) -> dict[str, Estimate | None]:
@@ -195,20 +181,13 @@ class Gap:
         rows = [("verdict", self.verdict), ("measured", CLAIMS[self.claim])]
         rows += [(name, _text(one)) for name, one in self.numbers.items() if one is not None]
         calls = f"{self.model_calls:,}; the generation took {self.spent:,}"
-        if (beside := self.reference) is None:
-            return [*rows, ("model calls", calls)]
-        own, other, of = beside.variety, beside.random, f"of {beside.rows}"
-        for name, one, random in (
-            ("order loss, nats, at most", beside.order, beside.itself),
-            ("distinct sequences", f"{own.distinct} {of}", f"{other.distinct} {of}"),
-            ("entropy at a position, nats", f"{own.entropy:.3g}", f"{other.entropy:.3g}"),
-            ("mean pairwise identity", own.identity, other.identity),
-            ("tokens that change per sequence", beside.differ, None),
-        ):
-            rows += [] if one is None else [(name, _text(one) + (f"; random order: {_text(random)}" if random else ""))]
-        for target, (steps, most) in beside.steps.items():
-            rows.append((f"steps for {target:g} nats per token", f"{steps}, at most {most}, of random positions"))
-        return [*rows, ("model calls", f"{calls}; {beside.rows} rows one token at a time {beside.model_calls:,}")]
+        if (beside := self.reference) is not None:
+            for name, one, other in beside.pairs:
+                rows.append((name, _text(one) + ("" if other is None else f"; random order: {_text(other)}")))
+            for target, (steps, most) in beside.steps.items():
+                rows.append((f"steps for {target:g} nats per token", f"{steps}, at most {most}, of random positions"))
+            calls += f"; {beside.rows} rows one token at a time {beside.model_calls:,}"
+        return [*rows, ("model calls", calls)]
 
     def __repr__(self) -> str:
         return "\n".join(lines(self.table()))
@@ -217,7 +196,7 @@ class Gap:
         """All numbers, as plain values."""
         about: dict[str, Any] = {"verdict": self.verdict, "claim": self.claim, "estimator": self.estimator}
         about |= {"token_summed_out": not self.logs, "joint_draw": self.joint, "rows": len(self.nats)}
-        for name, one in (self.numbers | {"drift": self.drift, "impossible": self.infinite}).items():
+        for name, one in (self.numbers | {"impossible": self.infinite}).items():
             about[name.replace(",", "").replace(" ", "_")] = None if one is None else one.to_dict()
         beside = self.reference
         about["reference"] = None if beside is None else asdict(beside) | {"collapsed": beside.collapsed}
