@@ -28,7 +28,7 @@ def command(
     loading: Loading = Loading(),
     batch: Count = None,
 ) -> Answer:
-    """Measure what a model loses by sampling several tokens in one step.
+    """Measure the loss of a model that samples several tokens in one step.
 
     Examples:
         unmask gap --model runs/mdm --steps 16
@@ -40,8 +40,8 @@ def command(
 
     How to read it, in this order:
         impossible   sequences that the model cannot write one token at a time
-        variety      identity and entropy: a sampler that repeats itself is no better
-                     for a small loss
+        variety      identity and entropy: do not choose a sampler that repeats itself
+                     for its small loss
         order        loss of the sampler's order, one token at a time, against random
                      orders; 0 for a model that does not contradict itself
         nats         loss by parallel decoding; 0.1 per token: each token is written

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from itertools import permutations
 
+import numpy as np
 import pytest
 import torch
 
 import unmask
-from tests.diagnosis.gap.toys import Toy, V, all_subsets, summed, surest, walked
+from tests.diagnosis.gap.toys import Bits, Toy, V, all_subsets, summed, surest, walked
 from tests.models.open.small import CONFIGS, card, load, published
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
@@ -18,6 +19,7 @@ from unmask.diagnosis.gap.measure import _setting
 from unmask.diagnosis.gap.path import Reader, of_generation
 from unmask.samplers import SAMPLERS
 from unmask.samplers.contract import as_sampler
+from unmask.samplers.joint import as_joint, log_paths
 
 ROWS = 2000
 SIGMAS = 6.2  # a false alarm in 1e-9 runs
@@ -114,6 +116,47 @@ def test_impossible_rows_are_counted_and_left_out():
     whole = unmask.gap(language, made, calls="chain", reference=0)  # of possible rows: log p(x | order) - log q(x)
     exact = made.probability.log().sum(1) - language.log_prob(made.tokens)
     torch.testing.assert_close(whole.nats[whole.finite], exact[whole.finite], atol=1e-9, rtol=0)
+
+
+STRINGS = [0.5, 0, 0, 0.5], [0.2, 0, 0.1, 0.3, 0, 0.05, 0.35, 0], [0.4, 0.1, 0, 0, 0.1, 0, 0, 0.4]
+
+
+@pytest.mark.parametrize("q", STRINGS)
+@pytest.mark.parametrize("calls", ["one", "chain"])
+def test_impossible_rows_are_corrected_for(q, calls):
+    """Bits drawn at once: s and KL(p | possible || q) by enumeration. In the first case, the loss is 0."""
+    bits = Bits(np.array(q))
+    p = bits.table((2,) * bits.texts.shape[1]).gather(1, bits.texts.T).prod(0)
+    possible, q = torch.tensor(q) > 0, torch.tensor(q, dtype=torch.float64)
+    s = float(p[~possible].sum())
+    there = p[possible] / (1 - s)
+    gap = unmask.gap(bits, steps=1, length=bits.texts.shape[1], rows=ROWS, seed=2, calls=calls, reference=0)
+    assert gap.estimator == "chain"
+    assert abs(gap.infinite.value - s) < SIGMAS * (s * (1 - s) / ROWS) ** 0.5
+    exact = float(there @ (there.log() - q[possible].log()))
+    assert near(gap.sequence, exact)
+    assert not near(gap.sequence, exact + math.log(1 - s))  # planted: without the correction
+    assert gap.verdict.startswith(f"{gap.infinite.value:.1%} of the sequences are impossible")
+
+
+@pytest.mark.parametrize("draw", ["product", "fitted", "alone", "coupled"])
+@pytest.mark.parametrize("sampler", ["strided", "left-to-right"])
+def test_joint_draws_have_the_gap_of_their_own_distribution(draw, sampler):
+    """KL(p || q) of the possible strings, with p of the draw."""
+    language = unmask.languages.load("paper-2gram")
+    gap = unmask.gap(language, sampler=sampler, draw=draw, steps=2, length=4, rows=ROWS, seed=3, reference=0)
+    made = unmask.generate(language, sampler=sampler, steps=2, length=4, rows=1)
+    texts = unmask.metrics.sequences(8, 4)
+    texts = texts[language.supports(texts)]
+    joint = as_joint(draw, as_sampler(sampler), unmask.denoisers.Ideal(language), 4)
+    p = log_paths(unmask.denoisers.Ideal(language), texts, made.order.expand(len(texts), -1), joint).exp()
+    s = 1 - float(p.sum())  # of impossible strings, which the product alone writes
+    p, q = p[p > 1e-12], language.log_prob(texts[p > 1e-12])
+    exact = float((p * (p.log() - q)).sum()) / (1 - s) - math.log(1 - s)
+    assert gap.joint == (draw != "product")
+    assert near(gap.sequence, exact)
+    assert abs(gap.infinite.value - s) < 0.06
+    assert abs(s) < 1e-9 or not gap.joint
 
 
 def test_traces_of_other_programs(tmp_path):

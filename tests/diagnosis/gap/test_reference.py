@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import unmask
-from tests.diagnosis.gap.toys import Families, Toy, V, chained, surest, walked
 from tests.diagnosis.gap.test_gap import near
+from tests.diagnosis.gap.toys import Families, Toy, V, chained, surest, walked
 from unmask.core.estimates import Estimate
-from unmask.diagnosis.gap.intervals import exceeds
+from unmask.diagnosis.intervals import exceeds
 from unmask.metrics.variety import variety
 
 L = 4
@@ -37,7 +37,9 @@ def test_the_order_loss_is_that_of_enumeration(noise):
     first, second, kl = order_losses(noise)
     assert first >= kl - 1e-12
     assert (abs(first) < 1e-9) == (abs(second) < 1e-9) == (noise == 0)
-    beside = unmask.gap(Toy(L, noise), sampler="entropy", steps=2, length=L, rows=1500, reference=1500, seed=2).reference
+    beside = unmask.gap(
+        Toy(L, noise), sampler="entropy", steps=2, length=L, rows=1500, reference=1500, seed=2
+    ).reference
     assert near(beside.order, first)
     assert near(beside.itself, second)
     if noise == 1:

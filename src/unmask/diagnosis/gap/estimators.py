@@ -14,7 +14,7 @@ With A a uniform subset of S of size a, and i uniform in S - A, the mean over s 
 
 The same calls give more numbers. The total variation in place of KL bounds the fraction of sequences that change
 (hybrid argument). The log ratio of the drawn tokens serves where the model excludes tokens, and for joint draws. At
-temperature 0 there are first flips: tokens that the model no longer prefers, given others as they stand.
+temperature 0 there are first flips: tokens that the model stops preferring once it sees others of their step.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ def measure(reader: Reader, estimator: Estimator, seed: int) -> tuple[Tensor, Te
     contexts = 2 if estimator == "one" or not len(steps) else int(path.size.max())
     every = [subsets(path, part, estimator, rng) for part in reader.batches(steps, contexts)]
     nothing = torch.zeros(0, dtype=torch.float64)
-    found = [Readings(*[nothing] * 7)]
+    parts = [Readings(*[nothing] * 7)]
     with progress.track("gap", len(steps)) as advance:
         for some, readings in zip(every, reader.each(lambda some: read(reader, some), every), strict=True):
-            found.append(readings)
+            parts.append(readings)
             advance(len(some.step.unique_consecutive()))
     step = torch.cat([nothing.long(), *(some.step for some in every)])
     weight = torch.cat([nothing, *(some.weight for some in every)])
-    return step, weight, Readings(*map(torch.cat, zip(*found, strict=True)))
+    return step, weight, Readings(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def read(reader: Reader, some: Subsets) -> Readings:

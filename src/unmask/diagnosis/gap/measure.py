@@ -35,8 +35,6 @@ USUAL = {"rows": 500, "length": 64}  # if gap() generates
 
 
 class Setting(NamedTuple):
-    """How rows were drawn."""
-
     denoiser: Denoiser  # at the temperature of `generate`
     temperature: float  # of the sampler's own draws; 0 if either is 0
     claim: Claim
@@ -136,18 +134,20 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, tem
     return Setting(base, own if outer else 0.0, claim, used)
 
 
-def _excess(setting: Setting, made: Generation, path: Path, draw: str | Joint | None) -> Tensor | None:
+def _excess(setting: Setting, generation: Generation, path: Path, draw: str | Joint | None) -> Tensor | None:
     """(B): log J(x_S | x_R) - sum_i log c(x_i | x_R), the sum over the steps of a joint draw; None for the product."""
     if draw is None or setting.sampler is None:
         return None
-    joint = as_joint(draw, setting.sampler, setting.denoiser, made.tokens.shape[1])
+    joint = as_joint(draw, setting.sampler, setting.denoiser, generation.tokens.shape[1])
     if joint is None:
         return None
-    if bool((path.written != (made.order > 0).sum(1)).any()):
+    if bool((path.written != (generation.order > 0).sum(1)).any()):
         raise UnmaskError("rows of a joint draw ended early; expected whole rows. Generate without a stop rule.")
-    nats = -torch.where(made.order > 0, made.probability, 1.0).double().log().sum(1)
+    nats = -torch.where(generation.order > 0, generation.probability, 1.0).double().log().sum(1)
     for length, rows in by_length(path.valid.sum(1)):
-        nats[rows] += log_paths(setting.denoiser, made.tokens[rows, :length], made.order[rows, :length], joint)
+        nats[rows] += log_paths(
+            setting.denoiser, generation.tokens[rows, :length], generation.order[rows, :length], joint
+        )
     return nats
 
 

@@ -66,42 +66,35 @@ class Path:
         return self.spells.probability[self.entries]
 
     @cached_property
-    def size(self) -> Tensor:
-        """(K): number of tokens that each step drew."""
+    def size(self) -> Tensor:  # (K): number of tokens that each step drew
         return self.step.bincount(minlength=len(self.row))
 
     @cached_property
-    def first(self) -> Tensor:
-        """(K): the first entry of each step."""
+    def first(self) -> Tensor:  # (K): the first entry of each step
         return self.size.cumsum(0) - self.size
 
     @cached_property
-    def written(self) -> Tensor:
-        """(B): number of drawn tokens of each row."""
+    def written(self) -> Tensor:  # (B): number of drawn tokens of each row
         return self.row[self.step].bincount(minlength=len(self.given))
 
     @cached_property
-    def drawn(self) -> Tensor:
-        """Bool (B, L): positions with drawn tokens."""
+    def drawn(self) -> Tensor:  # Bool (B, L): positions with drawn tokens
         out = torch.zeros(self.given.shape, dtype=torch.bool)
         out[self.row[self.step], self.position] = True
         return out
 
     @cached_property
-    def steps(self) -> Tensor:
-        """(B): number of steps of each row."""
+    def steps(self) -> Tensor:  # (B): number of steps of each row
         return self.row.bincount(minlength=len(self.given))
 
     @cached_property
-    def groups(self) -> Tensor | None:
-        """(B): rows of one prompt have one number; None without prompts."""
+    def groups(self) -> Tensor | None:  # (B): rows of one prompt have one number; None without prompts
         if not bool(((self.given != self.vocabulary) & self.valid).any()):
             return None
         return self.given.masked_fill(~self.valid, -1).unique(dim=0, return_inverse=True)[1]
 
     @cached_property
-    def time(self) -> Tensor:
-        """(K) float64: the time of each step, evenly from 1 down, for denoisers that use it."""
+    def time(self) -> Tensor:  # (K) float64: the time of each step, evenly from 1 down, for denoisers that use it
         last = torch.zeros(len(self.given), dtype=torch.int64).scatter_reduce_(0, self.row, self.number, "amax")
         return 1 - (self.number - 1).double() / last[self.row].clamp(min=1)
 
@@ -120,16 +113,14 @@ class Path:
         return context
 
     @property
-    def final(self) -> Tensor:
-        """(B, L): the tokens after the last step, V where hidden."""
+    def final(self) -> Tensor:  # (B, L): the tokens after the last step, V where hidden
         stays = self.spells.hidden == NEVER
         tokens = self.given.clone()
         tokens[self.spells.rows[stays], self.spells.positions[stays]] = self.spells.tokens[stays]
         return tokens
 
     @cached_property
-    def _begins(self) -> Tensor:
-        """(B + 1): the first spell of each row."""
+    def _begins(self) -> Tensor:  # (B + 1): the first spell of each row
         counts = self.spells.rows.bincount(minlength=len(self.given))
         return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 

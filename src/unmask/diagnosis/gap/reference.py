@@ -1,4 +1,4 @@
-"""What stands beside a gap: the loss by the order, the variety, and the steps that are needed.
+"""The loss by the order, the variety, and the steps that are needed: the reference of a gap.
 
 If a model contradicts itself, the order of its tokens matters, and can lead to few, similar sequences. With x written
 by the sampler one token at a time, which has probability C(x), and s a uniformly random order,
@@ -7,7 +7,7 @@ by the sampler one token at a time, which has probability C(x), and s a uniforml
 
 So its estimate, which is unbiased, is of an upper bound for the divergence from random orders. It is 0 for a model
 whose conditionals are those of one distribution. E_s log c_s(x) is the area under the loss curve of a row, from LOOKS
-random parts of it. With x from c_s the same formula says how much random orders contradict each other.
+random parts of it. With x from c_s the same formula measures the contradictions of random orders.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from torch import Tensor
 
 from unmask.core.estimates import LEAST, Estimate
 from unmask.denoisers import Denoiser
-from unmask.diagnosis.gap.intervals import exceeds, interval
 from unmask.diagnosis.gap.path import Path
+from unmask.diagnosis.intervals import exceeds, interval
 from unmask.diagnosis.loss_curve import looked
 from unmask.metrics.variety import Variety, variety
 from unmask.samplers import Generation, Sampler, generate
@@ -89,24 +89,24 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
         return generate(denoiser, sampler=sampler, steps=steps, seed=seed, **start)
 
     random = "first-hitting" if grid is None else f"blocks(block_length={grid}, inner='first-hitting')"
-    made = [write(random, int(counts.max()))]
+    parts = [write(random, int(counts.max()))]
     if sampler is not None and even and (greedy or sampler.spec not in RANDOM):
         one = write(sampler, int(counts[0]))
         if bool((one.order.amax(1) == counts).all()):  # one token in each step
-            made.append(one)
-    calls, losses, steps, differ = sum(int(one.model_calls.sum()) for one in made), list[Estimate](), Steps(), None
-    for one in made if even and grid is None and not greedy else ():
+            parts.append(one)
+    calls, losses, steps, differ = sum(int(one.model_calls.sum()) for one in parts), list[Estimate](), Steps(), None
+    for one in parts if even and grid is None and not greedy else ():
         curve = looked(denoiser, lines(one.tokens), LOOKS, seed, lines(given))
         nats = torch.where(free, one.probability, 1.0).double().log().sum(1)
         losses.append(_order_loss(nats + curve.areas, groups))
         calls += curve.model_calls
         if not steps and bool(curve.losses.isfinite().all()):
             steps = {target: curve.needed(target * curve.length) for target in TARGETS}
-    if greedy and len(made) > 1:
-        differ = interval(((made[1].tokens != final) & drawn).sum(1).double(), groups, 0.0)
-    itself, known = losses[0] if losses else None, sampler is not None and (len(made) > 1 or sampler.spec in RANDOM)
-    kinds = variety(final, drawn), variety(made[0].tokens, free)
-    return Reference(rows, *kinds, losses[-1] if losses and known else None, itself, steps, differ, calls)
+    if greedy and len(parts) > 1:
+        differ = interval(((parts[1].tokens != final) & drawn).sum(1).double(), groups, 0.0)
+    known = losses and sampler is not None and (len(parts) > 1 or sampler.spec in RANDOM)
+    itself, order = losses[0] if losses else None, losses[-1] if known else None
+    return Reference(rows, variety(final, drawn), variety(parts[0].tokens, free), order, itself, steps, differ, calls)
 
 
 def _order_loss(values: Tensor, groups: Tensor | None) -> Estimate:

@@ -13,8 +13,8 @@ from torch import Tensor
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.tables import Row, lines
 from unmask.diagnosis.gap.estimators import Estimator
-from unmask.diagnosis.gap.intervals import SEEN, interval, units
 from unmask.diagnosis.gap.reference import Reference
+from unmask.diagnosis.intervals import SEEN, interval, units
 
 Claim = Literal["divergence", "path", "ratio", "greedy", "unknown"]
 CLAIMS: dict[Claim, str] = {
@@ -45,8 +45,7 @@ class Gap:
     spent: int  # by the generation
 
     @cached_property
-    def finite(self) -> Tensor:
-        """Bool (B): rows that count in means."""
+    def finite(self) -> Tensor:  # Bool (B): rows that count in means
         return self.nats.isfinite() | (self.claim == "greedy")
 
     @property
@@ -74,12 +73,12 @@ class Gap:
         """The mean over possible rows is E[log P/C | possible] = KL + log(1 - s), with KL that of the possible rows.
 
         So it is corrected by -log(1 - s), at the ends with those of s."""
-        found, s = self._mean(self.nats, count), self.infinite
-        if found is None or self.claim in ("ratio", "greedy") or not s.value:
-            return None if self.claim == "greedy" else found
+        nats, s = self._mean(self.nats, count), self.infinite
+        if nats is None or self.claim in ("ratio", "greedy") or not s.value:
+            return None if self.claim == "greedy" else nats
         tokens = 1.0 if count is None else float(count[self.finite].double().mean())
         value, low, high = (-math.log1p(-min(end, 1 - 1e-12)) / tokens for end in (s.value, s.low, s.high))
-        return replace(found, value=found.value + value, low=found.low + low, high=found.high + high)
+        return replace(nats, value=nats.value + value, low=nats.low + low, high=nats.high + high)
 
     @property
     def differ(self) -> Estimate | None:
@@ -92,14 +91,14 @@ class Gap:
         bounds = [None if self.joint else self._mean(self.changed, least=0.0, every=True)]
         if bool(self.finite.all()) and (kl := self._mean(self.nats)) is not None:
             bounds.append(kl.map(lambda nats: math.sqrt(-math.expm1(-max(nats, 0.0)))))
-        found = min((one for one in bounds if one is not None), key=lambda one: one.value, default=None)
-        return None if found is None else found.map(lambda value: min(value, 1.0))
+        bound = min((one for one in bounds if one is not None), key=lambda one: one.value, default=None)
+        return None if bound is None else bound.map(lambda value: min(value, 1.0))
 
     @property
     def flips(self) -> Estimate | None:
-        """Of greedy decoding: tokens a sequence that are no longer the most likely, given others of their step.
+        """Tokens a sequence that stop being the most likely, given others of their step, in greedy decoding.
 
-        These are first flips, as the others stand as written; `reference.differ` counts tokens that really change."""
+        These are first flips: the others stay as written. `reference.differ` counts tokens that really change."""
         return self._mean(self.changed, least=0.0, every=True) if self.claim == "greedy" else None
 
     @property
@@ -121,7 +120,7 @@ class Gap:
 
     @property
     def verdict(self) -> str:
-        """The advice in words: what makes a small loss worthless comes first."""
+        """The advice in words; reasons to distrust a small loss come first."""
         return " ".join(self._sentences())
 
     def _sentences(self) -> Iterator[str]:
@@ -151,7 +150,7 @@ class Gap:
             if self.reference is not None and (differ := self.reference.differ) is not None:
                 part = differ.value / float(self.written.double().mean())
                 yield f"{differ.value:.3g} tokens per sequence ({part:.1%}) change if decoded one at a time."
-            yield f"{flips.value:.3g} tokens per sequence are no longer the most likely, given others of their step."
+            yield f"{flips.value:.3g} tokens per sequence stop being the most likely, given others of their step."
             return
         total, token = self.sequence, self.token
         if total is None or token is None:

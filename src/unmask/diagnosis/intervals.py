@@ -1,11 +1,11 @@
 """Intervals of a mean over rows of which most lose little and a few lose much.
 
 Student's interval lies below such a mean too often: with one sequence of mass .96 in 8 bits it covers 84% to 91% of
-cases at 100 rows. Gaffke's bound (core/estimates.py) covers any distribution within known ends. Here the ends are one
-range beyond the rows: twice the largest loss, and 0 where no loss is below it.
+cases at 100 rows. Gaffke's bound (core/estimates.py) covers any distribution within known ends. Here the ends are 0
+and twice the largest loss; where losses can be below 0, as log ratios, a quarter of the range beyond the rows.
 
 That suffices if the rows show the rare event: a token that is not the most likely one, in a step of several tokens. The
-model's own probabilities say in how many rows this is expected, with less noise than the rows:
+model's own probabilities give the number of rows in which this is expected, with less noise than the rows:
 
     expected = sum over rows of 1 - prod_i max_v c_i(v | x_R)
 
@@ -49,8 +49,8 @@ def interval(
     span = high - floor
     if span <= 1e-12 * (1 + abs(high)):
         return Estimate(value, value, value, n, method="all rows are equal")
-    ends = (floor - span if least is None else floor, high + span)
-    return bounded_mean(each, ends, method="gaffke, to twice the range", groups=groups)
+    ends = (floor - span / 4, high + span / 4) if least is None else (floor, high + span)
+    return bounded_mean(each, ends, method="gaffke, beyond the largest row", groups=groups)
 
 
 def exceeds(one: Estimate, other: Estimate, margin: float = 0.0) -> bool:
