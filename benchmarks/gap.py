@@ -34,11 +34,11 @@ def measure(report: Report) -> None:
     made = generate(network, **how)
     works = {
         "unmask": Work(lambda: generate(network, **how), arguments.cores()),
-        "gap": Work(lambda: gap(network, made), arguments.cores()),
+        "gap": Work(lambda: gap(network, made, reference=0), arguments.cores()),
     }
     task = f"gap, {size.rows} x {size.length}, N={size.steps}"
     timed = report.race(task, size.rows, size.length, works, size.repeats)
-    calls = gap(network, made).model_calls / int(made.model_calls.sum())
+    calls = gap(network, made, reference=0).model_calls / int(made.model_calls.sum())
     ratio = timed["gap"].seconds / timed["unmask"].seconds / calls
     report.at_most(f"{task}: seconds per model call / those of generate", ratio, AT_MOST, "times")
 

@@ -137,7 +137,7 @@ NO_LANGUAGE |= {"a mapping": {}, "a class": languages.Interval}
 SHAPE = trained.preset("quick", "mdm", 8)
 TAKE_LANGUAGES = {
     "score": lambda x: unmask.score(TOKENS, x),
-    "gap": lambda x: unmask.gap(x, "ancestral", length=8, rows=3, steps=2),
+    "gap": lambda x: unmask.gap(x, length=8, rows=3, steps=2),
     "check": unmask.check,
     "sharpened": lambda x: denoisers.Sharpened(x, 0.5),
     "information curve": lambda x: theory.sampled.information_curve(x, 8),
@@ -274,11 +274,11 @@ OTHERS = {
         lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, sampler=None),
     ],
     "gap": [
-        lambda: unmask.gap(L, "nope"),
-        lambda: unmask.gap(L, None),
-        lambda: unmask.gap(L, "ancestral", length=8, rows=3, steps=2, calls=0),
-        lambda: unmask.gap(L, "ancestral", length=8, rows=3, steps=2, seed=-1),
-        lambda: unmask.gap(L, "ancestral", length=8, rows=3, steps=2, temperature="x"),
+        lambda: unmask.gap(L, "nope.json"),
+        lambda: unmask.gap(L, 7),
+        lambda: unmask.gap(L, length=8, rows=3, steps=2, calls=0),
+        lambda: unmask.gap(L, length=8, rows=3, steps=2, seed=-1),
+        lambda: unmask.gap(L, length=8, rows=3, steps=2, temperature="x"),
     ],
     "oracle": [
         lambda: unmask.oracle(None),

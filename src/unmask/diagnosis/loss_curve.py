@@ -14,6 +14,7 @@ Rows may continue given tokens: then L is the number of the other positions, the
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,6 +71,22 @@ class LossCurve:
         """The part due to the schedule: the NELBO minus that of one position per step, int h."""
         return self._estimate(weights(self.length, deltas(delta), fixed_size) - 1)
 
+    @property
+    def areas(self) -> Tensor:
+        """(rows): unbiased over rows for the NELBO of one position per step: mean over orders of -log p_order(x)."""
+        return self.losses.mean(1) * self.length
+
+    def needed(self, nats: float) -> tuple[int, int]:
+        """The smallest N that loses at most this per sequence, in random order, and the same by the upper end."""
+
+        def steps(end: str) -> int:
+            def enough(n: int) -> bool:
+                return bool(getattr(self.divergence(deltas("linear", n), fixed_size=True), end) <= nats)
+
+            return 1 + bisect_left(range(1, self.length), True, key=enough)
+
+        return steps("value"), steps("high")
+
     def schedule(self, steps: int, *, fixed_size: bool = False) -> Tensor:
         """delta (N) with the smallest NELBO, as `optimal` for a language; pass it as a list."""
         totals, counts = self._sums
@@ -115,6 +132,22 @@ def loss_curve(
     given: the samples with V at the positions that count, the same number in each row. (default: all) Then samples may
     be a list of rows with different lengths.
     """
+    curve = looked(denoiser, samples, looks, seed, given, monotone)
+    if not bool(torch.isfinite(curve.losses).all()):
+        row = int((~torch.isfinite(curve.losses)).any(1).int().argmax())
+        raise UnmaskError(f"the denoiser gives sample {row} probability 0: its NELBO is infinite for every schedule")
+    return curve
+
+
+def looked(
+    denoiser: Denoiser,
+    samples: Tensor | Sequence[Tensor],
+    looks: int,
+    seed: int,
+    given: Tensor | Sequence[Tensor] | None = None,
+    monotone: bool = True,
+) -> LossCurve:
+    """The loss curve, with infinite losses where the denoiser gives a sample probability 0."""
     checked(denoiser)
     if given is None:
         samples = as_tokens(samples, "samples")
@@ -142,11 +175,7 @@ def loss_curve(
         for losses in over_blocks(look, rows, block) if denoiser.concurrent else map(look, slices):
             parts.append(losses)
             advance(len(losses))
-    losses = torch.cat(parts)
-    if not bool(torch.isfinite(losses).all()):
-        row = int((~torch.isfinite(losses)).any(1).int().argmax())
-        raise UnmaskError(f"the denoiser gives sample {row} probability 0: its NELBO is infinite for every schedule")
-    return LossCurve(revealed, losses, length, seed, monotone, rows * looks * denoiser.calls)
+    return LossCurve(revealed, torch.cat(parts), length, seed, monotone, rows * looks * denoiser.calls)
 
 
 def masked_losses(

@@ -80,8 +80,8 @@ def test_the_chain_of_one_order_is_a_distribution(rule, noise):
         assert variation < float(probability @ summed(path, every, read(Reader(toy, path), every).changed))
 
 
-def test_greedy_decoding_has_flips_and_regret():
-    """Six at once, noisy: .3667 and .1154 over all orders (theory sheet, A6)."""
+def test_greedy_decoding_has_first_flips():
+    """Six at once, noisy: .3667 over all orders (theory sheet, A6)."""
     toy = Toy(6, 0.4)
     blank = torch.full((1, 6), V)
     best = toy.posterior(blank).argmax(2)
@@ -96,7 +96,6 @@ def test_greedy_decoding_has_flips_and_regret():
             now[i] = int(best[0, i])
     assert float(summed(path, every, readings.changed)) == pytest.approx(sum(changed.values()) / 720, abs=1e-12)
     assert float(summed(path, every, readings.changed)) == pytest.approx(0.3667, abs=5e-5)
-    assert float(summed(path, every, readings.regret)) == pytest.approx(0.1154, abs=5e-5)
 
 
 @pytest.mark.parametrize("estimator", ["one", "chain"])

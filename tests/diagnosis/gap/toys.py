@@ -165,3 +165,65 @@ def summed(path: Path, subsets: Subsets, values: Tensor) -> Tensor:
     return torch.zeros(len(path.given), dtype=torch.float64).index_add_(
         0, path.row[subsets.step], subsets.weight * values
     )
+
+
+class Families(Denoiser):
+    """Six families of sequences; two of three positions are conserved, most of all in the first family.
+
+    With a power above 1 each prediction is too sure. Conserved positions are then always conserved, which speaks for
+    the first family: an order that begins with them collapses to it."""
+
+    vocabulary = 5
+
+    def __init__(self, power: float, length: int = 24) -> None:
+        own = torch.randint(1, 5, (6, length), generator=torch.Generator().manual_seed(1))
+        own[:, torch.arange(length) % 3 > 0] = 0
+        sure = torch.full((6, length), 0.75, dtype=torch.float64)
+        sure[0], sure[:, ::3] = 0.97, 0.9
+        profile = ((1 - sure) / 4).unsqueeze(2).repeat(1, 1, 5)
+        self.profile = profile.scatter(2, own.unsqueeze(2), sure.unsqueeze(2))
+        self.power = power
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        seen = self.profile.log()[:, torch.arange(tokens.shape[1]), tokens.clamp(max=4)]  # families, rows, positions
+        families = (seen * (tokens < 5)).sum(2).softmax(0)
+        p = torch.einsum("fb,flv->blv", families, self.profile) ** self.power
+        p /= p.sum(2, keepdim=True)
+        return p if positions is None else p[torch.arange(len(p)).unsqueeze(1), positions.expand(len(p), -1)]
+
+
+class Bits(Denoiser):
+    """The ideal denoiser of a distribution over strings of bits (2^L)."""
+
+    vocabulary = 2
+
+    def __init__(self, q: np.ndarray) -> None:
+        self.q = q
+        self.texts = torch.tensor(list(product(range(2), repeat=int(np.log2(len(q))))))
+        self.known: dict[tuple[int, ...], Tensor] = {}
+
+    def table(self, context: tuple[int, ...]) -> Tensor:
+        """(L, 2)."""
+        if context not in self.known:
+            now = torch.tensor(context)
+            weight = torch.from_numpy(self.q) * ((self.texts == now) | (now == 2)).all(1)
+            one = (weight.unsqueeze(1) * self.texts).sum(0) / weight.sum()
+            self.known[context] = torch.stack([1 - one, one], 1).nan_to_num(0.5)
+        return self.known[context]
+
+    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+        different, which = tokens.unique(dim=0, return_inverse=True)
+        every = torch.stack([self.table(tuple(row)) for row in different.tolist()])[which]
+        positions = torch.arange(tokens.shape[1]) if positions is None else positions
+        return every[torch.arange(len(tokens)).unsqueeze(1), positions.expand(len(tokens), -1)]
+
+
+def peaked(mass: float, seed: int = 0, length: int = 8) -> Bits:
+    """One string of this mass; the others have random probabilities."""
+    rng = np.random.default_rng(seed)
+    rest = rng.dirichlet(np.ones(2**length))
+    top = rng.integers(2**length)
+    rest[top] = 0
+    q = rest / rest.sum() * (1 - mass)
+    q[top] = mass
+    return Bits(q)

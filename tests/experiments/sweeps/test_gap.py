@@ -13,12 +13,12 @@ CELL = {"language": "sparse-hmm(pruned=False)", "length": 12, "rows": 40, "steps
 
 def test_a_cell_has_the_gap():
     records = by_name(measured("gap", **CELL))
-    names = {"gap_nats", "gap_nats_per_token", "gap_changed_tokens", "gap_infinite"}
+    names = {"gap_nats", "gap_nats_per_token", "gap_differ_at_most", "gap_infinite"}
     assert names | {"divergence_nats"} == set(records)
     assert records["gap_nats"]["value"] == pytest.approx(12 * records["gap_nats_per_token"]["value"])
     assert records["gap_nats"]["model_calls"] == pytest.approx(3, abs=0.1)
     greedy = by_name(measured("gap", **CELL, temperature=0.0, prompt_length=2))
-    assert "gap_regret" in greedy
+    assert "gap_first_flips" in greedy
     assert "gap_nats" not in greedy
 
 

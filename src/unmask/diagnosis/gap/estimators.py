@@ -12,9 +12,9 @@ With A a uniform subset of S of size a, and i uniform in S - A, the mean over s 
     one     a uniform in 1..n-1, one A of that size: (n-1) times the mean over all i in S - A
     chain   one order s, all its prefixes A
 
-The same calls give three more numbers. The total variation in place of KL bounds the number of changed tokens (hybrid
-argument). The log ratio of the drawn tokens serves where the model excludes tokens. At temperature 0 there are flips
-and regret.
+The same calls give more numbers. The total variation in place of KL bounds the fraction of sequences that change
+(hybrid argument). The log ratio of the drawn tokens serves where the model excludes tokens, and for joint draws. At
+temperature 0 there are first flips: tokens that the model stops preferring once it sees others of their step.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Readings(NamedTuple):
     logs: Tensor  # log c(x_i | x_R) - log c(x_i | x_R, x_A) of the drawn token
     follows: Tensor  # the same, of the next token of a chain alone
     changed: Tensor  # total variation of the two; at temperature 0 whether the most likely token changes
-    regret: Tensor  # max_v log c(v | x_R, x_A) - log c(x_i | x_R, x_A)
     recorded: Tensor  # log of the recorded probability - log c(x_i | x_R), the mean over all tokens of the step; at
     # temperature 0 the fraction of them that are not the most likely ones
     apart: Tensor  # the mean of its absolute value
+    sure: Tensor  # log of the largest probability that the step drew from, the mean over all tokens of the step
 
 
 def subsets(path: Path, steps: Tensor, estimator: Estimator, rng: torch.Generator) -> Subsets:
@@ -76,24 +76,25 @@ def subsets(path: Path, steps: Tensor, estimator: Estimator, rng: torch.Generato
     return Subsets(steps[which], weight, subset, entry[index], inside, following)
 
 
-def read(reader: Reader, every: Subsets) -> Readings:
-    """Ask the denoiser about all subsets."""
-    parts = [Readings(*[torch.zeros(0, dtype=torch.float64)] * 7)]
-    ends = reader.path.size[every.step].cumsum(0)
-
-    def answer(part: slice) -> Readings:
-        of = slice(int(ends[part.start - 1]) if part.start else 0, int(ends[part.stop - 1]))
-        pairs = every.subset[of] - part.start, every.entry[of], every.inside[of], every.next[of]
-        return _read(reader, Subsets(every.step[part], every.weight[part], *pairs))
-
-    with progress.track("gap", len(every.step)) as advance:
-        for part, readings in reader.each(answer, every.step, 2):
+def measure(reader: Reader, estimator: Estimator, seed: int) -> tuple[Tensor, Tensor, Readings]:
+    """(step, weight, readings) of random subsets, (E) each, of all steps with at least two tokens."""
+    path, rng = reader.path, torch.Generator().manual_seed(seed)
+    steps = (path.size > 1).nonzero().squeeze(1)
+    contexts = 2 if estimator == "one" or not len(steps) else int(path.size.max())
+    every = [subsets(path, part, estimator, rng) for part in reader.batches(steps, contexts)]
+    nothing = torch.zeros(0, dtype=torch.float64)
+    parts = [Readings(*[nothing] * 7)]
+    with progress.track("gap", len(steps)) as advance:
+        for some, readings in zip(every, reader.each(lambda some: read(reader, some), every), strict=True):
             parts.append(readings)
-            advance(part.stop - part.start)
-    return Readings(*map(torch.cat, zip(*parts, strict=True)))
+            advance(len(some.step.unique_consecutive()))
+    step = torch.cat([nothing.long(), *(some.step for some in every)])
+    weight = torch.cat([nothing, *(some.weight for some in every)])
+    return step, weight, Readings(*map(torch.cat, zip(*parts, strict=True)))
 
 
-def _read(reader: Reader, some: Subsets) -> Readings:
+def read(reader: Reader, some: Subsets) -> Readings:
+    """Ask the denoiser about subsets."""
     path = reader.path
     own, index = some.step.unique_consecutive(return_inverse=True)  # contexts x_R, shared by the subsets of a step
     size = path.size[own]
@@ -113,6 +114,7 @@ def _read(reader: Reader, some: Subsets) -> Readings:
     where = (size.cumsum(0) - size)[index[subset]] + entry - path.first[some.step[subset]]
     ours, theirs = marginals[where], marginals[count + torch.arange(len(rest))]
     drawn = reader.drawn(ours), reader.drawn(theirs)
+    best = reader.drawn(before).confidence.double().log()
     tokens = path.token[entry]
 
     none = torch.zeros(len(some.step), dtype=torch.float64)
@@ -127,16 +129,15 @@ def _read(reader: Reader, some: Subsets) -> Readings:
         changed = (theirs.best != tokens).double()
     else:
         changed = drawn[0].excess(drawn[1], torch.ones(len(rest)))
-    regret = theirs.confidence.log() - theirs.of(tokens).log()
     lost = torch.where(dead[len(own) :] | dead[: len(own)][index], torch.inf, 0.0).double()
     zeros = torch.zeros(len(own), dtype=torch.float64)
-    each, apart = (zeros.index_add(0, whole, part) / size for part in (recorded, recorded.abs()))
+    each, apart, sure = (zeros.index_add(0, whole, part) / size for part in (recorded, recorded.abs(), best))
     return Readings(
         nats=average(drawn[0].divergence(drawn[1])) + lost,
         logs=average(logs) + lost,
         follows=none.index_add(0, subset[some.next[rest]], logs[some.next[rest]]) + lost,
         changed=torch.where(lost > 0, 1.0, average(changed).clamp(0, 1)),
-        regret=average(regret.clamp(min=0)) + lost,
         recorded=each[index],
         apart=apart[index],
+        sure=sure[index],
     )

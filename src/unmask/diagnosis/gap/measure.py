@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import torch
 from torch import Tensor
@@ -14,84 +13,100 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Denoiser, Guided, Sharpened, as_denoiser
+from unmask.denoisers import Denoiser, as_denoiser
 from unmask.denoisers.canvas import by_length
 from unmask.diagnosis.gap import estimators
 from unmask.diagnosis.gap.estimators import Estimator, Readings
 from unmask.diagnosis.gap.path import Path, Reader, of_generation, of_trace
+from unmask.diagnosis.gap.reference import ROWS
+from unmask.diagnosis.gap.reference import reference as beside
 from unmask.diagnosis.gap.result import Claim, Gap
 from unmask.languages import LanguageLike
 from unmask.models.loading import load
 from unmask.samplers import Generation, Sampler, generate
 from unmask.samplers.contract import CANVAS, as_sampler, named_in_file
+from unmask.samplers.joint import Joint, as_joint, log_paths
+from unmask.samplers.making import reshaped
 from unmask.samplers.trace import Trace
 from unmask.samplers.trace import read as read_trace
 
-Written = Generation | Trace | File | str | Sampler
 OTHER = 0.2  # nats: recorded probabilities of the same model differ by less, in the median step
+USUAL = {"rows": 500, "length": 64}  # if gap() generates
 
 
-@dataclass(frozen=True)
-class Setting:
-    """How rows were drawn."""
-
-    denoiser: Denoiser  # at the temperature of `generate`, unless it is 0
+class Setting(NamedTuple):
+    denoiser: Denoiser  # at the temperature of `generate`
     temperature: float  # of the sampler's own draws; 0 if either is 0
     claim: Claim
+    sampler: Sampler | None
 
 
 def gap(
     source: LanguageLike | Denoiser,
-    written: Written,
+    written: Generation | Trace | File | str | None = None,
     *,
-    calls: Estimator = "one",
-    seed: int = 0,
     sampler: str | Sampler | None = None,
+    calls: Estimator = "one",
+    reference: int = ROWS,
+    seed: int = 0,
     temperature: float | None = None,
+    draw: str | Joint | None = None,
     **how: Any,
 ) -> Gap:
     """Measure how much rows lose because a step draws several tokens at once: against the same model, token by token.
 
-    source: the denoiser that wrote the rows; or a language, whose ideal denoiser is used; or the spec, file or
+    source: the denoiser that writes the rows; or a language, whose ideal denoiser is used; or the spec, file or
         directory of either, as accepted by `unmask.load`.
-    written: a generation; a trace or the path of its file, also of another program; or a sampler, which then writes.
+    written: a generation; or a trace or the path of its file, also of another program. (default: 500 new rows)
+    sampler: of the new rows, or of a trace. (default: ancestral, or the one that the trace names)
     calls: "one": one more context of every step; "chain": all its tokens one by one.
-    sampler, temperature: of a trace. (default: the trace's own sampler, if it has one; 1)
-    how: further arguments of `generate`, for a sampler.
+    reference: rows that are also written one token at a time, for the variety, the order and the steps; 0: none.
+    temperature, draw, how: as in `generate`, for new rows; temperature also of a trace. (default: 1)
     """
     base = as_denoiser(load(source) if isinstance(source, str | File) else source)
     calls = cast(Estimator, arguments.word("calls", calls, get_args(Estimator)))
-    rng = torch.Generator().manual_seed(check_seed(seed))
-    if isinstance(written, str | Sampler):
-        own = {} if temperature is None else {"temperature": temperature}
-        written = generate(base, sampler=written, **({"seed": seed, "trace": True} | how | own))
+    rows = arguments.whole("reference", reference, 0)
+    check_seed(seed)
+    if written is None:
+        own = {"sampler": "ancestral" if sampler is None else sampler, "temperature": temperature, "draw": draw}
+        how = {"seed": seed, "trace": True} | _sized(base, how) | own
+        written = generate(base, **{name: value for name, value in how.items() if value is not None})
     elif how:
-        raise UnmaskError(f"{next(iter(how))} is an option of a generation; expected a sampler with it, not rows")
-    if isinstance(written, File):
+        raise UnmaskError(f"{next(iter(how))} is an option of a generation; expected it without rows. Leave one out.")
+    if isinstance(written, str | File):
         written = read_trace(written)
     if not isinstance(written, Generation | Trace):
-        arguments.refuse("written", written, "a generation, a trace, the path of a trace, or a sampler")
+        arguments.refuse("written", written, "a generation, a trace, or the path of a trace")
     check_vocabulary(base, written.vocabulary)
-    if isinstance(written, Generation):
-        about = written.configuration
-        path = of_generation(written)
-        used: Sampler | None = as_sampler(sampler or ("fixed-size" if written.planned else about["sampler"]))
-        spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
-    else:
+    excess = None
+    if isinstance(written, Trace):
         written.check_likely()
-        path, about = of_trace(written), {}
-        used = named_in_file(written.sampler) if sampler is None else as_sampler(sampler)
-        spent = int(path.steps.sum()) * base.calls
-    setting = _setting(base, about, used, temperature)
+        path, used = of_trace(written), named_in_file(written.sampler) if sampler is None else as_sampler(sampler)
+        setting, spent = _setting(base, {}, used, temperature), int(path.steps.sum()) * base.calls
+    else:
+        path, about = of_generation(written), written.configuration
+        setting = _setting(base, about, as_sampler(about["sampler"] if sampler is None else sampler), temperature)
+        excess = _excess(setting, written, path, about.get("draw") if draw is None else draw)
+        spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
     if not len(path.entries):
         raise UnmaskError("the rows have no drawn token; expected rows that a sampler wrote")
-    return _measured(path, setting, calls, spent, rng)
+    return _measured(path, setting, excess, calls, seed, min(rows, len(path.given)), spent)
 
 
 def check_vocabulary(denoiser: Denoiser, symbols: int) -> None:
     if symbols != denoiser.vocabulary:
         sizes = f"the rows have {symbols} symbols, {denoiser.name} has {denoiser.vocabulary}"
         raise UnmaskError(f"{sizes}; expected the same. Pass the model that wrote the rows.")
+
+
+def _sized(base: Denoiser, how: dict[str, Any]) -> dict[str, Any]:
+    """Options of a generation with their usual numbers of rows and tokens."""
+    if how.get("given") is not None:
+        return how
+    length = how.get("length") or getattr(base, "length", None)
+    if length is None and base.language is None:
+        raise UnmaskError(f"{base.name} has no usual length; expected a number of tokens. Pass length=64.")
+    return USUAL | {"length": length or base.language.nearest_lengths(USUAL["length"])[-1]} | how
 
 
 def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, temperature: float | None) -> Setting:
@@ -102,16 +117,9 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, tem
     if used is not None and used.removes != base.removes:
         problem = f"sampler {used.spec} removes {used.removes} noise, whose gap is not known"
         raise UnmaskError(f"{problem}; expected a sampler of masks, such as ancestral. Use score or audit instead.")
-    if draw := about.get("draw"):
-        problem = f"the tokens of a step were drawn together, by {draw}"
-        raise UnmaskError(f"{problem}; the gap is that of draw='product'. Use samplers.joint.divergence.")
-    if guidance := about.get("guidance"):
-        base = Guided(base, guidance)
     wanted = about.get("temperature") if temperature is None else temperature
     outer = 1.0 if wanted is None else arguments.number("temperature", wanted)
-    sharpening = {"temperature": outer, "top_p": about.get("top_p", 1.0), "top_k": about.get("top_k")}
-    if outer and sharpening != {"temperature": 1, "top_p": 1, "top_k": None}:
-        base = Sharpened(base, **sharpening)
+    base = reshaped(base, outer, about.get("top_p", 1.0), about.get("top_k"), about.get("guidance", 0.0))
     drawing = used  # the temperature of the sampler's own draws; that of `generate` changes the marginals before
     while (inner := getattr(drawing, "inner", None)) is not None:
         drawing = as_sampler(inner)
@@ -123,37 +131,61 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, tem
         claim = "unknown"
     elif used.chooses_before_drawing:
         claim = "path" if used.revises else "divergence"
-    return Setting(base, own if outer else 0.0, claim)
+    return Setting(base, own if outer else 0.0, claim, used)
 
 
-def _measured(path: Path, setting: Setting, estimator: Estimator, spent: int, rng: torch.Generator) -> Gap:
-    claim, count = setting.claim, len(path.given)
-    reader = Reader(setting.denoiser, path, setting.temperature)
-    every = estimators.subsets(path, (path.size > 1).nonzero().squeeze(1), estimator, rng)
-    readings = estimators.read(reader, every)
+def _excess(setting: Setting, generation: Generation, path: Path, draw: str | Joint | None) -> Tensor | None:
+    """(B): log J(x_S | x_R) - sum_i log c(x_i | x_R), the sum over the steps of a joint draw; None for the product."""
+    if draw is None or setting.sampler is None:
+        return None
+    joint = as_joint(draw, setting.sampler, setting.denoiser, generation.tokens.shape[1])
+    if joint is None:
+        return None
+    if bool((path.written != (generation.order > 0).sum(1)).any()):
+        raise UnmaskError("rows of a joint draw ended early; expected whole rows. Generate without a stop rule.")
+    nats = -torch.where(generation.order > 0, generation.probability, 1.0).double().log().sum(1)
+    for length, rows in by_length(path.valid.sum(1)):
+        nats[rows] += log_paths(
+            setting.denoiser, generation.tokens[rows, :length], generation.order[rows, :length], joint
+        )
+    return nats
+
+
+def _measured(
+    path: Path, setting: Setting, excess: Tensor | None, estimator: Estimator, seed: int, rows: int, spent: int
+) -> Gap:
+    denoiser, temperature, claim, sampler = setting
+    reader = Reader(denoiser, path, temperature)
+    step, weight, readings = estimators.measure(reader, estimator, seed)
     _check_recorded(readings, claim)
+    if bool((readings.nats.isinf() | readings.logs.isinf()).any()) and claim != "greedy" and estimator == "one":
+        estimator = "chain"  # one look at a step does not find all tokens that the model excludes
+        step, weight, readings = estimators.measure(reader, estimator, seed)
 
     def by_row(values: Tensor) -> Tensor:
-        """(B): sums over the steps of each row, whose estimates are the weighted means of the subsets (E)."""
-        steps = torch.zeros(len(path.row), dtype=torch.float64).index_add_(0, every.step, every.weight * values)
-        return torch.zeros(count, dtype=torch.float64).index_add_(0, path.row, steps)
+        """(B): sums over the subsets (E) of the steps of each row."""
+        return torch.zeros(len(path.given), dtype=torch.float64).index_add_(0, path.row[step], values)
 
-    logs = claim == "ratio" or bool(readings.nats.isinf().any())
-    nats = by_row(readings.logs if logs else readings.nats)
-    recorded = torch.zeros(len(path.row), dtype=torch.float64)
-    recorded[every.step] = readings.recorded * path.size[every.step]
+    tokens = path.size[step] / step.bincount(minlength=len(path.row))[step]  # the weight of a mean over a step's tokens
+    recorded = by_row(tokens * readings.recorded)
+    logs = claim == "ratio" or estimator == "chain" or excess is not None
+    nats = by_row(weight * (readings.follows if estimator == "chain" else readings.logs if logs else readings.nats))
+    if excess is not None:  # from the model's own marginals, which a fallback does not draw from
+        nats = nats + excess + recorded
+    greedy = claim == "greedy"
+    chooser = sampler if greedy or (claim == "divergence" and temperature == 1) else None
     return Gap(
         claim=claim,
         estimator=estimator,
         logs=logs,
-        nats=torch.where(_impossible(setting.denoiser, path), torch.inf, nats) if logs else nats,
-        chain=by_row(readings.follows) if estimator == "chain" else None,
-        changed=by_row(readings.changed),
-        regret=by_row(readings.regret) if claim == "greedy" else None,
-        recorded=torch.zeros(count, dtype=torch.float64).index_add_(0, path.row, recorded),
+        joint=excess is not None,
+        nats=nats,
+        changed=by_row(weight * readings.changed),
+        unlikely=-by_row(tokens * readings.sure).expm1(),
         written=path.written,
         turns=path.steps,
         groups=path.groups,
+        reference=beside(denoiser, path, chooser, greedy, seed, rows) if rows > 1 else None,
         model_calls=reader.model_calls,
         spent=spent,
     )
@@ -164,19 +196,7 @@ def _check_recorded(readings: Readings, claim: Claim) -> None:
     typical = float(readings.apart.median()) if len(readings.apart) else 0.0
     if claim == "ratio" or not typical > OTHER:
         return
+    problem = f"the recorded probabilities and this model's differ by a factor of {math.exp(typical):.3g} (median)"
     if claim == "greedy":
         problem = f"in the median step {typical:.0%} of the tokens are not this model's most likely ones"
-        raise UnmaskError(f"{problem}; expected the model that wrote the rows. Check the model and the temperature.")
-    problem = f"the recorded probabilities and this model's differ by a factor of {math.exp(typical):.3g}"
-    raise UnmaskError(f"{problem} (median); expected the model that wrote the rows. Check it and the temperature.")
-
-
-def _impossible(denoiser: Denoiser, path: Path) -> Tensor:
-    """Bool (B): rows that an ideal denoiser's language cannot produce."""
-    inner = denoiser.inner if isinstance(denoiser, Sharpened) else denoiser
-    out = torch.zeros(len(path.given), dtype=torch.bool)
-    if inner.ideal and inner.language is not None:
-        final = path.final
-        for length, rows in by_length(path.valid.sum(1)):
-            out[rows] = inner.language.log_evidence(final[rows, :length]) == -torch.inf
-    return out
+    raise UnmaskError(f"{problem}; expected the model that wrote the rows. Check the model and the temperature.")

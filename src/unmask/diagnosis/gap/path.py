@@ -1,13 +1,12 @@
 """The path of rows: the tokens that each step revealed, the context in which they were drawn, and a reader of it.
 
-A path comes from a generation or from a trace, also one that another program wrote. Its entries are the drawn tokens,
-sorted by step; a step is of one row. Tokens beyond the end of a row are not entries, but they are in contexts. A reader
-asks a denoiser about contexts, in batches, and counts the model calls.
+Its entries are the drawn tokens, sorted by step; a step is of one row. Tokens beyond the end of a row are not entries,
+but they are in contexts. A reader asks a denoiser about contexts, in batches, and counts the model calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -27,7 +26,7 @@ NEVER = 2**62  # the step that hides a token that stays
 CONTEXTS = 2**18  # tokens of contexts that are evaluated together
 NUMBERS = 2**23  # probabilities that are held together
 DENSE = 2**12  # symbols above which marginals are computed in pieces
-Result = TypeVar("Result")
+Part, Result = TypeVar("Part"), TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -54,51 +53,48 @@ class Path:
         names, step = (spells.rows * last + spells.order)[entries].unique_consecutive(return_inverse=True)
         return cls(given, valid, vocabulary, spells, entries, step, names // last, names % last)
 
-    @property
-    def position(self) -> Tensor:
-        """(M): the position of each entry."""
+    @cached_property
+    def position(self) -> Tensor:  # (M), as are the next two
         return self.spells.positions[self.entries]
 
-    @property
+    @cached_property
     def token(self) -> Tensor:
-        """(M)."""
         return self.spells.tokens[self.entries]
 
-    @property
-    def probability(self) -> Tensor:
-        """(M): of each token when it was drawn, as recorded."""
+    @cached_property
+    def probability(self) -> Tensor:  # of each token when it was drawn, as recorded
         return self.spells.probability[self.entries]
 
     @cached_property
-    def size(self) -> Tensor:
-        """(K): number of tokens that each step drew."""
+    def size(self) -> Tensor:  # (K): number of tokens that each step drew
         return self.step.bincount(minlength=len(self.row))
 
     @cached_property
-    def first(self) -> Tensor:
-        """(K): the first entry of each step."""
+    def first(self) -> Tensor:  # (K): the first entry of each step
         return self.size.cumsum(0) - self.size
 
     @cached_property
-    def written(self) -> Tensor:
-        """(B): number of drawn tokens of each row."""
+    def written(self) -> Tensor:  # (B): number of drawn tokens of each row
         return self.row[self.step].bincount(minlength=len(self.given))
 
     @cached_property
-    def steps(self) -> Tensor:
-        """(B): number of steps of each row."""
+    def drawn(self) -> Tensor:  # Bool (B, L): positions with drawn tokens
+        out = torch.zeros(self.given.shape, dtype=torch.bool)
+        out[self.row[self.step], self.position] = True
+        return out
+
+    @cached_property
+    def steps(self) -> Tensor:  # (B): number of steps of each row
         return self.row.bincount(minlength=len(self.given))
 
     @cached_property
-    def groups(self) -> Tensor | None:
-        """(B): rows of one prompt have one number; None without prompts."""
+    def groups(self) -> Tensor | None:  # (B): rows of one prompt have one number; None without prompts
         if not bool(((self.given != self.vocabulary) & self.valid).any()):
             return None
         return self.given.masked_fill(~self.valid, -1).unique(dim=0, return_inverse=True)[1]
 
     @cached_property
-    def time(self) -> Tensor:
-        """(K) float64: the time of each step, evenly from 1 down, for denoisers that use it."""
+    def time(self) -> Tensor:  # (K) float64: the time of each step, evenly from 1 down, for denoisers that use it
         last = torch.zeros(len(self.given), dtype=torch.int64).scatter_reduce_(0, self.row, self.number, "amax")
         return 1 - (self.number - 1).double() / last[self.row].clamp(min=1)
 
@@ -117,16 +113,14 @@ class Path:
         return context
 
     @property
-    def final(self) -> Tensor:
-        """(B, L): the tokens after the last step, V where hidden."""
+    def final(self) -> Tensor:  # (B, L): the tokens after the last step, V where hidden
         stays = self.spells.hidden == NEVER
         tokens = self.given.clone()
         tokens[self.spells.rows[stays], self.spells.positions[stays]] = self.spells.tokens[stays]
         return tokens
 
     @cached_property
-    def _begins(self) -> Tensor:
-        """(B + 1): the first spell of each row."""
+    def _begins(self) -> Tensor:  # (B + 1): the first spell of each row
         counts = self.spells.rows.bincount(minlength=len(self.given))
         return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
@@ -148,14 +142,8 @@ def of_generation(generation: Generation) -> Path:
     bare = (order == 0) & beyond & (generation.tokens == PADDING)
     valid = bare.flip(1).cummin(1).values.flip(1).logical_not()  # without the padding at the end of a row
     rows, positions = (order > 0).nonzero(as_tuple=True)
-    last = Taken(
-        rows,
-        positions,
-        order[rows, positions],
-        generation.tokens[rows, positions],
-        generation.probability[rows, positions],
-        torch.full_like(rows, NEVER),
-    )
+    values = (part[rows, positions] for part in (order, generation.tokens, generation.probability))
+    last = Taken(rows, positions, *values, torch.full_like(rows, NEVER))
     spells = Taken._make(map(torch.cat, zip(taken, last, strict=True)))
     counted = spells.positions < generation.lengths[spells.rows]
     return Path.of(generation.given, valid, generation.vocabulary, spells, counted)
@@ -222,27 +210,16 @@ class Reader:
         """The distribution that the sampler draws from: the marginals at its own temperature."""
         return marginals if self.temperature in (0, 1) else marginals.sharpened(self.temperature)
 
-    def each(self, work: Callable[[slice], Result], steps: Tensor, contexts: int) -> Iterator[tuple[slice, Result]]:
-        """`work` of slices of steps (C), in order, on all threads if the denoiser allows it.
+    def batches(self, steps: Tensor, contexts: int) -> Sequence[Tensor]:
+        """Parts of steps (C) that fit into memory, each with at most this number of contexts."""
+        if not len(steps):
+            return ()
+        length, numbers = self.path.given.shape[1], int(self.path.size.max()) * min(self.denoiser.vocabulary, DENSE)
+        at_once = self.denoiser.rows_at_once(length) or CONTEXTS // length
+        return steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts))
 
-        A step takes `contexts` contexts and predictions for all its tokens in each."""
-        parts = list(self._batches(steps, contexts))
-        if self.denoiser.concurrent:
-            results = over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1)
-        else:
-            results = map(work, parts)
-        return zip(parts, results, strict=True)
-
-    def _batches(self, steps: Tensor, contexts: int) -> Iterator[slice]:
-        length = self.path.given.shape[1]
-        most = self.denoiser.rows_at_once(length) or CONTEXTS
-        each = max(contexts * length / CONTEXTS, contexts / most)
-        width = min(self.denoiser.vocabulary, DENSE)
-        cost = each + self.path.size[steps].double() * contexts * width / NUMBERS
-        part = cost.cumsum(0).floor().long()
-        ends = torch.cat([(part[1:] != part[:-1]).nonzero().squeeze(1) + 1, torch.tensor([len(steps)])]).tolist()
-        begin = 0
-        for end in ends:
-            if end > begin:
-                yield slice(begin, end)
-            begin = end
+    def each(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
+        """`work` of the parts, in order, on all threads if the denoiser allows it."""
+        if self.denoiser.concurrent and parts:
+            return over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1)
+        return map(work, parts)

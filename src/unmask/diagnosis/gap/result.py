@@ -1,24 +1,26 @@
-"""The measured loss by parallel decoding: its numbers, and its meaning in words."""
+"""The measured loss by parallel decoding: its numbers, and the advice that they support."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
-from unmask.core.estimates import Estimate, mean, ratio, share
+from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.tables import Row, lines
 from unmask.diagnosis.gap.estimators import Estimator
+from unmask.diagnosis.gap.reference import Reference
+from unmask.diagnosis.intervals import SEEN, interval, units
 
 Claim = Literal["divergence", "path", "ratio", "greedy", "unknown"]
 CLAIMS: dict[Claim, str] = {
     "divergence": "KL divergence of the sampler from the same model, one token at a time",
     "path": "KL divergence of the whole path with its re-masked tokens: an upper bound for the final sequences",
-    "ratio": "mean log ratio, which can be negative: the sampler chooses after drawing, or draws tokens jointly",
+    "ratio": "mean log ratio, which can be negative: the sampler chooses after drawing",
     "unknown": "KL divergence, if the sampler chose the positions of a step before it drew their tokens",
     "greedy": "changes of greedy decoding, which has no KL divergence",
 }
@@ -30,134 +32,177 @@ class Gap:
 
     claim: Claim
     estimator: Estimator
-    logs: bool  # log ratios of the drawn tokens, where the model excludes tokens; else the token is summed out
+    logs: bool  # log ratios of the drawn tokens, as of a chain; else the token is summed out
+    joint: bool  # whether the tokens of a step were drawn together
     nats: Tensor  # (B): unbiased for each row's loss; infinite if one token at a time cannot write the row
-    chain: Tensor | None  # (B) nats: the log ratio of each row, from calls="chain"
-    changed: Tensor  # (B): sum of total variations: tokens that would change; of greedy decoding, flips
-    regret: Tensor | None  # (B) nats, of greedy decoding
-    recorded: Tensor  # (B) nats: recorded log probabilities less those of the model, in steps of several tokens
+    changed: Tensor  # (B): sum of total variations; of greedy decoding, first flips
+    unlikely: Tensor  # (B): probability that a token of such a step is not the most likely one
     written: Tensor  # (B): drawn tokens
     turns: Tensor  # (B): steps
     groups: Tensor | None  # (B): rows of one prompt
-    model_calls: int  # spent here
+    reference: Reference | None
+    model_calls: int  # of the gap
     spent: int  # by the generation
 
     @cached_property
-    def finite(self) -> Tensor:
-        """Bool (B): rows that count in means."""
-        return self.nats.isfinite() if self.regret is None else self.regret.isfinite()
+    def finite(self) -> Tensor:  # Bool (B): rows that count in means
+        return self.nats.isfinite() | (self.claim == "greedy")
 
     @property
     def infinite(self) -> Estimate:
-        """Fraction of rows that the model cannot write one token at a time; the means leave them out."""
+        """Fraction s of rows that the model cannot write one token at a time, in a random order of each step."""
         return share(~self.finite, self.groups)
+
+    @cached_property
+    def seen(self) -> float:
+        """Expected number of independent rows with an unlikely token: SEEN are needed for an interval."""
+        rows = len(self.unlikely)
+        return math.inf if self.claim == "greedy" else float(self.unlikely.sum()) * units(rows, self.groups) / rows
 
     @property
     def sequence(self) -> Estimate | None:
-        """Nats a sequence; None for greedy decoding, and if all rows are infinite."""
-        return None if self.claim == "greedy" else self._ratio(self.nats)
+        """Nats a sequence of the possible rows; None for greedy decoding, and if all rows are infinite."""
+        return self._loss(None)
 
     @property
     def token(self) -> Estimate | None:
         """Nats a drawn token."""
-        return None if self.claim == "greedy" else self._ratio(self.nats, self.written)
+        return self._loss(self.written)
+
+    def _loss(self, count: Tensor | None) -> Estimate | None:
+        """The mean over possible rows is E[log P/C | possible] = KL + log(1 - s), with KL that of the possible rows.
+
+        So it is corrected by -log(1 - s), at the ends with those of s."""
+        nats, s = self._mean(self.nats, count), self.infinite
+        if nats is None or self.claim in ("ratio", "greedy") or not s.value:
+            return None if self.claim == "greedy" else nats
+        tokens = 1.0 if count is None else float(count[self.finite].double().mean())
+        value, low, high = (-math.log1p(-min(end, 1 - 1e-12)) / tokens for end in (s.value, s.low, s.high))
+        return replace(nats, value=nats.value + value, low=nats.low + low, high=nats.high + high)
 
     @property
-    def changes(self) -> Estimate | None:
-        """Tokens a sequence that would change if each had seen the others of its step.
+    def differ(self) -> Estimate | None:
+        """Upper bound of the fraction of sequences that change if each token sees the others of its step.
 
-        Flips of the most likely token at temperature 0. Else the sum of total variations, an upper bound."""
-        every = torch.ones_like(self.finite)
-        return None if self.claim == "ratio" else self._ratio(self.changed, among=every)
+        This is the total variation of the two distributions, at most the sum of those of the tokens, and at most
+        sqrt(1 - exp(-KL)). None without a KL divergence."""
+        if self.claim in ("greedy", "ratio"):
+            return None
+        bounds = [None if self.joint else self._mean(self.changed, least=0.0, every=True)]
+        if bool(self.finite.all()) and (kl := self._mean(self.nats)) is not None:
+            bounds.append(kl.map(lambda nats: math.sqrt(-math.expm1(-max(nats, 0.0)))))
+        bound = min((one for one in bounds if one is not None), key=lambda one: one.value, default=None)
+        return None if bound is None else bound.map(lambda value: min(value, 1.0))
 
     @property
-    def regrets(self) -> Estimate | None:
-        """Nats a sequence by which the model prefers the tokens that it would have written, at temperature 0."""
-        return None if self.regret is None else self._ratio(self.regret)
+    def flips(self) -> Estimate | None:
+        """Tokens a sequence that stop being the most likely, given others of their step, in greedy decoding.
+
+        These are first flips: the others stay as written. `reference.differ` counts tokens that really change."""
+        return self._mean(self.changed, least=0.0, every=True) if self.claim == "greedy" else None
 
     @property
     def rejected(self) -> Estimate | None:
-        """Fraction of sequences that verification one token at a time would reject: 1 - E min(1, exp(-gap)).
+        """The total variation itself, 1 - E min(1, exp(-gap)): sequences that verification would reject; by a chain."""
+        known = self.estimator == "chain" and self.claim == "divergence"
+        return bounded_mean(1 - (-self.nats).exp().clamp(max=1), groups=self.groups) if known else None
 
-        It is the total variation of the two distributions; only calls="chain" measures it."""
-        if self.chain is None or self.claim != "divergence":
+    def _mean(
+        self, total: Tensor, count: Tensor | None = None, least: float | None = None, every: bool = False
+    ) -> Estimate | None:
+        """A mean over the finite rows (B), or over all; or a ratio of sums."""
+        there = total.isfinite() & (self.finite | every)
+        if not bool(there.any()):
             return None
-        return mean(1 - (-self.chain).exp().clamp(max=1), groups=self.groups)
-
-    @property
-    def drift(self) -> Estimate | None:
-        """Nats a sequence that recorded probabilities differ from the model's, as by a stale cache."""
-        return None if self.claim in ("greedy", "ratio") else self._ratio(self.recorded)
+        least = 0.0 if total is self.nats and not self.logs else least
+        groups, count = (None if part is None else part[there] for part in (self.groups, count))
+        return interval(total[there], groups, least, count, wide=self.seen < SEEN)
 
     @property
     def verdict(self) -> str:
-        """The result in words."""
-        if self.claim != "ratio" and bool((self.written == self.turns).all()):
-            return "every step draws one token, so parallel decoding changes nothing"
-        total, token, changes, regret = self.sequence, self.token, self.changes, self.regrets
-        infinite = int((~self.finite).sum())
-        if infinite == len(self.nats):
-            says = "no sequence is possible one token at a time"
-        elif changes is not None and regret is not None:
-            part = changes.value / float(self.written.double().mean())
-            tokens = f"{changes.value:.3g} tokens per sequence ({part:.1%}) would change"
-            says = f"{tokens} if decoded one at a time; the model prefers the other tokens by {regret.value:.3g} nats"
-        else:
-            assert total is not None
-            assert token is not None
-            says = self._loss(total, f"{total.value:.3g} nats per sequence, {token.value:.3g} per token")
-        if not infinite or self.claim == "greedy":
-            return says
-        some = f"{infinite} of {len(self.nats)} sequences ({infinite / len(self.nats):.1%})"
-        return f"{says}; {some} are impossible one token at a time: their loss is infinite, so the mean omits them"
+        """The advice in words; reasons to distrust a small loss come first."""
+        return " ".join(self._sentences())
 
-    def _loss(self, total: Estimate, loss: str) -> str:
+    def _sentences(self) -> Iterator[str]:
+        beside, rows, infinite = self.reference, units(len(self.nats), self.groups), self.infinite.value
+        if infinite:
+            yield f"{infinite:.1%} of the sequences are impossible one token at a time."
+            yield "Compare samplers by this fraction first; the loss is that of the other sequences."
+        if beside is not None and beside.collapsed and self.claim != "greedy":
+            own, other = beside.variety.identity.value, beside.random.identity.value
+            yield f"The sampler loses variety: two sequences share {own:.0%} of their tokens,"
+            yield f"and {other:.0%} in random orders, one token at a time. Do not choose it for a small loss."
+        if beside is not None and beside.order is not None and beside.itself is not None and beside.costs:
+            yield f"Its order alone loses up to {beside.order.value:.3g} nats per sequence against random orders,"
+            yield f"which lose {beside.itself.value:.3g} against each other."
+        if self.claim != "ratio" and not self.joint and bool((self.written == self.turns).all()):
+            yield "Every step draws one token, so parallel decoding changes nothing."
+            return
+        yield from self._losses()
+        if rows < LEAST:
+            yield f"No interval: {rows} independent {'sequence' if rows == 1 else 'sequences'}; {LEAST} are needed."
+        elif self.seen < SEEN:
+            yield f"No interval: the loss depends on unlikely tokens, and {self.seen:.2g} of {rows} sequences"
+            yield f"should have one in a step of several tokens; {SEEN} are needed. Use more rows."
+
+    def _losses(self) -> Iterator[str]:
+        if (flips := self.flips) is not None:
+            if self.reference is not None and (differ := self.reference.differ) is not None:
+                part = differ.value / float(self.written.double().mean())
+                yield f"{differ.value:.3g} tokens per sequence ({part:.1%}) change if decoded one at a time."
+            yield f"{flips.value:.3g} tokens per sequence stop being the most likely, given others of their step."
+            return
+        total, token = self.sequence, self.token
+        if total is None or token is None:
+            yield "No sequence is possible one token at a time."
+            return
+        loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
         if self.claim == "ratio":
-            return f"mean log ratio of {loss}; not a KL divergence, so it can be small by chance"
-        costs = f"parallel decoding costs {'' if bool(self.finite.all()) else 'possible sequences '}{loss}"
-        if total.low <= 0 <= total.high:
-            return f"{costs}: not distinguishable from 0"
-        times = math.exp(min(total.value, 700.0))
-        return f"{costs}: the sequences come {times:.3g} times as often as one token at a time (geometric mean)"
+            yield f"The mean log ratio is {loss}; it is not a KL divergence, so it can be small by chance."
+        else:
+            unsure = total.low <= 0 and not total.open
+            yield f"Parallel decoding costs {loss}{', not distinguishable from 0' if unsure else ''}."
+
+    @property
+    def numbers(self) -> dict[str, Estimate | None]:
+        """The numbers of all rows, by their names."""
+        return {
+            "impossible one token at a time": self.infinite if self.infinite.value else None,
+            "nats per sequence": self.sequence,
+            "nats per token": self.token,
+            "sequences that change, at most": self.differ,
+            "rejected sequences": self.rejected,
+            "first flips per sequence": self.flips,
+        }
 
     def table(self) -> list[Row]:
         """Lines for a reader."""
-        greedy = self.claim == "greedy"
-        estimates = {
-            "nats per sequence": self.sequence,
-            "nats per token": self.token,
-            "flips per sequence" if greedy else "changed tokens per sequence, at most": self.changes,
-            "regret, nats per sequence": self.regrets,
-            "rejected sequences": self.rejected,
-            "infinite": None if greedy or bool(self.finite.all()) else self.infinite,
-        }
         rows = [("verdict", self.verdict), ("measured", CLAIMS[self.claim])]
-        rows += [(name, str(one)) for name, one in estimates.items() if one is not None]
-        return [*rows, ("model calls", f"{self.model_calls:,}; the generation took {self.spent:,}")]
+        rows += [(name, _text(one)) for name, one in self.numbers.items() if one is not None]
+        calls = f"{self.model_calls:,}; the generation took {self.spent:,}"
+        if (beside := self.reference) is not None:
+            for name, one, other in beside.pairs:
+                rows.append((name, _text(one) + ("" if other is None else f"; random order: {_text(other)}")))
+            for target, (steps, most) in beside.steps.items():
+                rows.append((f"steps for {target:g} nats per token", f"{steps}, at most {most}, of random positions"))
+            calls += f"; {beside.rows} rows one token at a time {beside.model_calls:,}"
+        return [*rows, ("model calls", calls)]
 
     def __repr__(self) -> str:
         return "\n".join(lines(self.table()))
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, as plain values."""
-        named = {
-            "nats_per_sequence": self.sequence,
-            "nats_per_token": self.token,
-            "changed_tokens": self.changes,
-            "regret": self.regrets,
-            "rejected": self.rejected,
-            "infinite": self.infinite,
-            "drift": self.drift,
-        }
         about: dict[str, Any] = {"verdict": self.verdict, "claim": self.claim, "estimator": self.estimator}
-        about |= {"token_summed_out": not self.logs, "rows": len(self.nats)}
-        about |= {name: None if one is None else one.to_dict() for name, one in named.items()}
+        about |= {"token_summed_out": not self.logs, "joint_draw": self.joint, "rows": len(self.nats)}
+        for name, one in (self.numbers | {"impossible": self.infinite}).items():
+            about[name.replace(",", "").replace(" ", "_")] = None if one is None else one.to_dict()
+        beside = self.reference
+        about["reference"] = None if beside is None else asdict(beside) | {"collapsed": beside.collapsed}
         return about | {"model_calls": self.model_calls, "model_calls_of_generation": self.spent}
 
-    def _ratio(self, total: Tensor, count: Tensor | None = None, among: Tensor | None = None) -> Estimate | None:
-        """A ratio of sums over rows (B), as only rows are independent; among: Bool (B). (default: the finite rows)"""
-        count = torch.ones_like(total) if count is None else count
-        there = (self.finite if among is None else among) & total.isfinite() & (count > 0)
-        if not bool(there.any()):
-            return None
-        return ratio(total[there], count[there].double(), groups=None if self.groups is None else self.groups[there])
+
+def _text(one: Estimate | str) -> str:
+    if isinstance(one, str):
+        return one
+    return f"{one.value:.4g} (no interval)" if one.open else str(one)

@@ -53,8 +53,8 @@ Calls = Literal["one", "chain"]
 OF_GAP = {
     "gap_nats": "sequence",
     "gap_nats_per_token": "token",
-    "gap_changed_tokens": "changes",
-    "gap_regret": "regrets",
+    "gap_differ_at_most": "differ",
+    "gap_first_flips": "flips",
     "gap_infinite": "infinite",
 }
 
@@ -156,7 +156,7 @@ def gap_records(
 ) -> list[Record]:
     given, _ = amount.prompts(q, length)
     generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
-    measured = measured_gap(denoiser, generation, calls=calls, seed=amount.seed)
+    measured = measured_gap(denoiser, generation, calls=calls, seed=amount.seed, reference=0)
     cost = float(generation.model_calls.double().mean())
     numbers = {name: getattr(measured, field) for name, field in OF_GAP.items()}
     if measured.claim == "divergence":
