@@ -26,6 +26,7 @@ SIZES = {  # states and edges of the minimal automata
     "modular-sum": (61, 160),
 }
 PATTERNS = ["a*b", "(ab|c)*a?", "[a-b]{2,3}c+", "[^a]*a[^a]*", "a{2}|b{3,}|", "(a|b)*abb", ".*ab.*", "(a?b?){2}c"]
+PATTERNS += ["(a??b|[^ab])*", "((a?)*b?){2,3}", "(?:ab)|(cd)", r"[\Dc]\S*", "a{0}b", "(a|){3}b"]
 PATTERNS += ["((a|bc)+d?){1,3}", r"\w{4}", "(a*)*b", r"a\|?b", "[]a]b", "[a-]*"]
 
 
@@ -69,9 +70,15 @@ def test_a_pattern_reads_the_text_of_tokens_of_several_characters():
     assert accepted == {(0, 1, 2)}  # a bc d
 
 
-@pytest.mark.parametrize("pattern", ["(a", "a)", "[a", "a{2", "a{3,2}", "*a", "^a", "a\\", "\\b"])
+@pytest.mark.parametrize("pattern", ["(a", "a)", "[a", "a{3,2}", "*a", "a\\", r"\q"])
 def test_unreadable_patterns_name_the_character(pattern):
     with pytest.raises(UnmaskError, match="breaks at character"):
+        regex(pattern, 4, ("a", "b", "c", "d"))
+
+
+@pytest.mark.parametrize("pattern", ["^a", r"\bc", "(?=a)", "(?i)a", r"(a)\1", "(?i:a)b", "a{9999999999}"])
+def test_patterns_beyond_texts_are_refused(pattern):
+    with pytest.raises(UnmaskError, match="the pattern"):
         regex(pattern, 4, ("a", "b", "c", "d"))
 
 

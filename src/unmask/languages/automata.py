@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import or_
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,22 @@ MOST_MOVES = 2**22  # states times symbols
 
 @dataclass(frozen=True, eq=False)
 class Automaton:
-    """A deterministic automaton that starts in state 0; weights, if any, multiply along a path."""
+    """A deterministic automaton that starts in state 0; weights, if any, multiply along a path.
 
-    moves: Ints  # (S, V): the next state, -1 if no accepted string goes on like this
+    Tokens that move alike in every state are one class: moves are of classes, so that vocabularies can be large.
+    """
+
+    moves: Ints  # (S, C): the next state, -1 if no accepted string goes on like this
     final: Flags  # (S): whether a string may end here
-    weights: Floats | None = None  # (S, V)
+    weights: Floats | None = None  # (S, C)
+    merged: Ints | None = None  # (V): the class of each token (default: each its own)
 
     def __repr__(self) -> str:
         return f"<Automaton of {self.states} states and {self.edges} edges over {self.vocabulary} symbols>"
+
+    @cached_property
+    def classes(self) -> Ints:
+        return np.arange(self.moves.shape[1]) if self.merged is None else self.merged
 
     @property
     def states(self) -> int:
@@ -47,17 +55,17 @@ class Automaton:
 
     @property
     def vocabulary(self) -> int:
-        return int(self.moves.shape[1])
+        return len(self.classes)
 
     @property
     def edges(self) -> int:
-        return int((self.moves >= 0).sum())
+        return int((self.moves >= 0)[:, self.classes].sum())
 
     def accepts(self, tokens: Tensor) -> Tensor:
         """Bool (B): whether each row of tokens (B, L) is accepted."""
         state = np.zeros(len(tokens), np.int64)
         for column in tokens.numpy().T:
-            state = np.where(state >= 0, self.moves[state, column], -1)
+            state = np.where(state >= 0, self.moves[state, self.classes[column]], -1)
         return torch.from_numpy((state >= 0) & self.final[state])
 
     def first_dead(self, given: Tensor) -> int | None:
@@ -68,7 +76,7 @@ class Automaton:
         here = np.arange(self.states) == 0
         for position, token in enumerate(given.tolist()):
             here &= ends[len(given) - position]
-            moves = self.moves[here] if token == self.vocabulary else self.moves[here, token]
+            moves = self.moves[here] if token == self.vocabulary else self.moves[here, self.classes[token]]
             here = np.zeros(self.states, bool)
             here[moves[moves >= 0]] = True
             if not (here & ends[len(given) - position - 1]).any():
@@ -78,10 +86,10 @@ class Automaton:
 
 @lru_cache(maxsize=16)
 def erased(automaton: Automaton) -> Automaton:
-    """The automaton over V + 1 symbols that also accepts a string with symbol V at some positions, if tokens fit there.
+    """The automaton over C + 1 classes that also accepts a string with class C at some positions, if tokens fit there.
 
     A state is the set of states that some tokens at those positions can reach, as bits."""
-    hole = automaton.vocabulary
+    hole = automaton.moves.shape[1]
     image = [[0 if following < 0 else 1 << following for following in row] for row in automaton.moves.tolist()]
     image = [[*row, reduce(or_, row)] for row in image]
     final = _bits(np.flatnonzero(automaton.final).tolist())
@@ -115,8 +123,9 @@ def explored(
     return minimal(np.stack(rows), np.array([final(state) for state in queue]))
 
 
-def minimal(moves: Ints, final: Flags) -> Automaton:
-    """Merge states with the same future, and drop those without one (Moore 1956); equal automata get equal tables."""
+def minimal(moves: Ints, final: Flags, classes: Ints | None = None) -> Automaton:
+    """Merge states with the same future, then symbols with the same moves, and drop states without a future (Moore
+    1956). Equal automata get equal tables."""
     dead = len(moves)
     table = np.vstack([np.where(moves < 0, dead, moves), np.full((1, moves.shape[1]), dead)])
     group, count = np.append(final, False).astype(np.int64), 0
@@ -139,7 +148,15 @@ def minimal(moves: Ints, final: Flags) -> Automaton:
                 order.append(following)
     of = np.array([number.get(one, -1) for one in range(count)])
     states = member[order]
-    return Automaton(of[group[table[states]]], final[states])
+    merged, which = distinct_columns(of[group[table[states]]])
+    return Automaton(merged, final[states], None, which if classes is None else which[classes])
+
+
+def distinct_columns(table: Ints) -> tuple[Ints, Ints]:
+    """(the distinct columns of a table (S, V) in the order of their first appearance, the number of each column)."""
+    _, first, which = np.unique(table, axis=1, return_index=True, return_inverse=True)
+    order = first.argsort()
+    return np.ascontiguousarray(table[:, first[order]]), order.argsort()[which.reshape(-1)]
 
 
 @lru_cache(maxsize=16)
