@@ -17,6 +17,8 @@ from tests.samplers.joints import Laws, everything, joints, log_step, sparse_cha
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser, Ideal, Perturbed
 from unmask.languages import Answers, NGram, automata, load
+from unmask.languages.automata import Automaton
+from unmask.languages.patterns import regex
 from unmask.samplers.joint import Joint
 
 CHAIN, WIDE, HIDDEN = (sparse_chain(1, 2), 6), (sparse_chain(2, 3), 6), (sparse_hidden(1), 6)
@@ -232,6 +234,39 @@ def test_a_regex_that_the_model_does_not_know():
     )
 
 
+MERGED = regex("(a[bc]?|[de]a)*", 5, tuple("abcde"))  # b, c and d, e are classes
+
+
+@pytest.mark.parametrize("now", [(0, 1, 2, 3), (0, 2), (1,)])
+@pytest.mark.parametrize("alone", [False, True])
+def test_classes_of_tokens_change_no_distribution(now, alone):
+    """Also where the marginals exclude every allowed string, up to the constant that replaces them."""
+    apart = Automaton(MERGED.moves[:, MERGED.classes], MERGED.final)
+    assert MERGED.moves.shape[1] == 3
+    assert apart.edges == MERGED.edges == 9
+    strings = torch.cartesian_prod(*[torch.arange(5)] * 4)
+    strings = strings[MERGED.accepts(strings)]
+    p = np.random.default_rng(1).dirichlet(np.ones(5), size=4)
+    denoiser = Fixed(None, torch.from_numpy(p))
+    given = () if len(now) > 2 else (3,)
+    merged, each = (log_step(denoiser, Joint(one, 3, alone), strings, given, now) for one in (MERGED, apart))
+    assert merged == pytest.approx(each, rel=1e-9)
+
+
+def test_draws_of_classes_follow_the_distribution():
+    """With a false-alarm rate of 1e-4; tokens of one class in equal parts have p < 1e-12."""
+    p = np.random.default_rng(2).dirichlet(np.ones(5), size=4)
+    denoiser = Fixed(None, torch.from_numpy(p))
+    strings = torch.cartesian_prod(*[torch.arange(5)] * 4)
+    strings = strings[MERGED.accepts(strings)]
+    law = np.exp(log_step(denoiser, Joint(MERGED), strings, (), (0, 1, 2, 3)))
+    made = generate(denoiser, steps=1, length=4, rows=20_000, draw=Joint(MERGED), seed=1)
+    assert p_value(made.tokens.numpy(), strings.numpy(), law) > 1e-4
+    assert made.probability.numpy() == pytest.approx(np.take_along_axis(p, made.tokens.numpy().T, 1).T)
+    even = np.array([law[(MERGED.classes[strings] == MERGED.classes[row]).all(1)].mean() for row in strings.numpy()])
+    assert p_value(made.tokens.numpy(), strings.numpy(), even) < 1e-12
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -242,7 +277,7 @@ def test_a_regex_that_the_model_does_not_know():
             {"draw": "fitted(constraint=regex(pattern='0*'))", "given": [8, 8, 3, 8]},
             "of row 0: nothing fits its tokens up to position 2",
         ),
-        ({"draw": "fitted(constraint=regex(pattern='0*('))"}, "breaks at character 3"),
+        ({"draw": "fitted(constraint=regex(pattern='0*('))"}, "breaks at character 2"),
         ({"draw": "fitted(sweeps=-1)"}, "sweeps is -1"),
         ({"draw": "soft(order=1)"}, "order is 1"),
         ({"draw": "fittd"}, "did you mean fitted"),
@@ -293,7 +328,7 @@ class Fixed(Denoiser):
     """The same marginals (L, V) in every context."""
 
     def __init__(self, language, p):
-        self.language, self.vocabulary, self.p = language, language.vocabulary, p
+        self.language, self.vocabulary, self.p = language, p.shape[1], p
 
     def posterior(self, tokens, positions=None, time=None):
         return self.p[torch.arange(tokens.shape[1]).expand(len(tokens), -1) if positions is None else positions]

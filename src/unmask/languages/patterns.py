@@ -1,27 +1,25 @@
 """Regular expressions and JSON templates over the text of tokens, as automata over tokens.
 
-Python's own parser reads a pattern; it must match a whole text, so ^, $ and look-around are refused. A state is the set
-of rests of the pattern that can follow the text so far: its partial derivatives (Antimirov 1996), which are finitely
-many. Characters that the pattern never tells apart are one symbol. A token moves by all characters of its text.
+Python's own parser reads a pattern, which must match a whole text. A state is the set of rests of the pattern that can
+follow the text so far: its partial derivatives (Antimirov 1996), which are finitely many. Characters that the pattern
+never tells apart are one symbol. A token moves by all characters of its text.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from re import _parser  # type: ignore[attr-defined, unused-ignore]  # hypothesis builds on it too
+from re import _compiler, _parser  # type: ignore[attr-defined, unused-ignore]  # as hypothesis does
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_json
-from unmask.languages.automata import Automaton, distinct_columns, explored, minimal
-from unmask.languages.kernels.machine import Ints
+from unmask.languages.automata import Automaton, distinct_columns, explored
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # the text of tokens without names
 AT_ONCE = 2**22  # moves of tokens that are compared at once
@@ -32,7 +30,9 @@ TYPES = {  # of values in a JSON template
     "boolean": "true|false",
     "null": "null",
 }
-SPACE = " ?"  # after a comma or a colon
+EXPECTED = "expected characters, classes, groups, | and counts; it always matches the whole text"
+Signs = frozenset[str]
+Sequence = tuple["Signs | Either | Repeat", ...]  # one after another
 
 
 class Either(NamedTuple):
@@ -45,81 +45,42 @@ class Repeat(NamedTuple):
     most: int | None
 
 
-Signs = frozenset[str]
-Sequence = tuple["Signs | Either | Repeat", ...]  # one after another
+def _parsed(pattern: str, alphabet: Signs) -> tuple[Sequence, list[Signs]]:
+    """(the pattern over an alphabet, its sets of characters)."""
+    sets: list[Signs] = []
 
+    def sequence(tree: Any) -> Sequence:
+        return tuple(item(node, *node) for node in tree)
 
-class _Reader:
-    """Turns a parsed pattern into sequences over an alphabet."""
-
-    def __init__(self, pattern: str, alphabet: Signs) -> None:
-        self.pattern, self.alphabet = pattern, alphabet
-
-    def fail(self, problem: str, expected: str) -> UnmaskError:
-        return UnmaskError(f"the pattern {shown(self.pattern)} {problem}; expected {expected}")
-
-    def read(self) -> Sequence:
-        try:
-            tree = _parser.parse(self.pattern, re.DOTALL | re.ASCII)
-        except (re.error, RecursionError, OverflowError) as error:
-            where = f"breaks at character {error.pos}" if isinstance(error, re.error) else "is too large"
-            raise self.fail(where, f"a regular expression ({error})") from error
-        if tree.state.flags & ~(re.DOTALL | re.ASCII):
-            raise self.fail("sets flags", "none")
-        return self.sequence(tree)
-
-    def sequence(self, tree: Any) -> Sequence:
-        return tuple(self.item(str(operation), value) for operation, value in tree)
-
-    def item(self, operation: str, value: Any) -> Signs | Either | Repeat:
-        match operation:
+    def item(node: Any, operation: Any, value: Any) -> Signs | Either | Repeat:
+        match str(operation):
             case "BRANCH":
-                return Either(tuple(map(self.sequence, value[1])))
-            case "SUBPATTERN" if not value[1] and not value[2]:
-                return Either((self.sequence(value[3]),))
+                return Either(tuple(map(sequence, value[1])))
+            case "SUBPATTERN" if not value[1] and not value[2]:  # without flags of its own
+                return Either((sequence(value[3]),))
             case "MAX_REPEAT" | "MIN_REPEAT":
-                least, most, part = value
-                return Repeat(self.sequence(part), least, None if most is _parser.MAXREPEAT else int(most))
-        return self.signs(operation, value)
+                return Repeat(sequence(value[2]), value[0], None if value[1] is _parser.MAXREPEAT else value[1])
+            case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
+                one = _compiler.compile(_parser.SubPattern(whole.state, [node]), whole.state.flags)
+                sets.append(frozenset(sign for sign in alphabet if one.fullmatch(sign)))
+                return sets[-1]
+        raise UnmaskError(f"the pattern {shown(pattern)} has {str(operation).lower()}; {EXPECTED}")
 
-    def signs(self, operation: str, value: Any) -> Signs:
-        match operation:
-            case "LITERAL":
-                return frozenset(chr(value))
-            case "NOT_LITERAL":
-                return self.alphabet - {chr(value)}
-            case "ANY":
-                return self.alphabet
-            case "RANGE":
-                return frozenset(sign for sign in self.alphabet if value[0] <= ord(sign) <= value[1])
-            case "CATEGORY":
-                *_, which = str(value).split("_")
-                escape = which[0] if "_NOT_" in str(value) else which[0].lower()
-                return frozenset(sign for sign in self.alphabet if re.fullmatch(f"\\{escape}", sign, re.ASCII))
-            case "IN":
-                negated = str(value[0][0]) == "NEGATE"
-                inside: Signs = frozenset().union(*(self.signs(str(one), what) for one, what in value[negated:]))
-                return self.alphabet - inside if negated else inside
-        raise self.fail(f"has {operation.lower()}", "characters, classes, groups, | and counts; it matches whole texts")
-
-
-def _all_signs(sequence: Sequence) -> Iterator[Signs]:
-    for item in sequence:
-        if isinstance(item, frozenset):
-            yield item
-        else:
-            for part in item.parts if isinstance(item, Either) else (item.part,):
-                yield from _all_signs(part)
+    try:
+        whole = _parser.parse(pattern, re.DOTALL | re.ASCII)
+        return sequence(whole), sets
+    except (re.error, RecursionError, OverflowError) as error:
+        where = f"breaks at character {error.pos}" if isinstance(error, re.error) else "is too large"
+        raise UnmaskError(f"the pattern {shown(pattern)} {where}: {error}; {EXPECTED}") from error
 
 
 def _empty(sequence: Sequence) -> bool:
     """Whether the sequence matches the empty text."""
     for item in sequence:
-        if isinstance(item, frozenset):
-            return False
-        if isinstance(item, Either) and not any(map(_empty, item.parts)):
-            return False
-        if isinstance(item, Repeat) and item.least and not _empty(item.part):
+        if isinstance(item, Either):
+            if not any(map(_empty, item.parts)):
+                return False
+        elif not isinstance(item, Repeat) or (item.least and not _empty(item.part)):
             return False
     return True
 
@@ -136,14 +97,14 @@ def _after(sequence: Sequence, sign: str) -> frozenset[Sequence]:
 
 
 def _begun(item: Signs | Either | Repeat, sign: str) -> set[Sequence]:
-    if isinstance(item, frozenset):
-        return {()} if sign in item else set()
     if isinstance(item, Either):
         return {rest for part in item.parts for rest in _after(part, sign)}
+    if not isinstance(item, Repeat):
+        return {()} if sign in item else set()
     if item.most == 0:
         return set()
-    again = Repeat(item.part, max(item.least - 1, 0), None if item.most is None else item.most - 1)
-    tail: Sequence = () if again.most == 0 else (again,)
+    left = None if item.most is None else item.most - 1
+    tail = () if left == 0 else (Repeat(item.part, max(item.least - 1, 0), left),)
     return {rest + tail for rest in _after(item.part, sign)}
 
 
@@ -157,21 +118,17 @@ def regex(pattern: str, vocabulary: int, names: tuple[str, ...] | None = None) -
         problem = f"{vocabulary} tokens have no names for a pattern"
         raise UnmaskError(f"{problem}; expected names, or at most {len(DIGITS)} tokens")
     alphabet = frozenset("".join(texts))
-    whole = _Reader(pattern, alphabet).read()
-    told_apart = list(set(_all_signs(whole)))
-    kinds: dict[tuple[bool, ...], str] = {}  # the first character of each kind
-    kind = {sign: tuple(sign in signs for signs in told_apart) for sign in sorted(alphabet)}
-    for sign, its in kind.items():
-        kinds.setdefault(its, sign)
-    signs = list(kinds.values())
+    whole, sets = _parsed(pattern, alphabet)
+    kinds = {sign: tuple(sign in one for one in sets) for sign in sorted(alphabet)}
+    signs = {kind: sign for sign, kind in kinds.items()}  # one of each kind
+    every = list(signs.values())
 
     def step(rests: frozenset[Sequence], symbol: int) -> frozenset[Sequence] | None:
-        return frozenset().union(*(_after(rest, signs[symbol]) for rest in rests)) or None
+        return frozenset().union(*(_after(rest, every[symbol]) for rest in rests)) or None
 
-    letters = explored(frozenset([whole]), step, lambda rests: any(map(_empty, rests)), len(signs))
-    numbers = {its: number for number, its in enumerate(kinds)}
-    columns = {sign: int(letters.classes[numbers[its]]) for sign, its in kind.items()}
-    return _by_tokens(letters, [[columns[sign] for sign in text] for text in texts])
+    letters = explored(frozenset([whole]), step, lambda rests: any(map(_empty, rests)), len(every))
+    column = {sign: int(letters.classes[every.index(signs[kind])]) for sign, kind in kinds.items()}
+    return _by_tokens(letters, [[column[sign] for sign in text] for text in texts])
 
 
 def _by_tokens(letters: Automaton, texts: list[list[int]]) -> Automaton:
@@ -180,20 +137,24 @@ def _by_tokens(letters: Automaton, texts: list[list[int]]) -> Automaton:
     table = np.full((states + 1, stay + 1), states)  # a state without a future, and a class that stays
     table[:states, :stay] = np.where(letters.moves < 0, states, letters.moves)
     table[:, stay] = np.arange(states + 1)
-    lengths = np.array(list(map(len, texts)))
-    padded = np.full((len(texts), max(lengths.max(), 1)), stay)
-    padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate([np.array(text, int) for text in texts])
-    ends = [*range(0, len(texts), max(AT_ONCE // states, 1)), len(texts)]
-    tables, parts = [], []
-    for first, last in pairwise(ends):
+    longest = max(1, *map(len, texts))
+    padded = np.array([text + [stay] * (longest - len(text)) for text in texts])
+    tables, parts, count = [], [], 0
+    for first, last in pairwise([*range(0, len(texts), max(AT_ONCE // states, 1)), len(texts)]):
         state = np.repeat(np.arange(states)[:, None], last - first, 1)
         for column in padded[first:last].T:
             state = table[state, column]
-        state[:, lengths[first:last] == 0] = states
+        state[:, padded[first:last, 0] == stay] = states
         merged, which = distinct_columns(np.where(state == states, -1, state))
-        parts.append(which + sum(one.shape[1] for one in tables))
+        parts.append(which + count)
         tables.append(merged)
-    return minimal(np.hstack(tables), letters.final, np.concatenate(parts))
+        count += merged.shape[1]
+    moves, final, classes = np.hstack(tables).tolist(), letters.final.tolist(), np.concatenate(parts)
+
+    def step(state: int, kind: int) -> int | None:
+        return None if moves[state][kind] < 0 else moves[state][kind]
+
+    return explored(0, step, lambda state: final[state], len(moves[0]), classes)
 
 
 def schema(template: Any) -> str:
@@ -203,8 +164,8 @@ def schema(template: Any) -> str:
     string, boolean or null. One space may follow a comma or a colon.
     """
     if isinstance(template, dict):
-        pairs = [f"{re.escape(json.dumps(key))}:{SPACE}{schema(value)}" for key, value in template.items()]
-        return r"\{" + f",{SPACE}".join(pairs) + r"\}"
+        pairs = [f"{re.escape(json.dumps(key))}: ?{schema(value)}" for key, value in template.items()]
+        return r"\{" + ", ?".join(pairs) + r"\}"
     if isinstance(template, list) and template:
         return "(" + "|".join(re.escape(json.dumps(value, ensure_ascii=False)) for value in template) + ")"
     if isinstance(template, str) and template in TYPES:
@@ -214,5 +175,5 @@ def schema(template: Any) -> str:
 
 
 def read_schema(path: str | Path) -> str:
-    """`schema` of a JSON file; spaces may follow the text, which fill the length."""
-    return schema(read_json(path, Any)) + " *"
+    """`schema` of a JSON file; spaces and line ends may follow the text, which fill the length."""
+    return schema(read_json(path)) + r"[ \n]*"
