@@ -349,7 +349,7 @@ def said(record: Record) -> str:
     return ", ".join([ser, f"{record['bigrams']:.3f}", f"{record['plan']:.3g}" if "plan" in record else "unknown"])
 
 
-SHOWN = {"product": "one by one (product)", "fitted": "together (fitted)", "coupled": "together (coupled)"}
+SHOWN = {"product": "independently (product)", "fitted": "together (fitted)", "coupled": "together (coupled)"}
 HUES = ("#0077bb", "#ee7733", "#8c6bb1", "#59636f", "#009988")
 
 

@@ -114,7 +114,10 @@ def command(
         import webbrowser
 
         webbrowser.open(out.resolve().as_uri())
-    return Answer(_summary(picked, out), _lines(picked, out))
+    lines = _lines(picked, out)
+    if sampling.draw != "product":
+        lines.append(("nats lost", "those of independent draws of these tokens; of the draw: samplers.joint.divergence"))
+    return Answer(_summary(picked, out), lines)
 
 
 def _recorded(begun: Begun, runs: list[Sampling], seed: int, names: Any) -> dict[str, Trace]:
