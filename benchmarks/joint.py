@@ -37,14 +37,13 @@ from unmask.models.trained.recipe import recipe
 from unmask.samplers.joint import Joint, divergence, log_paths
 
 LANGUAGES = ("paper-2gram", "paper-3gram", "sparse-hmm", "interval-5", "brackets", "modular-sum")
-LENGTHS = (32, 128, 512)
 STEPS = (1, 2, 4, 8, 16, 32, 64)
 FEW = (1, 4, 16, 64)  # steps of the longest
 DRAWS = ("product", "fitted", "alone", "coupled", "soft")
-NETWORKS = {"paper-2gram": (30, 200), "sparse-hmm": (60, 600), "brackets": (60, 600)}  # training steps
+NETWORKS = {"paper-2gram": (20, 100), "sparse-hmm": (40, 200), "brackets": (40, 200)}  # training steps
 LEVELS = (0.01, 0.03, 0.1, 0.3, 1.0)  # nats of a token, of Perturbed "leak"
-WORK = 3e7  # edges times positions times steps of a cell
-MOST, LEAST = 500, 32  # rows
+WORK = 1.5e7  # edges times positions times steps of a cell
+MOST, LEAST = 300, 24  # rows
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "joint.json"
 Record = dict[str, Any]
@@ -90,17 +89,12 @@ def rows_of(language: Language, length: int, steps: int, draw: str) -> int:
 Cell = tuple[dict[str, Any], Callable[[], Record]]
 
 
-def grid(lengths: tuple[int, ...]) -> Iterator[Cell]:
-    """Six languages, some lengths, seven numbers of steps, and the draws; no model has no steps."""
-    for wanted, name in itertools.product(lengths, LANGUAGES):
+def grid(wanted: int, numbers: tuple[int, ...]) -> Iterator[Cell]:
+    """Six languages, some numbers of steps, and the draws; no model has no steps."""
+    for name in LANGUAGES:
         language = load(name)
         length = language.nearest_lengths(wanted)[0]
-        cells = [
-            (draw, steps)
-            for draw in (*DRAWS, "uniform noise")
-            for steps in (STEPS if wanted < 512 else FEW)
-            if steps <= length
-        ]
+        cells = [(draw, steps) for draw in (*DRAWS, "uniform noise") for steps in numbers if steps <= length]
         for draw, steps in [("no model", 1), *cells]:
             key = {"part": "grid", "language": name, "length": length, "draw": draw, "steps": steps}
 
@@ -307,9 +301,11 @@ def study(out: Path) -> None:
     kept = out / "records.jsonl"
     records = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     known = {json.dumps(record["cell"]) for record in records}
-    for key, run in itertools.chain(forms(), unknown(), grid(LENGTHS[:2]), imperfect(), grid(LENGTHS[2:])):
+    parts = grid(128, FEW), imperfect(), grid(32, STEPS), grid(512, FEW), grid(128, STEPS)
+    for key, run in itertools.chain(forms(), unknown(), *parts):
         if json.dumps(key) in known:
             continue
+        known.add(json.dumps(key))
         used = time.process_time()
         record = {"cell": key} | run() | {"cpu": round(time.process_time() - used, 2)}
         with kept.open("a") as file:
