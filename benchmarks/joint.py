@@ -3,7 +3,7 @@
     python -m benchmarks.joint --out DIR   all cells into DIR/joint.json, ten minutes of one core; goes on where it was
     python -m benchmarks.joint --table     the table of docs/joint-draws.md from results/joint.json
     python -m benchmarks.joint --figure    docs/joint.svg
-    python -m benchmarks.joint --speed     seconds at 2,000 x 512
+    python -m benchmarks.joint --speed     seconds of CPU
 
 An SER is never alone: each cell has the bigram distance and E KL(q || p_order) of the same draw.
 """
@@ -34,6 +34,7 @@ from unmask.languages.patterns import regex, schema
 from unmask.metrics.windows import total_variation
 from unmask.models import trained
 from unmask.models.trained.recipe import recipe
+from unmask.models.trained.trunk import Trunk
 from unmask.samplers.joint import Joint, divergence, log_paths
 
 LANGUAGES = ("paper-2gram", "paper-3gram", "sparse-hmm", "interval-5", "brackets", "modular-sum")
@@ -42,8 +43,8 @@ FEW = (1, 4, 16, 64)  # steps of the longest
 DRAWS = ("product", "fitted", "alone", "coupled", "soft")
 NETWORKS = {"paper-2gram": (20, 100), "sparse-hmm": (40, 200), "brackets": (40, 200)}  # training steps
 LEVELS = (0.01, 0.03, 0.1, 0.3, 1.0)  # nats of a token, of Perturbed "leak"
-WORK = 1.5e7  # edges times positions times steps of a cell
-MOST, LEAST = 300, 24  # rows
+WORK = 1e7  # edges times positions times steps of a cell
+MOST, LEAST = 200, 24  # rows
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "joint.json"
 Record = dict[str, Any]
@@ -105,7 +106,7 @@ def grid(wanted: int, numbers: tuple[int, ...]) -> Iterator[Cell]:
 
 
 def learnt(source: Language, steps: int, length: int) -> trained.Network:
-    shape = trained.preset("quick", "mdm", source.vocabulary, length=length)
+    shape = trained.preset("quick", "mdm", source.vocabulary, length=length, hidden=32, layers=2)
     with tempfile.TemporaryDirectory() as directory:
         train(source, shape, recipe("quick", "mdm", steps=steps), Path(directory, "mdm"))
         return trained.Network(trained.load(Path(directory, "mdm")))
@@ -129,7 +130,7 @@ def imperfect() -> Iterator[Cell]:
             def run(name=name, make=make, made=made, draw=draw, steps=steps) -> Record:  # type: ignore[no-untyped-def]
                 if not made:
                     made.append(make())
-                return measured(load(name), 32, steps, draw, made[0], 300)
+                return measured(load(name), 32, steps, draw, made[0], 200)
 
             yield key, run
 
@@ -204,10 +205,7 @@ def unknown() -> Iterator[Cell]:
 
     def network() -> Denoiser:
         if not networks:
-            shape = trained.preset("quick", "mdm", 4, length=FULL, hidden=32)
-            with tempfile.TemporaryDirectory() as directory:
-                train(chain, shape, recipe("quick", "mdm", steps=300), Path(directory, "mdm"))
-                networks.append(trained.Network(trained.load(Path(directory, "mdm"))))
+            networks.append(learnt(chain, 200, FULL))
         return networks[0]
 
     settings = ("chain", 1), ("chain", 3), ("network", 3), ("chain", 6)
@@ -281,8 +279,8 @@ def forms() -> Iterator[Cell]:
         if draw == "exact":
             return enum(language, language.answers, language.weights)
         if not made:
-            made.append(learnt(language, 400, length))
-        tokens = generate(made[0], steps=steps, length=length, rows=4000, seed=1, draw=draws[draw]).tokens
+            made.append(learnt(language, 150, length))
+        tokens = generate(made[0], steps=steps, length=length, rows=2000, seed=1, draw=draws[draw]).tokens
         return enum(language, tokens, torch.ones(len(tokens)))
 
     for draw, steps in [("exact", 1), ("product", length), *itertools.product(draws, (4,))]:
@@ -295,16 +293,18 @@ def slot(strings: Tensor, p: Tensor) -> list[float]:
     return [round(one, 6) for one in (counts / counts.sum()).tolist()]
 
 
-def study(out: Path) -> None:
-    """Measure the cells that are not there yet, then write joint.json."""
+def study(out: Path, most: float) -> None:
+    """Measure the cells that are not there yet, for at most some seconds of CPU. Write joint.json after the last."""
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "records.jsonl"
     records = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     known = {json.dumps(record["cell"]) for record in records}
-    parts = grid(128, FEW), imperfect(), grid(32, STEPS), grid(512, FEW), grid(128, STEPS)
-    for key, run in itertools.chain(forms(), unknown(), *parts):
+    cells = forms(), unknown(), grid(128, FEW), imperfect(), grid(32, STEPS), grid(512, FEW), grid(128, STEPS)
+    for key, run in itertools.chain(*cells):
         if json.dumps(key) in known:
             continue
+        if time.process_time() > most:
+            return
         known.add(json.dumps(key))
         used = time.process_time()
         record = {"cell": key} | run() | {"cpu": round(time.process_time() - used, 2)}
@@ -385,13 +385,25 @@ def figure(made: Record, name: str = "sparse-hmm", wanted: int = 128) -> str:
 
 
 def speed() -> None:
+    """Seconds of CPU: exact denoisers at 2,000 x 512, and an untrained network of preset `small` at 16 x 128; N = 8."""
     torch.set_num_threads(1)
     for name in ("paper-2gram", "sparse-hmm"):
-        for draw in ("product", "fitted", "alone"):
-            generate(name, steps=2, length=16, rows=9, draw=draw)
-            began, used = time.perf_counter(), time.process_time()
-            generate(name, steps=8, length=512, rows=2000, draw=draw)
-            print(f"{name} {draw}: {time.perf_counter() - began:.2f} s, {time.process_time() - used:.2f} s of CPU")
+        language = load(name)
+        network = trained.Network(Trunk(trained.preset("small", "mdm", language.vocabulary)))
+        own = automata.support(language)
+        draws: dict[str, str | Joint] = {"product": "product", "fitted": Joint(own), "alone": Joint(own, alone=True)}
+        for draw, joint in draws.items():
+            generate(network, steps=2, length=16, rows=9, draw=joint)
+            exact = seconds(partial(generate, language, steps=8, length=512, rows=2000, draw=joint))
+            small = partial(generate, network, steps=8, length=128, rows=16, draw=joint)
+            print(f"{name} {draw}: {exact:.2f} s, network {min(seconds(small) for _ in range(3)):.3f} s", flush=True)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Of CPU."""
+    used = time.process_time()
+    work()
+    return time.process_time() - used
 
 
 def main() -> None:
@@ -399,6 +411,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     for name in ("table", "figure", "speed"):
         parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after these seconds of CPU")
     chosen = parser.parse_args()
     if chosen.speed:
         speed()
@@ -407,7 +420,7 @@ def main() -> None:
     elif chosen.figure:
         (ROOT / "docs" / "joint.svg").write_text(figure(json.loads(RESULTS.read_text())) + "\n")
     else:
-        study(chosen.out)
+        study(chosen.out, chosen.seconds)
 
 
 if __name__ == "__main__":

@@ -108,6 +108,7 @@ def _begun(item: Signs | Either | Repeat, sign: str) -> set[Sequence]:
     return {rest + tail for rest in _after(item.part, sign)}
 
 
+@lru_cache(maxsize=16)
 def regex(pattern: str, vocabulary: int, names: tuple[str, ...] | None = None) -> Automaton:
     """The automaton of the token strings whose joined text matches the pattern.
 
