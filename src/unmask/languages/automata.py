@@ -153,11 +153,11 @@ def _minimal(moves: Ints, final: Flags, classes: Ints | None) -> Automaton:
     if group[0] == group[dead]:
         raise UnmaskError("the constraint allows no string; expected at least one")
     _, first = np.unique(group, return_index=True)
-    kept = np.sort(first[group[first] != group[dead]])  # the first state of each group
+    firsts = np.sort(first[group[first] != group[dead]])  # the first state of each group
     number = np.full(len(first), -1)
-    number[group[kept]] = np.arange(len(kept))
-    merged, which = distinct_columns(number[group[table[kept]]])
-    return Automaton(merged, final[kept], None, which if classes is None else which[classes])
+    number[group[firsts]] = np.arange(len(firsts))
+    merged, which = distinct_columns(number[group[table[firsts]]])
+    return Automaton(merged, final[firsts], None, which if classes is None else which[classes])
 
 
 def distinct_columns(table: Ints) -> tuple[Ints, Ints]:

@@ -2,7 +2,7 @@
 
 Python's own parser reads a pattern, which must match a whole text. A state is the set of rests of the pattern that can
 follow the text so far: its partial derivatives (Antimirov 1996), which are finitely many. Characters that the pattern
-never tells apart are one symbol. A token moves by all characters of its text.
+never distinguishes are one symbol. A token moves by all characters of its text.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ def _empty(sequence: Sequence) -> bool:
 @lru_cache(maxsize=2**16)
 def _after(sequence: Sequence, sign: str) -> frozenset[Sequence]:
     """The partial derivatives: the rests that can follow after this character."""
-    found: set[Sequence] = set()
+    rests: set[Sequence] = set()
     for at, item in enumerate(sequence):
-        found |= {begun + sequence[at + 1 :] for begun in _begun(item, sign)}
+        rests |= {begun + sequence[at + 1 :] for begun in _begun(item, sign)}
         if not _empty((item,)):
             break
-    return frozenset(found)
+    return frozenset(rests)
 
 
 def _begun(item: Signs | Either | Repeat, sign: str) -> set[Sequence]:

@@ -129,7 +129,7 @@ def as_joint(draw: str | Joint, sampler: Sampler, denoiser: Denoiser, length: in
         problem = f"the automaton has {joint.automaton.vocabulary} symbols, and {denoiser.name} {denoiser.vocabulary}"
         raise UnmaskError(f"{problem}; expected the same number. Pass the constraint by name, or another automaton.")
     if (classes := joint.automaton.moves.shape[1]) > MOST_CLASSES:
-        problem = f"the automaton tells {classes} classes of tokens apart"
+        problem = f"the automaton distinguishes {classes} classes of tokens"
         raise UnmaskError(f"{problem}; expected at most {MOST_CLASSES}. Use a simpler constraint.")
     if denoiser.grid is not None and not joint.alone:
         raise UnmaskError(

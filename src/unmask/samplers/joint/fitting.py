@@ -1,4 +1,4 @@
-"""Joints of an automaton and the marginals of a step: fitted, drawn and measured, eight rows side by side.
+"""Joints of an automaton and the marginals of a step: they are fitted, drawn and measured, eight rows side by side.
 
     J(x) ~ prod_i f_i(x_i) w(x)                w: the weight of the path, 0 where the automaton rejects x
     backward_i(s) = sum_v f_i(v) w(s, v) backward_(i+1)(s v)

@@ -30,9 +30,9 @@ def log_step(
     valid: Tensor | None = None,
     time: Tensor | None = None,
 ) -> Tensor:
-    """(C): log J(tokens | context) of contexts (C, L), V where hidden; tokens (K) at places (rows (K), positions (K)).
+    """(C): log J(tokens | context) of contexts (C, L), V where hidden; tokens (K) at places: rows (K), positions (K).
 
-    The rows of the places ascend. given (C, L): the tokens of each row at its start. time (C) of each context.
+    Rows ascend. given (C, L): the tokens of each row at its start. time (C) of each context.
     """
     numbers = Randomness(0, torch.arange(len(contexts)))
     together = Together(joint, Canvas(denoiser, contexts.clone(), numbers, valid=valid, given=given))
