@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 from tests.brute import distribution, sequences, tiny_languages
 from unmask import UnmaskError
-from unmask.languages import Answers, automata, load
+from unmask.languages import Answers, automata, load, patterns
 from unmask.languages.patterns import regex
 
 SIZES = {  # states and edges of the minimal automata
@@ -26,6 +27,7 @@ SIZES = {  # states and edges of the minimal automata
     "modular-sum": (61, 160),
 }
 PATTERNS = ["a*b", "(ab|c)*a?", "[a-b]{2,3}c+", "[^a]*a[^a]*", "a{2}|b{3,}|", "(a|b)*abb", ".*ab.*", "(a?b?){2}c"]
+PATTERNS += ["(a??b|[^ab])*", "((a?)*b?){2,3}", "(?:ab)|(cd)", "(?i)A[^B]*", r"[\Dc]\S*", "a{0}b", "(a|){3}b"]
 PATTERNS += ["((a|bc)+d?){1,3}", r"\w{4}", "(a*)*b", r"a\|?b", "[]a]b", "[a-]*"]
 
 
@@ -41,7 +43,10 @@ def test_a_support_accepts_exactly_the_possible_strings(name):
 def test_supports_are_minimal(name):
     automaton = automata.support(load(name))
     assert (automaton.states, automaton.edges) == SIZES[name]
-    again = automata.minimal(automaton.moves, automaton.final)
+    moves = automaton.moves[:, automaton.classes]
+    again = automata.explored(
+        0, lambda s, v: None if moves[s, v] < 0 else moves[s, v], automaton.final.__getitem__, len(automaton.classes)
+    )
     assert np.array_equal(again.moves, automaton.moves)
 
 
@@ -69,9 +74,68 @@ def test_a_pattern_reads_the_text_of_tokens_of_several_characters():
     assert accepted == {(0, 1, 2)}  # a bc d
 
 
-@pytest.mark.parametrize("pattern", ["(a", "a)", "[a", "a{2", "a{3,2}", "*a", "^a", "a\\", "\\b"])
+VALUES = {
+    "integer": ["0", "-7", "120", "-", "01", "1.5", "a"],
+    "number": ["0.5", "-1", "2.", ".5"],
+    "string": ['""', '"a b"', "a", '"a', '"a"b"'],
+    "boolean": ["true", "True"],
+    "null": ["null", "nul"],
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_template_accepts_the_json_that_python_reads(kind):
+    automaton = regex(patterns.schema({"a.b": kind, "c": ["x", 3, "d|e"]}), 128, tuple(map(chr, range(128))))
+    for value in VALUES[kind]:
+        for choice, of in (('"x"', True), ("3", True), ('"d|e"', True), ('"d"', False), ("x", False)):
+            for text in (f'{{"a.b": {value}, "c": {choice}}}', f'{{"a.b":{value},"c":{choice}}}'):
+                with suppress(json.JSONDecodeError):
+                    json.loads(text)
+                    expected = of and value != "1.5"
+                    assert automaton.accepts(torch.tensor([list(text.encode())]))[0] == expected, text
+                    continue
+                assert not automaton.accepts(torch.tensor([list(text.encode())]))[0], text
+
+
+def test_a_template_in_a_file_is_followed_by_spaces(tmp_path):
+    (tmp_path / "t.json").write_text('{"k": [true, null]}')
+    pattern = patterns.read_schema(tmp_path / "t.json")
+    assert [
+        bool(re.fullmatch(pattern, text)) for text in ('{"k": true}  ', '{"k":null}', '{"k": 1}', '{"k": true} x')
+    ] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    for wrong in ("text", 3, []):
+        with pytest.raises(UnmaskError, match="the template has"):
+            patterns.schema({"k": wrong})
+
+
+def test_many_tokens_are_few_classes(monkeypatch):
+    """Tokens of several characters, in parts; each moves as its text does."""
+    monkeypatch.setattr(patterns, "AT_ONCE", 5000)
+    texts = tuple(f"{a}{b}"[: 1 + (a + b) % 5] for a in range(1000) for b in range(20))
+    automaton = regex("1*(23)*4.*", len(texts), texts)
+    assert automaton.moves.shape[1] < 50
+    g = np.random.default_rng(0)
+    rows = g.integers(len(texts), size=(4000, 3))
+    rows[:, 0] = g.choice([k for k, text in enumerate(texts) if text[0] in "124"], 4000)
+    expected = [re.fullmatch("1*(23)*4.*", "".join(texts[token] for token in row)) is not None for row in rows]
+    assert automaton.accepts(torch.from_numpy(rows)).tolist() == expected
+    assert any(expected)
+
+
+@pytest.mark.parametrize("pattern", ["(a", "a)", "[a", "a{3,2}", "*a", "a\\", r"\q"])
 def test_unreadable_patterns_name_the_character(pattern):
     with pytest.raises(UnmaskError, match="breaks at character"):
+        regex(pattern, 4, ("a", "b", "c", "d"))
+
+
+@pytest.mark.parametrize("pattern", ["^a", r"\bc", "(?=a)", r"(a)\1", "(?i:a)b", "a{9999999999}"])
+def test_patterns_beyond_texts_are_refused(pattern):
+    with pytest.raises(UnmaskError, match="the pattern"):
         regex(pattern, 4, ("a", "b", "c", "d"))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from tests.brute import sequences
-from unmask.core.chance import Randomness
-from unmask.denoisers import Canvas, Denoiser, Ideal
+from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import HMM, NGram, automata
 from unmask.languages.automata import Automaton, windows
-from unmask.samplers.joint import Joint, Together
+from unmask.samplers.joint import Joint
+from unmask.samplers.joint import log_step as log_joint
 
 
 def sparse_chain(seed, keep, size=4):
@@ -55,13 +55,10 @@ def log_step(denoiser: Denoiser, joint: Joint, strings: torch.Tensor, given: tup
     """(strings): log J(x_S | x_R) of each string."""
     shown = torch.zeros(strings.shape[1], dtype=torch.bool)
     shown[list(given)] = True
-    tokens = torch.where(shown, strings, denoiser.vocabulary)
-    canvas = Canvas(denoiser, tokens, Randomness(0, torch.arange(len(tokens))))
-    together = Together(joint, canvas)
-    rows = torch.arange(len(tokens)).repeat_interleave(len(now))
-    positions = torch.tensor(now).repeat(len(tokens))
-    together.at(rows, positions, None)
-    return together.log_probability(rows, positions, strings).numpy()
+    rows = torch.arange(len(strings)).repeat_interleave(len(now))
+    places = rows, torch.tensor(now).repeat(len(strings))
+    contexts = torch.where(shown, strings, denoiser.vocabulary)
+    return log_joint(joint, denoiser, contexts, places, strings[places]).numpy()
 
 
 class Laws:

@@ -109,4 +109,7 @@ def command(
         import webbrowser
 
         webbrowser.open(out.resolve().as_uri())
-    return Answer({"file": str(out)} | player.to_dict(), [*player.table(), ("file", str(out))])
+    lines = player.table()
+    if sampling.draw != "product":
+        lines.append(("nats lost", "those of independent draws of these tokens; of the draw: samplers.joint.divergence"))
+    return Answer({"file": str(out)} | player.to_dict(), [*lines, ("file", str(out))])

@@ -44,6 +44,7 @@ class Stream(IntEnum):
     PARAMETER = 7  # the random parameters of a language
     BOOTSTRAP = 8  # which rows are resampled for an interval
     WINDOW = 9  # where in a text an example begins
+    MEMBER = 10  # which token of a drawn class
 
 
 def check_seed(seed: int) -> int:

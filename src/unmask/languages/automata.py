@@ -7,10 +7,11 @@ use sets of states only, so the result does not depend on probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from operator import or_
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,22 @@ MOST_MOVES = 2**22  # states times symbols
 
 @dataclass(frozen=True, eq=False)
 class Automaton:
-    """A deterministic automaton that starts in state 0; weights, if any, multiply along a path."""
+    """A deterministic automaton that starts in state 0; weights, if any, multiply along a path.
 
-    moves: Ints  # (S, V): the next state, -1 if no accepted string goes on like this
+    Tokens that move alike in every state are one class: moves are of classes, so that vocabularies can be large.
+    """
+
+    moves: Ints  # (S, C): the next state, -1 if no accepted string goes on like this
     final: Flags  # (S): whether a string may end here
-    weights: Floats | None = None  # (S, V)
+    weights: Floats | None = None  # (S, C)
+    merged: Ints | None = None  # (V): the class of each token (default: each its own)
 
     def __repr__(self) -> str:
         return f"<Automaton of {self.states} states and {self.edges} edges over {self.vocabulary} symbols>"
+
+    @cached_property
+    def classes(self) -> Ints:
+        return np.arange(self.moves.shape[1]) if self.merged is None else self.merged
 
     @property
     def states(self) -> int:
@@ -47,17 +56,17 @@ class Automaton:
 
     @property
     def vocabulary(self) -> int:
-        return int(self.moves.shape[1])
+        return len(self.classes)
 
     @property
     def edges(self) -> int:
-        return int((self.moves >= 0).sum())
+        return int((self.moves >= 0)[:, self.classes].sum())
 
     def accepts(self, tokens: Tensor) -> Tensor:
         """Bool (B): whether each row of tokens (B, L) is accepted."""
         state = np.zeros(len(tokens), np.int64)
         for column in tokens.numpy().T:
-            state = np.where(state >= 0, self.moves[state, column], -1)
+            state = np.where(state >= 0, self.moves[state, self.classes[column]], -1)
         return torch.from_numpy((state >= 0) & self.final[state])
 
     def first_dead(self, given: Tensor) -> int | None:
@@ -65,81 +74,97 @@ class Automaton:
         ends: list[Flags] = [self.final]  # (S): whether a string can end exactly n tokens after each state
         for _ in range(len(given)):
             ends.append(np.any(np.append(ends[-1], False)[self.moves], axis=1))
-        here = np.arange(self.states) == 0
+        here = np.array([0])
         for position, token in enumerate(given.tolist()):
-            here &= ends[len(given) - position]
-            moves = self.moves[here] if token == self.vocabulary else self.moves[here, token]
-            here = np.zeros(self.states, bool)
-            here[moves[moves >= 0]] = True
-            if not (here & ends[len(given) - position - 1]).any():
+            here = here[ends[len(given) - position][here]]
+            moves = self.moves[here] if token == self.vocabulary else self.moves[here, self.classes[token]]
+            here = np.unique(moves[moves >= 0])
+            if not ends[len(given) - position - 1][here].any():
                 return position
         return None
+
+    def log_count(self, length: int) -> float:
+        """log of the number of accepted strings."""
+        source, symbol = (self.moves[:, self.classes] >= 0).nonzero()
+        target = self.moves[source, self.classes[symbol]]
+        mass, log = (np.arange(self.states) == 0).astype(float), 0.0
+        for _ in range(length):
+            mass = np.bincount(target, mass[source], self.states)
+            log += math.log(mass.sum())
+            mass = mass / mass.sum()
+        return log + math.log(mass[self.final].sum())
 
 
 @lru_cache(maxsize=16)
 def erased(automaton: Automaton) -> Automaton:
-    """The automaton over V + 1 symbols that also accepts a string with symbol V at some positions, if tokens fit there.
+    """The automaton over C + 1 classes that also accepts a string with class C at some positions, if tokens fit there.
 
-    A state is the set of states that some tokens at those positions can reach, as bits."""
-    hole = automaton.vocabulary
-    image = [[0 if following < 0 else 1 << following for following in row] for row in automaton.moves.tolist()]
-    image = [[*row, reduce(or_, row)] for row in image]
-    final = _bits(np.flatnonzero(automaton.final).tolist())
+    A state is the set of states that some tokens at those positions can reach."""
+    count = automaton.moves.shape[1]
+    image = [[{one} - {-1} for one in row] for row in automaton.moves.tolist()]
+    image = [[*row, set().union(*row)] for row in image]
+    final = frozenset(np.flatnonzero(automaton.final).tolist())
 
-    def step(states: int, symbol: int) -> int | None:
-        return reduce(or_, (image[state][symbol] for state in _members(states)), 0) or None
+    def step(states: frozenset[int], symbol: int) -> frozenset[int] | None:
+        return frozenset().union(*(image[state][symbol] for state in states)) or None
 
-    return explored(1, step, lambda states: states & final > 0, hole + 1)
+    machine = explored(frozenset([0]), step, lambda states: not states.isdisjoint(final), count + 1)
+    return Automaton(machine.moves[:, machine.classes], machine.final, None, automaton.classes)
 
 
 def explored(
-    start: Hashable, step: Callable[[Any, int], Hashable], final: Callable[[Any], bool], vocabulary: int
+    start: Hashable,
+    step: Callable[[Any, int], Hashable],
+    final: Callable[[Any], bool],
+    symbols: int,
+    classes: Ints | None = None,
 ) -> Automaton:
-    """The smallest automaton of all states that can be reached; step(state, symbol): the next state, or None."""
+    """The smallest automaton of all states that can be reached; step(state, symbol): the next state, or None.
+
+    States are numbered in the order of their discovery, so equal automata get equal tables. classes: of tokens."""
     number: dict[Any, int] = {start: 0}
     queue: list[Any] = [start]
     rows = []
     for state in queue:  # grows while it is read
-        row = np.full(vocabulary, -1)
-        for symbol in range(vocabulary):
-            if (following := step(state, symbol)) is not None:
-                if following not in number:
-                    number[following] = len(queue)
-                    queue.append(following)
-                row[symbol] = number[following]
+        row = []
+        for symbol in range(symbols):
+            following = step(state, symbol)
+            if following is not None and following not in number:
+                number[following] = len(queue)
+                queue.append(following)
+            row.append(-1 if following is None else number[following])
         rows.append(row)
-        if len(queue) > MOST_STATES or len(queue) * vocabulary > MOST_MOVES:
-            most = min(MOST_STATES, MOST_MOVES // vocabulary)
+        if len(queue) > MOST_STATES or len(queue) * symbols > MOST_MOVES:
+            most = min(MOST_STATES, MOST_MOVES // symbols)
             problem = f"the automaton has more than {most} states"
             raise UnmaskError(f"{problem}; expected fewer. Use soft(order=2), or a simpler constraint.")
-    return minimal(np.stack(rows), np.array([final(state) for state in queue]))
+    return _minimal(np.array(rows), np.array([final(state) for state in queue]), classes)
 
 
-def minimal(moves: Ints, final: Flags) -> Automaton:
-    """Merge states with the same future, and drop those without one (Moore 1956); equal automata get equal tables."""
+def _minimal(moves: Ints, final: Flags, classes: Ints | None) -> Automaton:
+    """Merge states with the same future (Moore 1956), then symbols with the same moves; drop states without future."""
     dead = len(moves)
     table = np.vstack([np.where(moves < 0, dead, moves), np.full((1, moves.shape[1]), dead)])
     group, count = np.append(final, False).astype(np.int64), 0
-    while True:
+    while int(group.max()) + 1 > count:
+        count = int(group.max()) + 1
         _, group = np.unique(np.column_stack([group, group[table]]), axis=0, return_inverse=True)
         group = group.reshape(-1)
-        if int(group.max()) + 1 == count:
-            break
-        count = int(group.max()) + 1
     if group[0] == group[dead]:
         raise UnmaskError("the constraint allows no string; expected at least one")
-    member = np.zeros(count, np.int64)
-    member[group[::-1]] = np.arange(dead, -1, -1)  # the first state of each group
-    order = [int(group[0])]  # breadth first from the start, which makes the numbering canonical
-    number = {order[0]: 0}
-    for one in order:
-        for following in group[table[member[one]]].tolist():
-            if following != group[dead] and following not in number:
-                number[following] = len(order)
-                order.append(following)
-    of = np.array([number.get(one, -1) for one in range(count)])
-    states = member[order]
-    return Automaton(of[group[table[states]]], final[states])
+    _, first = np.unique(group, return_index=True)
+    firsts = np.sort(first[group[first] != group[dead]])  # the first state of each group
+    number = np.full(len(first), -1)
+    number[group[firsts]] = np.arange(len(firsts))
+    merged, which = distinct_columns(number[group[table[firsts]]])
+    return Automaton(merged, final[firsts], None, which if classes is None else which[classes])
+
+
+def distinct_columns(table: Ints) -> tuple[Ints, Ints]:
+    """(the distinct columns of a table (S, V) in the order of their first appearance, the number of each column)."""
+    _, first, which = np.unique(table, axis=1, return_index=True, return_inverse=True)
+    order = first.argsort()
+    return np.ascontiguousarray(table[:, first[order]]), order.argsort()[which.reshape(-1)]
 
 
 @lru_cache(maxsize=16)
@@ -154,46 +179,31 @@ def support(language: Language) -> Automaton:
 
 
 def _support(machine: Machine) -> Automaton:
-    """The subset construction; a set of states is the bits of a number, None before the first token."""
-    following = [0] * machine.states
+    """The subset construction; a state is a set of the machine's states, None before the first token."""
+    following: list[set[int]] = [set() for _ in range(machine.states)]
     for source, target in zip(machine.edge_source.tolist(), machine.edge_target.tolist(), strict=True):
-        following[source] |= 1 << target
-    emitting = [
-        _bits(machine.column_state[begin:end].tolist())
-        for begin, end in zip(machine.column_start[:-1], machine.column_start[1:], strict=True)
-    ]
-    first = _bits(np.flatnonzero(machine.initial > 0).tolist())
-    last = _bits(np.flatnonzero(machine.final > 0).tolist())
+        following[source].add(target)
+    ends = machine.column_start.tolist()
+    emitting = [frozenset(machine.column_state[begin:end].tolist()) for begin, end in pairwise(ends)]
+    first, last = (frozenset(np.flatnonzero(some > 0).tolist()) for some in (machine.initial, machine.final))
 
     @lru_cache(maxsize=1)
-    def reached(states: int | None) -> int:
-        return first if states is None else reduce(or_, (following[state] for state in _members(states)), 0)
+    def reached(states: frozenset[int] | None) -> frozenset[int]:
+        return first if states is None else frozenset().union(*(following[state] for state in states))
 
-    def step(states: int | None, symbol: int) -> int | None:
+    def step(states: frozenset[int] | None, symbol: int) -> frozenset[int] | None:
         return reached(states) & emitting[symbol] or None
 
-    return explored(None, step, lambda states: states is not None and states & last > 0, machine.vocabulary)
-
-
-def _bits(members: list[int]) -> int:
-    return sum(1 << member for member in set(members))
-
-
-def _members(bits: int) -> Iterator[int]:
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
+    return explored(None, step, lambda states: states is not None and not states.isdisjoint(last), machine.vocabulary)
 
 
 def _listed(language: Answers) -> Automaton:
     """The prefixes of the listed sequences."""
-    rows = [tuple(row) for row in language.answers.tolist()]
-    prefixes = {row[:end] for row in rows for end in range(len(row) + 1)}
-    full = set(rows)
+    full = set(map(tuple, language.answers.tolist()))
+    known = {row[:end] for row in full for end in range(len(row) + 1)}
 
     def step(prefix: tuple[int, ...], symbol: int) -> tuple[int, ...] | None:
-        return (*prefix, symbol) if (*prefix, symbol) in prefixes else None
+        return longer if (longer := (*prefix, symbol)) in known else None
 
     return explored((), step, full.__contains__, language.vocabulary)
 
@@ -217,7 +227,7 @@ def windows(language: Language, order: int, length: int) -> Automaton:
 
 
 class _Written(msgspec.Struct, forbid_unknown_fields=True):
-    """The form of an automaton in a file: moves[state] maps names of tokens, or their numbers, to states."""
+    """An automaton in a file: moves[state] maps names of tokens, or their numbers, to states."""
 
     moves: list[dict[str, int]]
     final: list[int]
@@ -227,15 +237,14 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 def read(path: str | Path, names: tuple[str, ...] | None = None) -> Automaton:
     """The automaton of a JSON file: {"vocabulary": 3, "moves": [{"0": 1}, {"1": 0, "2": 1}], "final": [1]}."""
     form = read_json(path, _Written)
-    moves = np.full((len(form.moves), form.vocabulary), -1)
+    states = range(len(form.moves))
     known = {name: token for token, name in enumerate(names or map(str, range(form.vocabulary)))}
+    moves = {}
     for state, row in enumerate(form.moves):
         for name, target in row.items():
-            if name not in known or not 0 <= target < len(moves):
+            if name not in known or target not in states:
                 raise UnmaskError(f"{path}: state {state} moves by {name!r} to {target}; expected a token and a state")
             moves[state, known[name]] = target
-    final = np.zeros(len(moves), bool)
-    if not all(0 <= state < len(final) for state in form.final):
-        raise UnmaskError(f"{path}: final is {form.final}; expected states from 0 to {len(final) - 1}")
-    final[form.final] = True
-    return minimal(moves, final)
+    if not set(form.final) <= set(states):
+        raise UnmaskError(f"{path}: final is {form.final}; expected states from 0 to {len(states) - 1}")
+    return explored(0, lambda state, token: moves.get((state, token)), set(form.final).__contains__, form.vocabulary)

@@ -119,6 +119,7 @@ def begin(
 
     tokenizer = read_tokenizer(model)
     network = load_model(model, loading, causal_model, batch)
+    network.tokenizer = tokenizer  # for constraints of joint draws
     return Begun(network, started(network, prompting, amount, usual, tokenizer), tokenizer)
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Canvas, Ideal
+from unmask.denoisers import Ideal
 from unmask.languages import Language, NGram
 from unmask.languages.automata import support
-from unmask.samplers.joint import Joint, Together, log_paths
+from unmask.samplers.joint import Joint, log_paths
 from unmask.theory import fluency
 from unmask.theory.statements import Statement
 
@@ -25,16 +24,13 @@ UNIFORM = 1e-9  # nats per sequence between log |A| and H(q)
 
 def joint_step(language: Language, length: int) -> Statement:
     """One fitted step for all positions: KL(q || J) <= KL(q || product) + log P(A), with the ideal denoiser."""
-    start = language.blank(1, length)
-    string = language.sample(1, length, seed=0)
-    canvas = Canvas(Ideal(language), start, Randomness(0, torch.arange(1)))
-    rows, positions = start.eq(language.vocabulary).nonzero(as_tuple=True)
-    together = Together(Joint(support(language), 0, single=False), canvas)  # p / P(A) on A
-    marginals = together.at(rows, positions, None)
-    mass = float(marginals.of(string[0]).log().sum() - together.log_probability(rows, positions, string)[0])
-    apart = float(torch.special.entr(marginals.dense()).sum()) - language.entropy(length).value
+    string, order = language.sample(1, length, seed=0), torch.ones((1, length), dtype=torch.int64)
+    cut = Joint(support(language), 0, single=False)  # p / P(A) on A
+    apart, inside = (log_paths(Ideal(language), string, order, joint) for joint in (None, cut))
+    marginals = language.posterior(language.blank(1, length))
+    value = float(torch.special.entr(marginals).sum() + apart - inside) - language.entropy(length).value
     how = "draw='fitted', one step, ideal denoiser"
-    return Statement(round(apart + mass, 12), "upper", "divergence", how, "ours", "docs/joint-draws.md")
+    return Statement(round(value, 12), "upper", "divergence", how, "ours", "docs/joint-draws.md")
 
 
 def alone(vocabulary: int, length: int, delta: Tensor, between: float) -> Statement:
@@ -54,7 +50,7 @@ def joint_uniform(language: Language, length: int) -> Statement:
     The uniform distribution has the marginals and is already on A, so it is its own projection. The theorem's C L steps
     are needed by draws from products only. A uniform draw from A without a model does the same.
     """
-    spread = abs(_log_count(language, length) - language.entropy(length).value)
+    spread = abs(support(language).log_count(length) - language.entropy(length).value)
     if spread > UNIFORM * length:
         problem = f"{language.kind} is not uniform on its support: log |A| - H is {spread:.3g} nats"
         raise UnmaskError(f"{problem}; expected 0, as for interval-5")
@@ -79,17 +75,3 @@ def joint_loss() -> Statement:
     )
     how = "one chain, its ends first; fitted minus product"
     return Statement(together - apart, "exact", "divergence", how, "ours", "docs/joint-draws.md")
-
-
-def _log_count(language: Language, length: int) -> float:
-    """log of the number of possible strings."""
-    automaton = support(language)
-    source, symbol = (automaton.moves >= 0).nonzero()
-    target = torch.from_numpy(automaton.moves[source, symbol])
-    mass, log = torch.zeros(automaton.states, dtype=torch.float64), 0.0
-    mass[0] = 1.0
-    for _ in range(length):
-        mass = torch.zeros_like(mass).index_add_(0, target, mass[torch.from_numpy(source)])
-        log += float(mass.sum().log())
-        mass /= mass.sum()
-    return log + float(mass[torch.from_numpy(automaton.final)].sum().log())

@@ -17,13 +17,14 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
-from unmask.languages import automata
+from unmask.languages import automata, patterns
 from unmask.languages.automata import Automaton
 from unmask.languages.patterns import regex as pattern_automaton
 from unmask.samplers.contract import Sampler
 from unmask.samplers.joint.steps import SWEEPS, Joint
 
-MOST_SYMBOLS = 2**12
+MOST_CLASSES = 2**12  # of tokens
+BREAK = "\n\n"  # the text of the token that ends a document
 
 
 class Source(NamedTuple):
@@ -34,7 +35,17 @@ class Source(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        return None if self.denoiser.language is None else self.denoiser.language.names
+        """The text of each token, by the language or the tokenizer; "" for special tokens."""
+        if self.denoiser.language is not None:
+            return self.denoiser.language.names
+        model = self.denoiser
+        while (tokenizer := getattr(model, "tokenizer", None)) is None and hasattr(model, "inner"):
+            model = model.inner
+        if tokenizer is None:
+            return None
+        known = min(tokenizer.vocabulary, model.vocabulary)
+        texts = (BREAK if token == tokenizer.separator else tokenizer.written([token]) for token in range(known))
+        return (*texts, *[""] * (model.vocabulary - known))
 
     def automaton(self, constraint: str) -> Automaton:
         return CONSTRAINTS.make(constraint, self)
@@ -49,7 +60,7 @@ def support(source: Source) -> Automaton:
     """the strings of the denoiser's language"""
     if source.denoiser.language is None:
         problem = f"{source.denoiser.name} has no language, so its support is unknown"
-        raise UnmaskError(f"{problem}; expected another constraint. Pass regex(pattern=..) or machine(file=..).")
+        raise UnmaskError(f"{problem}; expected another constraint. Pass regex(pattern=..) or schema(file=..).")
     return automata.support(source.denoiser.language)
 
 
@@ -57,6 +68,12 @@ def support(source: Source) -> Automaton:
 def regex(source: Source, pattern: str) -> Automaton:
     """the strings whose text matches a pattern"""
     return pattern_automaton(pattern, source.denoiser.vocabulary, source.names)
+
+
+@CONSTRAINTS.register("schema")
+def schema(source: Source, file: str) -> Automaton:
+    """the JSON texts of a template in a JSON file, and spaces after them"""
+    return pattern_automaton(patterns.read_schema(file), source.denoiser.vocabulary, source.names)
 
 
 @CONSTRAINTS.register("machine")
@@ -108,9 +125,12 @@ def as_joint(draw: str | Joint, sampler: Sampler, denoiser: Denoiser, length: in
     if sampler.distribution != "order" or sampler.revises:
         problem = f"a joint draw needs a sampler that chooses positions before it draws; {sampler.spec} does not"
         raise UnmaskError(f"{problem}. Use ancestral, or entropy, or draw='product'.")
-    if joint.automaton.vocabulary != denoiser.vocabulary or denoiser.vocabulary > MOST_SYMBOLS:
+    if joint.automaton.vocabulary != denoiser.vocabulary:
         problem = f"the automaton has {joint.automaton.vocabulary} symbols, and {denoiser.name} {denoiser.vocabulary}"
-        raise UnmaskError(f"{problem}; expected the same number, at most {MOST_SYMBOLS}")
+        raise UnmaskError(f"{problem}; expected the same number. Pass the constraint by name, or another automaton.")
+    if (classes := joint.automaton.moves.shape[1]) > MOST_CLASSES:
+        problem = f"the automaton distinguishes {classes} classes of tokens"
+        raise UnmaskError(f"{problem}; expected at most {MOST_CLASSES}. Use a simpler constraint.")
     if denoiser.grid is not None and not joint.alone:
         raise UnmaskError(
             f"{denoiser.name} predicts one block at a time; expected draw='alone', not all hidden positions"

@@ -1,4 +1,4 @@
-"""Joints of an automaton and the marginals of a step: fitted, drawn and measured, eight rows side by side.
+"""Joints of an automaton and the marginals of a step: they are fitted, drawn and measured, eight rows side by side.
 
     J(x) ~ prod_i f_i(x_i) w(x)                w: the weight of the path, 0 where the automaton rejects x
     backward_i(s) = sum_v f_i(v) w(s, v) backward_(i+1)(s v)
@@ -7,10 +7,12 @@
 
 A sweep of iterative proportional fitting goes from left to right and replaces f_i by p_i Z / c_i, so that m_i = p_i
 there. All three sums run over the edges of the automaton, sorted by their sums. Messages are
-normalized at each position. Lanes are treated separately, so a row does not depend on the others.
+normalized at each position. Lanes are treated separately, so a row does not depend on the others. v is one of V classes
+of tokens: within a class, J is the marginal p itself.
 
 A hidden position without an entry counts as the symbol V of an erased automaton. In a row with a single position to
-draw, the others have f = 1 and are not fitted: its marginal is then p, cut to the tokens that have a completion.
+draw, the others have f = 1 for each token and are not fitted: its marginal is then p, cut to the tokens that have a
+completion.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class Form(NamedTuple):
     moves: Ints  # (S, V)
     weights: Floats  # (S, V)
     final: Floats  # (S)
+    size: Floats  # (V): the tokens of each class
 
 
 class Case(NamedTuple):
@@ -64,7 +67,6 @@ class Case(NamedTuple):
     seed: np.uint64
     stream: int
     values: Ints  # (R, L): the tokens drawn, or those to measure
-    odds: Floats  # (R, L): the marginal of each
     log: Floats  # (R): log J of the values
     fallen: Flags  # (R): whether the marginals excluded every allowed string, so that they were smoothed
 
@@ -102,6 +104,7 @@ def form(automaton: Automaton) -> Form:
         automaton.moves,
         np.ascontiguousarray(weights, np.float64),
         automaton.final.astype(np.float64),
+        np.bincount(automaton.classes, minlength=symbols).astype(np.float64),
     )
 
 
@@ -196,7 +199,7 @@ def _fit(form, memory, case, first, length, sweeps):  # type: ignore[no-untyped-
     size = uint64(memory.f.shape[0])
     alive = pull(form, memory, length)
     if not all_positive(alive):
-        _smooth(form, memory, case, first, length)
+        _enter(form, memory, case, first, length, True)
         pull(form, memory, length)
     for _ in range(sweeps):
         for k in range(uint64(0), size, uint64(LANES)):
@@ -214,40 +217,27 @@ def _fit(form, memory, case, first, length, sweeps):  # type: ignore[no-untyped-
 
 
 @kernel(_nrt=False)
-def _smooth(form, memory, case, first, length):  # type: ignore[no-untyped-def]
-    """Give every symbol of hidden positions a probability, in the rows without an allowed string."""
+def _enter(form, memory, case, first, length, smoothed):  # type: ignore[no-untyped-def]
+    """Set p and f: the marginals of hidden positions, and certainty at revealed tokens.
+
+    smoothed: give every token of hidden positions a probability, in the rows without an allowed string only."""
     symbols, own = form.moves.shape[1], case.table.shape[1]
+    more = SMOOTH if smoothed else 0.0
     for lane in range(LANES):
         row = min(first + lane, len(case.tokens) - 1)
-        if memory.backward[lane] > 0.0:
+        if smoothed and memory.backward[lane] > 0.0:
             continue
-        case.fallen[row] = True
+        case.fallen[row] = smoothed
         for i in range(length):
-            fitted = case.entries[row, i] >= 0 and (case.now[row, i] or not case.single[row])
-            for v in range(own if fitted else 0):
-                place = (i * symbols + v) * LANES + lane
-                memory.p[place] = (memory.p[place] + SMOOTH) / (1.0 + own * SMOOTH)
-                memory.f[place] = memory.p[place]
-
-
-@kernel(_nrt=False)
-def _enter(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
-    """Set p and f: the marginals of hidden positions, and certainty at revealed tokens."""
-    symbols, own = form.moves.shape[1], case.table.shape[1]
-    for lane in range(LANES):
-        row = min(rows + lane, len(case.tokens) - 1)
-        for i in range(length):
-            entry, token, total = case.entries[row, i], case.tokens[row, i], 1.0
-            if entry >= 0:
-                total = 0.0
-                for v in range(own):
-                    total += case.table[entry, v]
+            entry, token, total = case.entries[row, i], case.tokens[row, i], 0.0
+            for v in range(own if entry >= 0 else 0):
+                total += case.table[entry, v] + more * form.size[v]
             for v in range(symbols):
                 p = f = 1.0 if v == token else 0.0
                 if entry >= 0:
-                    p = f = case.table[entry, v] / total if v < own else 0.0
+                    p = f = (case.table[entry, v] + more * form.size[v]) / total if v < own else 0.0
                     if case.single[row] and not case.now[row, i]:
-                        p, f = -1.0, 1.0
+                        p, f = -1.0, form.size[v]
                 memory.p[(i * symbols + v) * LANES + lane] = p
                 memory.f[(i * symbols + v) * LANES + lane] = f
 
@@ -257,7 +247,7 @@ def together(form, memory, case, sweeps, measured):  # type: ignore[no-untyped-d
     """Draw or measure all rows. Return the first row without an allowed string, or the number of rows."""
     rows, length = case.tokens.shape
     for first in range(0, rows, LANES):
-        _enter(form, memory, case, first, length)
+        _enter(form, memory, case, first, length, False)
         _fit(form, memory, case, first, length, sweeps)
         for row in range(first, min(first + LANES, rows)):
             if not memory.backward[row - first] > 0.0:
@@ -291,7 +281,7 @@ def _draw(form, memory, case, row, lane):  # type: ignore[no-untyped-def]
             u = uniform_at(case.seed, case.stream, case.rows[row], i, case.visits[row, i])
             token = draw(memory.alone, u)
             if case.now[row, i]:
-                case.values[row, i], case.odds[row, i] = token, memory.p[(here + token) * LANES + lane]
+                case.values[row, i] = token
         state = form.moves[state, token]
 
 

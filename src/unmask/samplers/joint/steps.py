@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.chance import Stream
+from unmask.core.chance import Stream, categorical
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Marginals
 from unmask.denoisers.canvas import by_length
@@ -19,6 +19,7 @@ from unmask.samplers.joint import fitting
 from unmask.samplers.joint.fitting import Case
 
 SWEEPS, MOST_SWEEPS = 3, 10**4
+AT_ONCE = 2**22  # probabilities of tokens within their classes
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Together:
     def __init__(self, joint: Joint, canvas: Canvas) -> None:
         self.joint, self.canvas = joint, canvas
         self.automaton = erased(joint.automaton) if joint.alone else joint.automaton
+        self.classes = torch.from_numpy(joint.automaton.classes)  # (V)
+        self.merged = int(self.classes.max()) + 1 < len(self.classes)  # whether a class has several tokens
         self.used = False
         self.fallbacks = torch.zeros(len(canvas.tokens), dtype=torch.int64)  # (B): steps with smoothed marginals
         self._asked: tuple[Marginals, Tensor] | None = None  # and the entry (B, L) of each position
@@ -51,48 +54,83 @@ class Together:
         if self.joint.alone:
             wanted[rows, positions] = True
         else:
-            wanted[rows] = self.canvas.hidden[rows]
-        all_rows, all_positions = wanted.nonzero(as_tuple=True)
-        marginals = self.canvas.at(all_rows, all_positions, time)
-        entries = torch.where(wanted, wanted.flatten().cumsum(0).view_as(wanted) - 1, -1)
+            whole = rows.unique_consecutive()
+            wanted[whole] = self.canvas.hidden[whole]
+        every = wanted.view(-1).nonzero().squeeze(1)
+        marginals = self.canvas.at(every // wanted.shape[1], every % wanted.shape[1], time)
+        entries = torch.full(wanted.shape, -1)
+        entries.view(-1)[every] = torch.arange(len(every))
         self._asked = marginals, entries
         return marginals[entries[rows, positions]]
 
     def draw(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (K) at positions whose marginals were asked, and the marginal (K) of each."""
-        values = torch.zeros_like(self.canvas.tokens)
-        odds = torch.zeros(values.shape, dtype=torch.float64)
-        self._step(rows, positions, values, odds, False)
-        return values[rows, positions], odds[rows, positions]
+        kinds, visits = torch.zeros_like(self.canvas.tokens), self.canvas.visits[rows, positions]
+        self._step(rows, positions, kinds, False)
+        tokens = kinds[rows, positions]
+        odds = self._masses(rows, positions, tokens).clamp(min=fitting.SMOOTH)  # of smoothed marginals
+        if self.merged:
+            u = self.canvas.rng.uniform(Stream.MEMBER, rows, positions, visits)
+            tokens, inside = self._members(rows, positions, tokens, u)
+            odds = odds * inside
+        return tokens, odds
 
     def log_probability(self, rows: Tensor, positions: Tensor, values: Tensor) -> Tensor:
         """(B): log J(values (B, L) at these positions | revealed tokens), 0 in other rows."""
-        return self._step(rows, positions, values, torch.zeros(values.shape, dtype=torch.float64), True)
+        log = self._step(rows, positions, self.classes[values], True)
+        if self.merged:
+            tokens = values[rows, positions]
+            inside = self._marginals(rows, positions).of(tokens) / self._masses(rows, positions, self.classes[tokens])
+            log.index_add_(0, rows, inside.log())
+        return log
 
-    def _step(self, rows: Tensor, positions: Tensor, values: Tensor, odds: Tensor, measured: bool) -> Tensor:
+    def _marginals(self, rows: Tensor, positions: Tensor) -> Marginals:
         assert self._asked is not None
-        canvas, (marginals, entries) = self.canvas, self._asked
-        table = marginals.dense().double().contiguous().numpy()
+        return self._asked[0][self._asked[1][rows, positions]]
+
+    def _masses(self, rows: Tensor, positions: Tensor, kinds: Tensor) -> Tensor:
+        """(K): the marginal of one class each."""
+        assert self._asked is not None
+        return self._table[self._asked[1][rows, positions], kinds]
+
+    def _members(self, rows: Tensor, positions: Tensor, kinds: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        """(K): a token of each class by the marginals, and its probability within the class."""
+        marginals = self._marginals(rows, positions)
+        tokens, inside = torch.empty_like(kinds), torch.empty_like(u)
+        for part in torch.arange(len(rows)).split(max(AT_ONCE // len(self.classes), 1)):
+            members = self.classes == kinds[part].unsqueeze(1)
+            weights = torch.where(members, marginals[part].dense().double(), 0.0)
+            weights = torch.where(weights.sum(1, keepdim=True) > 0, weights, members.double())  # in smoothed rows
+            tokens[part] = categorical(weights, u[part])
+            inside[part] = weights.gather(1, tokens[part].unsqueeze(1)).squeeze(1) / weights.sum(1)
+        return tokens, inside
+
+    def _step(self, rows: Tensor, positions: Tensor, kinds: Tensor, measured: bool) -> Tensor:
+        """Draw classes of tokens into kinds (B, L), or return log J (B) of these."""
+        assert self._asked is not None
         self.used = True
-        now, log = torch.zeros_like(canvas.hidden), torch.zeros(len(values), dtype=torch.float64)
+        canvas, (marginals, entries), alone = self.canvas, self._asked, self.joint.alone
+        count = self.automaton.moves.shape[1] - alone
+        self._table = marginals.masses(self.classes, count) if self.merged else marginals.dense().double().contiguous()
+        of_token = torch.cat([self.classes, torch.tensor([count])]).numpy()  # also of a hidden one
+        now, log = torch.zeros_like(canvas.hidden), torch.zeros(len(kinds), dtype=torch.float64)
         now[rows, positions] = True
         which = rows.unique_consecutive()
         for length, inside in by_length(canvas.lengths[which]):
             members = which[inside]
-            cut = [tensor[members, :length] for tensor in (canvas.tokens, entries, now, canvas.visits, values)]
+            cut = [tensor[members, :length] for tensor in (canvas.tokens, entries, now, canvas.visits, kinds)]
             tokens, places, shown, visits, wanted = (tensor.contiguous().numpy() for tensor in cut)
             case = Case(
-                tokens=tokens,
+                tokens=of_token[tokens],
                 entries=places,
                 now=shown,
                 single=(shown.sum(1) == 1) & self.joint.single,
-                table=table,
+                table=self._table.numpy(),
                 rows=canvas.rng.row_ids[members].contiguous().numpy(),
                 visits=visits,
                 seed=np.uint64(canvas.rng.seed),
                 stream=int(Stream.TOKEN),
                 values=wanted,
-                odds=np.zeros(wanted.shape),
                 log=np.zeros(len(members)),
                 fallen=np.zeros(len(members), bool),
             )
@@ -100,8 +138,7 @@ class Together:
             row = fitting.together(fitting.form(self.automaton), memory, case, self.joint.sweeps, measured)
             if row < len(members):
                 self._refuse(tokens[row], int(case.rows[row]))
-            values[members, :length] = torch.from_numpy(case.values)
-            odds[members, :length] = torch.from_numpy(case.odds)
+            kinds[members, :length] = torch.from_numpy(case.values)
             log[members] = torch.from_numpy(case.log)
             self.fallbacks[members] += torch.from_numpy(case.fallen)
         if not measured:
