@@ -87,6 +87,35 @@ def confident(model, rows, length, steps, *, bug="", **filters):
 
 
 @torch.no_grad()
+def speculate(model, draft, rows, length, size=4, *, bug=""):
+    """Four tokens of the draft after each other, verified in one call; every row continues where it was rejected."""
+    first, vocabulary = model.config.bos_token_id, model.config.bos_token_id
+    x = torch.full((rows, 1 + length + size + 1), 0)
+    x[:, 0], done, row = first, torch.zeros(rows, dtype=torch.long), torch.arange(rows)
+    while int(done.min()) < length:
+        d = []
+        for k in range(size):
+            d.append(draft(x).logits[row, done + k, :vocabulary].double().softmax(-1))
+            x[row, 1 + done + k] = Categorical(probs=d[-1]).sample()
+        p = model(x).logits[..., :vocabulary].double().softmax(-1)
+        going = done < length
+        for k in range(size):
+            target, drafted = p[row, done], x[row, 1 + done]
+            a, b = (q.gather(1, drafted.unsqueeze(1)).squeeze(1) for q in (target, d[k]))
+            chance = {"no division": a, "upside down": b / a, "all kept": torch.ones(rows)}.get(bug, a / b)
+            kept = torch.rand(rows) < chance
+            rest = target if bug == "no residual" else (target - d[k]).clamp(min=0) + 1e-30
+            new = torch.where(kept, drafted, Categorical(probs=rest).sample())
+            x[row, 1 + done] = torch.where(going, new, drafted)
+            done = (done + going).clamp(max=length)
+            going = going & kept & (done < length)
+        new = Categorical(probs=p[row, done]).sample()
+        x[row, 1 + done] = torch.where(going, new, x[row, 1 + done])
+        done = done + going
+    return x[:, 1 : length + 1]
+
+
+@torch.no_grad()
 def uniform(model, rows, length, steps):
     """D3PM's reverse step from random tokens, with the level as the second argument."""
     from unmask.denoisers.contracts import reverse, without_own
@@ -100,6 +129,24 @@ def uniform(model, rows, length, steps):
     return x
 
 
+@torch.no_grad()
+def renoised(model, rows, length, steps, *, bound=1.0, warm=0.8, cold=0.4, stop=0.005):
+    """DiffusionGemma's canvas: keep the surest tokens within a budget of entropy, and renew all others."""
+    vocabulary, before = model.config.vocab_size, torch.full((rows, length), -1)
+    x = torch.randint(0, vocabulary, (rows, length))
+    result, done = x.clone(), torch.zeros(rows, dtype=torch.bool)
+    for k in range(steps):
+        heat = warm + (cold - warm) * k / (steps - 1)
+        at = Categorical(logits=model(x, torch.full((rows, 1), k / steps)).logits.double() / heat)
+        drawn, entropy, answer = at.sample(), at.entropy(), at.logits.argmax(-1)
+        least, order = entropy.sort(1)
+        keep = torch.zeros(x.shape, dtype=torch.bool).scatter_(1, order, least.cumsum(1) - least <= bound)
+        ended = ((answer == before).all(1) & (entropy.mean(1) < stop)) | (k == steps - 1)
+        result = torch.where((ended & ~done).unsqueeze(1), answer, result)
+        x, before, done = torch.where(keep, drawn, torch.randint_like(x, vocabulary)), answer, done | ended
+    return result
+
+
 ROWS = 400
 FILTERS = {"temperature": 0.8, "top_p": 0.9, "top_k": 4}
 CORRECT = {  # loop, and how assert_law is called
@@ -109,13 +156,14 @@ CORRECT = {  # loop, and how assert_law is called
     "dream": (partial(dream, rows=ROWS, length=16, steps=8), {"sampler": "dream(alg=entropy)", "steps": 8}),
     "causal": (partial(causal, rows=ROWS, length=16), {"sampler": "autoregressive"}),
     "uniform": (partial(uniform, rows=ROWS, length=16, steps=6), {"sampler": "uniform-ancestral", "steps": 6}),
+    "speculation": (partial(speculate, rows=ROWS, length=16), {"sampler": "autoregressive", "draft": 0.5}),
     "filtered ancestral": (
         partial(ancestral, rows=ROWS, length=16, steps=8, **FILTERS),
-        {"sampler": "ancestral", "steps": 8, **FILTERS},
+        {"sampler": "ancestral", "steps": 8, "filters": FILTERS},
     ),
     "filtered confidence": (
         partial(confident, rows=ROWS, length=16, steps=8, **FILTERS),
-        {"sampler": "low-confidence(ties=topk)", "steps": 8, **FILTERS},
+        {"sampler": "low-confidence(ties=topk)", "steps": 8, "filters": FILTERS},
     ),
 }
 

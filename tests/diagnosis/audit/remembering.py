@@ -26,12 +26,14 @@ class Remembering(suspects.Bench):
     def reference(self):
         return self.kept("reference", lambda: self._counted(self.generated, False))
 
-    def make(self, specimen):
-        return self.kept((specimen.name, specimen.value), lambda: super(Remembering, self).make(specimen))
+    def make(self, specimen, times=2):
+        key = specimen.name, specimen.value, times
+        return self.kept(key, lambda: super(Remembering, self).make(specimen, times))
 
 
-def remembered(denoiser, sampler, schedule, delta, rows, length, ordered=False):
-    key = str(denoiser.source()), type(sampler), repr(vars(sampler)), tuple(delta.tolist()), rows, length, ordered
+def remembered(meant, rows, length, ordered=False, seed=0):
+    sampler, delta = meant.sampler, tuple(meant.delta.tolist())
+    key = str(meant.denoiser.source()), meant.draft, type(sampler), repr(vars(sampler)), delta, rows, length, ordered
     if key not in BENCHES:
-        BENCHES[key] = Remembering(denoiser, sampler, schedule, delta, rows, length, ordered)
+        BENCHES[key] = Remembering(meant, rows, length, ordered)
     return copy(BENCHES[key])

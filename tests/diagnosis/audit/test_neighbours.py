@@ -7,10 +7,12 @@ import torch
 
 from unmask import generate, languages
 from unmask.denoisers import Ideal
-from unmask.diagnosis.audit.specimens import PENALTY, Altered, penalised, specimens
+from unmask.diagnosis.audit.changes import PENALTY, Altered, penalised
+from unmask.diagnosis.audit.specimens import Meant, specimens
 from unmask.diagnosis.audit.suspects import neighbours
 from unmask.diagnosis.audit.verdict import ALARM
 from unmask.samplers.contract import as_sampler
+from unmask.samplers.schedules import deltas
 
 LANGUAGE = languages.load("paper-2gram")
 V = LANGUAGE.vocabulary
@@ -30,7 +32,11 @@ def test_the_specimen_takes_a_tenth_of_the_left_neighbours_token():
 def test_repeats_of_the_left_neighbour_see_it_and_accuse_no_right_rows():
     """20,000 rows are seen, as 5.8 standard deviations are expected; right ones have p-values that are even."""
     sampler = as_sampler("ancestral")
-    bent = next(each.sampler for each in specimens(sampler, 16) if each.fault == "repetition penalty")
+    bent = next(
+        each.sampler
+        for each in specimens(Meant(sampler, "linear", deltas("linear", 16), Ideal(LANGUAGE)))
+        if each.fault == "repetition penalty"
+    )
     ours = generate(LANGUAGE, sampler=sampler, steps=16, length=32, rows=60_000, seed=5).tokens
     theirs = generate(LANGUAGE, sampler=bent, steps=16, length=32, rows=20_000, seed=6).tokens
     assert neighbours(theirs, ours) < ALARM / 20
