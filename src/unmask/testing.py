@@ -104,7 +104,7 @@ def assert_law(
     if verdict.verdict == "differs" and run.repeats:
         reject("the loop returns the same sequences again in each call", "Set the random seed outside of the loop")
     if verdict.verdict == "differs":
-        fail(f"the loop {verdict.sentence}", *explained(verdict))
+        fail(f"the loop {verdict.named}", *explained(verdict))
     return verdict
 
 
@@ -333,7 +333,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 def explained(verdict: Audit) -> Iterator[str]:
     """The lines of a message after the first: the fault, the evidence, and the faults that are too small."""
-    for name, value in verdict.table().items():
+    for name, value in {"size": verdict.size or "-", **verdict.table()}.items():
         if name not in ("verdict", "faults detectable", "compared with"):
             yield f"{name}: {value}"
 

@@ -18,16 +18,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.diagnosis.audit.decoders import CORRECT, FILTERS, ancestral, confident, transfer
+from tests.diagnosis.audit.decoders import ANCESTRAL, CONFIDENT, CORRECT, PLANTED, SMALL, confident, transfer
 from tests.diagnosis.audit.loops import causal, llada, mdlm
 from tests.diagnosis.audit.remembering import remembered
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.audit import verdict
 from unmask.testing import assert_conforms, assert_law, assert_same_law, assert_same_tokens
-
-SMALL = {"rows": 400, "length": 16, "steps": 8}
-ANCESTRAL = {"sampler": "ancestral", "steps": 8}
-CONFIDENT = {"sampler": "low-confidence(ties=topk)", "steps": 8}
 
 
 @pytest.fixture(autouse=True)
@@ -51,56 +47,6 @@ def test_calls_that_are_left_out_are_no_steps(first):
     for seed in range(first, first + 20):
         found = assert_law(partial(transfer, **SMALL), seed=seed, **ANCESTRAL)
         assert "record: counts" not in found.p_values
-
-
-K3, WARM = {"top_k": 3}, {"temperature": 0.7}
-PLANTED = {  # loop, how assert_law is called, words of the message
-    "seven steps": (partial(transfer, **SMALL | {"steps": 7}), ANCESTRAL, "miscounted steps (7 steps instead of 8)"),
-    "fixed numbers": (partial(llada, **SMALL), ANCESTRAL, "uneven steps (8 steps change a sequence, not 7.06)"),
-    "argmax": (partial(mdlm, **SMALL, bug="final argmax"), ANCESTRAL, "greedy last step"),
-    "delta": (partial(mdlm, **SMALL, bug="delta instead of rho"), ANCESTRAL, "wrong reveal rate"),
-    "shared noise": (partial(mdlm, **SMALL, bug="noise shared by positions"), ANCESTRAL, "reused noise"),
-    "hidden again": (partial(mdlm, **SMALL, bug="hidden again"), ANCESTRAL, "positions are hidden again"),
-    "warm": (partial(mdlm, **SMALL, temperature=1.25), ANCESTRAL, "temperature (1.2"),
-    "flat": (partial(llada, **SMALL, bug="flattened top-k"), CONFIDENT, "batch-flattened choice"),
-    "softmax twice": (partial(ancestral, **SMALL, bug="probabilities as logits"), ANCESTRAL, "probabilities as logits"),
-    "drawn twice": (partial(confident, **SMALL, bug="probabilities as logits"), CONFIDENT, "probabilities as logits"),
-    "top-k left out": (
-        partial(ancestral, **SMALL, **K3, bug="no filter"),
-        ANCESTRAL | {"filters": K3},
-        "filters left out",
-    ),
-    "warm left out": (
-        partial(ancestral, **SMALL, **WARM, bug="no filter"),
-        ANCESTRAL | {"filters": WARM},
-        "filters left out",
-    ),
-    "mask in top-k": (
-        partial(ancestral, **SMALL, **K3, bug="tokens and mask filtered"),
-        ANCESTRAL | {"filters": K3},
-        "filter after the reveal (tokens and mask in one race)",
-    ),
-    "mask in top-p": (
-        partial(ancestral, **SMALL, top_p=0.8, bug="tokens and mask filtered"),
-        ANCESTRAL | {"filters": {"top_p": 0.8}},
-        "filter after the reveal (tokens and mask in one race)",
-    ),
-    "top-k after the choice": (
-        partial(confident, **SMALL, **K3, bug="late"),
-        CONFIDENT | {"filters": K3},
-        "filter after the reveal (positions are chosen without it)",
-    ),
-    "all after the choice": (
-        partial(confident, **SMALL, **FILTERS, bug="late"),
-        CONFIDENT | {"filters": FILTERS},
-        "filter after the reveal (positions are chosen without it)",
-    ),
-    "warm causal": (
-        partial(causal, rows=400, length=16, temperature=0.8),
-        {"sampler": "autoregressive"},
-        "temperature (0.8",
-    ),
-}
 
 
 @pytest.mark.rotates(3)

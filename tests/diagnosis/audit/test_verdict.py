@@ -75,9 +75,8 @@ PLANTED = {
     "bfloat16 noise": "precision",
     "one step short": "miscounted steps",
     "twice the steps": "miscounted steps",
-    "flattened top-k": "batch-flattened choice",
 }
-ELSEWHERE = {"ancestral": ["flattened top-k"], "low-confidence": ["delta instead of rho", "bfloat16 noise"]}
+ELSEWHERE = {"ancestral": [], "low-confidence": ["delta instead of rho", "bfloat16 noise"]}
 
 
 @pytest.mark.rotates(3)

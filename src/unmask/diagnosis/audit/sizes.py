@@ -42,11 +42,13 @@ class Written:
                 count.scatter_add_(0, cells.flatten(), values.flatten())
         revealed = torch.zeros((len(order), steps), dtype=torch.float64)
         revealed.scatter_add_(1, order - 1, torch.ones(order.shape, dtype=torch.float64))
-        return cls(*counts.view(3, steps, CLASSES), revealed)
+        pairs, given, written = counts.view(3, steps, CLASSES)
+        return cls(pairs, given, written, revealed)
 
     def together(self) -> Written:
         """All steps as one."""
-        return Written(*(part.sum(0, keepdim=True) for part in (self.pairs, self.given, self.written)), self.revealed)
+        pairs, given, written = (part.sum(0, keepdim=True) for part in (self.pairs, self.given, self.written))
+        return Written(pairs, given, written, self.revealed)
 
 
 def size(mine: Written, theirs: Written, model: str = "the model") -> str:

@@ -203,7 +203,7 @@ def tempered(meant: Meant, temperature: float) -> Specimen:
     If the temperature is a filter of the loop, it changes the scores too."""
     own = hasattr(deciding(meant.sampler), "temperature")
     if meant.filters and ("temperature" in meant.filters or not own):
-        changed = meant.with_filters({"temperature": 1.0} | meant.filters | {"temperature": temperature})
+        changed = meant.with_filters({"temperature": 1.0} | dict(meant.filters) | {"temperature": temperature})
     elif own:
         changed = _inside(meant.sampler, temperature=temperature)
     else:

@@ -97,7 +97,12 @@ class Audit(Verdict):
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
+        """The verdict in words, with the size of the difference."""
+        return f"{self.named}; {self.size}" if self.size else self.named
+
+    @property
+    def named(self) -> str:
+        """The verdict in words: the fault, or the faults that would have been missed."""
         meant = f"{self.sampler} with {self.steps} steps" if self.steps else self.sampler
         words = f"{self.fault} ({self.detail})" if self.detail else str(self.fault)
         if self.verdict == NO_DIFFERENCE:
@@ -106,15 +111,14 @@ class Audit(Verdict):
             known = f"{len(self.unseen)} of {len(self.unseen) + len(self.seen)} known faults" if self.unseen else ""
             words = " or ".join(filter(None, [missed, known]))
             return f"{self.verdict} to {meant}{harmless}{f'; this audit would have missed {words}' if words else ''}"
-        size = f"; {self.size}" if self.size else ""
         if self.fault is None:
-            return f"differs from {meant}; {self.detail or 'no known fault explains it'}{size}"
+            return f"differs from {meant}; {self.detail or 'no known fault explains it'}"
         if not self.exactly and self.explained is not None:
             part = f"{100 * self.explained:.0f}% of the difference but not all"
             words = f"nearest of the known faults: {words}, which explains {part}"
         if self.also:
             words += f"; or {' or '.join(self.also)}: these samples cannot distinguish them"
-        return f"differs from {meant}: {words}{size}"
+        return f"differs from {meant}: {words}"
 
     @property
     def missed(self) -> dict[str, str]:
@@ -226,7 +230,8 @@ class Trial:
         """All p-values."""
         # a fixed reference would favor or disfavor all seeds of a loop
         seed = REFERENCE + zlib.crc32(self.tokens.numpy().tobytes())
-        bench = self.bench = Bench(self.meant, *self.tokens.shape, self.record is not None, seed)
+        rows, length = self.tokens.shape
+        bench = self.bench = Bench(self.meant, rows, length, self.record is not None, seed)
         self.findings: list[Finding] = []
         if self.record is not None:
             self.record, counted = self.record.as_steps(bench.generated.order)
@@ -257,19 +262,24 @@ class Trial:
             if not verdict.exactly or verdict.fault in self.fitted:
                 self.suspects += self.compare(self.later, times=1)  # they only bracket the size
                 verdict = self.fit()
-            heat = self.meant.filters.get("temperature", 1.0)
-            likely = self.record is not None and self.p_values["record: draws"] < self.each
-            if verdict.fault is None and likely and (warmer := self.record.temperature) is not None and heat:
-                warmer = replace(warmer, value=heat * warmer.value, low=heat * warmer.low, high=heat * warmer.high)
-                self.fitted["temperature"] = warmer
-                verdict = Verdict("differs", "temperature", str(warmer), None, True)
-        return replace(verdict, size=self.size())
+            if verdict.fault is None and self.record is not None and self.p_values["record: draws"] < self.each:
+                verdict = self.warmer(self.record) or verdict
+        return verdict if verdict.verdict == NO_DIFFERENCE else replace(verdict, size=self.size())
 
     def fit(self) -> Verdict:
         """The nearest fault, with fitted sizes of the graded ones."""
         self.fitted = {grade.fault: grade.fit(self.suspects, self.theirs) for grade in self.planned.grades}
         fitted = self.compare([grade.make(self.fitted[grade.fault].value) for grade in self.planned.grades])
         return judge([*self.suspects, *fitted], self.theirs, self.fitted)
+
+    def warmer(self, record: Observed) -> Verdict | None:
+        """Another temperature of draws and scores, if it explains the draws of all steps."""
+        heat, relative = self.meant.filters.get("temperature", 1.0), record.temperature
+        if relative is None or not heat:
+            return None
+        value, low, high = (heat * number for number in (relative.value, relative.low, relative.high))
+        self.fitted["temperature"] = replace(relative, value=value, low=low, high=high)
+        return Verdict("differs", "temperature", str(self.fitted["temperature"]), None, True)
 
     def size(self) -> str:
         """The first step that differs, if steps are known."""

@@ -220,15 +220,19 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
 def differs(one: Generation | WatchedSession, other: Generation | WatchedSession, valid: Tensor | None = None) -> str:
     """The first difference between two results, or an empty string; valid, Bool (B, L): the positions that count."""
     for name in ("tokens", "order", "probability", "model_calls", "impossible"):
-        a, b = (getattr(each, name, None) for each in (one, other))
-        if isinstance(one, WatchedSession) and isinstance(other, WatchedSession) and a is None:
-            a, b = (getattr(each.account(), name) for each in (one, other))
-        wrong = a != b if valid is None or a.dim() < 2 else (a != b) & valid
+        a, b = (_part(each, name) for each in (one, other))
+        wrong = torch.ne(a, b) if valid is None or a.dim() < 2 else torch.ne(a, b) & valid
         if bool(wrong.any()):
             place = wrong.nonzero()[0].tolist()
             where = f"row {place[0]}" + (f", position {place[1]}" if len(place) > 1 else "")
             return f"{name} differ at {where}: {a[tuple(place)].item():g} and {b[tuple(place)].item():g}"
     return ""
+
+
+def _part(result: Generation | WatchedSession, name: str) -> Tensor:
+    account = isinstance(result, WatchedSession) and name in ("model_calls", "impossible")
+    part: Tensor = getattr(result.account() if account else result, name)
+    return part
 
 
 def _check_record(where: str, session: WatchedSession) -> None:
