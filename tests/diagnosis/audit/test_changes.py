@@ -172,6 +172,11 @@ FILTERED = {  # loop, how assert_law is called, words of the message or None
         {"sampler": "autoregressive", "filters": {"repetition_penalty": 1.2}},
         "filters left out (repetition_penalty)",
     ),
+    "penalty that is not meant": (
+        partial(penalised, rows=400, length=16, penalty=1.2),
+        {"sampler": "autoregressive"},
+        "repetition penalty (1.2, of every token of the row)",
+    ),
     "temperature first": (
         partial(ancestral, **SMALL, temperature=0.6, top_p=0.6),
         {"sampler": "ancestral", "steps": 8, "filters": {"top_p": 0.6, "temperature": 0.6}},

@@ -34,7 +34,6 @@ from unmask.denoisers.oracles import draft_of
 from unmask.denoisers.reshaped import ReshapedEngine
 
 TINY = 1e-12  # a probability that is nearly zero
-PENALTY = 0.9  # factor for the token of the left neighbour
 
 
 class Question(NamedTuple):
@@ -164,15 +163,6 @@ def greedy_last(steps: int, marginals: Marginals, question: Question) -> Tensor:
     assert question.time is not None
     last = (question.time[question.rows] < 1.5 / steps).unsqueeze(1)
     return torch.where(last, marginals.sharpened(0).dense(), marginals.dense())
-
-
-def penalised(marginals: Marginals, question: Question) -> Tensor:
-    """A lower probability to repeat the left neighbour."""
-    p = marginals.dense().double()
-    left = question.tokens[question.rows, (question.positions - 1).clamp(min=0)]
-    same = (question.positions > 0).unsqueeze(1) & (torch.arange(p.shape[1]) == left.unsqueeze(1))
-    p = torch.where(same, PENALTY * p, p)
-    return p / p.sum(1, keepdim=True)
 
 
 SPOILED = {  # the distribution of a token, from the target p, the draft d and min(1, p / d)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.audit import changes
-from unmask.diagnosis.audit.changes import NEUTRAL, PENALTY, SPOILED, Altered, Change, Filtered
+from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, Filtered
 from unmask.diagnosis.audit.races import BFLOAT16, FLOAT32, EarlyLevels, OneShot, PlugIn, RaceRandomness
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import inner_of
@@ -58,6 +58,7 @@ BY_TIES = {
     "topk": "equal scores in the order of torch.topk",
 }
 HARMLESS = ("ties",)
+PENALTY = 1.2
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,9 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         yield meant.altered("greedy last step", partial(changes.greedy_last, steps), "argmax", timed=True)
     yield meant.raced("precision", "noise in bfloat16", bits=BFLOAT16)
     yield meant.raced("reused noise", "at every position", shared="positions")
-    yield meant.altered("repetition penalty", changes.penalised, f"the left neighbour's token times {PENALTY}")
+    penalised = meant.with_filters({REPEATS: PENALTY, **meant.filters})
+    if REPEATS not in meant.filters:
+        yield Specimen("repetition penalty", penalised, f"{PENALTY}, of every token of the row")
     few = not meant.filters.keys().isdisjoint(CUTS)
     drawn = Changed(sampler, _race(reshape=changes.few_as_logits if few else changes.as_logits))
     yield Specimen("probabilities as logits", Changed(drawn, _altered(changes.possible)))

@@ -28,7 +28,7 @@ from unmask.diagnosis.audit.specimens import (
     stepped,
     tempered,
 )
-from unmask.diagnosis.audit.statistics import EXPECTED, Noise, Rows, Statistics
+from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
 from unmask.metrics.windows import codes
@@ -269,20 +269,7 @@ def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
         "validity": pvalues.shares(*invalid),
         "surprise of a row": pvalues.table(*bins),
         "repeated rows": repetition(samples, reference),
-        "repeats of the left neighbour": neighbours(samples.tokens, reference.tokens),
     }
-
-
-def neighbours(samples: Tensor, reference: Tensor) -> float:
-    """p-value of the number of tokens (B, L) equal to their left neighbour; 1 if too few are expected.
-
-    A test with one degree of freedom detects a penalty that a test of all statistics misses.
-    """
-    mine, theirs = ((rows[:, 1:] == rows[:, :-1]).sum(1).double() for rows in (samples, reference))
-    if float(theirs.mean()) * len(mine) < EXPECTED:
-        return 1.0
-    error = math.sqrt(float(theirs.var()) * (1 / len(mine) + 1 / len(theirs)))
-    return math.erfc(abs(float(mine.mean() - theirs.mean())) / error / math.sqrt(2)) if error else 1.0
 
 
 def repetition(samples: Rows, reference: Rows) -> float:
