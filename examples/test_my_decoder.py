@@ -29,8 +29,9 @@ def test_my_decoder_has_the_right_distribution():
 
 
 def test_it_obeys_the_temperature():
-    """`temperature=` is that of draws and scores; LLaDA's is low-confidence(temperature=0.7), of draws alone."""
-    assert_law(lambda model: my_generate(model, temperature=0.7), sampler="low-confidence", steps=8, temperature=0.7)
+    """Filters change draws and scores; LLaDA's temperature, of draws alone, is "low-confidence(temperature=0.7)"."""
+    warm = {"temperature": 0.7}
+    assert_law(lambda model: my_generate(model, **warm), sampler="low-confidence", steps=8, filters=warm)
 
 
 def test_it_is_reproducible():

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECLARED = {"": PROJECT["project"]["dependencies"]} | PROJECT["project"]["optional-dependencies"]
 PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "make": ("make",)}
-PROGRAMS |= {"openssl": ("openssl",)}
+PROGRAMS |= {"openssl": ("openssl",), "cc": ("cc",)}
 
 
 def plain(requirement: str) -> str:

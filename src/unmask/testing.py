@@ -16,7 +16,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from textwrap import fill
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
@@ -25,24 +25,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, pvalues
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.oracles import MaskedOracle, Oracle, oracle
 from unmask.diagnosis.audit import Audit, audit
 from unmask.diagnosis.audit.observed import packed, predictions
-from unmask.diagnosis.audit.specimens import FAULTS
 from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
-from unmask.diagnosis.audit.suspects import neighbours, repetition
+from unmask.diagnosis.audit.suspects import compared, repetition
 from unmask.diagnosis.conformance import check as assert_conforms
-from unmask.languages import Language, LanguageLike
+from unmask.languages import LanguageLike
 from unmask.samplers import Sampler
 from unmask.samplers.contract import CAUSAL, as_sampler
 from unmask.samplers.schedules import ScheduleLike
 
 __all__ = ["assert_conforms", "assert_law", "assert_same_law", "assert_same_tokens"]
 
-Loop = Callable[[Any], Any]  # called with the oracle; returns tokens (rows, length)
+Loop = Callable[..., Any]  # called with the oracle, and a draft if it verifies drafts; returns tokens (rows, length)
 Kind = Literal["mask", "uniform", "causal"]
 
 LANGUAGE = "paper-2gram"
@@ -50,7 +49,7 @@ ROWS = 400  # least number of sequences; the loop is called until there are as m
 ALARM = 1e-4
 LIMIT = 60.0  # seconds
 WIDTH = 100  # characters of a line
-MOST_NAMED = 6  # faults in a message
+SLOW = "Give its while loop an end; or, if it is only slow, pass limit=.., or return more rows in a call"
 BY_HAND = "Call it by hand to see the cause: loop(unmask.oracle({!r}))"
 
 
@@ -63,9 +62,8 @@ def assert_law(
     language: LanguageLike = LANGUAGE,
     rows: int = ROWS,
     length: int | None = None,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
+    filters: Mapping[str, Any] | str | None = None,
+    draft: float | None = None,
     seed: int = 0,
     alarm: float = ALARM,
     limit: float = LIMIT,
@@ -76,7 +74,10 @@ def assert_law(
 
     loop: called with a model until it has returned `rows` sequences, tokens (rows, length) of any length.
     sampler, schedule, steps: those that the loop should implement; names with options, see `unmask show sampler`.
-    temperature, top_p, top_k: filters of the loop, applied to the model's probabilities in this order.
+    filters: those of the loop in its order: {"temperature": 0.8, "top_p": 0.9}; also "top_k", "min_p" and
+        "repetition_penalty".
+    draft: the loop verifies drafts: it is called with the model and a draft of other predictions,
+        d(v) = (1 - draft) p(v) + draft p(v - 1).
     length: expected length. (default: any)
     seed: of torch, numpy and random during the loop: the same test gives the same result.
     alarm: probability that a correct loop fails, over seeds.
@@ -86,30 +87,24 @@ def assert_law(
     """
     used = as_sampler(sampler)
     kind: Kind = "uniform" if used.removes == "uniform" else "causal" if used.reads == CAUSAL else "mask"
-    run = called_until(loop, language, kind, rows, length, seed, limit, model)
-    known: Oracle | Language = run.model if record else run.model.language
-    try:
-        verdict = audit(
-            run.tokens,
-            known,
-            sampler=sampler,
-            steps=steps,
-            schedule=schedule,
-            temperature=temperature,
-            top_p=top_p,
-            top_k=top_k,
-            alarm=alarm,
+    run = called_until(loop, language, kind, rows, length, seed, limit, model, draft)
+    if record and len(run.model.threads) > 1:
+        reject(
+            f"the loop calls the model from {len(run.model.threads)} threads", "Use one thread, or pass record=False"
         )
+    try:
+        how: dict[str, Any] = {"sampler": sampler, "steps": steps, "schedule": schedule, "filters": filters}
+        verdict = audit(run.tokens, run.model, **how, draft=draft, record=record, alarm=alarm)
     except UnmaskError as error:
         if "model.reset()" not in str(error):
             raise
         problem = str(error).partition(". Audit all")[0]
-        advice = "Return the rows as the model has seen them, in order, or pass record=False"
+        advice = "Start from masks alone, and return the rows as the model has seen them, or pass record=False"
         raise AssertionError(f"the loop returns other tokens than it wrote: {problem}. {advice}.") from error
     if verdict.verdict == "differs" and run.repeats:
         reject("the loop returns the same sequences again in each call", "Set the random seed outside of the loop")
     if verdict.verdict == "differs":
-        fail(f"the loop {verdict.sentence}", *explained(verdict))
+        fail(f"the loop {verdict.named}", *explained(verdict))
     return verdict
 
 
@@ -138,22 +133,19 @@ def assert_same_law(
     last = max(last_of)
     statistics = Statistics(one.model.language, two.tokens, min(len(one.tokens), len(two.tokens)), last)
     mine, theirs = one.counted(statistics), two.counted(statistics)
-    noise = Noise(mine, theirs, dense=True)
-    moved = noise.white(mine.mean - theirs.mean)
-    invalid = int(mine.invalid.sum()), len(mine), int(theirs.invalid.sum()), len(theirs)
-    p_values = {
-        "tokens or steps": 0.0 if noise.apart else pvalues.chi_square(float(moved @ moved), noise.degrees),
-        "the number of impossible sequences": pvalues.shares(*invalid),
-        "tokens equal to the left one": neighbours(one.tokens, two.tokens),
-        "repeated sequences": min(repetition(mine, theirs), repetition(theirs, mine)),
-    }
-    worst, each = min(p_values, key=p_values.__getitem__), alarm / (len(p_values) + 1)  # repetition is two tests
+    p_values = compared(mine, theirs, Noise(mine, theirs, dense=True))
+    p_values |= {"repeated rows of the second": repetition(theirs, mine)}
+    worst, each = min(p_values, key=p_values.__getitem__), alarm / len(p_values)
     if p_values[worst] >= each:
         return
+    shares, bits = (
+        [f"{float(part.double().mean()):.4g}" for part in parts]
+        for parts in ((mine.invalid, theirs.invalid), (mine.bits, theirs.bits))
+    )
     fail(
         f"the loops differ in {worst}: p = {p_values[worst]:.2g}; an alarm is below {each:.2g}",
-        f"impossible sequences, first and second: {invalid[0] / invalid[1]:.4g} and {invalid[2] / invalid[3]:.4g}",
-        f"surprise of a sequence in bits: {float(mine.bits.mean()):.4g} and {float(theirs.bits.mean()):.4g}",
+        f"impossible sequences, first and second: {shares[0]} and {shares[1]}",
+        f"surprise of a sequence in bits: {bits[0]} and {bits[1]}",
         f"steps with a change, at most: {last_of[0]} and {last_of[1]}" if last > 1 else "steps are not compared",
     )
 
@@ -224,8 +216,9 @@ def called_until(
     seed: int,
     limit: float,
     options: dict[str, Any],
+    draft: float | None = None,
 ) -> Run:
-    """Call the loop on a new oracle until it has returned this number of sequences."""
+    """Call the loop on a new oracle, and a draft, until it has returned this number of sequences."""
     if not callable(loop):
         raise UnmaskError(f"loop is {loop!r}; expected a function. Pass a function of the model that returns tokens")
     arguments.whole("rows", rows)
@@ -235,36 +228,30 @@ def called_until(
     if kind == "causal":
         options = {"causal": True, "length": length} | options
     model = oracle(language, **options)
+    models = [model] if draft is None else [model, oracle(language, **options, draft=draft)]
     parts: list[Tensor] = []
     began = time.monotonic()
     with seeded(seed), torch.no_grad(), timed(model, limit):
-        while sum(map(len, parts)) < rows:
-            calls = model.calls
+        while (done := sum(map(len, parts))) < rows:
+            calls, late = model.calls, False
             try:
-                returned = loop(model)
+                returned = loop(*models)
             except _Late:
-                done = (
-                    f"{sum(map(len, parts))} of {rows} sequences after {limit:g} seconds and {model.calls} model calls"
-                )
-                advice = (
-                    "Give its while loop an end; or, if it is only slow, pass limit=.., or return more rows in a call"
-                )
-                reject(f"the loop has returned {done}", advice)
+                late = True
             except Exception as error:
                 place = f"after {model.calls - calls} model calls: {type(error).__name__}: {error}"
                 raise AssertionError(f"the loop raises an error {place}. {BY_HAND.format(str(language))}.") from error
+            if late or time.monotonic() - began > limit:
+                slow = f"{done} of {rows} sequences after {limit:g} seconds and {model.calls} model calls"
+                reject(f"the loop has returned {slow}", SLOW)
             if model.calls == calls:
                 reject("the loop never calls the model", "Take the probabilities from model(tokens).logits")
+            if not models[-1].calls:
+                reject("the loop never calls the draft", "Draw the drafts from draft(tokens).logits")
             parts.append(checked(returned, model, length))
             if parts[-1].shape[1] != parts[0].shape[1]:
-                reject(
-                    f"the loop returns {parts[0].shape[1]} positions first and {parts[-1].shape[1]} later",
-                    "Return sequences of one length",
-                )
-            spent = time.monotonic() - began
-            if spent > limit:
-                done = f"{sum(map(len, parts))} of {rows} sequences after {spent:.0f} seconds"
-                reject(f"the loop has returned {done}", "Return more rows in each call, or pass limit=..")
+                lengths = f"{parts[0].shape[1]} positions first and {parts[-1].shape[1]} later"
+                reject(f"the loop returns {lengths}", "Return sequences of one length")
     return Run(model, torch.cat(parts), len(parts) > 1 and all(torch.equal(part, parts[0]) for part in parts))
 
 
@@ -345,18 +332,10 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def explained(verdict: Audit) -> Iterator[str]:
-    """The lines of a message after the first: the fault, the size, and the faults that are too small."""
-    if verdict.fault is not None:
-        yield f"{verdict.fault}: {FAULTS[verdict.fault]}"
-    nearest = min(verdict.p_values, key=verdict.p_values.__getitem__)
-    yield f"smallest p-value: {verdict.p_values[nearest]:.2g} ({nearest}); an alarm is below {verdict.alarm_each:.1g}"
-    yield f"impossible sequences: {verdict.ser[0]}; expected {verdict.ser[1]}"
-    yield f"surprise of a token in bits: {verdict.bits[0]}; expected {verdict.bits[1]}"
-    if verdict.unseen:
-        named = ", ".join(verdict.unseen[:MOST_NAMED]) + ", ..." * (len(verdict.unseen) > MOST_NAMED)
-        yield f"not visible in {verdict.rows} sequences of {verdict.length} tokens: {named}"
-    if verdict.unseen_temperatures is not None:
-        yield "temperatures not visible: {:.3g} to {:.3g}".format(*verdict.unseen_temperatures)
+    """The lines of a message after the first: the fault, the evidence, and the faults that are too small."""
+    for name, value in {"size": verdict.size or "-", **verdict.table()}.items():
+        if name not in ("verdict", "faults detectable", "compared with"):
+            yield f"{name}: {value}"
 
 
 def reject(problem: str, advice: str) -> NoReturn:

@@ -269,7 +269,7 @@ OTHERS = {
         lambda: unmask.plan(L, 8, "ter", 0.1, learning="net"),
     ],
     "audit": [
-        lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, calls="x"),
+        lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, filters="x"),
         lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2.5),
         lambda: unmask.audit(TOKENS.repeat(50, 1), L, steps=2, sampler=None),
     ],

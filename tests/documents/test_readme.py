@@ -16,9 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.diagnosis.audit.remembering import remembered
 from unmask.cli.main import main
-from unmask.diagnosis.audit import verdict
 from unmask.languages import PRESETS, load
 from unmask.samplers import SAMPLERS
 from unmask.samplers.schedules import SCHEDULES
@@ -43,7 +41,6 @@ def page_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(SAMPLERS, "_makers", dict(SAMPLERS.makers))  # what a page registers is forgotten after it
-    monkeypatch.setattr(verdict, "Bench", remembered)
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:  # and what it imports from here

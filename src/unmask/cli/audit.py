@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from unmask.cli.options import Answer, Count, File, Named, Switch, Word, refuse
+from unmask.cli.options import Answer, Count, File, Named, Switch, Text, Word, refuse
 
 
 def command(
@@ -15,8 +15,10 @@ def command(
     steps: Count = None,
     sampler: str = "ancestral",
     schedule: str = "linear",
-    calls: Count = None,
     order: File = None,
+    filters: Text = None,
+    logits: File = None,
+    length: Count = None,
     verbose: Switch = False,
     endpoint: Annotated[str | None, "URL"] = None,
     model: Word = None,
@@ -30,13 +32,18 @@ def command(
     Examples:
         unmask audit samples.npy --language paper-2gram --steps 16
         unmask audit samples.npy --language paper-2gram --steps 8 \\
-            --sampler low-confidence --calls 8
+            --sampler low-confidence --filters "temperature=0.8, top_p=0.9"
+        unmask audit --language paper-2gram --length 5 --logits logits.npy
         unmask audit --endpoint http://127.0.0.1:30000 --out audit.json
 
     Samples that a loop made on `unmask.oracle` are compared with the sampler's
     distribution. If they differ, the audit names the closest known fault. One in
     10000 audits of a correct loop raises a false alarm. With --order, the record of
     the oracle is tested too, which shows more (docs/test-your-decoder.md).
+
+    --logits writes the logits of all contexts of a few positions, for loops in other
+    programming languages: float32 (contexts, length, V). Context x is row
+    x_1 (V+1)^(length-1) + .. + x_length, with V as the mask.
 
     With --endpoint, twelve tests show whether a server obeys its fields; one
     without a fault gets a red test in at most 1% of audits (docs/endpoints.md). The
@@ -48,7 +55,9 @@ def command(
         sampler: Sampler that the loop should implement, with options in brackets (see `unmask show sampler`).
         schedule: Schedule that the loop should use (see `unmask show schedule`).
         order: File with the step, from 1, that revealed each token: oracle.record.order(samples) as .npy.
-        calls: Model calls per sequence: oracle.rows / rows.
+        filters: Filters of the loop in its order: temperature, top_p, top_k, min_p, repetition_penalty.
+        logits: File to write, .npy, of the logits of all contexts.
+        length: Number of positions of these contexts.
         verbose: Print all numbers: also detectable and undetectable faults.
         endpoint: Address of a server, to test it in place of samples.
         model: Name of the server's model. (default: the first that it lists)
@@ -60,11 +69,15 @@ def command(
     """
     from itertools import takewhile
 
+    from numpy import save
+
     from unmask import audit, languages
+    from unmask.core.arguments import whole
     from unmask.core.errors import UnmaskError
-    from unmask.core.files import check_writable, write_json
+    from unmask.core.files import atomic, check_writable, write_json
     from unmask.core.samples import read_account, read_tokens
     from unmask.core.tables import rows_of
+    from unmask.denoisers.oracles import logits_of
 
     if endpoint is not None:
         from unmask.diagnosis import endpoint as servers
@@ -78,15 +91,25 @@ def command(
         if out is not None:
             write_json(out, served.to_dict())
         return Answer(served.to_dict(), served.table())
-    if samples is None or language is None:
-        missing = "SAMPLES" if samples is None else "--language LANGUAGE"
+    if (samples is None) == (logits is None) or language is None:
+        missing = "--language LANGUAGE" if language is None else "either SAMPLES or --logits FILE"
         raise UnmaskError(f"unmask audit needs {missing}, or --endpoint URL. See `unmask audit --help`")
     refuse({"model": model, "out": out}, "needs --endpoint URL. Add it, or leave the option out")
-    tokens = read_tokens(samples)
     known = languages.load(language)
+    if logits is not None:
+        refuse({"filters": filters, "order": order}, "needs SAMPLES. Leave it out")
+        table = logits_of(known, whole("length", length))
+        with atomic(logits) as file:
+            save(file, table.numpy(), allow_pickle=False)
+        shape = dict(zip(("contexts", "length", "vocabulary"), table.shape, strict=True))
+        return Answer({"logits": str(logits), **shape})
+    refuse({"length": length}, "needs --logits FILE. Add it, or leave the option out")
+    assert samples is not None
+    tokens = read_tokens(samples)
     known.check_origin(read_account(samples, tokens).get("source"), str(samples))
     revealed = None if order is None else read_tokens(order)
-    result = audit(tokens, known, sampler=sampler, schedule=schedule, steps=steps, calls=calls, order=revealed)
+    meant: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "filters": filters}
+    result = audit(tokens, known, **meant, order=revealed)
     rows = rows_of(result.table())
     brief = list(takewhile(lambda row: not row[0].endswith("detectable"), rows))
     return Answer(result.to_dict(), rows if verbose else brief)

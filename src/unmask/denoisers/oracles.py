@@ -9,6 +9,7 @@ of probability zero the logits are those of `ideal.Ideal`.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
@@ -29,6 +30,8 @@ from unmask.languages.base import as_tokens
 FLOOR = -1e4  # fits into float16, whose largest number is 65504
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 MAX_ID = 2**24  # limits the width of the logits
+MOST_LOGITS = 2**26  # of a file
+ONE_AT_A_TIME = threading.RLock()  # for calls from several threads
 
 
 class Output(NamedTuple):
@@ -45,6 +48,7 @@ class Oracle(nn.Module, ABC):
 
     start_id: int | None = None  # the id at the start of every row, if one is needed
     cached: bool = True  # whether equal ids of a row have equal answers
+    draft: float = 0.0  # weight w of the error of a draft
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.language!r}: {self.calls} calls>"
@@ -67,6 +71,7 @@ class Oracle(nn.Module, ABC):
     def reset(self) -> None:
         """Set the counts to zero, and clear the record."""
         self.calls = self.rows = self.needed = 0
+        self.threads: set[int] = set()  # that have called
         self.record = Record()
         self._before: Tensor | None = None  # the ids of the last call, -1 where padded
         self._answers: Tensor | None = None  # (B, L, V) float64: their log probabilities
@@ -87,6 +92,15 @@ class Oracle(nn.Module, ABC):
         second argument of another shape is a time, as in MDLM.
         """
         ids = self._read(input_ids, attention_mask)
+        with ONE_AT_A_TIME:
+            answers = self._answered(ids)
+        logits = torch.full((*ids.shape, self.config.vocab_size), FLOOR, dtype=self.dtype, device=input_ids.device)
+        logits[..., : self.language.vocabulary] = answers.clamp(min=FLOOR).to(logits)
+        return Output(logits)
+
+    def _answered(self, ids: Tensor) -> Tensor:
+        """(B, L, V): log probabilities, computed for the rows that differ from those of the last call."""
+        self.threads.add(threading.get_ident())
         stale = torch.ones(len(ids), dtype=torch.bool)
         if self._before is not None and self._answers is not None and self._before.shape == ids.shape:
             if self.cached:
@@ -103,9 +117,7 @@ class Oracle(nn.Module, ABC):
         self.calls += 1
         self.rows += len(ids)
         self.needed += int(stale.sum())
-        logits = torch.full((*ids.shape, self.config.vocab_size), FLOOR, dtype=self.dtype, device=input_ids.device)
-        logits[..., : self.language.vocabulary] = self._answers.clamp(min=FLOOR).to(logits)
-        return Output(logits)
+        return self._answers.clone()
 
     def _answer_padded(self, ids: Tensor) -> Tensor:
         """Log probabilities (B, L, V), uniform at positions without a prediction; processes rows of equal extent
@@ -117,6 +129,9 @@ class Oracle(nn.Module, ABC):
         for first, count in extents.unique(dim=0).tolist():
             rows = (extents == torch.tensor([first, count])).all(1)
             self._answer(ids[rows, first : first + count], answers[:, first : first + count], rows)
+        if self.draft:
+            predicted = valid if self.config.mask_token_id is None else ids == self.config.mask_token_id
+            answers[predicted] = draft_of(self.draft, answers[predicted])
         return answers.log()
 
     @abstractmethod
@@ -192,11 +207,14 @@ class UniformOracle(Oracle):
     def forward(
         self, input_ids: Tensor, attention_mask: Any = None, *_: Any, level: Tensor | float | None = None, **__: Any
     ) -> Output:
-        if level is None and not (isinstance(attention_mask, Tensor) and attention_mask.shape == input_ids.shape):
+        if level is None and not _is_padding(attention_mask, input_ids):
             level = attention_mask
+        if isinstance(level, Tensor) and level.dim() > 1:  # (B, 1), or (B, L) with the same level in a row
+            level = level.flatten(1)[:, 0]
         rows = len(input_ids) if isinstance(input_ids, Tensor) else 0
-        self._level = self.ideal.levels(None if self.ideal.time_free else level, rows)
-        return super().forward(input_ids, attention_mask)
+        with ONE_AT_A_TIME:
+            self._level = self.ideal.levels(None if self.ideal.time_free else level, rows)
+            return super().forward(input_ids, attention_mask)
 
     def _answer(self, ids: Tensor, answers: Tensor, rows: Tensor) -> None:
         known = (torch.arange(ids.shape[1]) < self.prompt_length).expand(ids.shape)
@@ -238,6 +256,7 @@ def oracle(
     level: Level = "prior",
     view: str = "full",
     prompt_length: int = 0,
+    draft: float = 0.0,
 ) -> MaskedOracle | CausalOracle | UniformOracle:
     """Return the ideal denoiser of a language as a model with logits.
 
@@ -250,8 +269,10 @@ def oracle(
     level: how the oracle knows the level of the noise: "prior" or "given" (ideal.UniformIdeal).
     view: "full", predictions given all tokens; or "loo", given all others.
     prompt_length: number of tokens at the start of each row without noise.
+    draft: weight w of an error of the predictions, (1 - w) p(v) + w p(v - 1): a draft for the oracle without it.
     """
     language = load(language)
+    model: MaskedOracle | CausalOracle | UniformOracle
     arguments.word("noise", noise, get_args(Noise))
     if noise == "uniform":
         if mask_id is not None or shift or causal or length is not None:
@@ -259,26 +280,49 @@ def oracle(
             raise UnmaskError(f"{problem}; expected noise='mask' with these. Leave them out.")
         arguments.word("view", view, ("full", "loo"))
         ideal = UniformIdeal(language, level)
-        return UniformOracle(ideal.full() if view == "full" else ideal, prompt_length, dtype)
-    if (level, view, prompt_length) != ("prior", "full", 0):
+        model = UniformOracle(ideal.full() if view == "full" else ideal, prompt_length, dtype)
+    elif (level, view, prompt_length) != ("prior", "full", 0):
         problem = "level, view and prompt_length need noise='uniform'"
         raise UnmaskError(f"{problem}; expected none of them for masks. Leave them out.")
-    arguments.flag("shift", shift)
-    if not arguments.flag("causal", causal):
+    elif not arguments.flag("causal", causal):
+        arguments.flag("shift", shift)
         if length is not None:
             raise UnmaskError("length needs causal=True; a masked oracle takes it from input_ids. Leave length out.")
-        return MaskedOracle(language, language.vocabulary if mask_id is None else mask_id, dtype, shift)
-    if mask_id is not None or shift:
+        model = MaskedOracle(language, language.vocabulary if mask_id is None else mask_id, dtype, shift)
+    elif mask_id is not None or shift:
         raise UnmaskError("a causal oracle has no mask, and predicts the next token. Leave out mask_id and shift.")
-    return CausalOracle(language, length, dtype)
+    else:
+        model = CausalOracle(language, length, dtype)
+    model.draft = arguments.number("draft", draft, 0, 1)
+    return model
+
+
+def logits_of(language: Language, length: int) -> Tensor:
+    """((V+1)^L, L, V) float32: the logits of every context of L positions, for loops without Python.
+
+    Context x_1 .. x_L, with V as the mask, is row x_1 (V+1)^(L-1) + .. + x_L.
+    """
+    contexts = (language.vocabulary + 1) ** length
+    if contexts * length * language.vocabulary > MOST_LOGITS:
+        problem = f"there are {language.vocabulary + 1}^{length} contexts"
+        raise UnmaskError(f"{problem}, with more than {MOST_LOGITS:,} logits. Use fewer positions")
+    language.check_length(length)
+    every = torch.cartesian_prod(*[torch.arange(language.vocabulary + 1)] * length).view(-1, length)
+    return language.posterior(every).log().clamp(min=FLOOR).float()
+
+
+def draft_of(weight: float, p: Tensor) -> Tensor:
+    """d(v) = (1 - w) p(v) + w p(v - 1), of p (.., V): as surprising as p, so no other temperature."""
+    return (1 - weight) * p + weight * p.roll(1, -1)
 
 
 def _not_padding(ids: Tensor, attention_mask: Tensor | str | None) -> Tensor:
     """Bool (B, L): the positions that are not padding; they must be contiguous in every row."""
     if isinstance(attention_mask, Tensor) and attention_mask.dim() == 4:
         attention_mask = attention_mask[:, 0].diagonal(dim1=-2, dim2=-1)
-    if not isinstance(attention_mask, Tensor) or attention_mask.shape != ids.shape:
+    if not _is_padding(attention_mask, ids):
         return torch.ones_like(ids, dtype=torch.bool)
+    assert isinstance(attention_mask, Tensor)
     valid = attention_mask.detach().cpu() > 0
     runs = valid[:, :1].sum(1) + (valid[:, 1:] & ~valid[:, :-1]).sum(1)
     if (runs != 1).any():
@@ -286,3 +330,10 @@ def _not_padding(ids: Tensor, attention_mask: Tensor | str | None) -> Tensor:
         problem = f"attention_mask, row {row} has {int(runs[row])} separate parts"
         raise UnmaskError(f"{problem}; expected padding at one end of a row")
     return valid
+
+
+def _is_padding(values: Any, ids: Any) -> bool:
+    """Whether a second argument is a mask (B, L); floats (B, L) that are the same in a row are the time."""
+    if not isinstance(values, Tensor) or values.shape != ids.shape:
+        return False
+    return not values.is_floating_point() or bool((values != values[:, :1]).any())

@@ -38,10 +38,6 @@ def mdlm(model, rows, length, steps, *, bug="", temperature=1.0):
         if bug == "bfloat16 logits":
             logits = logits.bfloat16()
         p_x0 = (logits.double() / temperature).softmax(-1)
-        if bug == "left neighbour":
-            beside = F.one_hot(torch.cat([torch.full((rows, 1), mask), x[:, :-1]], 1), p_x0.shape[-1])
-            p_x0 = p_x0 * (1 - 0.1 * beside)
-            p_x0 /= p_x0.sum(-1, keepdim=True)
         last = i == steps - 1
         if bug == "delta instead of rho":
             q_xs = p_x0 / steps

@@ -1,4 +1,4 @@
-"""Thirteen faults, planted in loops as strangers write them, and what the audit says with and without the record.
+"""Twelve faults, planted in loops as strangers write them, and what the audit says with and without the record.
 
 `python -m tests.diagnosis.audit.planted` prints the number of rows at which each is named, in some minutes of one core.
 A fault that is named at some number of rows is not tried at more.
@@ -40,7 +40,6 @@ PLANTED = {
         "reused noise", "two workers with one seed: batch 2 repeats batch 1", one_seed=True
     ),
     "1% hidden again": Fault("remasking", "positions are hidden again", bug="hidden again"),
-    "left neighbour's token times .9": Fault("repetition penalty", "times 0.9", bug="left neighbour"),
     "top-k over the batch": Fault(
         "batch-flattened choice", "positions of a row, not 2", "low-confidence", "flattened top-k"
     ),

@@ -7,6 +7,7 @@ from copy import copy
 from unmask.diagnosis.audit import suspects
 
 BENCHES: dict = {}
+SEED = 0  # of the reference rows; elsewhere it depends on the samples
 
 
 class Remembering(suspects.Bench):
@@ -26,12 +27,15 @@ class Remembering(suspects.Bench):
     def reference(self):
         return self.kept("reference", lambda: self._counted(self.generated, False))
 
-    def make(self, specimen):
-        return self.kept((specimen.name, specimen.value), lambda: super(Remembering, self).make(specimen))
+    def make(self, specimen, times=2):
+        key = specimen.name, specimen.value, times
+        return self.kept(key, lambda: super(Remembering, self).make(specimen, times))
 
 
-def remembered(denoiser, sampler, schedule, delta, rows, length, ordered=False):
-    key = str(denoiser.source()), type(sampler), repr(vars(sampler)), tuple(delta.tolist()), rows, length, ordered
+def remembered(meant, rows, length, ordered=False, seed=0):
+    sampler, delta = meant.sampler, tuple(meant.delta.tolist())
+    how = str(meant.denoiser.source()), meant.draft, type(sampler), repr(vars(sampler)), delta
+    key = *how, rows, length, ordered, SEED
     if key not in BENCHES:
-        BENCHES[key] = Remembering(denoiser, sampler, schedule, delta, rows, length, ordered)
+        BENCHES[key] = Remembering(meant, rows, length, ordered, suspects.REFERENCE + SEED)
     return copy(BENCHES[key])

@@ -11,7 +11,8 @@ from scipy import stats
 
 from unmask import generate, languages
 from unmask.core.pvalues import chi_square
-from unmask.diagnosis.audit.specimens import BFLOAT16, FINE, _by_delta, race
+from unmask.diagnosis.audit.races import BFLOAT16, FINE, race
+from unmask.diagnosis.audit.specimens import _by_delta
 from unmask.diagnosis.audit.statistics import Noise, Statistics
 
 

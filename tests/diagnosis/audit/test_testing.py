@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
@@ -16,16 +18,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.diagnosis.audit.decoders import CORRECT, FILTERS, ancestral, confident, transfer
+from tests.diagnosis.audit.decoders import ANCESTRAL, CONFIDENT, CORRECT, PLANTED, SMALL, confident, transfer
 from tests.diagnosis.audit.loops import causal, llada, mdlm
 from tests.diagnosis.audit.remembering import remembered
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.audit import verdict
 from unmask.testing import assert_conforms, assert_law, assert_same_law, assert_same_tokens
-
-SMALL = {"rows": 400, "length": 16, "steps": 8}
-ANCESTRAL = {"sampler": "ancestral", "steps": 8}
-CONFIDENT = {"sampler": "low-confidence(ties=topk)", "steps": 8}
 
 
 @pytest.fixture(autouse=True)
@@ -48,49 +46,7 @@ def test_calls_that_are_left_out_are_no_steps(first):
     """200 runs of binomial counts without their zeros, and 200 rows of a loop that skips for each row alone."""
     for seed in range(first, first + 20):
         found = assert_law(partial(transfer, **SMALL), seed=seed, **ANCESTRAL)
-        assert "record: places" not in found.p_values
-
-
-K3, WARM = {"top_k": 3}, {"temperature": 0.7}
-PLANTED = {  # loop, how assert_law is called, words of the message
-    "seven steps": (partial(transfer, **SMALL | {"steps": 7}), ANCESTRAL, "miscounted steps (7 steps instead of 8)"),
-    "fixed numbers": (partial(llada, **SMALL), ANCESTRAL, "uneven steps (8 steps change a sequence, not 7.06)"),
-    "argmax": (partial(mdlm, **SMALL, bug="final argmax"), ANCESTRAL, "greedy last step"),
-    "delta": (partial(mdlm, **SMALL, bug="delta instead of rho"), ANCESTRAL, "wrong reveal rate"),
-    "shared noise": (partial(mdlm, **SMALL, bug="noise shared by positions"), ANCESTRAL, "reused noise"),
-    "hidden again": (partial(mdlm, **SMALL, bug="hidden again"), ANCESTRAL, "positions are hidden again"),
-    "warm": (partial(mdlm, **SMALL, temperature=1.25), ANCESTRAL, "temperature (1.2"),
-    "flat": (partial(llada, **SMALL, bug="flattened top-k"), CONFIDENT, "batch-flattened choice"),
-    "softmax twice": (partial(ancestral, **SMALL, bug="probabilities as logits"), ANCESTRAL, "probabilities as logits"),
-    "drawn twice": (partial(confident, **SMALL, bug="probabilities as logits"), CONFIDENT, "probabilities as logits"),
-    "top-k left out": (partial(ancestral, **SMALL, **K3, bug="no filter"), ANCESTRAL | K3, "filters left out"),
-    "warm left out": (partial(ancestral, **SMALL, **WARM, bug="no filter"), ANCESTRAL | WARM, "filters left out"),
-    "mask in top-k": (
-        partial(ancestral, **SMALL, **K3, bug="tokens and mask filtered"),
-        ANCESTRAL | K3,
-        "filter after the reveal (tokens and mask in one race)",
-    ),
-    "mask in top-p": (
-        partial(ancestral, **SMALL, top_p=0.8, bug="tokens and mask filtered"),
-        ANCESTRAL | {"top_p": 0.8},
-        "filter after the reveal (tokens and mask in one race)",
-    ),
-    "top-k after the choice": (
-        partial(confident, **SMALL, **K3, bug="late"),
-        CONFIDENT | K3,
-        "filter after the reveal (positions are chosen without it)",
-    ),
-    "all after the choice": (
-        partial(confident, **SMALL, **FILTERS, bug="late"),
-        CONFIDENT | FILTERS,
-        "filter after the reveal (positions are chosen without it)",
-    ),
-    "warm causal": (
-        partial(causal, rows=400, length=16, temperature=0.8),
-        {"sampler": "autoregressive"},
-        "temperature (0.8",
-    ),
-}
+        assert "record: counts" not in found.p_values
 
 
 @pytest.mark.rotates(3)
@@ -105,7 +61,7 @@ def test_a_planted_fault_is_named(name):
 
 def test_a_small_filter_is_said_to_be_invisible():
     """top_p = .8 after the choice moves less than 400 sequences show: the test passes, and lists it."""
-    found = assert_law(partial(confident, **SMALL, top_p=0.8, bug="late"), top_p=0.8, **CONFIDENT)
+    found = assert_law(partial(confident, **SMALL, top_p=0.8, bug="late"), filters={"top_p": 0.8}, **CONFIDENT)
     assert "filter after the reveal (positions are chosen without it)" in found.unseen
 
 
@@ -134,6 +90,36 @@ def hides(model):
     return torch.where(torch.arange(16) == 3, model.config.mask_token_id, tokens)
 
 
+def threaded(model):
+    both = threading.Barrier(2)
+
+    def half(_):
+        both.wait()
+        return mdlm(model, 200, 16, 8)
+
+    with ThreadPoolExecutor(2) as pool:
+        return torch.cat(list(pool.map(half, range(2))))
+
+
+class Padded:
+    """Two positions of padding to the left of every row, and a mask of the others."""
+
+    def __init__(self, model):
+        self.model, self.config = model, model.config
+
+    def __call__(self, x, *_):
+        wide = torch.cat([torch.zeros_like(x[:, :2]), x], 1)
+        said = self.model(wide, (torch.arange(wide.shape[1]) >= 2).long().expand(wide.shape))
+        return type(said)(said.logits[:, 2:])
+
+
+class Timed(Padded):
+    """The time of each position as floats (rows, length)."""
+
+    def __call__(self, x, time):
+        return self.model(x, time.expand(x.shape))
+
+
 BAD = {  # loop, words of the message
     "raises": (lambda model: model(torch.zeros(2, 16).long()).logit, "raises an error after 1 model calls: Attribute"),
     "bad ids": (
@@ -153,6 +139,11 @@ BAD = {  # loop, words of the message
     "few rows": (changed(lambda tokens: tokens[:399]), "called for 800 rows, but there are 798 samples"),
     "other order": (changed(lambda tokens: tokens.flip(0)), "pass record=False"),
     "prompt": (changed(lambda tokens: torch.cat([tokens[:, :2], tokens], 1)), "has 16 positions, a sample 18"),
+    "threads": (threaded, "calls the model from 2 threads. Use one thread, or pass record=False"),
+    "padding": (
+        lambda model: mdlm(Padded(model), **SMALL),
+        "batch 1 of the oracle has 18 positions, a sample 16. Start from masks alone",
+    ),
     "same again": (reseeds, "same sequences again in each call. Set the random seed outside"),
 }
 
@@ -178,6 +169,15 @@ def test_a_loop_that_does_not_work_gets_one_sentence(name):
 def test_a_bad_argument_is_an_error_of_the_test_and_no_failure(loop, how, words):
     with pytest.raises(UnmaskError, match=words):
         assert_law(loop, **ANCESTRAL | how)
+
+
+def test_loops_of_other_forms_are_correct():
+    """Threads and padding without the record, times of each position, logits in bfloat16: the reference rounds too."""
+    for loop in (threaded, lambda model: mdlm(Padded(model), **SMALL)):
+        assert "record" not in assert_law(loop, record=False, **ANCESTRAL).compared_with
+    assert_law(lambda model: mdlm(Timed(model), **SMALL), **ANCESTRAL)
+    found = assert_law(partial(llada, **SMALL), dtype=torch.bfloat16, **CONFIDENT)
+    assert "precision (logits in bfloat16)" in found.unseen
 
 
 def test_lengths_are_those_that_were_asked_for():

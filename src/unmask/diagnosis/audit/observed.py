@@ -3,9 +3,9 @@
 Some tests need no reference. If a sampler reveals fixed numbers of positions, one row with other numbers is an error.
 If its positions do not depend on the drawn tokens, each token is a draw from the prediction of the oracle. Then
 
-    z = sum (log p(x) - E log p) / sqrt(sum Var log p),        beta - 1 ~ sum (log p(x) - E log p) / sum Var log p
+    z = sum (log p(x) - E log p) / sqrt(sum Var log p)
 
-is normal, and 1 / beta is the temperature, for any language and order. Everything else is compared with generated rows,
+is normal, for any language and order. Everything else is compared with generated rows,
 as are the tokens; `statistics` counts both.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,12 +25,13 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Canvas, Denoiser
 from unmask.denoisers.record import Run
-from unmask.diagnosis.audit.specimens import deciding, keeps_schedule
-from unmask.samplers import Sampler
+from unmask.diagnosis.audit.specimens import Meant, deciding, keeps_schedule
 from unmask.samplers.loops import walk
 
 CERTAIN = 25  # expected number of an event that never occurs: probability e^-25
-CELL = 10  # expected count in a cell of a table
+CELL = 10  # variance of log p in a step; below it the step is not compared
+CHANCE = 1e-4  # p-value
+MOST_DRAWS, NEWTON = 100_000, 8  # draws and iterations of the estimate of a temperature
 LEAST = math.exp(-30)  # smallest distinguishable probability
 
 
@@ -57,23 +59,26 @@ def surprise_of(probability: Tensor) -> Tensor:
     return -probability.clamp(min=LEAST).log()
 
 
-def predictions(denoiser: Denoiser, tokens: Tensor, order: Tensor) -> Predictions:
-    """Predictions of an exact denoiser for tokens (B, L) revealed in steps (B, L), from 1."""
-    shape = tokens.shape
-    surprise, expected, variance = (torch.zeros(shape, dtype=torch.float64) for _ in range(3))
-    size = denoiser.rows_at_once(shape[1]) or len(tokens)
+def posteriors(denoiser: Denoiser, tokens: Tensor, order: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(rows (K), positions (K), p (K, V)) before each reveal of tokens (B, L) in steps (B, L), from 1."""
+    size = denoiser.rows_at_once(tokens.shape[1]) or len(tokens)
     for first in range(0, len(tokens), size):
-        part = slice(first, first + size)
-        mine, steps = tokens[part], order[part]
+        mine, steps = tokens[first : first + size], order[first : first + size]
         canvas = Canvas(denoiser, torch.full_like(mine, denoiser.vocabulary), Randomness(0, torch.arange(len(mine))))
         for rows, positions, marginals in walk(canvas, steps):
-            p = marginals.dense()
-            bits = surprise_of(p)
-            mean = (p * bits).sum(1)
-            surprise[part][rows, positions] = bits.gather(1, mine[rows, positions].unsqueeze(1)).squeeze(1)
-            expected[part][rows, positions] = mean
-            variance[part][rows, positions] = (p * bits**2).sum(1) - mean**2
+            yield first + rows, positions, marginals.dense().double()
             canvas.reveal((rows, positions), mine[rows, positions])
+
+
+def predictions(denoiser: Denoiser, tokens: Tensor, order: Tensor) -> Predictions:
+    """Predictions of an exact denoiser for tokens (B, L) revealed in steps (B, L), from 1."""
+    surprise, expected, variance = (torch.zeros(tokens.shape, dtype=torch.float64) for _ in range(3))
+    for rows, positions, p in posteriors(denoiser, tokens, order):
+        bits = surprise_of(p)
+        mean = (p * bits).sum(1)
+        surprise[rows, positions] = bits.gather(1, tokens[rows, positions].unsqueeze(1)).squeeze(1)
+        expected[rows, positions] = mean
+        variance[rows, positions] = (p * bits**2).sum(1) - mean**2
     return Predictions(surprise, expected, variance)
 
 
@@ -85,31 +90,28 @@ class Observed:
     order: Tensor  # (B, L) from 1
     runs: list[Run]
     predictions: Predictions
-    sampler: Sampler
-    delta: Tensor  # (N)
+    meant: Meant
     aligned: bool = True  # whether calls are steps; else the loop omits calls without a change
     packed: bool = False  # whether each row omits them, so that its steps count those with a change
 
     @classmethod
-    def of(
-        cls, runs: list[Run], order: Tensor, tokens: Tensor, denoiser: Denoiser, sampler: Sampler, delta: Tensor
-    ) -> Observed:
+    def of(cls, runs: list[Run], order: Tensor, tokens: Tensor, meant: Meant) -> Observed:
         """Raise an error if the steps of the sampler are not calls."""
-        if deciding(sampler).implements("run"):
-            raise UnmaskError(f"{sampler.spec} has no steps to compare with the record. Pass the language only")
-        return cls(tokens, order, runs, predictions(denoiser, tokens, order), sampler, delta)
+        if deciding(meant.sampler).implements("run"):
+            raise UnmaskError(f"{meant.sampler.spec} has no steps to compare with the record. Pass the language only")
+        return cls(tokens, order, runs, predictions(meant.denoiser, tokens, order), meant)
 
     def as_steps(self, ours: Tensor) -> tuple[Observed, Finding]:
         """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""
-        steps, calls = len(self.delta), [run.steps for run in self.runs]
+        steps, calls = len(self.meant.delta), [run.steps for run in self.runs]
         usual = Counter(calls).most_common(1)[0][0]
         right = Finding("number of steps", 1.0)
         wrong = Finding("number of steps", 0.0, "miscounted steps", f"{usual} steps instead of {steps}")
-        if self.sampler.draws_steps and bool((self.order == packed(self.order)).all()):
+        if self.meant.sampler.draws_steps and bool((self.order == packed(self.order)).all()):
             pauses = float((ours != packed(ours)).any(1).double().mean()) * len(self.order)
             if set(calls) != {steps} or pauses >= 1:  # rows in which some step should reveal nothing
                 return replace(self, aligned=False, packed=True), self._changes(ours, wrong)
-        if not keeps_schedule(deciding(self.sampler)) or set(calls) == {steps}:
+        if not keeps_schedule(deciding(self.meant.sampler)) or set(calls) == {steps}:
             return self, right
         if any(run.idle for run in self.runs):  # calls without a change are no steps
             parts = [
@@ -119,12 +121,12 @@ class Observed:
                 return replace(self, order=torch.cat([number + 1 for _, number in parts])), right
         if max(calls) > steps:
             return self, wrong
-        if deciding(self.sampler).pace == "steps":  # done before its last step
+        if deciding(self.meant.sampler).pace == "steps":  # done before its last step
             return self, right
         if any(run.idle for run in self.runs):
             return self, wrong
-        if self.sampler.draws_steps:
-            empty = sum(float(((1 - self.delta) ** run.step.numel()).sum()) for run in self.runs)
+        if self.meant.sampler.draws_steps:
+            empty = sum(float(((1 - self.meant.delta) ** run.step.numel()).sum()) for run in self.runs)
             missing = sum(steps - count for count in calls)
             p_value = pvalues.at_least(missing, steps * len(calls), min(1.0, empty / (steps * len(calls))))
             return replace(self, aligned=False), replace(wrong, p_value=p_value)
@@ -139,7 +141,7 @@ class Observed:
         mean = float(theirs.double().mean())
         full = [int((many >= mean).sum()) for many in (mine, theirs)]
         p_value = pvalues.shares(full[0], len(mine), full[1], len(theirs))
-        if int(mine.max()) == len(self.delta):
+        if int(mine.max()) == len(self.meant.delta):
             what = f"{float(mine.double().mean()):.3g} steps change a sequence, not {mean:.3g}"
             wrong = replace(wrong, fault="uneven steps", detail=what)
         return replace(wrong, p_value=p_value)
@@ -147,53 +149,55 @@ class Observed:
     @property
     def counts_steps(self) -> bool:
         """Whether calls are steps, so that the record determines the number of steps."""
-        return self.aligned and keeps_schedule(deciding(self.sampler)) and deciding(self.sampler).pace != "steps"
+        return (
+            self.aligned
+            and keeps_schedule(deciding(self.meant.sampler))
+            and deciding(self.meant.sampler).pace != "steps"
+        )
 
     def findings(self, ours: Tensor) -> list[Finding]:
         """Tests of the record; ours: orders (B', L) of generated rows."""
         findings = [self._draws(), *self._batches(ours)]
-        if not self.sampler.revises:
+        if not self.meant.sampler.revises:
             findings.append(self._remasked())
         if self.aligned:
             findings.append(self._counts(ours))
-            if self.sampler.draws_steps:
-                findings.append(self._places())
         return findings
 
     @property
     def before_drawing(self) -> bool:
         """Whether positions are chosen before tokens are drawn."""
-        drawn = self.sampler.distribution == "order" or self.sampler.draws_steps
-        return drawn or deciding(self.sampler).implements("order")
+        drawn = self.meant.sampler.distribution == "order" or self.meant.sampler.draws_steps
+        return drawn or deciding(self.meant.sampler).implements("order")
 
     @property
-    def temperature(self) -> Estimate:
-        """1 / beta, if the only fault is that tokens are drawn in proportion to p^beta."""
-        more, variance = self._score(slice(None))
-        beta, error = 1 + more / variance, quantile() / math.sqrt(variance)
+    def temperature(self) -> Estimate | None:
+        """1 / beta, if tokens are drawn in proportion to p^beta and one beta explains all steps, by likelihood."""
+        rows = slice(0, max(1, MOST_DRAWS // self.tokens.shape[1]))
+        tokens, order = self.tokens[rows], self.order[rows]
+        asked = list(posteriors(self.meant.denoiser, tokens, order))
+        log = torch.cat([-surprise_of(p) for _, _, p in asked])
+        own = torch.cat([tokens[row, position] for row, position, _ in asked]).unsqueeze(1)
+        step = torch.cat([order[row, position] for row, position, _ in asked])
+        beta = 1.0
+        for _ in range(NEWTON):
+            p = (beta * log).softmax(1)
+            mean = (p * log).sum(1)
+            variance = (p * log**2).sum(1) - mean**2
+            excess = log.gather(1, own).squeeze(1) - mean
+            beta = min(max(beta + float(excess.sum() / variance.sum().clamp(min=1e-12)), 0.05), 20.0)
+        more, spread = (step.bincount(values)[1:] for values in (excess, variance))
+        known = spread >= CELL
+        p_value = pvalues.chi_square(float((more[known] ** 2 / spread[known]).sum()), int(known.sum()) - 1)
+        error = quantile() / math.sqrt(max(float(variance.sum()), 1e-12))
         low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
-        return Estimate(1 / max(beta, 1e-9), low, high, self.order.numel(), LEVEL, "score")
-
-    @property
-    def one_temperature(self) -> float:
-        """p-value of the same excess in all steps, given its sum."""
-        groups = [self.order == number for number in self.order.unique().tolist()]
-        parts = [part for part in map(self._score, groups) if part[1] >= CELL]
-        if len(parts) < 2:
-            return 1.0
-        slope = sum(more for more, _ in parts) / sum(variance for _, variance in parts)
-        moved = sum((more - slope * variance) ** 2 / variance for more, variance in parts)
-        return pvalues.chi_square(moved, len(parts) - 1)
-
-    def _score(self, which: Tensor | slice) -> tuple[float, float]:
-        """(sum (log p(x) - E log p), sum Var log p) over some tokens."""
-        more = float((self.predictions.expected - self.predictions.surprise)[which].sum())
-        return more, max(float(self.predictions.variance[which].sum()), 1e-12)
+        return None if p_value < CHANCE else Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
 
     def _draws(self) -> Finding:
         if not self.before_drawing:
             return Finding("draws", 1.0)
-        more, variance = self._score(slice(None))
+        more = float((self.predictions.expected - self.predictions.surprise).sum())
+        variance = max(float(self.predictions.variance.sum()), 1e-12)
         return Finding("draws", math.erfc(abs(more) / math.sqrt(2 * variance)))
 
     def _remasked(self) -> Finding:
@@ -217,20 +221,20 @@ class Observed:
 
     def _counts(self, ours: Tensor) -> Finding:
         """Test of the number of positions revealed in each step."""
-        steps = max(len(self.delta), int(ours.max()), int(self.order.max()))
+        steps = max(len(self.meant.delta), int(ours.max()), int(self.order.max()))
         expected, counts = _counted(ours, steps), _counted(self.order, steps)
         if bool((expected == expected[0]).all()):
             return self._fixed(expected[0], counts)
-        if self.sampler.draws_steps:
+        if self.meant.sampler.draws_steps:
             distribution = torch.zeros(steps, dtype=torch.float64)
-            distribution[: len(self.delta)] = self.delta
+            distribution[: len(self.meant.delta)] = self.meant.delta
             p_value, mean = pvalues.against_distribution(counts.sum(0), distribution), distribution * ours.shape[1]
         else:
             p_value, mean = 1.0, expected.double().mean(0)
         empty = (counts.sum(0) == 0) & (len(counts) * mean >= CERTAIN)
         if bool(empty.any()):
             number = int(empty.int().argmax()) + 1
-            return Finding("counts", 0.0, "uneven steps", f"step {number} of {len(self.delta)} reveals nothing")
+            return Finding("counts", 0.0, "uneven steps", f"step {number} of {len(self.meant.delta)} reveals nothing")
         return Finding("counts", p_value)
 
     def _fixed(self, expected: Tensor, counts: Tensor) -> Finding:
@@ -240,28 +244,15 @@ class Observed:
         number = int((counts != expected).any(0).int().argmax())
         least, most, should = int(counts[:, number].min()), int(counts[:, number].max()), int(expected[number])
         between = f"{least} to {most}" if least < most else str(least)
-        what = f"step {number + 1} of {len(self.delta)} reveals {between} positions of a row, not {should}"
+        what = f"step {number + 1} of {len(self.meant.delta)} reveals {between} positions of a row, not {should}"
         batches = torch.stack([part.sum(0) for part in counts.split([len(run.step) for run in self.runs])])
         sizes = torch.tensor([len(run.step) for run in self.runs]).unsqueeze(1)
         if bool((batches == sizes * expected).all()):
             return Finding("counts", 0.0, "batch-flattened choice", what)
         nothing = (counts.sum(0) == 0) & (expected > 0)
         if bool(nothing.any()):
-            what = f"step {int(nothing.int().argmax()) + 1} of {len(self.delta)} reveals nothing"
+            what = f"step {int(nothing.int().argmax()) + 1} of {len(self.meant.delta)} reveals nothing"
         return Finding("counts", 0.0, "uneven steps", what)
-
-    def _places(self) -> Finding:
-        """Test that every position has the same distribution of steps, with neighbouring steps pooled."""
-        groups = max(1, min(len(self.delta), len(self.order) // (2 * CELL)))
-        edge = (torch.arange(len(self.delta)) * groups) // len(self.delta)
-        distribution = torch.zeros(groups, dtype=torch.float64).scatter_add_(0, edge, self.delta)
-        means = distribution * len(self.order)
-        if bool((means < CELL / 2).any()):
-            return Finding("places", 1.0)
-        group = edge[(self.order - 1).clamp(max=len(self.delta) - 1)]
-        counts = torch.stack([torch.bincount(column, minlength=groups) for column in group.T])
-        moved = float(((counts - means) ** 2 / means).sum())
-        return Finding("places", pvalues.chi_square(moved, self.order.shape[1] * (groups - 1)))
 
 
 def packed(order: Tensor) -> Tensor:

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from unmask.core import pvalues
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.denoisers import Denoiser, Sharpened
+from unmask.denoisers import Reshaped
 from unmask.diagnosis.audit.observed import Observed, packed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import (
     Changed,
+    Meant,
     Specimen,
     deciding,
     evaluates_everywhere,
@@ -27,19 +28,18 @@ from unmask.diagnosis.audit.specimens import (
     stepped,
     tempered,
 )
-from unmask.diagnosis.audit.statistics import EXPECTED, Noise, Rows, Statistics
+from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
 from unmask.metrics.windows import codes
-from unmask.samplers import Generation, Sampler, generate
+from unmask.samplers import Generation, generate
 from unmask.samplers.rules.uniform import ENUMERABLE
-from unmask.samplers.schedules import ScheduleLike
 
 COLD = 0.02  # a temperature at which sampling is nearly greedy
 POWER = 0.9  # probability of detecting a detectable fault
 NO_STEP = 1e-9  # standard deviations; below it two specimens are equal
 MIN_ROWS = 200
-SEEDS = (2**62 + 2, 2**62 + 3)  # of the reference rows and of the specimens, not used elsewhere
+REFERENCE, SPECIMENS = 2**61, 2**62 + 3  # random seeds of generated rows, not used elsewhere
 DRAWS = 30_000_000  # symbols evaluated for a specimen whose cost grows with the number of steps
 BINS = 10
 
@@ -114,26 +114,22 @@ class Plan(NamedTuple):
     grades: list[Grade]
 
 
-def plan_of(sampler: Sampler, steps: int, named: bool, filters: Sharpened | None = None) -> Plan:
-    """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults.
-
-    named: whether the schedule has a name, so that it exists for other numbers of steps.
-    filters: the exact denoiser with the filters of the loop, if it has any.
-    """
+def plan_of(meant: Meant) -> Plan:
+    """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults."""
     grades = []
-    decides = deciding(sampler)
-    heat = float(getattr(decides, "temperature", 1.0))
-    if filters is not None and filters.temperature != 1:
-        heat = filters.temperature * (heat > 0)
+    sampler, steps = meant.sampler, meant.steps
+    heat = float(getattr(deciding(sampler), "temperature", 1.0))
+    if "temperature" in meant.filters:
+        heat = meant.filters["temperature"] * (heat > 0)
     if heat > 0:
         near, far = (tuple(heat * t for t in part) for part in ((0.9, 1.1), (COLD, 0.5, 0.8, 1.25, 2.0)))
-        grades.append(Grade("temperature", heat, lambda t: tempered(sampler, t, filters), near, far))
-    if named and keeps_schedule(sampler):
+        grades.append(Grade("temperature", heat, lambda t: tempered(meant, t), near, far))
+    if isinstance(meant.schedule, str) and keeps_schedule(sampler):  # it exists for other numbers of steps
         close = {max(1, 3 * steps // 4), math.ceil(4 * steps / 3)} - {steps}
         further = {1, steps // 4, steps // 2, steps - 1, steps + 1, 2 * steps, 4 * steps} - {0, steps} - close
         grades.append(Grade("miscounted steps", steps, lambda n: stepped(sampler, n), tuple(close), tuple(further)))
     graded = [grade.make(value) for grade in grades for value in grade.near]
-    return Plan([Specimen("none", sampler), *specimens(sampler, steps, filters), *graded], grades)
+    return Plan([Specimen("none", sampler), *specimens(meant), *graded], grades)
 
 
 class Directions:
@@ -186,36 +182,24 @@ class Bench:
     """Generated rows, with and without faults, for samples of shape (B, L).
 
     ordered: whether steps are compared, not only tokens. packed: without the steps of a row that reveal nothing.
+    seed: of the reference rows.
     """
 
     packed = False
 
-    def __init__(
-        self,
-        denoiser: Denoiser,
-        sampler: Sampler,
-        schedule: ScheduleLike,
-        delta: Tensor,
-        rows: int,
-        length: int,
-        ordered: bool = False,
-    ) -> None:
-        self.ordered = ordered
-        assert denoiser.language is not None
-        self.denoiser, self.language = denoiser, denoiser.language
-        self.sampler, self.schedule, self.delta = sampler, schedule, delta
-        self.rows, self.length = rows, length
-        self.lookups = length * denoiser.vocabulary  # symbols per step, if a specimen evaluates all positions
+    def __init__(self, meant: Meant, rows: int, length: int, ordered: bool = False, seed: int = REFERENCE) -> None:
+        self.meant, self.rows, self.length, self.ordered = meant, rows, length, ordered
+        self.denoiser, self.sampler, self.delta = meant.denoiser, meant.sampler, meant.delta
+        assert self.denoiser.language is not None
+        self.language = self.denoiser.language
+        self.lookups = length * self.language.vocabulary  # symbols per step, if a specimen evaluates all positions
         count = max(2 * rows, min(20 * rows, 60_000))
-        if evaluates_everywhere(sampler):
-            count = min(count, max(rows, 6 * DRAWS // (self.lookups * len(delta))))
-        generation = self._generate(Specimen("none", sampler), count, SEEDS[0])
-        calls = generation.model_calls.double()
-        self.needed, self.spread = float(calls.mean()), float(calls.std())
+        if evaluates_everywhere(self.sampler):
+            count = min(count, max(rows, 6 * DRAWS // (self.lookups * meant.steps)))
+        generation = self._generate(Specimen("none", self.sampler), count, seed)
         self.generated = generation
-        self.statistics = Statistics(
-            self.language, generation.tokens, rows, max(len(delta), int(generation.order.max()))
-        )
+        steps = max(meant.steps, int(generation.order.max()))
+        self.statistics = Statistics(self.language, generation.tokens, rows, steps)
 
     @cached_property
     def reference(self) -> Rows:
@@ -227,11 +211,12 @@ class Bench:
             return self.statistics(tokens)
         return self.statistics(tokens, observed.order, observed.predictions.surprise)
 
-    def make(self, specimen: Specimen) -> Rows:
-        count = max(self.rows, min(2 * self.rows, 8000))
+    def make(self, specimen: Specimen, times: int = 2) -> Rows:
+        """Statistics of generated rows; times: their number, relative to the samples."""
+        count = max(self.rows, min(times * self.rows, 8000))
         if evaluates_everywhere(specimen.sampler):
             count = min(count, max(MIN_ROWS, DRAWS // (self.lookups * int(specimen.steps or len(self.delta)))))
-        return self._counted(self._generate(specimen, count, SEEDS[1]), isinstance(specimen.sampler, Changed))
+        return self._counted(self._generate(specimen, count, SPECIMENS), isinstance(specimen.sampler, Changed))
 
     def _counted(self, generation: Generation, changed: bool) -> Rows:
         """changed: whether the predictions differ from the language."""
@@ -245,24 +230,12 @@ class Bench:
 
     def _generate(self, specimen: Specimen, rows: int, seed: int) -> Generation:
         steps = specimen.steps or len(self.delta)
-        how: dict[str, Any] = {"schedule": self.schedule, "steps": steps, "length": self.length}
+        how: dict[str, Any] = {"schedule": self.meant.schedule, "steps": steps, "length": self.length}
         return generate(self.denoiser, sampler=specimen.sampler, **how, rows=rows, seed=seed)
 
     def tests(self, samples: Rows, directions: Directions) -> dict[str, float]:
         """p-values of the samples against reference rows, for any fault."""
-        reference = self.reference
-        edges = torch.quantile(reference.bits, torch.arange(1, BINS).double() / BINS).unique()
-        binned = (torch.bucketize(part.bits, edges) for part in (samples, reference))
-        bins = [torch.bincount(part, minlength=len(edges) + 1) for part in binned]
-        moved = math.inf if directions.noise.apart else float(directions.moved @ directions.moved)
-        invalid = int(samples.invalid.sum()), self.rows, int(reference.invalid.sum()), len(reference)
-        p_values = {
-            "all statistics": pvalues.chi_square(moved, directions.noise.degrees),
-            "validity": pvalues.shares(*invalid),
-            "surprise of a row": pvalues.table(*bins),
-            "repeated rows": repetition(samples, reference),
-            "repeats of the left neighbour": neighbours(samples.tokens, reference.tokens),
-        }
+        p_values = compared(samples, self.reference, directions.noise)
         distribution = self._distribution()
         if distribution is not None:
             which = codes(samples.tokens, self.language.vocabulary, self.length).squeeze(1)
@@ -277,23 +250,26 @@ class Bench:
             return None
         if self.sampler.draws_steps:
             return output_distribution(self.denoiser, length, self.delta)
-        if self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Sharpened):
+        if self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Reshaped):
             return self.language.log_prob(sequences(vocabulary, length)).exp()
         if callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
             return self.sampler.distribution(self.denoiser, length, self.delta)
         return None
 
 
-def neighbours(samples: Tensor, reference: Tensor) -> float:
-    """p-value of the number of tokens (B, L) equal to their left neighbour; 1 if too few are expected.
-
-    A test with one degree of freedom detects a penalty that a test of all statistics misses.
-    """
-    mine, theirs = ((rows[:, 1:] == rows[:, :-1]).sum(1).double() for rows in (samples, reference))
-    if float(theirs.mean()) * len(mine) < EXPECTED:
-        return 1.0
-    error = math.sqrt(float(theirs.var()) * (1 / len(mine) + 1 / len(theirs)))
-    return math.erfc(abs(float(mine.mean() - theirs.mean())) / error / math.sqrt(2)) if error else 1.0
+def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
+    """p-values of two sets of rows under one distribution, for any difference."""
+    edges = torch.quantile(reference.bits, torch.arange(1, BINS).double() / BINS).unique()
+    binned = (torch.bucketize(part.bits, edges) for part in (samples, reference))
+    bins = [torch.bincount(part, minlength=len(edges) + 1) for part in binned]
+    moved = noise.white(samples.mean - reference.mean)
+    invalid = int(samples.invalid.sum()), len(samples), int(reference.invalid.sum()), len(reference)
+    return {
+        "all statistics": pvalues.chi_square(math.inf if noise.apart else float(moved @ moved), noise.degrees),
+        "validity": pvalues.shares(*invalid),
+        "surprise of a row": pvalues.table(*bins),
+        "repeated rows": repetition(samples, reference),
+    }
 
 
 def repetition(samples: Rows, reference: Rows) -> float:

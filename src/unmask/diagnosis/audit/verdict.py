@@ -7,10 +7,13 @@ the oracle if it is passed. Each of K tests has a false-alarm rate of ALARM / K,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
@@ -18,14 +21,17 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
 from unmask.core.tables import lines, rows_of
 from unmask.core.threads import over_blocks, torch_threads
-from unmask.denoisers import Sharpened, as_denoiser
+from unmask.denoisers import as_denoiser
 from unmask.denoisers.oracles import MaskedOracle, Oracle
 from unmask.denoisers.record import MOST_CALLS, Run
-from unmask.diagnosis.audit.observed import Finding, Observed
-from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, LATE, Specimen, keeps_schedule
+from unmask.diagnosis.audit.changes import Altered, as_filters, rounded
+from unmask.diagnosis.audit.observed import Finding, Observed, packed
+from unmask.diagnosis.audit.sizes import Written, size
+from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, LATE, Meant, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import (
     MIN_ROWS,
+    REFERENCE,
     Bench,
     Directions,
     Suspect,
@@ -39,14 +45,15 @@ from unmask.languages import Language, load
 from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler, fit_of
 from unmask.samplers.contract import as_sampler
-from unmask.samplers.making import reshaped
+from unmask.samplers.rules.speculative import Autoregressive
 from unmask.samplers.schedules import ScheduleLike, deltas
 
 NO_DIFFERENCE = "no difference found"
+SMALL = "the difference is too small to name a fault. Test more sequences"
 ALARM = 1e-4
 LIKELY = 2 * math.log(1000)  # a suspect remains possible if it is at most 1000 times less likely than the best
 MOST = 0.8  # least fraction of the difference that the named fault explains
-NEAR = 0.8  # temperature
+SHOWN = 2000  # rows of the reference for the size of a difference
 FEW = 50  # distinct rows; fewer have no useful statistics
 
 
@@ -58,6 +65,7 @@ class Verdict:
     explained: float | None = None  # fraction of the difference that the fault explains
     exactly: bool = False  # whether the fault explains the whole difference
     also: tuple[str, ...] = ()  # other faults that these samples do not exclude
+    size: str = ""  # in words: the first step that differs, and how often a token is written there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +82,10 @@ class Audit(Verdict):
     unseen_steps: tuple[float, float] | None
     ser: tuple[Estimate, Estimate]  # of the samples, and of the reference
     bits: tuple[Estimate, Estimate]  # surprise of a token given a few earlier tokens
-    calls: dict[str, Any] | None
     rows: int
     length: int
     sampler: str
-    steps: int
+    steps: int  # 0 if the sampler uses none
     compared_with: str
     alarm: float = ALARM
 
@@ -90,15 +97,22 @@ class Audit(Verdict):
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
-        meant = f"{self.sampler} with {self.steps} steps"
+        """The verdict in words, with the size of the difference."""
+        return f"{self.named}; {self.size}" if self.size else self.named
+
+    @property
+    def named(self) -> str:
+        """The verdict in words: the fault, or the faults that would have been missed."""
+        meant = f"{self.sampler} with {self.steps} steps" if self.steps else self.sampler
         words = f"{self.fault} ({self.detail})" if self.detail else str(self.fault)
         if self.verdict == NO_DIFFERENCE:
             harmless = "" if self.fault is None else f", except {words}: {FAULTS[self.fault]}"
-            missed = f"; this audit would have missed {self.missed}" if self.missed else ""
-            return f"{self.verdict} to {meant}{harmless}{missed}"
+            missed = " or ".join(f"{name} {values}" for name, values in self.missed.items() if name != "faults")
+            known = f"{len(self.unseen)} of {len(self.unseen) + len(self.seen)} known faults" if self.unseen else ""
+            words = " or ".join(filter(None, [missed, known]))
+            return f"{self.verdict} to {meant}{harmless}{f'; this audit would have missed {words}' if words else ''}"
         if self.fault is None:
-            return f"differs from {meant}; no known fault explains it"
+            return f"differs from {meant}; {self.detail or 'no known fault explains it'}"
         if not self.exactly and self.explained is not None:
             part = f"{100 * self.explained:.0f}% of the difference but not all"
             words = f"nearest of the known faults: {words}, which explains {part}"
@@ -107,20 +121,18 @@ class Audit(Verdict):
         return f"differs from {meant}: {words}"
 
     @property
-    def missed(self) -> str:
-        """Faults that this number of rows cannot detect, in words."""
-        parts = []
+    def missed(self) -> dict[str, str]:
+        """Faults that this number of rows cannot detect."""
+        missed = {}
         if self.unseen_steps is not None:
             least, most = math.floor(self.unseen_steps[0]) + 1, self.unseen_steps[1]
             if math.isinf(most):
-                parts.append(f"{least} steps and more")
+                missed["steps"] = f"{least} and more"
             elif least < self.steps or most > self.steps + 1:
-                parts.append(f"{least} to {math.ceil(most) - 1} steps")
+                missed["steps"] = f"{least} to {math.ceil(most) - 1}"
         if self.unseen_temperatures is not None:
-            parts.append("temperatures {:.3g} to {:.3g}".format(*self.unseen_temperatures))
-        if self.unseen:
-            parts.append(f"{len(self.unseen)} of {len(self.unseen) + len(self.seen)} known faults")
-        return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+            missed["temperatures"] = "{:.3g} to {:.3g}".format(*self.unseen_temperatures)
+        return missed | ({"faults": ", ".join(self.unseen)} if self.unseen else {})
 
     def table(self) -> dict[str, Any]:
         """Table for the command line."""
@@ -132,13 +144,7 @@ class Audit(Verdict):
         table["smallest p-value"] = f"{smallest}; an alarm is below {self.alarm_each:.1g}"
         table["impossible rows"] = f"{self.ser[0]}; expected {self.ser[1]}"
         table["surprise of a token"] = f"{self.bits[0]} bits; expected {self.bits[1]}"
-        if self.calls is not None:
-            needed = f"{self.calls['steps']} steps, {self.calls['needed']:.4g} needed"
-            table["model calls"] = f"{self.calls['made']:.4g} for {needed}: {self.calls['note']}"
-        for name, between in (("temperatures", self.unseen_temperatures), ("steps", self.unseen_steps)):
-            if between is not None:
-                table[f"{name} not detectable"] = f"{between[0]:.4g} to {between[1]:.4g}"
-        table["faults not detectable"] = ", ".join(self.unseen) or "-"
+        table |= {f"{name} not detectable": missed for name, missed in self.missed.items()}
         table["faults detectable"] = ", ".join(self.seen) or "-"
         table["compared with"] = self.compared_with
         return table
@@ -151,23 +157,23 @@ def audit(
     sampler: str | Sampler = "ancestral",
     schedule: ScheduleLike = "linear",
     steps: int | None = None,
-    calls: float | None = None,
     order: Tensor | None = None,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
+    record: bool = True,
+    filters: Mapping[str, Any] | str | None = None,
+    draft: float | None = None,
     alarm: float = ALARM,
 ) -> Audit:
     """Compare samples (B, L) of a loop on `unmask.oracle(language)` with the sampler that it should implement.
 
     language: the language of the oracle; or the oracle itself, whose record has the step of each position, if it was
-        called only for these samples since its creation or last reset.
+        called only for these samples since its creation or last reset. record=False ignores the record.
     order: steps (B, L), from 1, as returned by `oracle.record.order(samples)`, if there is no oracle.
-    calls: model calls per row, model.rows / B, compared with the number of calls needed.
-    temperature, top_p, top_k: filters of the loop, in this order, as those of `generate`: scores are filtered too.
+    filters: those of the loop in its order, {"temperature": 0.8, "top_p": 0.9}; also "top_k", "min_p" and
+        "repetition_penalty". Scores are filtered too.
+    draft: the loop verifies drafts of `unmask.oracle(.., draft=draft)`, with the same filters.
     alarm: probability of a false alarm.
     """
-    model = language if isinstance(language, MaskedOracle) else None
+    model = language if isinstance(language, Oracle) else None
     language = load(language.language if isinstance(language, Oracle) else language)
     tokens = language.check_tokens(samples)
     rows, length = tokens.shape
@@ -175,98 +181,151 @@ def audit(
     if rows < MIN_ROWS:
         raise UnmaskError(f"rows is {rows}, too few for a test; expected at least {MIN_ROWS} (2000 recommended)")
     used = as_sampler(sampler)
-    denoiser = reshaped(as_denoiser(language, used.removes), temperature, top_p, top_k, 0.0)
-    filters = denoiser if isinstance(denoiser, Sharpened) else None
     arguments.number("alarm", alarm, 0, 0.5, above=True)
+    if draft is not None:
+        arguments.number("draft", draft, 0, 1, above=True)
     if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
         steps = 1  # not used
     delta = deltas(schedule, steps, fit_of(used, language, length))
-    if calls is not None:
-        arguments.number("calls", calls, above=True, what=", the number of model calls per row")
-    record = None
+    exact = as_denoiser(language, used.removes)
+    if model is not None and model.dtype in (torch.bfloat16, torch.float16):
+        exact = Altered(exact, partial(rounded, model.dtype))
+    meant = Meant(used, schedule, delta, exact, as_filters(filters), draft)
+    observed = None
     if order is not None:
         revealed = _steps(order, tokens)
-        record = Observed.of([Run.of_order(revealed, tokens)], revealed, tokens, denoiser, used, delta)
-    elif model is not None:
+        observed = Observed.of([Run.of_order(revealed, tokens)], revealed, tokens, meant)
+    elif isinstance(model, MaskedOracle) and record:
         revealed = model.record.order(tokens)
-        record = Observed.of(model.record.runs, revealed, tokens, denoiser, used, delta)
-    if model is not None and calls is None:
-        calls = model.rows / rows
-    planned = plan_of(used, len(delta), isinstance(schedule, str), filters)
-    later = [specimen for grade in planned.grades for specimen in map(grade.make, grade.far)]
-    total = 1 + len(planned.specimens) + len(later) + len(planned.grades)
+        observed = Observed.of(model.record.runs, revealed, tokens, meant)
+    trial = Trial(meant, tokens, observed, alarm)
     # threads work on different specimens; torch's own threads would cost more than they save
-    with progress.track("auditing", total) as advance, torch_threads(1):
-        bench = Bench(denoiser, used, schedule, delta, rows, length, record is not None)
-        findings: list[Finding] = []
-        if record is not None:
-            record, counted = record.as_steps(bench.generated.order)
-            findings = [counted, *record.findings(bench.generated.order)]
-            bench.ordered, bench.packed = record.aligned or record.packed, record.packed
-        ours, theirs = bench.reference, bench.count(tokens, record)
-        advance(1)
+    with progress.track("auditing", trial.total) as trial.advance, torch_threads(1):
+        trial.test()
+        return trial.result(trial.judge(), sampler if isinstance(sampler, str) else repr(sampler))
 
-        def compare(specimens: Sequence[Specimen]) -> Iterator[Suspect]:
-            def one(part: slice) -> Suspect:
-                return suspect(specimens[part.start], bench.make(specimens[part.start]), theirs)
 
-            for suspects in over_blocks(one, len(specimens), 1):
-                advance(1)
-                yield suspects
+class Trial:
+    """An audit in progress: tests of the samples, then the nearest fault if one of them is an alarm."""
 
-        suspects = list(compare(planned.specimens))
-        directions = Directions(theirs, ours, suspects[0].generated)
-        p_values = bench.tests(theirs, directions)
-        p_values |= {f"towards {other.specimen.name}": directions.p_value(other.generated) for other in suspects[1:]}
-        p_values |= {f"record: {finding.test}": finding.p_value for finding in findings}
-        if calls is not None and keeps_schedule(used):
-            short = too_few(calls, len(delta), bench, rows)
-            findings.append(short)
-            p_values["model calls"] = short.p_value
-        each = alarm / len(p_values)
-        kinds = [s for s in suspects[1:] if s.specimen.value is None]
-        seen = [s.specimen.name for s in kinds if directions.strength(s.generated) >= needed(each)]
-        between = {g.fault: visible(g, suspects, directions, each) for g in planned.grades}
-        verdict = Verdict()
-        fitted: dict[str, Estimate] = {}
-        alarms = [finding for finding in findings if finding.fault and finding.p_value < each]
+    def __init__(self, meant: Meant, tokens: Tensor, record: Observed | None, alarm: float) -> None:
+        self.meant, self.tokens, self.record, self.alarm = meant, tokens, record, alarm
+        self.planned = plan_of(meant)
+        self.later = [specimen for grade in self.planned.grades for specimen in map(grade.make, grade.far)]
+        self.total = 1 + len(self.planned.specimens) + len(self.later) + len(self.planned.grades)
+        self.advance: Callable[[int], object] = lambda _: None
+        self.fitted: dict[str, Estimate] = {}
+
+    def compare(self, specimens: Sequence[Specimen], times: int = 2) -> Iterator[Suspect]:
+        """Compare the samples with generated rows; times: their number, relative to the samples."""
+
+        def one(part: slice) -> Suspect:
+            return suspect(specimens[part.start], self.bench.make(specimens[part.start], times), self.theirs)
+
+        for suspects in over_blocks(one, len(specimens), 1):
+            self.advance(1)
+            yield suspects
+
+    def test(self) -> None:
+        """All p-values."""
+        # a fixed reference would favor or disfavor all seeds of a loop
+        seed = REFERENCE + zlib.crc32(self.tokens.numpy().tobytes())
+        rows, length = self.tokens.shape
+        bench = self.bench = Bench(self.meant, rows, length, self.record is not None, seed)
+        self.findings: list[Finding] = []
+        if self.record is not None:
+            self.record, counted = self.record.as_steps(bench.generated.order)
+            self.findings = [counted, *self.record.findings(bench.generated.order)]
+            bench.ordered, bench.packed = self.record.aligned or self.record.packed, self.record.packed
+        self.ours, self.theirs = bench.reference, bench.count(self.tokens, self.record)
+        self.advance(1)
+        self.suspects = list(self.compare(self.planned.specimens))
+        self.directions = Directions(self.theirs, self.ours, self.suspects[0].generated)
+        self.p_values = bench.tests(self.theirs, self.directions)
+        for other in self.suspects[1:]:
+            self.p_values[f"towards {other.specimen.name}"] = self.directions.p_value(other.generated)
+        self.p_values |= {f"record: {finding.test}": finding.p_value for finding in self.findings}
+        self.each = self.alarm / len(self.p_values)
+
+    def judge(self) -> Verdict:
+        """The verdict, with its size."""
+        if min(self.p_values.values()) >= self.each:
+            return Verdict()
+        alarms = [finding for finding in self.findings if finding.fault and finding.p_value < self.each]
         if alarms:
             verdict = Verdict("differs", alarms[0].fault, "; ".join(finding.detail for finding in alarms), None, True)
-            likely = judge(suspects, theirs, fitted) if filters is not None else verdict
+            likely = judge(self.suspects, self.theirs, {}) if self.meant.filters else verdict
             if likely.fault == LATE and likely.exactly:  # it changes the counts too
                 verdict = likely
-        elif min(p_values.values()) < each:
-            suspects += compare(later)
-            fitted |= {grade.fault: grade.fit(suspects, theirs) for grade in planned.grades}
-            suspects += compare([grade.make(fitted[grade.fault].value) for grade in planned.grades])
-            verdict = judge(suspects, theirs, fitted)
-            if record is not None and p_values["record: draws"] < each:
-                verdict, fitted = warmer(verdict, record, fitted, temperature or 1.0)
-    miscounted = verdict.fault == "miscounted steps"
-    known = miscounted or (record is not None and record.counts_steps)
-    windows = length - bench.statistics.size + 1  # of a row, with a surprise
-    return Audit(
-        **vars(verdict),
-        p_values=p_values,
-        alarm_each=each,
-        temperature=fitted.get("temperature") if verdict.fault == "temperature" else None,
-        fitted_steps=fitted.get("miscounted steps") if miscounted else None,
-        seen=tuple(seen),
-        unseen=tuple(s.specimen.name for s in kinds if s.specimen.name not in seen),
-        unseen_temperatures=between.get("temperature"),
-        unseen_steps=None if known else between.get("miscounted steps"),
-        ser=(proportion(int(theirs.invalid.sum()), rows), proportion(int(ours.invalid.sum()), len(ours))),
-        bits=(mean(theirs.bits / windows), mean(ours.bits / windows)),
-        calls=None if calls is None else account(calls, len(delta), bench.needed, verdict.detail if miscounted else ""),
-        alarm=alarm,
-        rows=rows,
-        length=length,
-        sampler=sampler if isinstance(sampler, str) else repr(sampler),
-        steps=len(delta),
-        compared_with=f"{len(ours)} generated rows"
-        + " and the exact distribution" * ("exact distribution" in p_values)
-        + ", with the steps in the record of the oracle" * bench.ordered,
-    )
+        else:
+            verdict = self.fit()
+            if not verdict.exactly or verdict.fault in self.fitted:
+                self.suspects += self.compare(self.later, times=1)  # they only bracket the size
+                verdict = self.fit()
+            if verdict.fault is None and self.record is not None and self.p_values["record: draws"] < self.each:
+                verdict = self.warmer(self.record) or verdict
+        return verdict if verdict.verdict == NO_DIFFERENCE else replace(verdict, size=self.size())
+
+    def fit(self) -> Verdict:
+        """The nearest fault, with fitted sizes of the graded ones."""
+        self.fitted = {grade.fault: grade.fit(self.suspects, self.theirs) for grade in self.planned.grades}
+        fitted = self.compare([grade.make(self.fitted[grade.fault].value) for grade in self.planned.grades])
+        return judge([*self.suspects, *fitted], self.theirs, self.fitted)
+
+    def warmer(self, record: Observed) -> Verdict | None:
+        """Another temperature of draws and scores, if it explains the draws of all steps."""
+        heat, relative = self.meant.filters.get("temperature", 1.0), record.temperature
+        if relative is None or not heat:
+            return None
+        value, low, high = (heat * number for number in (relative.value, relative.low, relative.high))
+        self.fitted["temperature"] = replace(relative, value=value, low=low, high=high)
+        return Verdict("differs", "temperature", str(self.fitted["temperature"]), None, True)
+
+    def size(self) -> str:
+        """The first step that differs, if steps are known."""
+        generated, denoiser = self.bench.generated, self.meant.denoiser
+        orders = None if self.record is None else [self.record.order, generated.order[:SHOWN]]
+        if isinstance(self.meant.sampler, Autoregressive):
+            orders = [torch.arange(1, self.tokens.shape[1] + 1).expand(self.tokens.shape), generated.order[:SHOWN]]
+        if orders is None:
+            return ""
+        if self.bench.packed:
+            orders = [packed(order) for order in orders]
+        steps = max(int(order.max()) for order in orders)
+        parts = zip((self.tokens, generated.tokens[:SHOWN]), orders, strict=True)
+        mine, theirs = (Written.of(denoiser, tokens, order, steps) for tokens, order in parts)
+        return size(mine, theirs, "the filtered model" if self.meant.filters else "the model")
+
+    def result(self, verdict: Verdict, sampler: str) -> Audit:
+        """The verdict with its evidence, and with the faults that would have been detected."""
+        miscounted = verdict.fault == "miscounted steps"
+        known = miscounted or (self.record is not None and self.record.counts_steps)
+        kinds = [s for s in self.suspects[1 : len(self.planned.specimens)] if s.specimen.value is None]
+        strengths = {s.specimen.name: self.directions.strength(s.generated) for s in kinds}
+        between = {g.fault: visible(g, self.suspects, self.directions, self.each) for g in self.planned.grades}
+        theirs, ours, rows, length = self.theirs, self.ours, *self.tokens.shape
+        windows = length - self.bench.statistics.size + 1  # of a row, with a surprise
+        return Audit(
+            **vars(verdict),
+            p_values=self.p_values,
+            alarm_each=self.each,
+            temperature=self.fitted.get("temperature") if verdict.fault == "temperature" else None,
+            fitted_steps=self.fitted.get("miscounted steps") if miscounted else None,
+            seen=tuple(name for name, strength in strengths.items() if strength >= needed(self.each)),
+            unseen=tuple(name for name, strength in strengths.items() if strength < needed(self.each)),
+            unseen_temperatures=between.get("temperature"),
+            unseen_steps=None if known else between.get("miscounted steps"),
+            ser=(proportion(int(theirs.invalid.sum()), rows), proportion(int(ours.invalid.sum()), len(ours))),
+            bits=(mean(theirs.bits / windows), mean(ours.bits / windows)),
+            alarm=self.alarm,
+            rows=rows,
+            length=length,
+            sampler=sampler,
+            steps=self.meant.steps if keeps_schedule(self.meant.sampler) else 0,
+            compared_with=f"{len(ours)} generated rows"
+            + " and the exact distribution" * ("exact distribution" in self.p_values)
+            + ", with the steps in the record of the oracle" * self.bench.ordered,
+        )
 
 
 def _steps(order: Tensor, tokens: Tensor) -> Tensor:
@@ -280,20 +339,6 @@ def _steps(order: Tensor, tokens: Tensor) -> Tensor:
     return checked
 
 
-def warmer(
-    verdict: Verdict, record: Observed, fitted: dict[str, Estimate], heat: float
-) -> tuple[Verdict, dict[str, Estimate]]:
-    """The temperature, times heat, measured by the record, if one explains all steps and no other fault is nearer."""
-    likely = verdict.fault in (None, "temperature") or any("temperature" in other for other in verdict.also)
-    if not likely or record.one_temperature < ALARM:
-        return verdict, fitted
-    relative = record.temperature
-    if verdict.fault is not None and not NEAR < relative.value < 1 / NEAR:  # the score is linear near T = 1 alone
-        return verdict, fitted
-    temperature = replace(relative, value=heat * relative.value, low=heat * relative.low, high=heat * relative.high)
-    return Verdict("differs", "temperature", str(temperature), None, True), fitted | {"temperature": temperature}
-
-
 def judge(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estimate]) -> Verdict:
     """Name the nearest suspect if the samples fit it, or if it explains most of the difference."""
     faultless, *faulty = suspects
@@ -303,6 +348,8 @@ def judge(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estim
         if len(different) < FEW or suspect(faultless.specimen, faultless.generated, different).p_value >= ALARM:
             again = f"{len(samples) - len(different)} of {len(samples)} repeat an earlier one"
             return Verdict("differs", "reused noise", f"in several rows: {again}")
+    if faultless.p_value >= ALARM and faultless.misfit - best.misfit < LIKELY:
+        return Verdict("differs", detail=SMALL)
     if best.misfit == math.inf:
         return Verdict("differs")
     left = max(best.misfit - best.degrees, 0.0) / max(faultless.misfit - faultless.degrees, 1e-300)
@@ -319,29 +366,3 @@ def judge(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estim
         exactly,
         tuple(dict.fromkeys(f"{s.fault} ({fitted[s.fault]})" if s.fault in fitted else s.name for s in close)),
     )
-
-
-def too_few(calls: float, steps: int, bench: Bench, rows: int) -> Finding:
-    """Test whether rows had fewer calls than needed: means of the samples and of reference rows, both normal."""
-    error = bench.spread * math.sqrt(1 / rows + 1 / len(bench.reference))
-    missing = bench.needed - calls
-    p_value = math.erfc(missing / error / math.sqrt(2)) / 2 if error else float(missing < 1e-9)
-    detail = f"{calls:.4g} model calls for {steps} steps, {bench.needed:.4g} needed; or a cache with stale outputs"
-    return Finding("model calls", p_value, "miscounted steps", detail)
-
-
-def account(calls: float, steps: int, needed: float, miscounted: str = "") -> dict[str, Any]:
-    """Calls per row and calls needed: one for each step in which the row changes (docs/contracts.md)."""
-    if miscounted:
-        note = f"see the verdict: {miscounted}"
-    elif calls > steps + 1e-9:
-        note = "more than one call per step: a hidden last step, guidance, or more steps than N"
-    elif calls > steps - 1e-9:
-        note = "one call per step: no cache"
-    elif calls > 1.05 * needed:
-        note = "more than needed: a cache for the whole batch, invalidated by any row that changes"
-    elif calls > 0.95 * needed:
-        note = "the number that a row needs"
-    else:
-        note = "fewer than needed: steps are omitted, or stale outputs are used"
-    return {"made": calls, "steps": steps, "needed": needed, "note": note}

@@ -95,7 +95,7 @@ def ragged(exam: Exam) -> None:
                 return
             if first is None:
                 first = session
-            elif where := _difference(session, first, places < sizes):
+            elif where := differs(session, first, places < sizes):
                 raise Failure(f"rows of several lengths of {named.name}: {where}. Do not read the padding of a row")
         assert first is not None
         for row, size in enumerate(LENGTHS):
@@ -107,17 +107,6 @@ def ragged(exam: Exam) -> None:
                     if not same(getattr(alone, what)[0], getattr(first, what)[row, :size]):
                         where = f"row {row} of {size} tokens in rows of several lengths of {named.name}"
                         raise Failure(f"{where}: its {what} differ if it is alone. {INDEPENDENT}")
-
-
-def _difference(one: WatchedSession, other: WatchedSession, valid: Tensor) -> str:
-    for what in ("tokens", "order", "probability"):
-        wrong = (getattr(one, what) != getattr(other, what)) & valid
-        if bool(wrong.any()):
-            row, position = wrong.nonzero()[0].tolist()
-            return f"{what} differ at row {row}, position {position}"
-    if not torch.equal(one.account().model_calls, other.account().model_calls):
-        return "model calls differ"
-    return ""
 
 
 def stopping(exam: Exam) -> None:
@@ -228,15 +217,22 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
 }
 
 
-def differs(one: Generation, other: Generation) -> str:
-    """The first difference between two generations, or an empty string."""
+def differs(one: Generation | WatchedSession, other: Generation | WatchedSession, valid: Tensor | None = None) -> str:
+    """The first difference between two results, or an empty string; valid, Bool (B, L): the positions that count."""
     for name in ("tokens", "order", "probability", "model_calls", "impossible"):
-        a, b = getattr(one, name), getattr(other, name)
-        if a.shape != b.shape or not torch.equal(a, b):
-            place = (a != b).nonzero()[0].tolist()
+        a, b = (_part(each, name) for each in (one, other))
+        wrong = torch.ne(a, b) if valid is None or a.dim() < 2 else torch.ne(a, b) & valid
+        if bool(wrong.any()):
+            place = wrong.nonzero()[0].tolist()
             where = f"row {place[0]}" + (f", position {place[1]}" if len(place) > 1 else "")
             return f"{name} differ at {where}: {a[tuple(place)].item():g} and {b[tuple(place)].item():g}"
     return ""
+
+
+def _part(result: Generation | WatchedSession, name: str) -> Tensor:
+    account = isinstance(result, WatchedSession) and name in ("model_calls", "impossible")
+    part: Tensor = getattr(result.account() if account else result, name)
+    return part
 
 
 def _check_record(where: str, session: WatchedSession) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Engine, Marginals
+from unmask.denoisers import Canvas, Causal, Denoiser, Engine, Marginals, Reshaped
 from unmask.diagnosis.conformance.cases import Case, cases, patterns
 from unmask.samplers import Generation, Sampler, StopRule, fill, generate
 from unmask.samplers.contract import Distribution
@@ -187,19 +188,21 @@ class Report:
         return "\n".join([f"{self.sampler} {verdict}", *lines])
 
 
-class Watched(Denoiser):
+class Watched(Reshaped):
     """A denoiser that records calls that bypass the canvas and the causal reader of the session."""
 
     def __init__(self, inner: Denoiser) -> None:
-        self.inner = inner
+        super().__init__(inner)
+        self.ideal = inner.ideal
         self.uncounted: list[str] = []
         self._counting = 0
-        for name in ("vocabulary", "language", "ideal", "removes", "time_free", "calls", "concurrent", "grid"):
-            setattr(self, name, getattr(inner, name))
 
     @property
     def name(self) -> str:
         return self.inner.name
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
+        return marginals
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -223,9 +226,6 @@ class Watched(Denoiser):
     ) -> Tensor | Marginals:
         self._note("posterior")
         return self.inner.posterior(tokens, positions, time)
-
-    def rows_at_once(self, length: int) -> int | None:
-        return self.inner.rows_at_once(length)
 
     def _note(self, name: str) -> None:
         if not self._counting:
@@ -259,37 +259,20 @@ class WatchedSession(Session):
     @cached_property
     def causal(self) -> Causal:
         with self.denoiser.counting():
-            return Patient(super().causal, self)
+            reader = super().causal
+        vars(reader)["extend"] = self.patient(reader.extend)
+        return reader
 
+    def patient(self, extend: Callable[..., Tensor | Marginals]) -> Callable[..., Tensor | Marginals]:
+        """The reading of tokens, with a limit of the number of calls."""
+        calls = count(1)
 
-class Patient(Causal):
-    """A causal reader that limits the number of calls."""
+        def read(*arguments: Any) -> Tensor | Marginals:
+            if (number := next(calls)) > self.patience:
+                raise Breach(f"{self.name} has read {number} times and is not done; it seems to loop for ever")
+            return extend(*arguments)
 
-    def __init__(self, inner: Causal, session: Session) -> None:
-        self.inner, self.session = inner, session
-        self.calls = 0
-
-    @property
-    def model_calls(self) -> Tensor:
-        return self.inner.model_calls
-
-    @property
-    def spent(self) -> Cost:
-        return self.inner.spent
-
-    def extend(
-        self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
-    ) -> Tensor | Marginals:
-        self.calls += 1
-        if self.calls > self.session.patience:
-            raise Breach(f"{self.session.name} has read {self.calls} times and is not done; it seems to loop for ever")
-        return self.inner.extend(tokens, counts, selected)
-
-    def rewind(self, lengths: Tensor) -> None:
-        self.inner.rewind(lengths)
-
-    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor | None:
-        return self.inner.finish(last, tokens, rng)
+        return read
 
 
 @dataclass(frozen=True)

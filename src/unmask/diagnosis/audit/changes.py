@@ -1,0 +1,196 @@
+"""Changes of the probabilities that a loop draws from: its filters, its draft, and faults.
+
+A change is a function of the marginals at K positions and of the question: the tokens of the rows, and the time. A
+denoiser with a change is `Altered`, so every sampler can have every change. A loop that filters applies to the scores
+s(v) = log p(v), in its own order:
+
+    temperature          s / T;  T = 0 leaves only the most likely token
+    top_k                the k most likely tokens
+    top_p                the fewest most likely tokens with mass top_p
+    min_p                tokens of at least min_p times the largest probability
+    repetition_penalty   of every token of the row: s * penalty if s < 0, otherwise s / penalty
+
+A loop that verifies drafts draws y from d and keeps it with probability min(1, p(y) / d(y)). Otherwise it draws from
+the residual (p - d)+. Then each token has the distribution p; with a fault it has another one, `spoiled`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError
+from unmask.core.registry import parse
+from unmask.denoisers import Causal, Denoiser, Engine, Marginals, Reshaped, Table, as_marginals
+from unmask.denoisers.denoiser import PrefixCausal
+from unmask.denoisers.marginals import EXACT
+from unmask.denoisers.oracles import draft_of
+from unmask.denoisers.reshaped import ReshapedEngine
+
+TINY = 1e-12  # a probability that is nearly zero
+
+
+class Question(NamedTuple):
+    """A question to an engine with these tokens."""
+
+    tokens: Tensor  # (B, L)
+    rows: Tensor  # (K)
+    positions: Tensor  # (K)
+    time: Tensor | None  # (B)
+
+
+Change = Callable[[Marginals, Question], Marginals | Tensor]
+
+
+class Altered(Reshaped):
+    """A denoiser whose answers are changed; timed: by the time, too."""
+
+    def __init__(self, inner: Denoiser, change: Change, timed: bool = False) -> None:
+        super().__init__(inner)
+        self.change, self.time_free = change, self.time_free and not timed
+
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
+        raise NotImplementedError  # the engine has the question, too
+
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+        return AlteredEngine(self, tokens, given, valid)
+
+    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+        return PrefixCausal(self, rows, length, valid)
+
+
+class AlteredEngine(ReshapedEngine):
+    denoiser: Altered
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
+        marginals = as_marginals(self.inner.at(rows, positions, time))
+        return self.denoiser.change(marginals, Question(self.tokens, rows, positions, time))
+
+
+NEUTRAL = {"temperature": 1, "top_p": 1, "top_k": None, "min_p": 0, "repetition_penalty": 1}
+
+
+def as_filters(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """The filters of a loop in their order, from a mapping or "temperature=0.8, top_p=0.9", without neutral ones."""
+    filters = parse("filters", f"filters({given})")[1] if isinstance(given, str) else dict(given or {})
+    for name, value in filters.items():
+        arguments.word("filter", name, NEUTRAL)
+        if name == "top_k":
+            filters[name] = None if value is None else arguments.whole(name, value)
+        else:
+            arguments.number(name, value, 0, 1 if name in ("top_p", "min_p") else arguments.INFINITY)
+            if value == 0 and name in ("top_p", "repetition_penalty"):
+                raise UnmaskError(f"{name} is 0; expected a positive number. Leave it out to turn it off")
+    return {name: value for name, value in filters.items() if value != NEUTRAL[name]}
+
+
+class Filtered(Altered):
+    """A denoiser with the filters of a loop."""
+
+    def __init__(self, inner: Denoiser, filters: Mapping[str, Any]) -> None:
+        super().__init__(inner, partial(filtered, filters))
+        self.filters = dict(filters)
+
+    def options(self) -> Mapping[str, Any]:
+        return {name: str(value) for name, value in self.filters.items()}
+
+
+def filtered(filters: Mapping[str, Any], marginals: Marginals, question: Question | None = None) -> Marginals:
+    """The probabilities after all filters, in their order; a repetition penalty needs the question."""
+    scores = marginals.dense().double().log()
+    order: Tensor | None = None  # of the scores, from the highest, while they are sorted
+    for name, value in filters.items():
+        if name == "repetition_penalty":
+            assert question is not None
+            scores, order = unsorted(scores, order), None
+            seen = torch.zeros((len(question.tokens), scores.shape[1] + 1), dtype=torch.bool)
+            seen = seen.scatter_(1, question.tokens, True)[question.rows, :-1]
+            scores = torch.where(seen, torch.where(scores < 0, scores * value, scores / value), scores)
+            continue
+        if order is None:  # equal scores are in the order of tokens
+            order = (scores / EXACT).round().argsort(dim=-1, descending=True, stable=True)
+            scores = scores.gather(-1, order)
+        if name == "temperature" and value:
+            scores = scores / value
+        else:
+            scores = scores.masked_fill(~remaining(name, value, scores), -torch.inf)
+    return Table(unsorted(scores, order).softmax(-1))
+
+
+def unsorted(scores: Tensor, order: Tensor | None) -> Tensor:
+    return scores if order is None else torch.empty_like(scores).scatter_(-1, order, scores)
+
+
+def remaining(name: str, value: Any, scores: Tensor) -> Tensor:
+    """Bool (K, V): the tokens that a filter leaves, of scores from the highest on."""
+    if name == "min_p":
+        return scores >= scores[:, :1] + math.log(value) - EXACT
+    if name == "top_p":
+        p = scores.softmax(-1)
+        return p.cumsum(-1) - p < value - EXACT
+    return torch.arange(scores.shape[-1]) < (value or 1)  # top_k, or a temperature of 0
+
+
+def rounded(dtype: torch.dtype, marginals: Marginals, question: Question) -> Tensor:
+    """The probabilities of logits of this dtype."""
+    return marginals.dense().log().to(dtype).double().softmax(-1)
+
+
+def possible(marginals: Marginals, question: Question) -> Tensor:
+    """Nearly the same probabilities, without zeros: a token that a fault draws can be written."""
+    p = marginals.dense() + TINY
+    return p / p.sum(1, keepdim=True)
+
+
+def as_logits(marginals: Marginals) -> Tensor:
+    return marginals.dense().double().softmax(-1)
+
+
+def few_as_logits(marginals: Marginals) -> Tensor:
+    """The same among the tokens that a filter leaves."""
+    p = marginals.dense().double()
+    return p.masked_fill(p <= 2 * TINY, -torch.inf).softmax(-1)
+
+
+def greedy_last(steps: int, marginals: Marginals, question: Question) -> Tensor:
+    """The most likely token has probability 1 in the last of N steps: its time is 1 / N, of the previous one 2 / N."""
+    assert question.time is not None
+    last = (question.time[question.rows] < 1.5 / steps).unsqueeze(1)
+    return torch.where(last, marginals.sharpened(0).dense(), marginals.dense())
+
+
+SPOILED = {  # the distribution of a token, from the target p, the draft d and min(1, p / d)
+    ("wrong acceptance ratio", "a draft is kept with probability p, without / d"): lambda p, d, keep: replaced(p, d, p),
+    ("wrong acceptance ratio", "a draft is kept with probability d / p"): lambda p, d, keep: replaced(
+        p, d, (d / p.clamp(min=TINY)).clamp(max=1)
+    ),
+    ("missing residual", "a rejected draft is replaced from p"): lambda p, d, keep: (
+        d * keep + (1 - (d * keep).sum(1, keepdim=True)) * p
+    ),
+    ("draft without verification", "all tokens"): lambda p, d, keep: d,
+    ("draft without verification", "four of five tokens"): lambda p, d, keep: (p + 4 * d) / 5,
+    ("draft without verification", "half of the tokens"): lambda p, d, keep: (p + d) / 2,
+    ("draft without verification", "one of five tokens"): lambda p, d, keep: (4 * p + d) / 5,
+}
+
+
+def replaced(p: Tensor, d: Tensor, keep: Tensor) -> Tensor:
+    """Drafts that are kept with probability keep (K, V), others replaced from the residual."""
+    rest = (p - d).clamp(min=0)
+    return d * keep + (1 - (d * keep).sum(1, keepdim=True)) * rest / rest.sum(1, keepdim=True).clamp(min=TINY)
+
+
+def spoiled(
+    fault: tuple[str, str], weight: float, filters: Mapping[str, Any], marginals: Marginals, question: Question
+) -> Tensor:
+    """The distribution of a token after a verification with this fault; the draft has the same filters."""
+    drafted = Table(draft_of(weight, marginals.dense().double()))
+    p, d = (filtered(filters, each, question).dense() for each in (marginals, drafted))
+    spoils = SPOILED[fault](p, d, (p / d.clamp(min=TINY)).clamp(max=1))
+    return spoils / spoils.sum(1, keepdim=True)
