@@ -85,12 +85,13 @@ def shown(record: dict[str, Any]) -> str:
     if "not_run" in record:
         return f"{name}: not run: {record['not_run']}"
     rare = record["rare"]
+    size = "" if rare is None else f"  .20 as     {rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]; "
     agrees = "confirmed" if record["confirmed"] else "NOT CONFIRMED"
     p_code = "" if record["p_code"] is None else f", of its code {record['p_code']:.2g}"
     lines = [
         f"  audit      {record['verdict']}",
         f"  enumerated p = {record['p_law']:.2g}{p_code}, {record['rows']} rows, {agrees}, TV {record['distance']:.3f}",
-        f"  .20 as     {rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]; {record['seconds']:.0f} s",
+        f"{size}  {record['seconds']:.0f} s",
     ]
     return "\n".join([name, *lines])
 

@@ -33,4 +33,5 @@ class Case:
     level: bool = False  # whether the network is told the level of the noise
     record: bool = True  # whether the network sees whole canvases
     audited: bool = True
+    sized: bool = True  # whether the fraction of a rare token says something
     filters: dict[str, Any] = field(default_factory=dict)  # of the audit: temperature, top_p, top_k

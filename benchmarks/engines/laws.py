@@ -225,3 +225,33 @@ def uniform_ancestral(greedy: bool) -> Law:
         return renoised(network, length, steps, kernel, level=True)
 
     return law
+
+
+def corrected(level: float, sweeps: int) -> Law:
+    """Noisy sequences of a level, after sweeps that each draw one position again, given all others.
+
+    The position has the smallest margin of its token, by a Gumbel race. The margin depends on the token itself, so
+    the sweeps do not keep the distribution, as they would for a random position.
+    """
+
+    def law(network, length, _):
+        size = network.vocabulary
+        canvases = torch.cartesian_prod(*[torch.arange(size)] * length)
+        kept = level * torch.eye(size, dtype=torch.float64) + (1 - level) / size
+        clean = network.language.log_prob(canvases).exp()
+        mass = clean @ kept[canvases.unsqueeze(1), canvases.unsqueeze(0)].prod(-1)
+        own = torch.nn.functional.one_hot(canvases, size).double()
+        others = network.answers(canvases, level) / (1 + own * size * level / (1 - level))  # without the own token
+        given = level * others / others.sum(-1, keepdim=True) + (1 - level) / size  # (canvases, L, V)
+        margin = (given * own).sum(-1).log() - (given * (1 - own)).amax(-1).log()
+        chosen = (-margin).softmax(-1)
+        codes, powers = canvases @ size ** torch.arange(length - 1, -1, -1), size ** torch.arange(length - 1, -1, -1)
+        for _ in range(sweeps):
+            after = torch.zeros_like(mass)
+            for i, v in product(range(length), range(size)):
+                to = codes + (v - canvases[:, i]) * powers[i]
+                after.index_add_(0, to, mass * chosen[:, i] * given[:, i, v])
+            mass = after
+        return mass
+
+    return law

@@ -28,7 +28,7 @@ RARE_ROWS = 2000
 class Result:
     verdict: str  # the audit's sentence
     fault: str | None
-    rare: Estimate  # the fraction of tokens that the model gives RARE, as written
+    rare: Estimate | None  # the fraction of tokens that the model gives RARE, as written
     rows: int  # that were compared with the enumerated distribution
     p_law: float  # that it should write
     p_code: float | None  # that its code writes
@@ -61,7 +61,7 @@ def measure(case: Case, seconds: float, rows: int = MOST_ROWS) -> Result:
     return Result(
         "not audited" if verdict is None else verdict.sentence,
         None if verdict is None else verdict.fault,
-        written_rare(case, seconds / 3),
+        written_rare(case, seconds / 3) if case.sized else None,
         done,
         pvalues.against_distribution(counts, law),
         None if code is None else pvalues.against_distribution(counts, code),

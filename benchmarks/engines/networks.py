@@ -89,17 +89,21 @@ class Independent(Network):
 
 
 class NextToken(nn.Module):
-    """The same network behind one start token, with logits that predict the next token, as Dream and Fast-dLLM v2."""
+    """The same network behind one start token, with logits that predict the next token, as Dream and Fast-dLLM v2.
 
-    def __init__(self, inner: nn.Module) -> None:
+    ahead: the last logits predict the token after the last position; otherwise they say nothing.
+    """
+
+    def __init__(self, inner: nn.Module, ahead: bool = False) -> None:
         super().__init__()
-        self.inner, self.config, self.device, self.dtype = inner, inner.config, inner.device, inner.dtype
+        self.inner, self.ahead = inner, ahead
+        self.config, self.device, self.dtype = inner.config, inner.device, inner.dtype
 
     def forward(self, input_ids: Tensor, *_: object, **__: object) -> Output:
-        logits = (
-            self.inner(input_ids[:, 1:]).logits if input_ids.shape[1] > 1 else input_ids.new_zeros(len(input_ids), 0)
-        )
-        return Output(nn.functional.pad(logits, (0, 0, 0, 1)))
+        content = input_ids[:, 1:]
+        if self.ahead:
+            return Output(self.inner(nn.functional.pad(content, (0, 1), value=self.config.mask_token_id)).logits)
+        return Output(nn.functional.pad(self.inner(content).logits, (0, 0, 0, 1)))
 
 
 class Cached(nn.Module):

@@ -24,7 +24,7 @@ def cases(checkouts):
 
     def loop(temperature):
         def run(network, rows, length, steps):
-            model, block = Cached(NextToken(network), "update_past_key_values"), min(32, length)
+            model, block = Cached(NextToken(network, ahead=True), "update_past_key_values"), min(32, length)
             start, lengths = torch.zeros((rows, 1), dtype=torch.long), torch.ones(rows, dtype=torch.long)
             how = {"block_size": block, "small_block_size": block, "max_new_tokens": length, "stop_token": -1}
             how |= {"mask_id": network.config.mask_token_id, "temperature": temperature}
