@@ -25,7 +25,7 @@ from benchmarks.engines import adapters
 from benchmarks.engines.cases import Case
 from benchmarks.engines.found import Missing
 from benchmarks.engines.measuring import MOST_ROWS, Result, measure
-from unmask.core.files import code, write_json
+from unmask.core.files import origin, write_json
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,14 +36,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60, help="CPU seconds of rows per setting (default: 60)")
     parser.add_argument("--out", type=Path, help="JSON file; engines in it that are not run are kept")
     parser.add_argument("--json", action="store_true", help="Print only the last line")
+    parser.add_argument("--table", type=Path, help="Print the table of a JSON file, and run nothing")
     chosen = parser.parse_args(arguments)
+    if chosen.table is not None:
+        print("\n".join(table(json.loads(chosen.table.read_text())["engines"])))
+        return 0
     records = []
     for record in run(chosen.checkouts, chosen.only, chosen.seconds):
-        records.append(record | {"code": code()})
+        records.append(record)
         if not chosen.json:
             print(shown(record), flush=True)
     if chosen.out is not None:
-        write_json(chosen.out, {"origin": "python -m benchmarks.engines", "engines": merged(chosen.out, records)})
+        made = origin(seconds=chosen.seconds) | {"command": ["python", "-m", "benchmarks.engines"]}
+        write_json(chosen.out, {"origin": made, "engines": merged(chosen.out, records)})
     print(json.dumps({"engines": records}))
     return 0
 
@@ -78,6 +83,36 @@ def run(checkouts: Path | None, only: str, seconds: float) -> Iterator[dict[str,
 
 def described(case: Case, result: Result) -> dict[str, Any]:
     return result.to_dict() | {"sampler": str(case.sampler), "why": case.why, "meant": case.meant}
+
+
+def table(records: list[dict[str, Any]]) -> list[str]:
+    """Lines of Markdown."""
+    head = ["engine", "setting", "verdict", ".20 is written with", "rows", "p, as stated", "p, of its code", "s"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    return lines + [f"| {' | '.join(cells(record))} |" for record in records]
+
+
+def cells(record: dict[str, Any]) -> list[str]:
+    if "not_run" in record:
+        return [record["engine"], record.get("setting", "-"), f"not run: {record['not_run'].rstrip('.')}", *"-----"]
+    rare = record["rare"]
+    size = "-" if rare is None else f"{rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]"
+    verdict = (
+        f"**differs**: {record['why']}"
+        if record["differs"]
+        else f"as stated{record['meant'] and '; '}{record['meant']}"
+    )
+    p_code = "" if record["p_code"] is None else f"{record['p_code']:.2g}"
+    return [
+        f"{record['engine']}, {record['version']}",
+        record["setting"],
+        verdict + ("" if record["confirmed"] else " (not confirmed)"),
+        size,
+        f"{record['rows']:,}",
+        f"{record['p_law']:.2g}",
+        p_code,
+        f"{record['seconds']:.0f}",
+    ]
 
 
 def shown(record: dict[str, Any]) -> str:
