@@ -87,32 +87,24 @@ def described(case: Case, result: Result) -> dict[str, Any]:
 
 def table(records: list[dict[str, Any]]) -> list[str]:
     """Lines of Markdown."""
-    head = ["engine", "setting", "verdict", ".20 is written with", "rows", "p, as stated", "p, of its code", "s"]
+    head = ["engine", "setting", "verdict", ".20 is written with", "rows", "p, as stated", "p, its code", "s"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     return lines + [f"| {' | '.join(cells(record))} |" for record in records]
 
 
 def cells(record: dict[str, Any]) -> list[str]:
+    name, setting = record["engine"], record.get("setting", "-")
     if "not_run" in record:
-        return [record["engine"], record.get("setting", "-"), f"not run: {record['not_run'].rstrip('.')}", *"-----"]
-    rare = record["rare"]
+        return [name, setting, f"not run: {record['not_run'].rstrip('. ')}", *"-----"]
+    rare, meant = record["rare"], record["meant"] and f" ({record['meant']})"
     size = "-" if rare is None else f"{rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]"
-    verdict = (
-        f"**differs**: {record['why']}"
-        if record["differs"]
-        else f"as stated{record['meant'] and '; '}{record['meant']}"
-    )
-    p_code = "" if record["p_code"] is None else f"{record['p_code']:.2g}"
-    return [
-        f"{record['engine']}, {record['version']}",
-        record["setting"],
-        verdict + ("" if record["confirmed"] else " (not confirmed)"),
-        size,
-        f"{record['rows']:,}",
-        f"{record['p_law']:.2g}",
-        p_code,
-        f"{record['seconds']:.0f}",
-    ]
+    verdict = f"**differs**: {record['why']}" if record["differs"] else f"as stated{meant}"
+    stated, code = (p_value(record[name]) for name in ("p_law", "p_code"))
+    return [name, setting, verdict, size, f"{record['rows']:,}", stated, code, f"{record['seconds']:.0f}"]
+
+
+def p_value(p: float | None) -> str:
+    return "-" if p is None else "< 1e-4" if p < 1e-4 else f"{p:.2g}"
 
 
 def shown(record: dict[str, Any]) -> str:

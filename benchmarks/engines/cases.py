@@ -15,8 +15,8 @@ Loop = Callable[[Any, int, int, int], Tensor]  # network, rows, length, steps ->
 Law = Callable[[Network, int, int], Tensor]  # network, length, steps -> probability of every sequence (V^L)
 
 
-KEEPS = "keeps the most probable draws, as its authors state"
-GREEDY = "the most likely tokens, as temperature 0 means"
+KEEPS = "probable draws first"
+GREEDY = "argmax"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ def cases(checkouts):
     version = installed("diffusers")
     from diffusers import EntropyBoundScheduler as Bound
 
-    noisy = "positions that the entropy bound left open keep the random tokens of the last step"
+    noisy = "random tokens stay in the output"
 
     def case(setting, sampler, t_max, t_min):
         loop = piped(Bound(t_max=t_max, t_min=t_min), False)

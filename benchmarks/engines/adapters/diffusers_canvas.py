@@ -41,7 +41,7 @@ def cases(checkouts):
     from diffusers import DiscreteDDIMScheduler as Ddim
 
     drawn, cold = piped(Ddim(), True, temperature=1.0, confidence_threshold=None), piped(Ddim(), True)
-    clean = "the clean token of each step is the most likely one; the noise is still random"
+    clean = "argmax of each step"
     rest, exact, greedy = {"noise": True, "level": True}, laws.uniform_ancestral(False), laws.uniform_ancestral(True)
     return version, [
         Case("T = 1", drawn, "uniform-ancestral", exact, **rest),

@@ -26,7 +26,7 @@ def cases(checkouts):
         return run
 
     kept, moved = laws.corrected(LEVEL, 0), laws.corrected(LEVEL, SWEEPS)
-    chosen = "the choice of the position depends on its token, so the sweeps change the distribution"
+    chosen = "sweeps change the distribution"
     rest = {"noise": True, "audited": False, "sized": False}
     return version, [
         Case("random, 8 sweeps", loop("random"), "-", kept, **rest),

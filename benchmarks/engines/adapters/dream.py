@@ -28,7 +28,7 @@ def cases(checkouts):
         return run
 
     origin, zero = "dream(alg=origin)", {"temperature": 0}
-    down = "the numbers of positions are rounded down: the last steps reveal the rest"
+    down = "counts are rounded down"
     even, entropy = laws.evenly(certain), loop("entropy", 1.0)
     return at.version(FILE), [
         Case("origin, T = 1", loop("origin", 1.0), origin, laws.dream_origin(False)),

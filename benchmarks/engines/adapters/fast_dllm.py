@@ -34,7 +34,7 @@ def cases(checkouts):
 
         return run
 
-    first = "the first token of every block but the first is the most likely one, at any temperature"
+    first = "one token of each block is argmax"
     rest, meant = {"record": False, "audited": False}, laws.one_after_block(0.95, False)
     return at.version(FILE), [
         Case("T = 1", loop(1.0), "-", meant, laws.one_after_block(0.95, True), first, **rest),

@@ -33,5 +33,5 @@ def cases(checkouts):
     rest, cold = {"rows": 50, "record": False}, Blocks(8, "threshold(threshold=0.95, temperature=0)")
     return at.version(FILE), [
         Case("T = 1", loop(1.0), Blocks(8, Gated()), drawn, meant=KEEPS, **rest),
-        Case("T = 0 (default)", loop(0.0), cold, greedy, drawn, "temperature 0 draws as temperature 1 does", **rest),
+        Case("T = 0 (default)", loop(0.0), cold, greedy, drawn, "draws as at temperature 1", **rest),
     ]

@@ -15,7 +15,7 @@ def cases(checkouts):
         return sampled(at, sampler=sampler, eta=eta, nucleus_p=nucleus_p, dfm=False)
 
     cap, rescale = (f"remdm(strategy={name}, eta={ETA})" for name in ("cap", "rescale"))
-    drops = "the token that crosses the limit of the nucleus is dropped, which top-p keeps"
+    drops = "top-p drops the token that crosses p"
     kept, dropped = laws.remasked(0.0, nucleus=0.9), laws.remasked(0.0, nucleus=0.9, crossing=False)
     nucleus = {"filters": {"top_p": 0.9}}
     return at.version(FILE), [

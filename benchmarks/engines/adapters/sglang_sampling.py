@@ -32,6 +32,6 @@ def cases(checkouts):
             x = torch.where(hidden & torch.where(sure.any(1, keepdim=True), sure, one), tokens.long(), x)
         return x
 
-    gate = "keeps draws that pass min(max p, p / max p) > 0.95, or the best one, as its docstring states"
+    gate = "probable draws first"
     law = laws.gated(THRESHOLD, plausible)
     return at.version(FILE), [Case("T = 1", loop, Gated(THRESHOLD, relative=True), law, meant=gate)]

@@ -30,7 +30,7 @@ def cases(checkouts):
 
         return run
 
-    meant = "the result is the most likely token of each position after the last step, as published"
+    meant = "argmax at the end"
     hot, rest = {"t_min": 1 - 1e-6, "t_max": 1.0}, {"noise": True, "meant": meant}
     return version, [
         Case("T = 1", loop(**hot), "renoise(t_max=1, t_min=1)", laws.diffusion_gemma(1.0, 1.0), **rest),

@@ -30,8 +30,8 @@ def cases(checkouts):
 
         return run
 
-    weights = "probabilities times a rate are used as logits: the mask and the likeliest token are drawn about equally"
-    last = "positions that are hidden after N steps, 1/(N + 1) of them, get the most likely token"
+    weights = "probabilities used as logits"
+    last = "argmax for 1/(N + 1) of the positions"
     both, drawn, argmax = loop(top_k=2, top_p=0.9), laws.one_more("draw"), laws.one_more("argmax")
     few = {"filters": {"top_k": 2}}
     return at.version(FILE), [
