@@ -17,7 +17,7 @@ from unmask.core.estimates import Estimate, bounded_mean
 from unmask.diagnosis.audit import Audit, audit
 
 LANGUAGE, AUDITED_LENGTH, AUDITED_STEPS = "paper-2gram", 16, 8
-AUDITED_ROWS = 400
+AUDITED_ROWS, FEWEST = 400, 200  # FEWEST: of a loop without batches
 MOST_ROWS = 1_000_000
 STEPS = 2  # of the tiny language
 ALARM = 1e-4
@@ -97,7 +97,8 @@ def audited(case: Case) -> Audit:
     options: dict[str, Any] = {"noise": "uniform", "level": "given" if case.level else "prior"} if case.noise else {}
     model = oracle(LANGUAGE, **options)
     parts: list[Tensor] = []
-    while sum(map(len, parts)) < AUDITED_ROWS:
-        parts.append(case.loop(model, min(case.rows, AUDITED_ROWS), AUDITED_LENGTH, AUDITED_STEPS))
+    rows = AUDITED_ROWS if case.rows > FEWEST else FEWEST
+    while sum(map(len, parts)) < rows:
+        parts.append(case.loop(model, min(case.rows, rows), AUDITED_LENGTH, AUDITED_STEPS))
     known = model if case.record and not case.noise else model.language
     return audit(torch.cat(parts), known, sampler=case.sampler, steps=AUDITED_STEPS, alarm=ALARM, **case.filters)

@@ -28,7 +28,7 @@ def cases(checkouts):
         return run
 
     return at.version(FILE), [
-        Case("T = 1", loop(1.0), "llada(temperature=1)", laws.evenly(), meant=KEEPS),
-        Case("T = 0 (default)", loop(0.0), "llada(temperature=0)", laws.evenly(greedy=True), meant=GREEDY),
-        Case("random, stochastic, T = 1", loop(1.0, "random", True), "ancestral", laws.ancestral),
+        Case("T = 1", loop(1.0), "llada(temperature=1)", laws.evenly(), meant=KEEPS, rows=2000),
+        Case("T = 0 (default)", loop(0.0), "llada(temperature=0)", laws.evenly(greedy=True), meant=GREEDY, rows=2000),
+        Case("random, stochastic, T = 1", loop(1.0, "random", True), "ancestral", laws.ancestral, rows=2000),
     ]
