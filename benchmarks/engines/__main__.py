@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     raw = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser("benchmarks.engines", description=__doc__, formatter_class=raw)
     parser.add_argument("--checkouts", type=Path, help="Folder with clones of repositories")
-    parser.add_argument("--only", default="", help="Part of the name of an engine")
+    parser.add_argument("--only", nargs="+", default=[""], help="Parts of the names of engines")
     parser.add_argument("--seconds", type=float, default=60, help="CPU seconds of rows per setting (default: 60)")
     parser.add_argument("--out", type=Path, help="JSON file; engines in it that are not run are kept")
     parser.add_argument("--json", action="store_true", help="Print only the last line")
@@ -41,14 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.table is not None:
         print("\n".join(table(json.loads(chosen.table.read_text())["engines"])))
         return 0
-    records = []
+    records: list[dict[str, Any]] = []
+    made = origin(seconds=chosen.seconds) | {"command": ["python", "-m", "benchmarks.engines"]}
     for record in run(chosen.checkouts, chosen.only, chosen.seconds):
         records.append(record)
         if not chosen.json:
             print(shown(record), flush=True)
-    if chosen.out is not None:
-        made = origin(seconds=chosen.seconds) | {"command": ["python", "-m", "benchmarks.engines"]}
-        write_json(chosen.out, {"origin": made, "engines": merged(chosen.out, records)})
+        if chosen.out is not None:  # after each, so that an interruption loses one
+            write_json(chosen.out, {"origin": made, "engines": merged(chosen.out, records)})
     print(json.dumps({"engines": records}))
     return 0
 
@@ -61,11 +61,11 @@ def merged(path: Path, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(both, key=lambda record: record["engine"].lower())
 
 
-def run(checkouts: Path | None, only: str, seconds: float) -> Iterator[dict[str, Any]]:
+def run(checkouts: Path | None, only: list[str], seconds: float) -> Iterator[dict[str, Any]]:
     """A record of each setting of each engine; of an engine that could not be run, the reason."""
     for found in pkgutil.iter_modules(adapters.__path__):
         adapter = importlib.import_module(f"{adapters.__name__}.{found.name}")
-        if only.lower() not in adapter.NAME.lower():
+        if not any(part.lower() in adapter.NAME.lower() for part in only):
             continue
         try:
             version, cases = adapter.cases(checkouts)
