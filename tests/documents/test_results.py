@@ -25,7 +25,7 @@ ORIGINS = {path.name: json.loads(path.read_text())["origin"] for path in sorted(
 def test_the_table_is_that_of_the_files():
     table = dict(re.findall(r"\| (\S+\.json) \| (\S+) \|", (RESULTS / "README.md").read_text()))
     assert table == {name: made.get("code", "unknown") for name, made in ORIGINS.items()}
-    assert set(ORIGINS) == set(remake.FILES)
+    assert set(ORIGINS) == {*remake.FILES, "engines.json"}  # python -m benchmarks.engines, where the engines are
 
 
 def samplers(name: str) -> dict[tuple[str, str], list[dict]]:

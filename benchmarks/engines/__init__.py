@@ -1,0 +1,1 @@
+"""What published decoders write, measured with exact logits: `python -m benchmarks.engines --help`."""

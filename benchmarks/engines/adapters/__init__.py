@@ -1,0 +1,1 @@
+"""One file per engine: NAME, and cases(checkouts) -> (version, cases). None has code of its engine."""
