@@ -18,12 +18,14 @@ class Size:
         layers: Number of transformer layers; the paper uses 10 for its 4-gram.
         hidden: Width of a layer.
         heads: Number of attention heads.
+        neighbours: Neighbors in the windows of the n-gram memory; 0 is no memory.
     """
 
     length: Count = None
     layers: Count = None
     hidden: Count = None
     heads: Count = None
+    neighbours: Count = None
 
 
 @dataclass(frozen=True)
