@@ -116,5 +116,6 @@ def test_a_memory_is_named_where_there_is_one():
 def test_presets_have_as_many_neighbours_as_fit():
     for vocabulary, neighbours in ((8, 5), (13, 4), (16, 4), (50, 2), (1024, 1), (5000, 0)):
         assert preset("thorough", "mdm", vocabulary).neighbours == neighbours
-    assert preset("paper", "mdm", 8).neighbours == preset("text", "ar", 8).neighbours == 0
-    assert preset("quick", "ar", 8, neighbours=0).neighbours == 0
+    assert preset("paper", "mdm", 8).neighbours == preset("quick", "ar", 8).neighbours == 0
+    assert preset("quick", "ar", 8, neighbours=3).neighbours == 3
+    assert preset("quick", "mdm", 8, neighbours=0).neighbours == 0

@@ -37,7 +37,7 @@ MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "run": arguments.MOST_
 MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "muon": ("momentum_buffer",)}
 ADAMW: dict[str, Any] = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": 1e-8, "amsgrad": False, "maximize": False}
 MOMENTUM = 0.95  # of Muon, with Nesterov's correction
-POLYNOMIAL, ROUNDS = (3.4445, -4.775, 2.0315), 5  # of the Newton-Schulz iteration
+POLYNOMIAL, ITERATIONS = (3.4445, -4.775, 2.0315), 5  # of the Newton-Schulz iteration
 MATCHED = 0.2  # root mean square of an update of AdamW, so that both use the same rate
 TABLE, FASTER = "windows.table", 4.0  # times the rate: entries of rare windows have to grow within few visits
 LOOKED_UP = ("embed.weight", "place")  # used one row at a time: not matrices, no weight decay
@@ -166,7 +166,7 @@ def orthogonal(matrix: Tensor) -> Tensor:
     a, b, c = POLYNOMIAL
     x = matrix if len(matrix) <= matrix.shape[1] else matrix.T
     x = x / x.norm().clamp(min=1e-7)
-    for _ in range(ROUNDS):
+    for _ in range(ITERATIONS):
         square = x @ x.T
         x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
     return x if len(matrix) <= matrix.shape[1] else x.T
@@ -231,7 +231,8 @@ class Learner:
     def _apply(self, rate: float) -> None:
         """Update the weights and remove the gradients."""
         for names, factor, decay in self.groups:
-            weights, gradients = self._learning(names)
+            weights: list[Tensor] = [self.weights[name] for name in names]
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
             steps, *moments = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
             adamw(weights, gradients, *moments, [], steps, fused=True, lr=rate * factor, weight_decay=decay, **ADAMW)
         for name in self.matrices:
@@ -243,11 +244,6 @@ class Learner:
             weight.sub_(update, alpha=rate * MATCHED * math.sqrt(max(weight.shape)))
         for weight in self.weights.values():
             weight.grad = None
-
-    def _learning(self, names: Sequence[str]) -> tuple[list[Tensor], list[Tensor]]:
-        """(weights, gradients)."""
-        weights: list[Tensor] = [self.weights[name] for name in names]
-        return weights, [weight.grad for weight in weights if weight.grad is not None]
 
     def _states(self, names: Sequence[str], part: str) -> list[Tensor]:
         return [self.state[name][part] for name in names]

@@ -117,8 +117,8 @@ FAST = {"hidden": 64, "layers": 4, "heads": 4, "neighbours": 5}  # about 200,000
 PRESETS: dict[str, dict[str, int]] = {
     "paper": {"hidden": 512, "layers": 8, "heads": 8, "length": 512},  # section 5; 10 layers for the 4-gram
     "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
-    "quick": FAST | {"length": 64},
-    "thorough": FAST | {"length": 64},  # the same, trained longer
+    "quick": FAST | {"length": 64, "neighbours": 3},
+    "thorough": FAST | {"length": 64},  # more neighbours, trained longer
     "sums": FAST | {"length": 65},  # the same, for modular-sum
     "questions": FAST | {"length": 19},  # the same, for modular-sum(terms=4)
     "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million weights, for a text of some megabytes
@@ -128,10 +128,11 @@ PRESETS: dict[str, dict[str, int]] = {
 def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
     """Shape of a preset; a change of None keeps the value of the preset.
 
-    The more symbols, the fewer neighbours: no table of a preset has more than MOST_ENTRIES.
+    The more symbols, the fewer neighbours: no table of a preset has more than MOST_ENTRIES. AR models of presets have
+    no memory, because they learn n-grams within seconds.
     """
     arguments.word("preset of a network", name, PRESETS)
-    sizes = dict(PRESETS[name])
+    sizes = PRESETS[name] | ({"neighbours": 0} if kind == "ar" else {})
     while sizes.get("neighbours") and (vocabulary + 2) ** (sizes["neighbours"] + 1) > MOST_ENTRIES:
         sizes["neighbours"] -= 1
     given = {field: value for field, value in changes.items() if value is not None}

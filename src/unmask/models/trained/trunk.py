@@ -249,7 +249,9 @@ class Trunk(nn.Module):
         x = self.embed(recent[:, -1])
         for layer in range(early):
             x = layers[layer].step(x, turn, cache[layer], place)
-        x, logits = self._split(self._told(x.unsqueeze(1), recent[:, -1:], Frame(turn, past=recent[:, :-1])).squeeze(1))
+        x, logits = self._split(
+            self._recalled(x.unsqueeze(1), recent[:, -1:], Frame(turn, past=recent[:, :-1])).squeeze(1)
+        )
         for layer in range(early, len(layers)):
             x = layers[layer].step(x, turn, cache[layer], place)
         return self.head(_wide(self.norm(x), logits))
@@ -257,18 +259,18 @@ class Trunk(nn.Module):
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
         x = self.embed(tokens)
         if len(self.blocks) == 1:
-            return self._told(x, tokens, frame)
+            return self._recalled(x, tokens, frame)
         first, *rest = self._layers[:-1]
         symbols, qkv = self.embed.weight, None
         if self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled():
             qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on the symbol only
-        x, logits = self._split(self._told(first(x, 0, frame, qkv=qkv), tokens, frame))
+        x, logits = self._split(self._recalled(first(x, 0, frame, qkv=qkv), tokens, frame))
         for layer, block in enumerate(rest, 1):
             x = block(x, layer, frame)
         return _wide(x, logits)
 
-    def _told(self, x: Tensor, tokens: Tensor, frame: Frame) -> Tensor:
-        """(B, K, width): x (B, K, hidden) with the vector of its position and the rows of the n-gram memory."""
+    def _recalled(self, x: Tensor, tokens: Tensor, frame: Frame) -> Tensor:
+        """(B, K, width): x (B, K, hidden) with the vector of its position and the n-gram memory."""
         if self.place is not None:
             x = x + self.place[: x.shape[1]]
         if self.windows is None:

@@ -1,16 +1,16 @@
 """An n-gram memory: tables of all windows of n = w + 1 neighbouring symbols, looked up in place of computed.
 
-    logits_j(v) = head(..)(v) + sum_s T[window that has v at j, in its slot s],    x_j = x_j + W [softmax of each slot]
+    logits_j(v) = head(..)(v) + sum_s T[window with v at j, in its slot s],    x_j = x_j + W [softmax_v of each slot]
 
-If all neighbours of a hidden position are revealed, the log posterior of an n-gram language is a sum of n logarithms,
-one for each n-gram that contains the position: here each is one entry, whatever the slot. Attention learns such sums
-slowly. The mask is a symbol of its own, and so is the outside of the sequence: entries with masks stand for n-grams of
-which a part is unknown. What windows do not show is left to the blocks, which read what each window says.
+If all neighbours of a hidden position are revealed, the log posterior of an n-gram language is a sum of n logarithms.
+Each is an entry of one table, whatever the slot. Attention learns such sums slowly. The mask and the outside of the
+sequence are symbols too: entries with masks approximate n-grams that are partly unknown. The blocks read the
+distributions of the windows, and compute the rest.
 
 There are two tables: of w neighbours, and of w - 2, whose entries are visited more often and are learned first.
 
-    MDM, uniform noise   the w + 1 windows that contain j, without the token at j
-    AR model             the last w symbols read and the next; symbols before the start count as starts
+    MDM, uniform noise   the windows that contain j, without the token at j
+    AR model             the last w symbols read and the next one; symbols before the start count as starts
 
 Engram (Cheng et al. 2026, arXiv 2601.07372) adds hashed embeddings of the n-grams that end at a token to a large
 language model. Canon layers (Allen-Zhu 2025, arXiv 2512.17351) mix neighbours by short convolutions.
@@ -26,7 +26,7 @@ from unmask.models.trained.shape import Shape
 
 
 class Windows(nn.Module):
-    """What the tables say of each position."""
+    """Tables and their lookup: an addition to the hidden state of each position, and logits."""
 
     places: Tensor  # (slots, span) int64: what a symbol at each place adds to the entry
     own: Tensor  # (slots, V) int64: what each symbol at j adds
@@ -61,7 +61,7 @@ class Windows(nn.Module):
             tokens[:, : self.before] = past
         seen = tokens.unfold(1, self.before + 1 + self.after, 1)  # (B, K, span)
         entries = (seen.unsqueeze(2) * self.places).sum(3, keepdim=True) + self.own  # (B, K, slots, V)
-        said = self.table.gather(0, entries.flatten()).view_as(entries)
+        scores = self.table.gather(0, entries.flatten()).view_as(entries)
         if self.modulate is not None:
-            said = said * (1 + self.modulate(condition))[:, None, :, None]
-        return torch.cat([self.read(said.softmax(3).flatten(2)), said.sum(2)], 2)
+            scores = scores * (1 + self.modulate(condition))[:, None, :, None]
+        return torch.cat([self.read(scores.softmax(3).flatten(2)), scores.sum(2)], 2)
