@@ -12,6 +12,7 @@ from benchmarks import (
     causal,
     gap,
     generation,
+    learning,
     networks,
     pages,
     passes,
@@ -42,7 +43,7 @@ def peer_name(request) -> str:
 @pytest.mark.rotates(12)
 @pytest.mark.parametrize(
     "part",
-    [passes, causal, generation, scaling, networks, gap, training, sweeps, vocabulary, pages],
+    [passes, causal, generation, scaling, networks, gap, training, learning, sweeps, vocabulary, pages],
     ids=lambda part: part.__name__,
 )
 def test_runs_and_reports(part, report, capsys, monkeypatch):

@@ -18,12 +18,14 @@ class Size:
         layers: Number of transformer layers; the paper uses 10 for its 4-gram.
         hidden: Width of a layer.
         heads: Number of attention heads.
+        neighbours: Neighbors in the windows of the n-gram memory; 0: without memory.
     """
 
     length: Count = None
     layers: Count = None
     hidden: Count = None
     heads: Count = None
+    neighbours: Count = None
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,11 @@ def command(
     text is also in bits per character (docs/text.md).
 
     Presets:
-        quick      200,000 parameters, length 64: two minutes on one core. For the
-                   paper's recipe: --targets tokens --optimiser adamw --spread 0.
-        thorough   Like quick, in ten minutes: for languages that are hard to learn.
+        quick      200,000 parameters, length 64: a minute or two on one core. For the
+                   paper's recipe: --targets tokens --optimiser adamw --spread 0
+                   --neighbours 0.
+        thorough   Like quick, in five to ten minutes: for languages that are hard to
+                   learn.
         sums       Like quick, for modular-sum in five minutes.
         questions  Like quick, for modular-sum(terms=4) after a visible question.
         small      800,000 parameters, length 128.

@@ -26,15 +26,16 @@ class Counting(Trunk):
         self.evaluated += len(tokens)
         return super().states(tokens, *rest, **options)
 
-    def step(self, symbols, *rest):
-        self.evaluated += len(symbols)
-        return super().step(symbols, *rest)
+    def step(self, recent, *rest):
+        self.evaluated += len(recent)
+        return super().step(recent, *rest)
 
 
 def trunk(
     kind="mdm", vocabulary=V, length=L, seed=0, spread=0.5, layers=2, dtype=torch.float64, made=Counting, **changes
 ):
-    """Random weights, far from those that training starts from: every context matters."""
+    """Random weights, far from those that training starts from: every context matters. With an n-gram memory."""
+    changes = {"neighbours": 2} | changes
     made = made(Shape(kind, vocabulary, length, hidden=16, layers=layers, heads=2, **changes))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

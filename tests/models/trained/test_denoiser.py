@@ -105,7 +105,7 @@ def test_every_sampler_runs_and_what_is_counted_is_evaluated(sampler):
 
 
 def test_many_symbols_are_never_float64():
-    network = Network(trunk(vocabulary=1500, dtype=torch.float32), trunk("ar", vocabulary=1500, dtype=torch.float32))
+    network = Network(*(trunk(kind, vocabulary=1500, dtype=torch.float32, neighbours=0) for kind in ("mdm", "ar")))
     assert network.posterior(torch.full((2, L), 1500)).dtype == torch.float32
     assert isinstance(network.causal(2, L).extend(torch.full((2, 1), 1500)), Logits)
     for sampler in ("ancestral", "autoregressive", "low-confidence", "speculative"):

@@ -164,5 +164,5 @@ def test_autoregression_and_speculation_have_the_law_of_the_ar_model(monkeypatch
     if sampler != "autoregressive":  # a mutant: all rows go back as far as one of them
         monkeypatch.setattr(NetworkCausal, "rewind", rewind_together)
     else:  # a mutant: the step before is forgotten
-        monkeypatch.setattr(trunk("ar").__class__, "step", lambda self, symbols, *rest: self(symbols[:, None])[:, 0])
+        monkeypatch.setattr(trunk("ar").__class__, "step", lambda self, recent, *rest: self(recent[:, -1:])[:, 0])
     assert p() < ALARM

@@ -79,6 +79,9 @@ CASES = {
     "posterior, muon": (shape(time_free=False), replace(BRIEF, targets="posterior", optimiser="muon", spread=0.8)),
     "posterior, ar": (shape("ar"), replace(BRIEF, targets="posterior")),
     "uniform noise": (shape(time_free=False, noise="uniform"), replace(BRIEF, targets="posterior", optimiser="muon")),
+    "memory": (shape(neighbours=2), replace(BRIEF, targets="posterior", optimiser="muon")),
+    "memory, ar": (shape("ar", neighbours=2), BRIEF),
+    "memory, uniform noise": (shape(time_free=False, noise="uniform", neighbours=1), BRIEF),
     "no average": (shape(), replace(BRIEF, average=0.0, weight_decay=0.1)),
 }
 

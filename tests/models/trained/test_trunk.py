@@ -13,9 +13,9 @@ ROWS, LONG = 7, 12
 CLOSE = {"atol": 1e-12, "rtol": 0}
 
 
-@pytest.fixture(scope="module")
-def reader():
-    return trunk("ar", length=LONG, seed=3)
+@pytest.fixture(scope="module", params=[0, 3])
+def reader(request):
+    return trunk("ar", length=LONG, seed=3, neighbours=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +29,11 @@ def memory(reader, rows=ROWS):
     return Memory(reader.shape, rows, LONG, reader.device, reader.dtype)
 
 
+@pytest.mark.parametrize("neighbours", [0, 2])
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_what_is_asked_is_what_is_there(layers):
+def test_what_is_asked_is_what_is_there(layers, neighbours):
     """Columns in any order, some of them twice; with gradients the first block computes what it else looks up."""
-    made = trunk(layers=layers)
+    made = trunk(layers=layers, neighbours=neighbours)
     tokens = every_context()
     whole = made(tokens)
     assert whole.shape == (len(tokens), L, V)  # the mask is no answer
@@ -104,8 +105,10 @@ def test_rows_that_have_read_unequally_much(reader, read, some):
 
 @torch.no_grad()
 def test_one_place_at_a_time(reader, read):
-    kept = memory(reader).cache
-    answers = [reader.step(read[:, place], place, kept) for place in range(LONG)]
+    kept, answers = memory(reader), []
+    for place in range(LONG):
+        answers.append(reader.step(kept.recent(read[:, place], torch.arange(ROWS)), place, kept.cache))
+        kept.lengths += 1
     torch.testing.assert_close(torch.stack(answers, 1), reader(read[:, :LONG]), **CLOSE)
 
 

@@ -311,12 +311,6 @@ def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> 
     return tensors
 
 
-def check_package() -> None:
-    """Fail before a training, which writes its first file after minutes."""
-    with needed("train", "a training"):
-        import safetensors.torch  # noqa: F401
-
-
 def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     with needed("train", "the file of a network"):
         from safetensors.torch import save as to_bytes

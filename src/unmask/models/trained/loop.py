@@ -105,7 +105,6 @@ def train(
 
     label: name of the language or text in training.json. (default: its specification, name or kind)
     """
-    checkpoints.check_package()
     arguments.of_kind("shape", shape, Shape, "a Shape, as networks.preset('quick', 'mdm', V)")
     arguments.of_kind("recipe", recipe, Recipe, "a Recipe, as networks.training.recipe.recipe('quick', 'mdm')")
     path = arguments.path("directory", directory)
@@ -200,13 +199,8 @@ class Training:
         at_once = math.ceil(recipe.batch / self.parts)
         way = "the batch size, or pass a larger --accumulate" if at_once > 1 else "the number of layers or the length"
         room = checkpoints.free_on(self.device)
-        fits(
-            at_once,
-            f"sequences of {shape.length} tokens and this network",
-            needed(shape, at_once, self.half) // at_once,
-            way,
-            room,
-        )
+        unit = f"sequences of {shape.length} tokens and this network"
+        fits(at_once, unit, needed(shape, at_once, self.half) // at_once, way, room)
         self.batches = Batches(source, shape, recipe, self.parts)
         held_out, objective = self.batches.examples.held_out(HELD_OUT), self.batches.objective
         if isinstance(source, Text):

@@ -157,9 +157,8 @@ def causal_nats(
     network: Network, start: int, tokens: Tensor, distributions: Tensor | None = None, prompt: int = 0
 ) -> Tensor:
     """(B): sum of -log p(x_j | x_<j) after the prompt; with distributions (B, L, V), its expectation over x_j."""
-    return surprise(network(follows(tokens, start)), tokens if distributions is None else distributions)[
-        :, prompt:
-    ].sum(1)
+    nats = surprise(network(follows(tokens, start)), tokens if distributions is None else distributions)
+    return nats[:, prompt:].sum(1)
 
 
 def follows(tokens: Tensor, start: int) -> Tensor:
@@ -169,19 +168,12 @@ def follows(tokens: Tensor, start: int) -> Tensor:
 
 def hidden_distributions(language: Language, tokens: Tensor, masks: Masks, most: int) -> Tensor:
     """(B, most, V) float32: q(x_j | x_R) at the first positions of the order, one-hot if revealed."""
-    fits(
-        len(tokens) * most,
-        f"distributions of {language.vocabulary} symbols",
-        12 * language.vocabulary,
-        "the batch size",
-    )
     return language.posterior(masks.hide(tokens, language.vocabulary), masks.order[:, :most]).float()
 
 
 def next_distributions(language: Language, tokens: Tensor) -> Tensor:
     """(B, L, V) float32: q(x_j | x_<j)."""
     rows, length = tokens.shape
-    fits(tokens.numel(), f"distributions of {language.vocabulary} symbols", 12 * language.vocabulary, "the batch size")
     marginals = Ideal(language).causal(rows, length).extend(follows(tokens, language.vocabulary))
     distributions = marginals if isinstance(marginals, Tensor) else marginals.dense()
     return distributions.view(rows, length, -1).to(torch.float32)
@@ -232,7 +224,6 @@ def noisy_nats(
 
 def clean_distributions(language: Language, noisy: Noisy) -> Tensor:
     """(B, L, V) float32: q(x_i | y)."""
-    fits(noisy.tokens.numel(), f"distributions of {language.vocabulary} symbols", 24 * language.vocabulary)
     return UniformIdeal(language).full().posterior(noisy.tokens, time=noisy.level, known=noisy.known).float()
 
 
@@ -270,6 +261,8 @@ class Objective(NamedTuple):
 
     def distributions(self, language: Language, tokens: Tensor, hidden: Masks | Noisy | None) -> Tensor:
         """The exact distribution of each target, (B, .., V)."""
+        symbols = language.vocabulary
+        fits(tokens.numel(), f"distributions of {symbols} symbols", 24 * symbols, "the batch size")
         if hidden is None:
             return next_distributions(language, tokens)
         if isinstance(hidden, Noisy):

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Parameter
-from torch.optim._muon import muon
 from torch.optim.adamw import adamw
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
@@ -37,17 +36,12 @@ LARGEST = 1e6  # of rates, so that no product overflows in single precision
 MOST = {"steps": 10**9, "batch": 2**24, "samples": 2**40, "run": arguments.MOST_LENGTH}
 MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "muon": ("momentum_buffer",)}
 ADAMW: dict[str, Any] = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": 1e-8, "amsgrad": False, "maximize": False}
-MUON: dict[str, Any] = {
-    "momentum": 0.95,
-    "nesterov": True,
-    "ns_coefficients": (3.4445, -4.775, 2.0315),
-    "ns_steps": 5,
-    "eps": 1e-7,
-    "adjust_lr_fn": "match_rms_adamw",  # so that both use the same rate
-    "has_complex": False,
-}
+MOMENTUM = 0.95  # of Muon, with Nesterov's correction
+POLYNOMIAL, ITERATIONS = (3.4445, -4.775, 2.0315), 5  # of the Newton-Schulz iteration
+MATCHED = 0.2  # root mean square of an update of AdamW, so that both use the same rate
+TABLE, FASTER = "windows.table", 4.0  # times the rate: entries of rare windows have to grow within few visits
 LOOKED_UP = ("embed.weight", "place")  # used one row at a time: not matrices, no weight decay
-ENDS = ("head", "time")  # matrices outside the blocks: their rows are single symbols or frequencies
+ENDS = ("head", "time", "windows")  # matrices outside the blocks: their rows are single symbols or frequencies
 
 
 @dataclass(frozen=True)
@@ -164,6 +158,20 @@ def parts_of(recipe: Recipe, step: int, name: str, dimensions: int) -> tuple[str
     return ("weights", *(("average",) if recipe.average else ()), *moments)
 
 
+def orthogonal(matrix: Tensor) -> Tensor:
+    """About the nearest orthogonal matrix (singular values 0.7 to 1.2): Newton-Schulz, x (a + b xx' + c (xx')^2).
+
+    In float32: many processors multiply small matrices of bfloat16 twenty times slower.
+    """
+    a, b, c = POLYNOMIAL
+    x = matrix if len(matrix) <= matrix.shape[1] else matrix.T
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(ITERATIONS):
+        square = x @ x.T
+        x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x if len(matrix) <= matrix.shape[1] else x.T
+
+
 class Learner:
     """A trunk in training; `average` is the result."""
 
@@ -177,9 +185,10 @@ class Learner:
         self.state: dict[str, dict[str, Tensor]] = {}  # optimiser state by weight, from the first step on
         self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
         rest = [name for name in self.weights if name not in self.matrices]
+        tables = [name for name in rest if name == TABLE]
         decayed = [name for name in rest if self.weights[name].dim() > 1 and name not in LOOKED_UP]
-        plain = [name for name in rest if name not in decayed]
-        self.groups = (decayed, recipe.weight_decay), (plain, 0.0)
+        plain = [name for name in rest if name not in decayed + tables]
+        self.groups = (decayed, 1.0, recipe.weight_decay), (plain, 1.0, 0.0), (tables, FASTER, 0.0)
 
     def update(self, step: int) -> Tensor:
         """Apply the gradients of a step; return their norm before clipping."""
@@ -221,20 +230,20 @@ class Learner:
 
     def _apply(self, rate: float) -> None:
         """Update the weights and remove the gradients."""
-        for names, decay in self.groups:
-            weights, gradients = self._learning(names)
-            steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
-            adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate, weight_decay=decay, **ADAMW)
-        if self.matrices:
-            buffers, decay = self._states(self.matrices, "momentum_buffer"), self.recipe.weight_decay
-            muon(*self._learning(self.matrices), buffers, lr=rate, weight_decay=decay, **MUON)
+        for names, factor, decay in self.groups:
+            weights: list[Tensor] = [self.weights[name] for name in names]
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            steps, *moments = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
+            adamw(weights, gradients, *moments, [], steps, fused=True, lr=rate * factor, weight_decay=decay, **ADAMW)
+        for name in self.matrices:
+            weight, buffer = self.weights[name], self.state[name]["momentum_buffer"]
+            assert weight.grad is not None
+            buffer.lerp_(weight.grad, 1 - MOMENTUM)
+            update = orthogonal(weight.grad.lerp(buffer, MOMENTUM))
+            weight.mul_(1 - rate * self.recipe.weight_decay)
+            weight.sub_(update, alpha=rate * MATCHED * math.sqrt(max(weight.shape)))
         for weight in self.weights.values():
             weight.grad = None
-
-    def _learning(self, names: Sequence[str]) -> tuple[list[Tensor], list[Tensor]]:
-        """(weights, gradients)."""
-        weights: list[Tensor] = [self.weights[name] for name in names]
-        return weights, [weight.grad for weight in weights if weight.grad is not None]
 
     def _states(self, names: Sequence[str], part: str) -> list[Tensor]:
         return [self.state[name][part] for name in names]

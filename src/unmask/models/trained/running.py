@@ -157,7 +157,7 @@ class NetworkCausal(Causal):
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
         answered = followed(self.memory.lengths - 1, counts, tokens.shape[1], self.length, selected)
         read = (counts > 0).nonzero().squeeze(1)
-        states = [self.trunk.embed.weight[:0]]
+        states = [self.trunk.embed.weight.new_empty((0, self.trunk.shape.width))]
         for rows in read.split(self.evaluator.batch or max(len(read), 1)):
             width = int(counts[rows].max())
             given = tokens[rows, :width].to(self.trunk.device)
@@ -184,14 +184,15 @@ class NetworkCausal(Causal):
         cache = self.memory.cache if even else self.memory.cache[:, :, rows.to(self.trunk.device)]
         positions = torch.arange(begins[0], self.length)
         uniforms = rng.uniform(Stream.TOKEN, rows, positions.unsqueeze(1)).to(self.trunk.device)  # (positions, B)
-        current = last[rows].to(self.trunk.device)
-        filled = current.new_zeros(uniforms.shape)
+        recent = self.memory.recent(last, rows)  # (B, R)
+        filled = recent.new_zeros(uniforms.shape)
         chances = torch.zeros_like(uniforms)
         for index, place in enumerate(positions.tolist()):
             begun = bisect_right(begins, place)
-            marginals = probabilities(self.trunk.step(current[:begun], place, cache[:, :, :begun]))
+            marginals = probabilities(self.trunk.step(recent[:begun], place, cache[:, :, :begun]))
             new = categorical(marginals, uniforms[index, :begun])
-            filled[index, :begun] = current[:begun] = new
+            filled[index, :begun] = new
+            recent[:begun] = torch.cat([recent[:begun, 1:], new.unsqueeze(1)], 1)
             chances[index, :begun] = marginals.gather(1, new.unsqueeze(1)).squeeze(1)
         probability = torch.ones(tokens.shape, dtype=torch.float64)
         begun_here = positions >= read[rows].unsqueeze(1)

@@ -14,7 +14,10 @@ from unmask.denoisers.contracts import Noise
 
 KINDS = ("mdm", "ar")
 MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}
+MOST_NEIGHBOURS = 8
+MOST_ENTRIES = 2_000_000  # of a table of a preset: five neighbours of 8 symbols, four of 16
 PARAMETER_BYTES = 8  # a weight and one copy of it
+UNNAMED = ("noise", "mask"), ("neighbours", 0)  # so that a shape without them keeps its digest
 Kind = TypeVar("Kind")
 
 
@@ -33,12 +36,14 @@ class Shape:
     heads: int = 8
     time_free: bool = True  # False: an MDM with time as an input, whose outputs cannot be cached
     noise: str = "mask"  # that an MDM removes (denoisers/contracts.py); the time of uniform noise is its level a
+    neighbours: int = 0  # of a position in the windows of the n-gram memory (windows.py); 0: no memory
 
     def __post_init__(self) -> None:
         arguments.word("kind of network", self.kind, KINDS)
         arguments.flag("time_free", self.time_free)
         for name, most in MOST.items():
             arguments.whole(name, getattr(self, name), 1, most)
+        arguments.whole("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
         if self.hidden % (2 * self.heads):
             sizes = f"hidden is {self.hidden} with {self.heads} heads"
             raise UnmaskError(f"{sizes}; expected a multiple of 2 x heads, since each head needs an even width")
@@ -63,19 +68,35 @@ class Shape:
         return 8 * math.ceil(self.hidden / 3)
 
     @property
+    def outside(self) -> int:
+        """The symbol that a window of the memory reads outside of the sequence; an AR model reads starts there."""
+        return self.vocabulary + (self.kind == "mdm" and self.noise == "mask")
+
+    @property
+    def windows(self) -> list[int]:
+        """Neighbours in the windows of each table of the memory."""
+        return [width for width in (self.neighbours, self.neighbours - 2) if width > 0]
+
+    @property
+    def width(self) -> int:
+        """Numbers that a position carries: its hidden state, and the logits of the memory."""
+        return self.hidden + (self.vocabulary if self.neighbours else 0)
+
+    @property
     def parameters(self) -> int:
         """Approximate number of weights."""
         a_layer = self.hidden * (4 * self.hidden + 3 * self.wide)
-        return self.layers * a_layer + (2 * self.vocabulary + self.length) * self.hidden
+        tables = sum((self.outside + 1) ** (width + 1) for width in self.windows)
+        return self.layers * a_layer + (2 * self.vocabulary + self.length) * self.hidden + tables
 
     def check_memory(self) -> None:
         """Raise an error if a network of this shape does not fit into memory."""
-        lower = "the number of layers or the hidden size"
+        lower = "the number of layers, the hidden size or the neighbours"
         fits(self.parameters, "parameters and one copy of them", PARAMETER_BYTES, lower)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values; masks are not named."""
-        return {name: value for name, value in asdict(self).items() if (name, value) != ("noise", "mask")}
+        """The fields as plain values; masks and a missing memory are not named."""
+        return {name: value for name, value in asdict(self).items() if (name, value) not in UNNAMED}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Shape:
@@ -92,19 +113,27 @@ def strict(given: dict[str, Any], kind: type[Kind], noun: str, where: str) -> Ki
     return value
 
 
+FAST = {"hidden": 64, "layers": 4, "heads": 4, "neighbours": 5}  # about 200,000 weights, and the memory
 PRESETS: dict[str, dict[str, int]] = {
     "paper": {"hidden": 512, "layers": 8, "heads": 8, "length": 512},  # section 5; 10 layers for the 4-gram
     "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
-    "quick": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # about 200,000 parameters
-    "thorough": {"hidden": 64, "layers": 4, "heads": 4, "length": 64},  # the same, trained longer
-    "sums": {"hidden": 64, "layers": 4, "heads": 4, "length": 65},  # the same, for modular-sum
-    "questions": {"hidden": 64, "layers": 4, "heads": 4, "length": 19},  # the same, for modular-sum(terms=4)
+    "quick": FAST | {"length": 64, "neighbours": 3},
+    "thorough": FAST | {"length": 64},  # more neighbours, trained longer
+    "sums": FAST | {"length": 65},  # the same, for modular-sum
+    "questions": FAST | {"length": 19},  # the same, for modular-sum(terms=4)
     "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million weights, for a text of some megabytes
 }
 
 
 def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
-    """Shape of a preset; a change of None keeps the value of the preset."""
+    """Shape of a preset; a change of None keeps the value of the preset.
+
+    The more symbols, the fewer neighbours: no table of a preset has more than MOST_ENTRIES. AR models of presets have
+    no memory, because they learn n-grams within seconds.
+    """
     arguments.word("preset of a network", name, PRESETS)
+    sizes = PRESETS[name] | ({"neighbours": 0} if kind == "ar" else {})
+    while sizes.get("neighbours") and (vocabulary + 2) ** (sizes["neighbours"] + 1) > MOST_ENTRIES:
+        sizes["neighbours"] -= 1
     given = {field: value for field, value in changes.items() if value is not None}
-    return Shape.from_dict({"kind": kind, "vocabulary": vocabulary, **PRESETS[name], **given})
+    return Shape.from_dict({"kind": kind, "vocabulary": vocabulary, **sizes, **given})

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unmask.models.trained.shape import Shape
+from unmask.models.trained.windows import Windows
 
 SYMBOL = 0.3  # initial standard deviation of embeddings: small, so that learned context soon outweighs it
 SHARED = 0.5  # squared fraction of a normalised embedding along the direction that all symbols share
@@ -44,6 +45,7 @@ class Reach(NamedTuple):
     end: int  # T
     seen: Tensor | None  # Bool (K, T) or (R, 1, K, T); None: all
     prefix: bool  # nothing is cached yet: attention is plainly causal
+    past: Tensor  # (R, before): the last symbols, for an n-gram memory
 
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Cache keys and values (R, heads, K, D); return all that can be attended to, (R, heads, T, D) each."""
@@ -72,9 +74,26 @@ class Memory:
         size = (shape.layers, 2, rows, shape.heads, self.places, shape.hidden // shape.heads)
         self.cache = torch.zeros(size, device=device, dtype=dtype)  # zeros: masked entries must be finite
         self.lengths = torch.zeros(rows, dtype=torch.int64)
+        self.before = max(shape.neighbours - 1, 0)  # that a window of the n-gram memory reads besides the last
+        self.symbols = torch.full((rows, self.before + self.places), shape.vocabulary, device=device)
 
-    def reach(self, width: int, rows: Tensor | None = None) -> Reach:
-        """Let rows (R) (default: all) read `width` symbols each; the caller updates `lengths`."""
+    def past(self, tokens: Tensor, rows: Tensor | None = None) -> Tensor:
+        """(R, before): the last symbols of rows (R) (default: all), before tokens (R, K), which are kept."""
+        ends = (self.lengths if rows is None else self.lengths[rows]).unsqueeze(1)
+        each = (torch.arange(len(ends)) if rows is None else rows).unsqueeze(1).to(tokens.device)
+        past = self.symbols[each, (ends + torch.arange(self.before)).to(tokens.device)]
+        places = (ends + torch.arange(tokens.shape[1])).clamp(max=self.places - 1) + self.before
+        self.symbols[each, places.to(tokens.device)] = tokens
+        return past
+
+    def recent(self, last: Tensor, rows: Tensor) -> Tensor:
+        """(R, before + 1): the symbols with which rows (R) end after reading `last` (B)."""
+        new = last[rows].unsqueeze(1).to(self.symbols.device)
+        return torch.cat([self.past(new, rows), new], 1)
+
+    def reach(self, tokens: Tensor, rows: Tensor | None = None) -> Reach:
+        """Let rows (R) (default: all) read tokens (R, K); the caller updates `lengths`."""
+        width, past = tokens.shape[1], self.past(tokens, rows)
         lengths = self.lengths if rows is None else self.lengths[rows]
         device = self.cache.device
         which = None if rows is None else rows.to(device)
@@ -84,10 +103,10 @@ class Memory:
             seen = None
             if width > 1:
                 seen = (torch.arange(end) <= torch.arange(first, end).unsqueeze(1)).to(device)
-            return Reach(self.cache, which, first, None, end, seen, first == 0)
+            return Reach(self.cache, which, first, None, end, seen, first == 0, past)
         places = (lengths.unsqueeze(1) + torch.arange(width)).clamp(max=self.places - 1)
         seen = (torch.arange(end) <= places.unsqueeze(-1)).unsqueeze(1)
-        return Reach(self.cache, which, first, places.to(device), end, seen.to(device), False)
+        return Reach(self.cache, which, first, places.to(device), end, seen.to(device), False, past)
 
 
 class Frame(NamedTuple):
@@ -96,6 +115,7 @@ class Frame(NamedTuple):
     turn: Turn
     condition: Tensor | None = None  # (B, hidden): the time, for networks with a time
     reach: Reach | None = None  # cached keys and values
+    past: Tensor | None = None  # (B, neighbours - 1): the symbols before, for the n-gram memory of an AR model
 
 
 def embedding(symbols: int, width: int) -> nn.Embedding:
@@ -116,9 +136,10 @@ class Trunk(nn.Module):
         self.embed = embedding(shape.vocabulary + 1, shape.hidden)
         self.place = None if shape.causal else nn.Parameter(torch.empty(shape.length, shape.hidden))
         self.time = None if shape.time_free else Clock(shape.hidden)
+        self.windows = Windows(shape) if shape.neighbours else None
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.hidden, bias=False)
-        self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
+        self.head = Head(shape.hidden, shape.vocabulary, bias=False)
         for name in ("cos", "sin"):
             turns = torch.empty(shape.length + 1, shape.hidden // shape.heads // 2 * 2)
             self.register_buffer(name, turns, persistent=False)
@@ -200,62 +221,90 @@ class Trunk(nn.Module):
         memory: Memory | None = None,
         rows: Tensor | None = None,
     ) -> Tensor:
-        """Input of the head, (B, K, hidden) of tokens (B, K), or (B, A, hidden) at columns (B, A); time (B) for an MDM
+        """Input of the head, (B, K, width) of tokens (B, K), or (B, A, width) at columns (B, A); time (B) for an MDM
         that has it.
 
         With a memory the tokens continue its rows (B) (default: all), and their keys and values are cached. The caller
         updates `memory.lengths`.
         """
-        frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens.shape[1], rows))
+        frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens, rows))
         return self._last(self._below(tokens, frame), columns, frame)
 
     def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
-        """(B, L, hidden): input of the last block."""
+        """(B, L, width): input of the last block."""
         return self._below(tokens, self._frame(tokens.shape[1], time))
 
     def top(self, x: Tensor, columns: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        """Input of the head, computed from `below`: (B, A, hidden) at columns (B, A), or everywhere."""
+        """Input of the head, computed from `below`: (B, A, width) at columns (B, A), or everywhere."""
         return self._last(x, columns, self._frame(x.shape[1], time))
 
-    def step(self, symbols: Tensor, place: int, cache: Tensor) -> Tensor:
-        """Logits (B, V) after one more symbol (B), at the same position in all rows: `forward`, but faster.
+    def step(self, recent: Tensor, place: int, cache: Tensor) -> Tensor:
+        """Logits (B, V) after one more symbol, at the same position in all rows: `forward`, but faster.
 
-        cache (layers, 2, B, heads, T, D) holds keys and values of earlier positions; those of `place` are added.
+        recent (B, R): the last symbols, as many as a window reads; cache (layers, 2, B, heads, T, D): keys and values
+        of earlier positions; those of `place` are added.
         """
-        x = self.embed(symbols)
-        turn = self.cos[place], self.sin[place]
-        for layer, block in enumerate(self._layers):
-            x = block.step(x, turn, cache[layer], place)
-        return self.head(self.norm(x))
+        turn, layers = (self.cos[place], self.sin[place]), self._layers
+        early = min(1, len(layers) - 1)
+        x = self.embed(recent[:, -1])
+        for layer in range(early):
+            x = layers[layer].step(x, turn, cache[layer], place)
+        x, logits = self._split(
+            self._recalled(x.unsqueeze(1), recent[:, -1:], Frame(turn, past=recent[:, :-1])).squeeze(1)
+        )
+        for layer in range(early, len(layers)):
+            x = layers[layer].step(x, turn, cache[layer], place)
+        return self.head(_wide(self.norm(x), logits))
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
         x = self.embed(tokens)
         if len(self.blocks) == 1:
-            return self._placed(x)
+            return self._recalled(x, tokens, frame)
         first, *rest = self._layers[:-1]
         symbols, qkv = self.embed.weight, None
         if self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled():
             qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on the symbol only
-        x = self._placed(first(x, 0, frame, qkv=qkv))
+        x, logits = self._split(self._recalled(first(x, 0, frame, qkv=qkv), tokens, frame))
         for layer, block in enumerate(rest, 1):
             x = block(x, layer, frame)
-        return x
+        return _wide(x, logits)
 
-    def _placed(self, x: Tensor) -> Tensor:
-        return x if self.place is None else x + self.place[: x.shape[1]]
+    def _recalled(self, x: Tensor, tokens: Tensor, frame: Frame) -> Tensor:
+        """(B, K, width): x (B, K, hidden) with the vector of its position and the n-gram memory."""
+        if self.place is not None:
+            x = x + self.place[: x.shape[1]]
+        if self.windows is None:
+            return x
+        return functional.pad(x, (0, self.shape.vocabulary)) + self.windows(tokens, frame.past, frame.condition)
+
+    def _split(self, x: Tensor) -> list[Tensor]:
+        """Hidden states and logits of the memory, if there is one, of (.., width)."""
+        return x.split([self.shape.hidden, x.shape[-1] - self.shape.hidden], -1)
 
     def _last(self, x: Tensor, columns: Tensor | None, frame: Frame) -> Tensor:
-        return self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, columns))
+        x, logits = self._split(x)
+        return _wide(self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, columns)), _picked(logits, columns))
 
     def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
         if time is not None and self.shape.noise == "uniform":
             time = depth(time)
         condition = None if self.time is None else self.time(time)
+        past = None if reach is None else reach.past
         if reach is not None and reach.places is not None:
-            return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
+            turn = self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)
+            return Frame(turn, condition, reach, past)
         first = 0 if reach is None else reach.first
         part = slice(first, first + width)
-        return Frame((self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)), condition, reach)
+        return Frame((self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)), condition, reach, past)
+
+
+class Head(nn.Linear):
+    """Logits (.., V) of hidden states, plus those of the n-gram memory, which follow them."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        if states.shape[-1] == self.in_features:
+            return super().forward(states)
+        return super().forward(states[..., : self.in_features]) + states[..., self.in_features :]
 
 
 class Block(nn.Module):
@@ -353,6 +402,10 @@ def rotated(x: Tensor, turn: Turn) -> Tensor:
     """Rotary positions: the pairs (a, b) of x = [a.., b..] (.., D), rotated by the angles of their position."""
     cos, sin = turn
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
+
+
+def _wide(x: Tensor, logits: Tensor) -> Tensor:
+    return torch.cat([x, logits], -1) if logits.shape[-1] else x
 
 
 def _picked(x: Tensor, columns: Tensor | None) -> Tensor:
