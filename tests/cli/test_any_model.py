@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of transformers
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
-    require("hub")
+    require("open")
     place = tmp_path_factory.mktemp("saved")
     for kind in KINDS:
         foreign.made(kind, place / kind, max_position_embeddings=128)
@@ -40,7 +40,7 @@ def place(run):
     return run
 
 
-@needs("hub")
+@needs("open")
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_of_transformers_in_every_command(place, saved, kind, command):
@@ -55,7 +55,7 @@ def test_a_model_of_transformers_in_every_command(place, saved, kind, command):
     assert (noted in ran.err) == ("Masked" in kind and command not in ("show model", "eval run"))
 
 
-@needs("hub")
+@needs("open")
 def test_a_directory_of_an_ar_model_writes_from_left_to_right(place, saved):
     Path("m").symlink_to(saved / "LlamaForCausalLM")
     options = ("--sampler", "autoregressive", "--length", 8, "--out", "a.txt")

@@ -60,7 +60,7 @@ FAMILIES = {
 }
 
 
-EVERY = [pytest.param(name, marks=needs("hub")) if name in test_dense.FAMILIES else name for name in FAMILIES]
+EVERY = [pytest.param(name, marks=needs("open")) if name in test_dense.FAMILIES else name for name in FAMILIES]
 
 
 @pytest.fixture(params=EVERY)

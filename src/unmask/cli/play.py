@@ -111,5 +111,7 @@ def command(
         webbrowser.open(out.resolve().as_uri())
     lines = player.table()
     if sampling.draw != "product":
-        lines.append(("nats lost", "those of independent draws of these tokens; of the draw: samplers.joint.divergence"))
+        lines.append(
+            ("nats lost", "those of independent draws of these tokens; of the draw: samplers.joint.divergence")
+        )
     return Answer({"file": str(out)} | player.to_dict(), [*lines, ("file", str(out))])

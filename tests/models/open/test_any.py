@@ -29,7 +29,7 @@ def pair(request, tmp_path_factory):
     return hub.load_model(directory), theirs
 
 
-@needs("hub")
+@needs("open")
 @torch.no_grad()
 def test_predictions_are_those_of_the_model_within_its_frame(pair):
     """Rows of unequal lengths at once, each as it is alone between [CLS] and [SEP]; banned tokens never."""
@@ -48,7 +48,7 @@ def test_predictions_are_those_of_the_model_within_its_frame(pair):
         torch.testing.assert_close(said[number].float(), logits.softmax(-1), rtol=0, atol=1e-6)
 
 
-@needs("hub")
+@needs("open")
 def test_its_files_say_what_it_is(pair):
     ours, _ = pair
     assert ours.card.tokens.mask == 4
@@ -61,7 +61,7 @@ def test_its_files_say_what_it_is(pair):
     assert not torch.isin(made.tokens, torch.tensor(ours.card.banned)).any()
 
 
-@needs("hub")
+@needs("open")
 def test_heads_of_other_tasks_are_ignored_and_missing_weights_are_not(tmp_path):
     from safetensors.torch import load_file, save_file
 
@@ -78,7 +78,7 @@ def test_heads_of_other_tasks_are_ignored_and_missing_weights_are_not(tmp_path):
         hub.load_model(tmp_path)
 
 
-@needs("hub")
+@needs("open")
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -95,7 +95,7 @@ def test_an_unknown_family_gets_one_sentence_with_the_way_out(tmp_path, changed,
         hub.load_model(tmp_path)
 
 
-@needs("hub")
+@needs("open")
 def test_a_masked_model_without_a_mask_token_is_refused(tmp_path):
     foreign.made("BertForMaskedLM", tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -104,7 +104,7 @@ def test_a_masked_model_without_a_mask_token_is_refused(tmp_path):
         hub.load_model(tmp_path)
 
 
-@needs("hub")
+@needs("open")
 def test_a_tokenizer_of_letters_needs_no_python(tmp_path):
     """ESM's: each amino acid is a token, between <cls> and <eos>."""
     from transformers import EsmTokenizer
@@ -120,7 +120,7 @@ def test_a_tokenizer_of_letters_needs_no_python(tmp_path):
     assert ours.decode(ours.encode("MKTAY")) == "MKTAY"
 
 
-@needs("hub")
+@needs("open")
 def test_six_lines_of_the_contracts_run(capsys):
     block = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "contracts.md").read_text(), re.DOTALL)
     made = {}

@@ -104,7 +104,7 @@ def written(directory, family):
     return {"block": about.block, "prediction": about.prediction, "family": family}
 
 
-WRITTEN = ("mdlm", "bd3lm", *(pytest.param(name, marks=needs("hub")) for name in test_dense.FAMILIES))
+WRITTEN = ("mdlm", "bd3lm", *(pytest.param(name, marks=needs("open")) for name in test_dense.FAMILIES))
 
 
 @pytest.mark.parametrize("family", WRITTEN)
@@ -138,7 +138,7 @@ def test_weights_that_see_less_than_their_card_says_are_refused(tmp_path, family
 
 
 @pytest.mark.parametrize(
-    ("family", "field"), [("bd3lm", "block_size"), pytest.param("fast-dllm", "bd_size", marks=needs("hub"))]
+    ("family", "field"), [("bd3lm", "block_size"), pytest.param("fast-dllm", "bd_size", marks=needs("open"))]
 )
 def test_blocks_of_another_length_are_refused(tmp_path, family, field):
     fields = written(tmp_path, family)

@@ -14,7 +14,7 @@ from tests.models.open.small import MASK, V, card, load, write
 from tests.needs import needs
 from unmask import UnmaskError
 
-pytestmark = [needs("hub"), pytest.mark.filterwarnings("ignore")]  # those of transformers
+pytestmark = [needs("open"), pytest.mark.filterwarnings("ignore")]  # those of transformers
 LENGTH = 11
 SHAPE = {
     "vocab_size": V,

@@ -214,7 +214,7 @@ def _of_letters(tokenizer: Any, name: str) -> Any:
 def _of_transformers(directory: Path) -> Any:
     """The tokenizer of a directory without tokenizer.json, as vocab.txt."""
     remedy = "download it from the source of the weights, or save it with AutoTokenizer.from_pretrained(..)"
-    with needed("hub", f"{cut(str(directory))} has no {FILE}; a tokenizer of other files", remedy):
+    with needed("open", f"{cut(str(directory))} has no {FILE}; a tokenizer of other files", remedy):
         from transformers import AutoTokenizer
     try:
         return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
