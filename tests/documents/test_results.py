@@ -14,7 +14,7 @@ import pytest
 from benchmarks import remake
 from tests.needs import needs
 from unmask.core.files import age, code, origin
-from unmask.experiments.board.run import Settings
+from unmask.experiments.board.settings import Settings
 from unmask.experiments.board.table import board
 from unmask.samplers import SAMPLERS
 

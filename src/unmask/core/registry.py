@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -100,9 +100,6 @@ class Registry(Generic[Made]):
         self.given = given  # parameters of makers that are not options: the caller passes them
         self._makers: dict[str, Callable[..., Made]] = {}
         self._complete = False
-
-    def __repr__(self) -> str:
-        return f"<Registry of {len(self.makers)} {self.noun}s: {', '.join(sorted(self.makers))}>"
 
     def register(self, name: str) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
         def add(maker: Callable[..., Made]) -> Callable[..., Made]:
@@ -237,18 +234,11 @@ class Registry(Generic[Made]):
 
 def installed(group: str) -> EntryPoints:
     """Entry points of installed packages, cached, because reading them takes 20 ms."""
-    return _installed(group, *_directories())
-
-
-def _directories() -> Iterator[tuple[str, int]]:
-    """Directories of packages, each with the time of its last installation."""
-    for directory in sys.path:
-        with suppress(OSError):
-            yield os.path.abspath(directory), os.stat(directory or ".").st_mtime_ns
+    return _installed(group, *map(os.path.abspath, sys.path))
 
 
 @lru_cache(maxsize=16)
-def _installed(group: str, *directories: tuple[str, int]) -> EntryPoints:
+def _installed(group: str, *directories: str) -> EntryPoints:
     from importlib.metadata import entry_points  # here, because most workers do not need it
 
     return entry_points(group=group)

@@ -182,34 +182,6 @@ class Measuring:
     allow_imports: Annotated[tuple[str, ...], "MODULE"] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparing:
-    """Languages, network and number of sequences of a comparison of samplers.
-
-    Args:
-        languages: Presets or language files. (default: six presets; with --quick, three)
-        model: Directory of a network of `unmask train`; it replaces the languages by the one it was trained on.
-        causal_model: Directory of an AR network, for samplers that need one.
-        lengths: Sequence lengths in tokens; each language uses its nearest length below. (default: 128, or the
-            model's)
-        rows: Number of sequences for each budget and seed. (default: 400; with --quick, 100)
-        seeds: Number of seeds. (default: 3; with --quick, 2)
-        quick: Use fewer languages, sequences, seeds and budgets: about a minute.
-        seed: First random seed, of samples and of random presets without a seed.
-        device: Device of a model: auto, cpu or cuda.
-    """
-
-    languages: Annotated[tuple[str, ...], "LANGUAGE"] = ()
-    model: Annotated[str | None, "DIR"] = None
-    causal_model: Annotated[str | None, "DIR"] = None
-    lengths: tuple[int, ...] = ()
-    rows: int | None = None
-    seeds: int | None = None
-    quick: bool = False
-    seed: int = 0
-    device: str = "auto"
-
-
 def changed(options: Any, **usual: Any) -> dict[str, Any]:
     """The fields of a record of options that differ from their usual value, by the names of their flags."""
     default = replace(type(options)(), **usual)

@@ -14,12 +14,9 @@ from unmask.core.errors import needed, shown
 
 with needed("sweep", "a file of YAML"):
     import yaml
-    from yaml import YAMLError, nodes
-    from yaml.composer import ComposerError
-    from yaml.constructor import ConstructorError
+    from yaml import MarkedYAMLError
 
-__all__ = ["YAMLError", "parse"]
-
+YAMLError = yaml.YAMLError
 FORMS = (str.lower, str.title, str.upper)
 CONSTANTS = {"null": None, "true": True, "false": False}
 WORDS = {"": None, "~": None} | {form(word): value for word, value in CONSTANTS.items() for form in FORMS}
@@ -48,7 +45,7 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
         alias, tag = isinstance(event, yaml.AliasEvent), getattr(event, "tag", None)
         if alias or tag or self.depth < 0:
             problem = "an alias; write its content" if alias else f"the tag {shown(tag)}; leave it out"
-            raise ComposerError(None, None, problem if alias or tag else "it is nested too deep", event.start_mark)
+            raise MarkedYAMLError(None, None, problem if alias or tag else "it is nested too deep", event.start_mark)
         self.depth -= 1
         node = super().compose_node(parent, index)
         self.depth += 1
@@ -56,14 +53,14 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
 
 
 def _value(node: Any) -> Any:
-    if isinstance(node, nodes.SequenceNode):
+    if isinstance(node, yaml.SequenceNode):
         return [_value(one) for one in node.value]
-    if isinstance(node, nodes.MappingNode):
+    if isinstance(node, yaml.MappingNode):
         content = dict[str, Any]()
         for key, value in node.value:
             if not isinstance(name := _value(key), str) or name in content:
                 problem = "occurs twice" if isinstance(name, str) else "is not a name; write it in quotes"
-                raise ConstructorError(None, None, f"{shown(name)} {problem}", key.start_mark)
+                raise MarkedYAMLError(None, None, f"{shown(name)} {problem}", key.start_mark)
             content[name] = _value(value)
         return content
     text = str(node.value)
@@ -77,5 +74,5 @@ def _value(node: Any) -> Any:
     if not NUMBER.fullmatch(text):
         return text
     if math.isinf(number := float(text)):
-        raise ConstructorError(None, None, "a number is too large", node.start_mark)
+        raise MarkedYAMLError(None, None, "a number is too large", node.start_mark)
     return number

@@ -19,8 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import atomic, check_writable, finite, origin
-from unmask.experiments.board.run import Settings as OfBoard
 from unmask.experiments.board.run import recipe as recipe_of_board
+from unmask.experiments.board.settings import Settings as OfBoard
 from unmask.experiments.board.table import HOW_TO_READ, Board, Table, of_sweep
 from unmask.experiments.board.table import tables as of_board
 from unmask.experiments.cell import cells_of, check

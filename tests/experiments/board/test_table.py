@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from unmask.core.estimates import bounded_mean, proportion
 from unmask.experiments.board.compare import area_weights, weighted
 from unmask.experiments.board.curve import Point
-from unmask.experiments.board.run import Measured, Settings
+from unmask.experiments.board.run import Measured
+from unmask.experiments.board.settings import Settings
 from unmask.experiments.board.table import crossing, need, of_curve
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
-    from unmask.experiments.board.run import Settings as Settings
+    from unmask.experiments.board.settings import Settings as Settings
     from unmask.experiments.board.table import Board as Board
     from unmask.experiments.board.table import board as board
 

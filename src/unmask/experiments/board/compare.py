@@ -37,7 +37,8 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.search import sample_size
 from unmask.experiments.board.families import lists_budgets
-from unmask.experiments.board.run import Measured, Settings, measured, recipe
+from unmask.experiments.board.run import Measured, measured, recipe
+from unmask.experiments.board.settings import Settings
 from unmask.experiments.pool import EngineName
 from unmask.experiments.run import sweep
 

@@ -1,4 +1,4 @@
-"""The settings of a board, the sweep that measures it, and its curves."""
+"""The sweep that measures a board, and its curves."""
 
 from __future__ import annotations
 
@@ -9,54 +9,17 @@ from typing import Any
 
 from torch import Tensor
 
-from unmask.core import arguments
-from unmask.core.chance import MAX_SEED
 from unmask.core.errors import UnmaskError
-from unmask.core.run import Comparing
 from unmask.experiments.board.curve import FAILURE, FILE, Point, from_file, joined
 from unmask.experiments.board.families import OTHER_NAMES, USUAL, Family, code_of, family, with_steps
+from unmask.experiments.board.settings import Settings
 from unmask.experiments.cell import canonical, cells_of, check
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import Sweep
 from unmask.languages import load
 from unmask.languages.reading import unseeded, varied
-from unmask.models.trained.checkpoints import read_language, read_shape
+from unmask.models.trained.checkpoints import read_language
 from unmask.samplers import SAMPLERS
-
-QUICK_LANGUAGES = ("paper-2gram", "sparse-hmm", "interval-5")
-LANGUAGES = (*QUICK_LANGUAGES, "paper-3gram", "modular-sum", "brackets")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(Comparing):
-    """Samplers, languages and sizes of a board; those that are not given get their usual values."""
-
-    rows: Any = None  # of each seed; a number once it is made
-    seeds: Any = None  # each has its own random language, unless its spec has a seed
-    samplers: tuple[str, ...] = ()  # all registered ones if empty
-    steps: tuple[int, ...] = ()  # N, if that is the knob
-    against: str = "ancestral"  # the sampler for comparisons, row by row
-    ter_share: Any = None  # true sequences for TER, as a fraction of rows; 0 leaves TER out
-
-    def __post_init__(self) -> None:
-        if self.model and self.languages:
-            raise UnmaskError("--model has its own language. Leave --languages out")
-        if self.causal_model and not self.model:
-            raise UnmaskError("--causal-model needs --model. Add it, or leave --causal-model out")
-        usual: dict[str, Any] = {"rows": 400, "seeds": 3, "ter_share": 0.5, "languages": LANGUAGES, "lengths": (128,)}
-        if self.quick:
-            usual |= {"rows": 100, "seeds": 2, "ter_share": 0.25, "languages": QUICK_LANGUAGES}
-        if self.model:
-            usual |= {"languages": ()} | ({} if self.lengths else {"lengths": (read_shape(self.model).length,)})
-        for name, value in usual.items():
-            if getattr(self, name) in (None, ()):
-                object.__setattr__(self, name, value)
-        arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
-        arguments.whole("seeds", self.seeds, 1, arguments.MOST_ROWS)
-        arguments.whole("seed", self.seed, 0, MAX_SEED - self.seeds)
-        for steps in self.steps:
-            arguments.steps(steps)
-        SAMPLERS.make(self.against)
 
 
 def standard() -> list[str]:

@@ -23,7 +23,8 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.compare import area_weights, difference, weighted
 from unmask.experiments.board.curve import UNKNOWN, of_point, record
-from unmask.experiments.board.run import Failure, Measured, Settings, measured, recipe
+from unmask.experiments.board.run import Failure, Measured, measured, recipe
+from unmask.experiments.board.settings import Settings
 from unmask.experiments.cell import Record
 from unmask.experiments.pool import EngineName
 from unmask.experiments.run import Sweep, sweep
