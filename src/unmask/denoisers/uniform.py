@@ -10,6 +10,7 @@ Given tokens have level 1, and hidden positions level 0. The time of a predictio
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Literal
 
 import torch
@@ -70,15 +71,8 @@ class UniformIdeal(Denoiser):
 
     def full(self) -> UniformIdeal:
         """The view that predicts q(x_i | y), like a network trained to predict x from y."""
-        return self._view(hollow=False)
-
-    def loo(self) -> UniformIdeal:
-        """The view that predicts q(x_i | y without y_i)."""
-        return self._view(hollow=True)
-
-    def _view(self, hollow: bool) -> UniformIdeal:
-        view = UniformIdeal(self.language, self.level)
-        view.hollow = hollow
+        view = copy(self)
+        view.hollow = False
         return view
 
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
