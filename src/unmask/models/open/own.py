@@ -140,7 +140,8 @@ def masked(
         config = getattr(model, "config", None)
         length = getattr(config, "max_position_embeddings", CONTEXT) - len(around[0]) - len(around[1])
     body = Wrapped(model, mask_id, arguments.whole("length", length), around)
-    name = getattr(model, "__name__", type(model).__name__) if name is None else name
+    usual = type(model).__name__ if isinstance(model, nn.Module) else "network"
+    name = usual if name is None else name
     card = Card(
         name=name,
         repository=name,
