@@ -35,10 +35,8 @@ class Knows(Body):
 
     def states(self, tokens, columns, seen, reach):
         follows = (tokens + tokens.roll(1, 1)) % SYMBOLS  # the token behind each
-        if self.causal:
-            predicted = (
-                follows if seen is not None else torch.full_like(tokens, MASK)
-            )  # with another attention, nothing
+        if self.causal:  # with another attention than it learned, it says nothing
+            predicted = torch.full_like(tokens, MASK) if seen is None else follows
         else:
             predicted = torch.where(tokens == self.mask, follows.roll(1, 1), tokens).roll(-self.shift, 1)
         logits = SURE * torch.nn.functional.one_hot(predicted, V).double()
