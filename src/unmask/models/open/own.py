@@ -84,7 +84,8 @@ class Wrapped(Body):
     def _of(self, ids: Tensor) -> Tensor:
         if self.head is None:
             out = self.network(ids)
-            return getattr(out, "logits", out[0] if isinstance(out, tuple) else out)
+            logits: Tensor = getattr(out, "logits", out[0] if isinstance(out, tuple) else out)
+            return logits
 
         def stop(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             raise Stopped(inputs[0])  # before the head computes all positions
