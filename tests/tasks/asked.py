@@ -34,8 +34,8 @@ class Asked(Task):
         return f"Question: {item.row.question}\nAnswer:"
 
     def answer(self, item: Item, text: str) -> str | None:
-        found = re.findall(r"\d+", text)
-        return found[-1] if found else None
+        marked = re.search(r"#### ([0-9]+)", text)
+        return marked[1] if marked else None
 
     def right(self, item: Item, answer: str) -> bool:
         return answer == item.row.answer.rpartition("#### ")[2]

@@ -72,7 +72,7 @@ def read(directory: str | Path) -> list[Outcome]:
             if not all(isinstance(score, int | float) and 0 <= score <= 1 for _, score in items.values()):
                 left_out.append(f"{task} ({metric})")
                 continue
-            about = {"source": SOURCE, "model": _model(file), "sampler": "lm-eval", "setting": "usual"}
+            about: dict[str, Any] = {"source": SOURCE, "model": _model(file), "sampler": "lm-eval", "setting": "usual"}
             about["task"] = f"{task}: {metric}"
             for item, (doc, score) in items.items():
                 outcomes.append(Outcome(**about, item=item, score=float(score), **costs.get(doc, {})))
@@ -93,9 +93,9 @@ def _newest(path: Path) -> Iterator[tuple[str, Path]]:
     yield from sorted(files.items())
 
 
-def _costs(directory: Path, task: str) -> dict[int, dict[str, float]]:
+def _costs(directory: Path, task: str) -> dict[int, dict[str, Any]]:
     """Model calls, written tokens and seconds of each document: sums over its requests."""
-    sums: dict[int, dict[str, float]] = {}
+    sums: dict[int, dict[str, Any]] = {}
     if (directory / REQUESTS).exists():
         for _, one in read_lines(directory / REQUESTS, Request, MOST):
             if one.task == task:

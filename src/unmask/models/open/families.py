@@ -8,14 +8,17 @@ fast-dllm          Fast-dLLM v2 (arXiv 2509.26328): Qwen2, whose config.json has
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
+from unmask.models.open import weights
 from unmask.models.open.body import Body, Count
 from unmask.models.open.card import FAMILIES, Card, Family
 from unmask.models.open.native import Native, has_windows, library, pretrained
@@ -34,7 +37,7 @@ LLADA = {  # the entries of its config.json, as Llama calls them
     "rope_theta": "rope_theta",
     "weight_tying": "tie_word_embeddings",
 }
-LLADA_TENSORS = {  # the names of its tensors, and those of Llama
+LLADA_TENSORS = {  # the names of its tensors, and those of Llama, which converted copies have
     r"^model\.transformer\.wte\.": "model.embed_tokens.",
     r"^model\.transformer\.ln_f\.": "model.norm.",
     r"^model\.transformer\.ff_out\.": "lm_head.",
@@ -53,6 +56,16 @@ def llada(config: Config) -> Config:
     return {"rope_theta": 5e5, "rms_norm_eps": 1e-5} | named
 
 
+def renamed(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[str, Tensor]:
+    """The same tensors, their names changed by patterns."""
+    by_name = {}
+    for name, tensor in tensors.items():
+        for pattern, replacement in names.items():
+            name = re.sub(pattern, replacement, name)
+        by_name[name] = tensor
+    return by_name
+
+
 def family(kind: str, *types: str, block: str = "", tensors: Mapping[str, str] | None = None) -> Family:
     """A family of a class of transformers; block: the name of its block length in config.json."""
 
@@ -68,7 +81,8 @@ def family(kind: str, *types: str, block: str = "", tensors: Mapping[str, str] |
             )
         except Exception as error:  # any that transformers raises for entries that cannot be
             raise UnmaskError(f"{directory}: config.json does not fit {kind}: {error}") from error
-        body = Native(pretrained(directory, f"{kind}ForCausalLM", dtype, config=shape, key_mapping=tensors))
+        how: dict[str, Any] = {} if tensors is None else {"state_dict": renamed(weights.read(directory), tensors)}
+        body = Native(pretrained(directory, f"{kind}ForCausalLM", dtype, config=shape, **how))
         if has_windows(shape) or not body.agrees():
             raise UnmaskError(f"{directory} has windows, or other keys than {kind}; expected full attention")
         body.block = fit(config.get(block), Count | None, f"{directory}/config.json: {block}")

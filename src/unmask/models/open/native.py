@@ -53,7 +53,8 @@ def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, unused: st
     log, usual = transformers.utils.logging, transformers.utils.logging.get_verbosity()
     log.set_verbosity(log.CRITICAL)
     try:
-        model, info = getattr(transformers, kind).from_pretrained(directory, dtype=dtype or "auto", **options)
+        files = None if "state_dict" in options else directory
+        model, info = getattr(transformers, kind).from_pretrained(files, dtype=dtype or "auto", **options)
     except UnpicklingError as error:
         problem = f"a .bin file in {directory} has more than tensors, which could run code, and is not loaded"
         raise UnmaskError(f"{problem}. Convert it to safetensors. {OWN}") from error

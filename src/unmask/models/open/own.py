@@ -84,7 +84,8 @@ class Wrapped(Body):
     def _of(self, ids: Tensor) -> Tensor:
         if self.head is None:
             out = self.network(ids)
-            return getattr(out, "logits", out[0] if isinstance(out, tuple) else out)
+            logits: Tensor = getattr(out, "logits", out[0] if isinstance(out, tuple) else out)
+            return logits
 
         def stop(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             raise Stopped(inputs[0])  # before the head computes all positions
@@ -140,7 +141,8 @@ def masked(
         config = getattr(model, "config", None)
         length = getattr(config, "max_position_embeddings", CONTEXT) - len(around[0]) - len(around[1])
     body = Wrapped(model, mask_id, arguments.whole("length", length), around)
-    name = getattr(model, "__name__", type(model).__name__) if name is None else name
+    usual = type(model).__name__ if isinstance(model, nn.Module) else "network"
+    name = usual if name is None else name
     card = Card(
         name=name,
         repository=name,
