@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -137,6 +137,29 @@ def test_impossible_rows_are_corrected_for(q, calls):
     assert near(gap.sequence, exact)
     assert not near(gap.sequence, exact + math.log(1 - s))  # planted: without the correction
     assert gap.verdict.startswith(f"{gap.infinite.value:.1%} of the sequences are impossible")
+
+
+@pytest.mark.parametrize("calls", ["one", "chain"])
+def test_what_top_p_excludes_is_that_of_a_random_order(calls):
+    """All texts and orders: the fraction to which a random order gives no probability, whatever `calls` says."""
+    toy, length = Toy(4, 0.4), 4
+    sharp = unmask.denoisers.Sharpened(toy, 1.0, 0.7)
+    texts = unmask.metrics.sequences(V, length)
+    seen = {
+        text: sharp.posterior(torch.tensor([text]))[0] for text in product(range(V + 1), repeat=length) if V in text
+    }
+    p = torch.stack([seen[(V,) * length][i][texts[:, i]] for i in range(length)]).prod(0)
+    s = 0.0
+    for text, weight in zip(texts.tolist(), p.tolist(), strict=True):
+        for order in permutations(range(length)) if weight else ():
+            now, possible = [V] * length, True
+            for i in order:
+                possible &= float(seen[tuple(now)][i][text[i]]) > 0
+                now[i] = text[i]
+            s += weight * (not possible) / math.factorial(length)
+    gap = unmask.gap(toy, steps=1, length=length, rows=ROWS, top_p=0.7, seed=2, calls=calls, reference=0)
+    assert abs(gap.infinite.value - s) < SIGMAS * (s * (1 - s) / ROWS) ** 0.5
+    assert 0.3 < s < 0.9
 
 
 @pytest.mark.parametrize("draw", ["product", "fitted", "alone", "coupled"])
