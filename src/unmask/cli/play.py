@@ -114,10 +114,8 @@ def command(
         import webbrowser
 
         webbrowser.open(out.resolve().as_uri())
-    lines = _lines(picked, out)
-    if sampling.draw != "product":
-        lines.append(("nats lost", "those of independent draws of these tokens; of the draw: samplers.joint.divergence"))
-    return Answer(_summary(picked, out), lines)
+    about = "those of independent draws of these tokens. Use samplers.joint.divergence for those of --draw"
+    return Answer(_summary(picked, out), _lines(picked, out) + [("nats lost", about)] * (sampling.draw != "product"))
 
 
 def _recorded(begun: Begun, runs: list[Sampling], seed: int, names: Any) -> dict[str, Trace]:
