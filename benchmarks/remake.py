@@ -69,6 +69,7 @@ STEPS = (
     Step("on-2gram", f"board run --model 2gram --samplers {LEARNT} {AGAIN} {FEW} --out on-2gram", 0.03),
     Step("on-hmm", f"board run --model hmm --samplers {LEARNT} {AGAIN} {FEW} --out on-hmm", 0.03),
     Step("paper-quick", "measure --out paper-quick", 0.07, module="reproduction"),
+    Step("joint", "--out joint", 0.1, module="benchmarks.joint"),
 )
 
 
@@ -116,6 +117,7 @@ FILES: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {  # the last s
     "board.json": ("board", _board("board")),
     "board-networks.json": ("on-hmm", _networks),
     "paper-quick.json": ("paper-quick", _file("paper-quick/paper.json")),
+    "joint.json": ("joint", _file("joint/joint.json")),
 }
 
 

@@ -109,9 +109,6 @@ def command(
         import webbrowser
 
         webbrowser.open(out.resolve().as_uri())
-    lines = player.table()
-    if sampling.draw != "product":
-        lines.append(
-            ("nats lost", "those of independent draws of these tokens; of the draw: samplers.joint.divergence")
-        )
+    about = "those of independent draws of these tokens. Use samplers.joint.divergence for those of --draw"
+    lines = player.table() + [("nats lost", about)] * (sampling.draw != "product")
     return Answer({"file": str(out)} | player.to_dict(), [*lines, ("file", str(out))])

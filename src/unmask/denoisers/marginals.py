@@ -103,11 +103,6 @@ class Marginals(ABC):
     def dense(self) -> Tensor:
         """(K, V): the probabilities themselves."""
 
-    def masses(self, classes: Tensor, count: int) -> Tensor:
-        """(K, C) float64 on the host: the mass of each of C classes of symbols; classes (V): the class of each."""
-        dense = self.dense().double()
-        return torch.zeros((len(self), count), dtype=torch.float64).index_add_(1, classes, dense)
-
     @abstractmethod
     def draw(self, u: Tensor) -> Tensor:
         """(K): the symbol of each uniform (K), by inverse CDF in the order of symbols."""
@@ -317,13 +312,6 @@ class Logits(Marginals):
 
     def dense(self) -> Tensor:
         return torch.cat([logits.softmax(-1) for logits in self._scan.pieces(self._numbers)]).cpu()
-
-    def masses(self, classes: Tensor, count: int) -> Tensor:
-        classes, out = classes.to(self._scan.device), []
-        for logits in self._scan.pieces(self._numbers):
-            empty = torch.zeros((len(logits), count), dtype=torch.float64, device=logits.device)
-            out.append(empty.index_add_(1, classes, logits.softmax(-1).double()).cpu())
-        return torch.cat(out)
 
     def logits(self) -> Tensor:
         """(K, V), on their device."""

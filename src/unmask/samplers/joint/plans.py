@@ -23,23 +23,23 @@ def log_step(
     joint: Joint,
     denoiser: Denoiser,
     contexts: Tensor,
-    places: tuple[Tensor, Tensor],
+    where: tuple[Tensor, Tensor],
     tokens: Tensor,
     *,
     given: Tensor | None = None,
     valid: Tensor | None = None,
     time: Tensor | None = None,
 ) -> Tensor:
-    """(C): log J(tokens | context) of contexts (C, L), V where hidden; tokens (K) at places: rows (K), positions (K).
+    """(C): log J(tokens | context) of contexts (C, L), V where hidden; tokens (K) at `where`, rows and positions (K).
 
     Rows ascend. given (C, L): the tokens of each row at its start. time (C) of each context.
     """
     numbers = Randomness(0, torch.arange(len(contexts)))
     together = Together(joint, Canvas(denoiser, contexts.clone(), numbers, valid=valid, given=given))
-    together.at(*places, time)
+    together.at(*where, time)
     values = torch.zeros_like(contexts)
-    values[places] = tokens
-    return together.log_probability(*places, values)
+    values[where] = tokens
+    return together.log_probability(*where, values)
 
 
 def log_paths(denoiser: Denoiser, tokens: Tensor, order: Tensor, joint: Joint | None) -> Tensor:

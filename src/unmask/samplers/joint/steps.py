@@ -36,6 +36,14 @@ class Joint:
         arguments.whole("sweeps", self.sweeps, 0, MOST_SWEEPS)
 
 
+def masses(marginals: Marginals, classes: Tensor, count: int) -> Tensor:
+    """(K, C): the mass of each of C classes of tokens; classes (V): the class of each."""
+    out = torch.zeros((len(marginals), count), dtype=torch.float64)
+    for part in torch.arange(len(marginals)).split(max(AT_ONCE // len(classes), 1)):
+        out[part] = out[part].index_add_(1, classes, marginals[part].dense().double())
+    return out
+
+
 class Together:
     """The joint draws of one canvas (B, L)."""
 
@@ -111,7 +119,7 @@ class Together:
         self.used = True
         canvas, (marginals, entries), alone = self.canvas, self._asked, self.joint.alone
         count = self.automaton.moves.shape[1] - alone
-        self._table = marginals.masses(self.classes, count) if self.merged else marginals.dense().double().contiguous()
+        self._table = masses(marginals, self.classes, count) if self.merged else marginals.dense().double().contiguous()
         of_token = torch.cat([self.classes, torch.tensor([count])]).numpy()  # also of a hidden one
         now, log = torch.zeros_like(canvas.hidden), torch.zeros(len(kinds), dtype=torch.float64)
         now[rows, positions] = True
