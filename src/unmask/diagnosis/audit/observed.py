@@ -157,7 +157,7 @@ class Observed:
 
     def findings(self, ours: Tensor) -> list[Finding]:
         """Tests of the record; ours: orders (B', L) of generated rows."""
-        findings = [self._draws(), *self._batches(ours)]
+        findings = [self._draws()]
         if not self.meant.sampler.revises:
             findings.append(self._remasked())
         if self.aligned:
@@ -205,19 +205,6 @@ class Observed:
         again = f"{hidden} of {self.order.numel()} positions are hidden again"
         what = again if hidden else f"{replaced} tokens replaced"
         return Finding("remasking", float(not hidden and not replaced), "remasking", what)
-
-    def _batches(self, ours: Tensor) -> list[Finding]:
-        """Whether a batch repeats the tokens and steps of another, although orders are random."""
-        parts = self.tokens.split([len(run.step) for run in self.runs])
-        orders = self.order.split([len(run.step) for run in self.runs])
-        known: dict[tuple[bytes, bytes], int] = {}
-        for number, (tokens, order) in enumerate(zip(parts, orders, strict=True), 1):
-            key = tokens.numpy().tobytes(), order.numpy().tobytes()
-            first = known.setdefault(key, number)
-            if first < number and len(tokens) * math.log(len(ours.unique(dim=0))) > CERTAIN:
-                again = f"two workers with one seed: batch {number} repeats batch {first}"
-                return [Finding("batches", 0.0, "reused noise", again)]
-        return [Finding("batches", 1.0)]
 
     def _counts(self, ours: Tensor) -> Finding:
         """Test of the number of positions revealed in each step."""
