@@ -175,10 +175,10 @@ class Observed:
         """1 / beta, if tokens are drawn in proportion to p^beta and one beta explains all steps, by likelihood."""
         rows = slice(0, max(1, MOST_DRAWS // self.tokens.shape[1]))
         tokens, order = self.tokens[rows], self.order[rows]
-        asked = list(posteriors(self.meant.denoiser, tokens, order))
-        log = torch.cat([-surprise_of(p) for _, _, p in asked])
-        own = torch.cat([tokens[row, position] for row, position, _ in asked]).unsqueeze(1)
-        step = torch.cat([order[row, position] for row, position, _ in asked])
+        predicted = list(posteriors(self.meant.denoiser, tokens, order))
+        log = torch.cat([-surprise_of(p) for _, _, p in predicted])
+        own = torch.cat([tokens[row, position] for row, position, _ in predicted]).unsqueeze(1)
+        step = torch.cat([order[row, position] for row, position, _ in predicted])
         beta = 1.0
         for _ in range(NEWTON):
             p = (beta * log).softmax(1)
