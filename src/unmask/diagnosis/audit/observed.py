@@ -188,7 +188,7 @@ class Observed:
             beta = min(max(beta + float(excess.sum() / variance.sum().clamp(min=1e-12)), 0.05), 20.0)
         more, spread = (step.bincount(values)[1:] for values in (excess, variance))
         known = spread >= CELL
-        p_value = pvalues.chi_square(float((more[known] ** 2 / spread[known]).sum()), int(known.sum()) - 1)
+        p_value = pvalues.chi_square(float((more[known] ** 2 / spread[known]).sum()), max(int(known.sum()) - 1, 0))
         error = quantile() / math.sqrt(max(float(variance.sum()), 1e-12))
         low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
         return None if p_value < CHANCE else Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
