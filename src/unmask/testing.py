@@ -138,14 +138,13 @@ def assert_same_law(
     worst, each = min(p_values, key=p_values.__getitem__), alarm / len(p_values)
     if p_values[worst] >= each:
         return
-    shares, bits = (
-        [f"{float(part.double().mean()):.4g}" for part in parts]
+    impossible, bits = (
+        "{:.4g} and {:.4g}".format(*(float(part.double().mean()) for part in parts))
         for parts in ((mine.invalid, theirs.invalid), (mine.bits, theirs.bits))
     )
     fail(
         f"the loops differ in {worst}: p = {p_values[worst]:.2g}; an alarm is below {each:.2g}",
-        f"impossible sequences, first and second: {shares[0]} and {shares[1]}",
-        f"surprise of a sequence in bits: {bits[0]} and {bits[1]}",
+        f"impossible sequences, first and second: {impossible}; surprise of a sequence in bits: {bits}",
         f"steps with a change, at most: {last_of[0]} and {last_of[1]}" if last > 1 else "steps are not compared",
     )
 

@@ -37,7 +37,7 @@ PLANTED = {
     "noise shared by places": Fault("reused noise", "at every position", bug="noise shared by positions"),
     "noise shared by rounds": Fault("reused noise", "in every step", bug="noise shared by rounds"),
     "two workers with one seed": Fault(
-        "reused noise", "two workers with one seed: batch 2 repeats batch 1", one_seed=True
+        "reused noise", "in several rows: 100 of 200 repeat an earlier one", one_seed=True
     ),
     "1% hidden again": Fault("remasking", "positions are hidden again", bug="hidden again"),
     "top-k over the batch": Fault(

@@ -157,7 +157,7 @@ class Observed:
 
     def findings(self, ours: Tensor) -> list[Finding]:
         """Tests of the record; ours: orders (B', L) of generated rows."""
-        findings = [self._draws(), *self._batches(ours)]
+        findings = [self._draws()]
         if not self.meant.sampler.revises:
             findings.append(self._remasked())
         if self.aligned:
@@ -175,10 +175,10 @@ class Observed:
         """1 / beta, if tokens are drawn in proportion to p^beta and one beta explains all steps, by likelihood."""
         rows = slice(0, max(1, MOST_DRAWS // self.tokens.shape[1]))
         tokens, order = self.tokens[rows], self.order[rows]
-        asked = list(posteriors(self.meant.denoiser, tokens, order))
-        log = torch.cat([-surprise_of(p) for _, _, p in asked])
-        own = torch.cat([tokens[row, position] for row, position, _ in asked]).unsqueeze(1)
-        step = torch.cat([order[row, position] for row, position, _ in asked])
+        predicted = list(posteriors(self.meant.denoiser, tokens, order))
+        log = torch.cat([-surprise_of(p) for _, _, p in predicted])
+        own = torch.cat([tokens[row, position] for row, position, _ in predicted]).unsqueeze(1)
+        step = torch.cat([order[row, position] for row, position, _ in predicted])
         beta = 1.0
         for _ in range(NEWTON):
             p = (beta * log).softmax(1)
@@ -188,7 +188,7 @@ class Observed:
             beta = min(max(beta + float(excess.sum() / variance.sum().clamp(min=1e-12)), 0.05), 20.0)
         more, spread = (step.bincount(values)[1:] for values in (excess, variance))
         known = spread >= CELL
-        p_value = pvalues.chi_square(float((more[known] ** 2 / spread[known]).sum()), int(known.sum()) - 1)
+        p_value = pvalues.chi_square(float((more[known] ** 2 / spread[known]).sum()), max(int(known.sum()) - 1, 0))
         error = quantile() / math.sqrt(max(float(variance.sum()), 1e-12))
         low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
         return None if p_value < CHANCE else Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
@@ -205,19 +205,6 @@ class Observed:
         again = f"{hidden} of {self.order.numel()} positions are hidden again"
         what = again if hidden else f"{replaced} tokens replaced"
         return Finding("remasking", float(not hidden and not replaced), "remasking", what)
-
-    def _batches(self, ours: Tensor) -> list[Finding]:
-        """Whether a batch repeats the tokens and steps of another, although orders are random."""
-        parts = self.tokens.split([len(run.step) for run in self.runs])
-        orders = self.order.split([len(run.step) for run in self.runs])
-        known: dict[tuple[bytes, bytes], int] = {}
-        for number, (tokens, order) in enumerate(zip(parts, orders, strict=True), 1):
-            key = tokens.numpy().tobytes(), order.numpy().tobytes()
-            first = known.setdefault(key, number)
-            if first < number and len(tokens) * math.log(len(ours.unique(dim=0))) > CERTAIN:
-                again = f"two workers with one seed: batch {number} repeats batch {first}"
-                return [Finding("batches", 0.0, "reused noise", again)]
-        return [Finding("batches", 1.0)]
 
     def _counts(self, ours: Tensor) -> Finding:
         """Test of the number of positions revealed in each step."""
