@@ -95,7 +95,7 @@ def table(records: list[dict[str, Any]]) -> list[str]:
 def cells(record: dict[str, Any]) -> list[str]:
     name, setting = record["engine"], record.get("setting", "-")
     if "not_run" in record:
-        return [name, setting, f"not run: {record['not_run'].rstrip('. ')}", *"-----"]
+        return [name, setting, f"not run: {record['not_run'].rstrip('.: ')}", *"-----"]
     rare, meant = record["rare"], record["meant"] and f" ({record['meant']})"
     size = "-" if rare is None else f"{rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]"
     verdict = f"**differs**: {record['why']}" if record["differs"] else f"as stated{meant}"
