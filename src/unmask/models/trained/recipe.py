@@ -230,11 +230,11 @@ class Learner:
 
     def _apply(self, rate: float) -> None:
         """Update the weights and remove the gradients."""
-        for names, factor, decay in self.groups:
+        for names, pace, decay in self.groups:
             weights: list[Tensor] = [self.weights[name] for name in names]
             gradients = [weight.grad for weight in weights if weight.grad is not None]
-            steps, *moments = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
-            adamw(weights, gradients, *moments, [], steps, fused=True, lr=rate * factor, weight_decay=decay, **ADAMW)
+            steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
+            adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate * pace, weight_decay=decay, **ADAMW)
         for name in self.matrices:
             weight, buffer = self.weights[name], self.state[name]["momentum_buffer"]
             assert weight.grad is not None

@@ -115,7 +115,6 @@ class Frame(NamedTuple):
     turn: Turn
     condition: Tensor | None = None  # (B, hidden): the time, for networks with a time
     reach: Reach | None = None  # cached keys and values
-    past: Tensor | None = None  # (B, neighbours - 1): the symbols before, for the n-gram memory of an AR model
 
 
 def embedding(symbols: int, width: int) -> nn.Embedding:
@@ -249,33 +248,31 @@ class Trunk(nn.Module):
         x = self.embed(recent[:, -1])
         for layer in range(early):
             x = layers[layer].step(x, turn, cache[layer], place)
-        x, logits = self._split(
-            self._recalled(x.unsqueeze(1), recent[:, -1:], Frame(turn, past=recent[:, :-1])).squeeze(1)
-        )
+        x, logits = self._split(self._recalled(x.unsqueeze(1), recent[:, -1:], recent[:, :-1]).squeeze(1))
         for layer in range(early, len(layers)):
             x = layers[layer].step(x, turn, cache[layer], place)
         return self.head(_wide(self.norm(x), logits))
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
-        x = self.embed(tokens)
+        x, past = self.embed(tokens), None if frame.reach is None else frame.reach.past
         if len(self.blocks) == 1:
-            return self._recalled(x, tokens, frame)
+            return self._recalled(x, tokens, past, frame.condition)
         first, *rest = self._layers[:-1]
         symbols, qkv = self.embed.weight, None
         if self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled():
             qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on the symbol only
-        x, logits = self._split(self._recalled(first(x, 0, frame, qkv=qkv), tokens, frame))
+        x, logits = self._split(self._recalled(first(x, 0, frame, qkv=qkv), tokens, past, frame.condition))
         for layer, block in enumerate(rest, 1):
             x = block(x, layer, frame)
         return _wide(x, logits)
 
-    def _recalled(self, x: Tensor, tokens: Tensor, frame: Frame) -> Tensor:
+    def _recalled(self, x: Tensor, tokens: Tensor, past: Tensor | None, condition: Tensor | None = None) -> Tensor:
         """(B, K, width): x (B, K, hidden) with the vector of its position and the n-gram memory."""
         if self.place is not None:
             x = x + self.place[: x.shape[1]]
         if self.windows is None:
             return x
-        return functional.pad(x, (0, self.shape.vocabulary)) + self.windows(tokens, frame.past, frame.condition)
+        return functional.pad(x, (0, self.shape.vocabulary)) + self.windows(tokens, past, condition)
 
     def _split(self, x: Tensor) -> list[Tensor]:
         """Hidden states and logits of the memory, if there is one, of (.., width)."""
@@ -289,13 +286,11 @@ class Trunk(nn.Module):
         if time is not None and self.shape.noise == "uniform":
             time = depth(time)
         condition = None if self.time is None else self.time(time)
-        past = None if reach is None else reach.past
         if reach is not None and reach.places is not None:
-            turn = self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)
-            return Frame(turn, condition, reach, past)
+            return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
         first = 0 if reach is None else reach.first
         part = slice(first, first + width)
-        return Frame((self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)), condition, reach, past)
+        return Frame((self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)), condition, reach)
 
 
 class Head(nn.Linear):

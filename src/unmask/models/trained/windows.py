@@ -35,7 +35,9 @@ class Windows(nn.Module):
         super().__init__()
         most, base = shape.neighbours, shape.outside + 1
         self.outside, self.before, self.after = shape.outside, most - shape.causal, 0 if shape.causal else most
-        places, own, entries = [], [], 0
+        places: list[Tensor] = []
+        own: list[Tensor] = []
+        entries = 0
         for width in shape.windows:
             for slot in [width] if shape.causal else range(width + 1):  # of position j, or of the next symbol
                 first = most - slot  # of the window, where j has place `most`
