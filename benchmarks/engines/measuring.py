@@ -101,4 +101,4 @@ def audited(case: Case) -> Audit:
     while sum(map(len, parts)) < rows:
         parts.append(case.loop(model, min(case.rows, rows), AUDITED_LENGTH, AUDITED_STEPS))
     known = model if case.record and not case.noise else model.language
-    return audit(torch.cat(parts), known, sampler=case.sampler, steps=AUDITED_STEPS, alarm=ALARM, **case.filters)
+    return audit(torch.cat(parts), known, sampler=case.sampler, steps=AUDITED_STEPS, alarm=ALARM, filters=case.filters)

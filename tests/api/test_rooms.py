@@ -10,15 +10,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2780,
+    "core": 2740,
     "languages": 4720,
-    "denoisers": 2710,
-    "samplers": 4980,
+    "denoisers": 2690,
+    "samplers": 4990,
     "metrics": 590,
-    "models": 5440,
+    "models": 5550,
     "theory": 2210,
-    "diagnosis": 6950,
-    "experiments": 3940,
+    "diagnosis": 6940,
+    "experiments": 3980,
     "tasks": 3050,
     "report": 2270,
     "cli": 2780,

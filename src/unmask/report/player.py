@@ -129,7 +129,8 @@ def telling(wrong: Sequence[Sequence[bool]]) -> int:
     return next(iter([*alone, *rows, 0]))
 
 
-class Player(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Player:
     """The runs of a page, with few rows."""
 
     runs: list[Run]
@@ -173,7 +174,8 @@ class Player(NamedTuple):
             about[run.name] = own
         return about
 
-    __repr__ = as_table
+    def __repr__(self) -> str:
+        return as_table(self)
 
     def _repr_html_(self) -> str:
         inside = html.escape(self.page().decode())
@@ -222,11 +224,8 @@ def play(
             made = generate(denoiser, sampler=name, steps=steps, rows=rows, trace=True, **how)
             taken = int(made.order.max())
             traces[f"{name}, {taken} step{'' if taken == 1 else 's'}"] = made.trace(symbols=symbols)
-    own = (
-        how.get(name, usual)
-        for name, usual in (("temperature", 1.0), ("top_p", 1.0), ("top_k", None), ("guidance", 0.0))
-    )
-    judge = reshaped(denoiser, *own) if gap else None
+    own: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": None, "guidance": 0.0}
+    judge = reshaped(denoiser, **{name: how.get(name, usual) for name, usual in own.items()}) if gap else None
     return chosen(traces, None if gap else known, row, model=judge)
 
 

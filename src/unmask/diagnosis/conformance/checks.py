@@ -230,8 +230,9 @@ def differs(one: Generation | WatchedSession, other: Generation | WatchedSession
 
 
 def _part(result: Generation | WatchedSession, name: str) -> Tensor:
-    account = isinstance(result, WatchedSession) and name in ("model_calls", "impossible")
-    part: Tensor = getattr(result.account() if account else result, name)
+    if isinstance(result, WatchedSession) and name in ("model_calls", "impossible"):
+        return getattr(result.account(), name)
+    part: Tensor = getattr(result, name)
     return part
 
 

@@ -26,7 +26,8 @@ NEVER = 2**62  # the step that hides a token that stays
 CONTEXTS = 2**18  # tokens of contexts that are evaluated together
 NUMBERS = 2**23  # probabilities that are held together
 DENSE = 2**12  # symbols above which marginals are computed in pieces
-Part, Result = TypeVar("Part"), TypeVar("Result")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,8 @@ def of_generation(generation: Generation) -> Path:
     bare = (order == 0) & beyond & (generation.tokens == PADDING)
     valid = bare.flip(1).cummin(1).values.flip(1).logical_not()  # without the padding at the end of a row
     rows, positions = (order > 0).nonzero(as_tuple=True)
-    values = (part[rows, positions] for part in (order, generation.tokens, generation.probability))
-    last = Taken(rows, positions, *values, torch.full_like(rows, NEVER))
+    step, token, p = (part[rows, positions] for part in (order, generation.tokens, generation.probability))
+    last = Taken(rows, positions, step, token, p, torch.full_like(rows, NEVER))
     spells = Taken._make(map(torch.cat, zip(taken, last, strict=True)))
     counted = spells.positions < generation.lengths[spells.rows]
     return Path.of(generation.given, valid, generation.vocabulary, spells, counted)

@@ -84,7 +84,7 @@ class Wrapped(Body):
     def _of(self, ids: Tensor) -> Tensor:
         if self.head is None:
             out = self.network(ids)
-            logits: Tensor = getattr(out, "logits", out[0] if isinstance(out, tuple) else out)
+            logits: Any = getattr(out, "logits", out[0] if isinstance(out, tuple) else out)
             return logits
 
         def stop(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:

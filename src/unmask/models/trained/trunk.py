@@ -45,7 +45,7 @@ class Reach(NamedTuple):
     end: int  # T
     seen: Tensor | None  # Bool (K, T) or (R, 1, K, T); None: all
     prefix: bool  # nothing is cached yet: attention is plainly causal
-    past: Tensor  # (R, before): the last symbols, for an n-gram memory
+    past: Tensor | None = None  # (R, before): the last symbols, for an n-gram memory
 
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Cache keys and values (R, heads, K, D); return all that can be attended to, (R, heads, T, D) each."""
