@@ -83,9 +83,10 @@ class Wrapped(Body):
 
     def _of(self, ids: Tensor) -> Tensor:
         if self.head is None:
-            out = self.network(ids)
-            logits: Any = getattr(out, "logits", out[0] if isinstance(out, tuple) else out)
-            return logits
+            out: Any = self.network(ids)
+            if hasattr(out, "logits"):
+                return out.logits
+            return out[0] if isinstance(out, tuple) else out
 
         def stop(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             raise Stopped(inputs[0])  # before the head computes all positions
