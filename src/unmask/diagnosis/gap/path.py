@@ -216,7 +216,7 @@ class Reader:
             return ()
         length, numbers = self.path.given.shape[1], int(self.path.size.max()) * min(self.denoiser.vocabulary, DENSE)
         at_once = self.denoiser.rows_at_once(length) or CONTEXTS // length
-        return steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts))
+        return list(steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts)))
 
     def each(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
         """`work` of the parts, in order, on all threads if the denoiser allows it."""
