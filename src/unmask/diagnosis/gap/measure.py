@@ -104,11 +104,11 @@ def _sized(base: Denoiser, how: dict[str, Any]) -> dict[str, Any]:
     if how.get("given") is not None:
         return how
     length = how.get("length") or getattr(base, "length", None)
-    if length is None:
-        if base.language is None:
-            raise UnmaskError(f"{base.name} has no usual length; expected a number of tokens. Pass length=64.")
+    if length is None and base.language is not None:
         length = base.language.nearest_lengths(USUAL["length"])[-1]
-    return USUAL | {"length": length} | how
+    if length is None:
+        raise UnmaskError(f"{base.name} has no usual length; expected a number of tokens. Pass length=64.")
+    return USUAL | how | {"length": length}
 
 
 def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, temperature: float | None) -> Setting:

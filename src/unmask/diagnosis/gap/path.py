@@ -138,13 +138,12 @@ def of_generation(generation: Generation) -> Path:
         problem = "tokens were re-masked, but not recorded"
         raise UnmaskError(f"{problem}; expected a generation with a trace. Call generate(.., trace=True).")
     order, taken = generation.order, generation.taken
-    place = torch.arange(order.shape[1])
-    beyond = place >= generation.lengths.unsqueeze(1)
+    beyond = torch.arange(order.shape[1]) >= generation.lengths.unsqueeze(1)
     bare = (order == 0) & beyond & (generation.tokens == PADDING)
     valid = bare.flip(1).cummin(1).values.flip(1).logical_not()  # without the padding at the end of a row
     rows, positions = (order > 0).nonzero(as_tuple=True)
-    step, token, p = (part[rows, positions] for part in (order, generation.tokens, generation.probability))
-    last = Taken(rows, positions, step, token, p, torch.full_like(rows, NEVER))
+    values = (part[rows, positions] for part in (order, generation.tokens, generation.probability))
+    last = Taken._make([rows, positions, *values, torch.full_like(rows, NEVER)])
     spells = Taken._make(map(torch.cat, zip(taken, last, strict=True)))
     counted = spells.positions < generation.lengths[spells.rows]
     return Path.of(generation.given, valid, generation.vocabulary, spells, counted)
@@ -173,8 +172,8 @@ def of_trace(trace: Trace) -> Path:
         torch.tensor(column, dtype=torch.float64 if name == "probability" else torch.int64)
         for name, column in zip(Taken._fields, columns, strict=True)
     ]
-    every = torch.ones(len(spells), dtype=torch.bool)
-    return Path.of(given.masked_fill(~valid, PADDING), valid, trace.vocabulary, Taken(*parts), every)
+    given, every = given.masked_fill(~valid, PADDING), torch.ones(len(spells), dtype=torch.bool)
+    return Path.of(given, valid, trace.vocabulary, Taken(*parts), every)
 
 
 class Reader:
@@ -217,7 +216,7 @@ class Reader:
             return ()
         length, numbers = self.path.given.shape[1], int(self.path.size.max()) * min(self.denoiser.vocabulary, DENSE)
         at_once = self.denoiser.rows_at_once(length) or CONTEXTS // length
-        return steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts))
+        return list(steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts)))
 
     def each(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
         """`work` of the parts, in order, on all threads if the denoiser allows it."""

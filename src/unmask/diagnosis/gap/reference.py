@@ -94,7 +94,8 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
         one = write(sampler, int(counts[0]))
         if bool((one.order.amax(1) == counts).all()):  # one token in each step
             parts.append(one)
-    calls, losses, steps, differ = sum(int(one.model_calls.sum()) for one in parts), list[Estimate](), Steps(), None
+    calls, losses, steps = sum(int(one.model_calls.sum()) for one in parts), list[Estimate](), Steps()
+    differ: Estimate | None = None
     for one in parts if even and grid is None and not greedy else ():
         curve = looked(denoiser, lines(one.tokens), LOOKS, seed, lines(given))
         nats = torch.where(free, one.probability, 1.0).double().log().sum(1)

@@ -54,8 +54,7 @@ class Gap:
         return share(~self.finite, self.groups)
 
     @cached_property
-    def seen(self) -> float:
-        """Expected number of independent rows with an unlikely token: SEEN are needed for an interval."""
+    def seen(self) -> float:  # expected number of independent rows with an unlikely token
         rows = len(self.unlikely)
         return math.inf if self.claim == "greedy" else float(self.unlikely.sum()) * units(rows, self.groups) / rows
 
@@ -203,6 +202,4 @@ class Gap:
 
 
 def _text(one: Estimate | str) -> str:
-    if isinstance(one, str):
-        return one
-    return f"{one.value:.4g} (no interval)" if one.open else str(one)
+    return f"{one.value:.4g} (no interval)" if isinstance(one, Estimate) and one.open else str(one)
