@@ -230,8 +230,10 @@ def differs(one: Generation | WatchedSession, other: Generation | WatchedSession
 
 
 def _part(result: Generation | WatchedSession, name: str) -> Tensor:
-    account = isinstance(result, WatchedSession) and name in ("model_calls", "impossible")
-    part: Tensor = getattr(result.account() if account else result, name)
+    account: object = result
+    if isinstance(result, WatchedSession) and name in ("model_calls", "impossible"):
+        account = result.account()
+    part: Tensor = getattr(account, name)
     return part
 
 
