@@ -230,9 +230,10 @@ def differs(one: Generation | WatchedSession, other: Generation | WatchedSession
 
 
 def _part(result: Generation | WatchedSession, name: str) -> Tensor:
+    account: object = result
     if isinstance(result, WatchedSession) and name in ("model_calls", "impossible"):
-        return getattr(result.account(), name)
-    part: Tensor = getattr(result, name)
+        account = result.account()
+    part: Tensor = getattr(account, name)
     return part
 
 
