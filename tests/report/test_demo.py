@@ -8,7 +8,7 @@ from tests.report.tiny import demo
 from unmask import generate, languages, score
 from unmask.core.errors import UnmaskError
 from unmask.experiments import sweep
-from unmask.experiments.board import board, quick
+from unmask.experiments.board import Settings, board
 from unmask.experiments.cell import cells_of
 from unmask.report.publishing import Selection, page_of
 from unmask.report.results import read
@@ -59,7 +59,8 @@ def test_ser_is_generate_and_score(made):
 
 def test_samplers_are_a_small_board(made):
     samplers = ("ancestral", "low-confidence")
-    settings = quick(samplers=samplers, languages=("interval-5",), lengths=(20,), rows=4, ter_share=0)
+    where = {"languages": ("interval-5",), "lengths": (20,)}
+    settings = Settings(quick=True, samplers=samplers, **where, rows=4, ter_share=0)
     drawn = {(r["sampler"], r["budget"], r["measure"]): r["value"] for r in board(settings).records if r["budget"]}
     own = [p for p in made if (p["job"], p["of"]) == ("curve", "interval-5")]
     found = {(p["sampler"], p["steps"], p["measure"]): p["value"] for p in own}
