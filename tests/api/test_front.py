@@ -126,6 +126,7 @@ def test_results_show_their_advice_in_a_notebook():
     assert unmask.score(made, language)._repr_html_().count("<tr>") <= 6
     assert "<td" in (shown := unmask.plan(language, 6)._repr_html_())
     assert shown.index("AR") < shown.index("method")
+    assert unmask.gap(language, steps=2, length=6, rows=20, reference=0)._repr_html_().count("<tr>") <= 6
     player = unmask.play(language, length=6, steps=2, rows=20)
     assert "<iframe" in player._repr_html_()
     assert "impossible" in repr(player)

@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, proportion
-from unmask.core.tables import lines, rows_of
+from unmask.core.tables import as_html, as_table
 from unmask.core.threads import over_blocks, torch_threads
 from unmask.denoisers import as_denoiser
 from unmask.denoisers.oracles import MaskedOracle, Oracle
@@ -89,8 +89,7 @@ class Audit(Verdict):
     compared_with: str
     alarm: float = ALARM
 
-    def __repr__(self) -> str:
-        return "\n".join(lines(rows_of(self.table())))
+    __repr__, _repr_html_ = as_table, as_html
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
-from unmask.core.tables import Row, lines
+from unmask.core.tables import Row, as_html, as_table
 from unmask.diagnosis.gap.estimators import Estimator
 from unmask.diagnosis.gap.reference import Reference
 from unmask.diagnosis.intervals import SEEN, interval, units
@@ -187,8 +187,7 @@ class Gap:
             calls += f"; {beside.rows} rows one token at a time {beside.model_calls:,}"
         return [*rows, ("model calls", calls)]
 
-    def __repr__(self) -> str:
-        return "\n".join(lines(self.table()))
+    __repr__, _repr_html_ = as_table, as_html
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, as plain values."""
