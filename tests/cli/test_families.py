@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
-from tests.models.open import small, test_dense, test_dit
+from tests.models.open import small, test_dense, test_dit, test_smdm
 from tests.needs import needs
 from unmask.core.samples import read_tokens
 from unmask.models.open.card import Tokens
@@ -53,14 +53,21 @@ def dit(block):
     return make
 
 
+def smdm(place):
+    test_smdm.checkpoint(place)
+    return small.card("smdm", tokens=Tokens(mask=small.V, eos=2, bos=1), context=32)
+
+
 FAMILIES = {
     **{name: dense(name) for name in test_dense.FAMILIES},
+    "smdm": smdm,
     "mdlm": dit(None),
     "bd3lm": dit(4),
 }
+OF_LIBRARY = ("smdm", *test_dense.FAMILIES)
 
 
-EVERY = [pytest.param(name, marks=needs("open")) if name in test_dense.FAMILIES else name for name in FAMILIES]
+EVERY = [pytest.param(name, marks=needs("open")) if name in OF_LIBRARY else name for name in FAMILIES]
 
 
 @pytest.fixture(params=EVERY)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.test_families import FAMILIES
+from tests.needs import needs
 from tests.tasks.evaluation.models import kept
 
 RUN = ("eval", "parallel", "run", "--model", "m", "--card", "m.json", "--engine", "here", "--quick", "--items", 2)
@@ -16,6 +17,7 @@ TASK = "lists(operation=shuffle, low=3, high=3, shots=0)"
 
 
 @pytest.mark.rotates(3)
+@needs("open")
 @pytest.mark.parametrize("family", ["llada", "dream", "sdar"])
 def test_a_random_model_stands_beside_its_ceilings(run, family):
     place = Path("m")

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import remake
 from tests.needs import needs
-from unmask.core.files import age, code, origin
+from unmask.core.files import code
 from unmask.experiments.board.settings import Settings
 from unmask.experiments.board.table import board
 from unmask.samplers import SAMPLERS
@@ -119,9 +119,3 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     assert made["value"] == "b"
     assert {"command", "code", "commit", "date", "machine"} <= made["origin"].keys()
     assert f"| b.json | {code()} |" in (tmp_path / "README.md").read_text()
-
-
-def test_age():
-    assert age(origin()) is None
-    assert age({"code": "0123"}) == f"it is old: written by code 0123, and this is code {code()}"
-    assert age({}) == f"it is old: written by an unknown version, and this is code {code()}"

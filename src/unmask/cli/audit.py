@@ -41,8 +41,8 @@ def command(
     10000 audits of a correct loop raises a false alarm. With --order, the record of
     the oracle is tested too, which shows more (docs/test-your-decoder.md).
 
-    --logits writes the logits of all contexts of a few positions, for loops in other
-    programming languages: float32 (contexts, length, V). Context x is row
+    --logits writes the logits of all contexts of a few positions, for loops in
+    other programming languages: float32 (contexts, length, V). Context x is row
     x_1 (V+1)^(length-1) + .. + x_length, with V as the mask.
 
     With --endpoint, twelve tests show whether a server obeys its fields; one
@@ -92,8 +92,10 @@ def command(
             write_json(out, served.to_dict())
         return Answer(served.to_dict(), served.table())
     if (samples is None) == (logits is None) or language is None:
-        missing = "--language LANGUAGE" if language is None else "either SAMPLES or --logits FILE"
-        raise UnmaskError(f"unmask audit needs {missing}, or --endpoint URL. See `unmask audit --help`")
+        given = samples is not None or logits is not None
+        missing = "--language LANGUAGE" if given and language is None else "SAMPLES"
+        both = " alone, or --logits FILE alone" if samples is not None and logits is not None else ""
+        raise UnmaskError(f"unmask audit needs {missing}{both}, or --endpoint URL. See `unmask audit --help`")
     refuse({"model": model, "out": out}, "needs --endpoint URL. Add it, or leave the option out")
     known = languages.load(language)
     if logits is not None:

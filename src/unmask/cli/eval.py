@@ -51,7 +51,7 @@ def run(
 
 
 def show(records: Records, /, *, wrong: Switch = False) -> Answer:
-    """Show the results of an evaluation, and some incorrect answers; or logs of lm-eval.
+    """Show the results of an evaluation with incorrect answers, or logs of lm-eval.
 
     Examples:
         unmask eval show eval
@@ -83,7 +83,7 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
 
 
 def check(store: Annotated[Path, "STORE"], /) -> Answer:
-    """Check the existing answers of an evaluation again, as those of `unmask sweep run`.
+    """Check the answers of an evaluation again, as those of `unmask sweep run`.
 
     Example:
         unmask eval check sweeps/lists

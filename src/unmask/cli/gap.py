@@ -33,21 +33,19 @@ def command(
     Examples:
         unmask gap --model runs/mdm --steps 16
         unmask gap --model runs/mdm --sampler entropy --steps 16
-        unmask gap --model llada-8b-instruct --chat --prompts asked.jsonl \\
-            --sampler llada --steps 32 --length 128
         unmask gap --model llada-8b-instruct --trace trace.json --temperature 0
         unmask gap --language paper-2gram --steps 8 --reference 0
 
     How to read it, in this order:
         impossible   sequences that the model cannot write one token at a time
-        variety      identity and entropy: do not choose a sampler that repeats itself
-                     for its small loss
-        order        loss of the sampler's order, one token at a time, against random
-                     orders; 0 for a model that does not contradict itself
+        variety      identity and entropy: do not choose a sampler that repeats
+                     itself for its small loss
+        order        loss of the sampler's order, one token at a time, against
+                     random orders; 0 for a model that does not contradict itself
         nats         loss by parallel decoding; 0.1 per token: each token is written
                      1.1 times as often as one at a time
-        steps        steps that suffice for 0.1, 0.01 and 0.001 nats per token, predicted
-                     for random positions: measure again with this number
+        steps        steps that suffice for 0.1, 0.01 and 0.001 nats per token,
+                     predicted for random positions: measure again with this number
 
     With --temperature 0 it counts tokens that change (docs/gap.md).
 

@@ -91,11 +91,11 @@ def command(
     text is also in bits per character (docs/text.md).
 
     Presets:
-        quick      200,000 parameters, length 64: a minute or two on one core. For the
-                   paper's recipe: --targets tokens --optimiser adamw --spread 0
+        quick      200,000 parameters, length 64: a minute or two on one core. For
+                   the paper's recipe: --targets tokens --optimiser adamw --spread 0
                    --neighbours 0.
-        thorough   Like quick, in five to ten minutes: for languages that are hard to
-                   learn.
+        thorough   Like quick, in five to ten minutes: for languages that are hard
+                   to learn.
         sums       Like quick, for modular-sum in five minutes.
         questions  Like quick, for modular-sum(terms=4) after a visible question.
         small      800,000 parameters, length 128.

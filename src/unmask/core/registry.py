@@ -101,6 +101,9 @@ class Registry(Generic[Made]):
         self._makers: dict[str, Callable[..., Made]] = {}
         self._complete = False
 
+    def __repr__(self) -> str:
+        return f"<Registry of {len(self.makers)} {self.noun}s: {', '.join(sorted(self.makers))}>"
+
     def register(self, name: str) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
         def add(maker: Callable[..., Made]) -> Callable[..., Made]:
             self._makers[name] = maker

@@ -47,7 +47,7 @@ class Score:
     __repr__, _repr_html_ = as_table, as_html
 
     def table(self) -> list[Row]:
-        """The error rate, then the perplexity and what shows whether it is that of repetition."""
+        """The error rate, then the perplexity, which is also low for repetition, and the entropy."""
         rows = [("sequences", f"{self.rows} of {self.length} tokens"), ("impossible (SER)", self.ser.percent)]
         own = self.generative_perplexity
         rows.append(("perplexity", "not defined: no sequence is possible" if own is None else str(own)))
@@ -55,7 +55,7 @@ class Score:
             entropy, of_language = self.bigrams.entropy_bits, self.bigrams.entropy_bits_of_language
             rows.append(("bigram entropy", f"{entropy:.4g} bits; the language's own: {of_language:.4g} bits"))
         steps = ((label, self.metrics.get(name)) for name, label in STEPS.items())
-        return rows + [(label, found.percent) for label, found in steps if found is not None]
+        return rows + [(label, one.percent) for label, one in steps if one is not None]
 
     @property
     def generative_perplexity(self) -> Estimate | None:

@@ -1,4 +1,4 @@
-"""Statistics of short windows of tokens: local properties of samples, compared with the language's distribution."""
+"""Statistics of short windows of tokens, compared with the language's distribution; and the variety of sequences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.estimates import LEVEL, Estimate, quantile
+from unmask.core.estimates import LEVEL, Estimate, mean, quantile
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens
 
@@ -111,3 +111,27 @@ def conditional_entropy_bits(distribution: Tensor, vocabulary: int) -> float:
     """H(X_2 | X_1) in bits of a distribution (V^2) of pairs."""
     pairs = distribution.view(vocabulary, vocabulary) / distribution.sum()
     return float((torch.xlogy(pairs.sum(1), pairs.sum(1)).sum() - torch.xlogy(pairs, pairs).sum()) / math.log(2))
+
+
+@dataclass(frozen=True)
+class Variety:
+    distinct: int
+    entropy: float  # nats, of the tokens at a position among the sequences, the mean over positions
+    identity: Estimate  # fraction of equal tokens of two sequences, the mean over pairs
+
+
+def variety(tokens: Tensor, counted: Tensor) -> Variety:
+    """The variety of rows (n, L), of their tokens at counted positions, Bool (n, L).
+
+    Entropies depend on n: compare equal numbers of rows."""
+    tokens, entropies = torch.where(counted, tokens, -1), [0.0]
+    for column in tokens.T[counted.any(0)]:
+        p = column[column >= 0].unique(return_counts=True)[1].double()
+        entropies.append(float(torch.special.entr(p / p.sum()).sum()))
+    rows = zip(tokens, counted, strict=True)
+    same = torch.stack(
+        [((tokens == row) & there).sum(1) / (counted & there).sum(1).clamp(min=1) for row, there in rows]
+    )
+    each = (same.sum(1) - same.diagonal()).double() / max(len(tokens) - 1, 1)
+    identity = mean(2 * each - each.mean())  # a mean over pairs varies as a mean of twice the deviations of rows
+    return Variety(len(tokens.unique(dim=0)), sum(entropies) / max(len(entropies) - 1, 1), identity)

@@ -221,9 +221,9 @@ def play(
         symbols = known.names
     for name in (sampler, against):
         if name is not None:
-            made = generate(denoiser, sampler=name, steps=steps, rows=rows, trace=True, **how)
-            taken = int(made.order.max())
-            traces[f"{name}, {taken} step{'' if taken == 1 else 's'}"] = made.trace(symbols=symbols)
+            generation = generate(denoiser, sampler=name, steps=steps, rows=rows, trace=True, **how)
+            taken = int(generation.order.max())
+            traces[f"{name}, {taken} step{'' if taken == 1 else 's'}"] = generation.trace(symbols=symbols)
     own: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": None, "guidance": 0.0}
     judge = reshaped(denoiser, **{name: how.get(name, usual) for name, usual in own.items()}) if gap else None
     return chosen(traces, None if gap else known, row, model=judge)

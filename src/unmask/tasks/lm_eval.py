@@ -283,7 +283,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
 def run(words: Sequence[str]) -> Path | None:
     """Run lm-eval with these words. With --output_path, return the file that has each item's scores and cost."""
-    from lm_eval.__main__ import cli_evaluate
+    with needed("lm-eval", "its harness"):
+        from lm_eval.__main__ import cli_evaluate
 
     register()
     flags = ArgumentParser(add_help=False, allow_abbrev=False)

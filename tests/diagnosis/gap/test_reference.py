@@ -13,7 +13,7 @@ from tests.diagnosis.gap.test_gap import near
 from tests.diagnosis.gap.toys import Families, Toy, V, chained, surest, walked
 from unmask.core.estimates import Estimate
 from unmask.diagnosis.intervals import exceeds
-from unmask.metrics.variety import variety
+from unmask.metrics.windows import variety
 
 L = 4
 ORDERS = list(permutations(range(L)))

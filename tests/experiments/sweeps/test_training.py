@@ -93,7 +93,7 @@ def test_each_network_is_trained_once(made):
     specs = [cell.spec for cell in cells_of(from_dict(RECIPE))]
     assert [spec["job"] for spec in specs] == ["training", "learned", "training", "learned", "learned"]
     other = cell_of({"job": "learned", **NETWORK, "sampler": "gibbs(inner=autoregressive)"})
-    assert [cell.spec["kind"] for cell in other.needs] == ["ar"]
+    assert [cell.spec["kind"] for cell in other.needs] == ["mdm", "ar"]
     assert len(list((made.directory / FILES).iterdir())) == 2
 
 

@@ -248,7 +248,7 @@ def mine(tmp_path, monkeypatch):
 def test_a_model_of_a_file_is_loaded_by_its_name(mine):
     assert unmask.load("mine.py:Uniform(symbols=5)").vocabulary == 5
     assert unmask.load("mine.py:network").vocabulary == 10
-    assert unmask.gap("mine.py:Uniform", "ancestral", steps=4, length=8, rows=20).nats.abs().max() == 0
+    assert unmask.gap("mine.py:Uniform", sampler="ancestral", steps=4, length=8, rows=20).nats.abs().max() == 0
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap.path import Path
 from unmask.diagnosis.intervals import exceeds, interval
 from unmask.diagnosis.loss_curve import looked
-from unmask.metrics.variety import Variety, variety
+from unmask.metrics.windows import Variety, variety
 from unmask.samplers import Generation, Sampler, generate
 
 Steps = dict[float, tuple[int, int]]  # by nats per token: steps of random positions, and at most

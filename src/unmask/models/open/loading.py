@@ -48,6 +48,7 @@ def load_model(
     directory, named = locate(source, card)
     fitting, config = card_of(directory, named)
     place, kind = choose_device(device), None if dtype is None else DTYPES[dtype]
+    weights.check_room(directory, place)
     body = FAMILIES[fitting.family].read(directory, fitting, config, kind).to(place)
     about = {"revision": fitting.revision, "weights": weights.digest(body)}
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)

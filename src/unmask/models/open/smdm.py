@@ -79,19 +79,19 @@ def read(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype
 
 def named(tensors: dict[str, Tensor], heads: int, groups: int) -> dict[str, Tensor]:
     """The tensors under the names of Llama; each group of a fused one has its queries, a key and a value."""
-    found = {}
+    renamed = {}
     for name, tensor in tensors.items():
         for theirs, llama in NAMES.items():
             name = re.sub(theirs, llama, name)
         if FUSED not in name:
-            found[name] = tensor
+            renamed[name] = tensor
             continue
         parts = tensor.unflatten(0, (groups, heads // groups + 2, -1)).split([heads // groups, 1, 1], 1)
-        found |= {
+        renamed |= {
             name.replace(FUSED, f".self_attn.{kind}_proj."): p.flatten(0, 2)
             for kind, p in zip("qkv", parts, strict=True)
         }
-    return found
+    return renamed
 
 
 FAMILIES["smdm"] = Family(("smdm",), read)

@@ -12,6 +12,7 @@ import msgspec
 import torch
 from torch import Tensor
 
+from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import read_json
 from unmask.models.open.body import Body
@@ -62,6 +63,13 @@ def _paths(directory: Path) -> list[Path]:
         problem = f"{directory} contains only {_some(others)}; pickles can run any code and are not loaded"
         raise UnmaskError(f"{problem}. Convert them to safetensors, or use a revision with safetensors")
     raise UnmaskError(f"{directory} contains no weights; expected {WHOLE} or {INDEX}. Download them, too")
+
+
+def check_room(directory: Path, device: torch.device) -> None:
+    """Raise an error if the files of the weights do not fit into the memory of the device."""
+    files = [path for path in directory.glob("*") if path.suffix in (".safetensors", ".bin")]
+    whole = sum(path.stat().st_size for path in files)
+    fits(whole, f"bytes of weights in {directory}", 1, "the size of the model", checkpoints.free_on(device))
 
 
 def digest(body: Body) -> str:
