@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts compile
 
 help:
 	@echo "make demo    reproduce the main result as a web page: demo/index.html"
-	@echo "make paper   check the paper's claims by results/, write docs/reproduction.md (PAPER_ARGS='measure lemmas')"
+	@echo "make paper   check the paper's claims by results/, write reproduction/README.md (PAPER_ARGS='measure lemmas')"
 	@echo "make test    all tests (PYTEST_ARGS='-n 4 -k name' to choose; by default three processes)"
 	@echo "make check   lint, types and tests: what every commit passes"
 	@echo "make test-extras  install the extras, then run exactly the tests that 'make test' skipped without them"

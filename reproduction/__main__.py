@@ -4,7 +4,7 @@
     python -m reproduction theorem-4.4 figure-1.ter    an item or a claim, with all of its measurements
     python -m reproduction list                        the items and their claims
     python -m reproduction measure lemmas              measure again, and check by the new records
-    python -m reproduction document                    write docs/reproduction.md
+    python -m reproduction document                    write reproduction/README.md
 
 Measuring everything takes 15 minutes on two cores and needs no weights. An interrupted run goes on where it stopped.
 --full is the size of the paper, for a GPU.
@@ -25,7 +25,7 @@ from unmask import UnmaskError
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results" / "paper-quick.json"
-DOCUMENT = ROOT / "docs" / "reproduction.md"
+DOCUMENT = ROOT / "reproduction" / "README.md"
 ACTIONS = ("list", "check", "measure", "document")
 
 

@@ -1,4 +1,4 @@
-"""Output for the claims: the table of verdicts, the findings in full, and docs/reproduction.md."""
+"""Output for the claims: the table of verdicts, the findings in full, and reproduction/README.md."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def full(claim: Claim, finding: Finding) -> str:
 
 
 def markdown(judged: Findings, source: Measured) -> str:
-    """docs/reproduction.md; source: the first records."""
+    """reproduction/README.md; source: the first records."""
     whole = totals(judged)
     text = f"{whole['agrees']} agree, {whole['differs']} differ, {whole['not tested']} not tested"
     lines = ["# The paper, claim by claim", "", *_filled(" ".join(INTRODUCTION.split())), ""]

@@ -253,7 +253,7 @@ def test_the_verdicts_on_the_recorded_measurements(measured):
 
 def test_the_document_is_that_of_the_records(measured):
     text = markdown(findings(ITEMS, [measured]), measured)
-    assert text == (ROOT / "docs/reproduction.md").read_text()
+    assert text == (ROOT / "reproduction/README.md").read_text()
     assert text.count("\n- `") == 90
 
 
