@@ -93,9 +93,9 @@ def command(
         return Answer(served.to_dict(), served.table())
     if (samples is None) == (logits is None) or language is None:
         given = samples is not None or logits is not None
-        missing = "--language LANGUAGE" if given and language is None else "SAMPLES"
-        both = " alone, or --logits FILE alone" if samples is not None and logits is not None else ""
-        raise UnmaskError(f"unmask audit needs {missing}{both}, or --endpoint URL. See `unmask audit --help`")
+        both = samples is not None and logits is not None
+        missing = "either SAMPLES or --logits FILE" if both else "--language LANGUAGE" if given else "SAMPLES"
+        raise UnmaskError(f"unmask audit needs {missing}, or --endpoint URL. See `unmask audit --help`")
     refuse({"model": model, "out": out}, "needs --endpoint URL. Add it, or leave the option out")
     known = languages.load(language)
     if logits is not None:

@@ -87,10 +87,10 @@ def test_a_ratio_of_sums_is_linearized():
 @pytest.mark.parametrize("sampler", ["ancestral", "entropy"])
 @pytest.mark.parametrize("calls", ["one", "chain"])
 def test_the_whole_table(model, sampler, calls):
-    """Of 2000 repetitions of each cell; false alarms of a true .93 in 1e-6 runs."""
-    for steps in (1, 2, 4) if model != "a noisy chain" else (1, 2, 3):
-        for rows in (20, 50, 100, 300):
-            covered, issued = coverage(rows_of(model, sampler, steps, calls), rows, 2000)
+    """Of 100 repetitions of each cell; false alarms of a true .93 in 1e-6 runs."""
+    for steps in (1, 3):
+        for rows in (50, 100):
+            covered, issued = coverage(rows_of(model, sampler, steps, calls), rows, 100)
             print(f"{model}; {sampler}; {calls}; {steps}; {rows}; {covered:.3f}; {issued:.2f}")
-            if rows >= 50 and issued * 2000 > 200:
-                assert covered >= 0.93 - 5 * (0.93 * 0.07 / (2000 * issued)) ** 0.5
+            if issued > 0.1:
+                assert covered >= 0.93 - 5 * (0.93 * 0.07 / (100 * issued)) ** 0.5
