@@ -22,7 +22,7 @@ from unmask.models.trained.recipe import recipe
 LENGTH = 16
 
 
-def main(steps: int = 20) -> list[Verdict]:
+def main(steps: int = 3) -> list[Verdict]:
     language = unmask.languages.load("paper-2gram")
     shape = trained.preset("quick", "mdm", language.vocabulary, length=LENGTH, hidden=16, heads=2)
     with tempfile.TemporaryDirectory() as directory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def keeps(valid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ca
         with pytest.MonkeyPatch.context() as patch, in_this_process(), undrawn():
             patch.chdir(place)
             patch.setattr(arguments, "available", lambda: MEMORY)
+            patch.setattr(sys, "path", [path for path in sys.path if path])  # as of the program, when it starts
             for name, value in case.environment.items():
                 patch.setenv(name, value)
             capsys.readouterr()

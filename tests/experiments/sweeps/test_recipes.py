@@ -19,6 +19,7 @@ SMALLER = {
     "lengths": {"steps": 4},
     "figure-1-exact": {"steps": [8, 2048]},
     "demo": {"steps": [8]},
+    "joint": {"steps": [4]},
     "board": {"sampler": ["ancestral", "threshold", "autoregressive"], "language": ["paper-2gram", "interval-5"]},
     "figure-1": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "layers": 1, "training_steps": 2},
     "figure-1-quick": {"preset": "quick", "language": ["paper-2gram"], "steps": [4], "layers": 1, "training_steps": 2},
