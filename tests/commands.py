@@ -1,4 +1,4 @@
-"""Every command of `unmask` by its words: "eval parallel run"."""
+"""Every command of `unmask` by its words: "eval lm-eval"."""
 
 from __future__ import annotations
 

@@ -106,6 +106,31 @@ def test_two_logs_are_compared_item_by_item(tmp_path, capsys):
     assert main(["eval", "show", str(tmp_path / "one")]) == 0
 
 
+def test_files_of_items_are_compared(tmp_path, capsys):
+    """The first of every third item is wrong, in the second file none: of 30 items, 10 by the second alone."""
+    for name, right in (("a.jsonl", lambda item: item % 3 != 0), ("b.jsonl", lambda item: True)):
+        lines = [{"item": item, "right": float(right(item)), "calls": 8} for item in range(30)]
+        (tmp_path / name).write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert main(["eval", "compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["tasks"]["task"]
+    assert (found["first_alone"], found["second_alone"], found["p"]) == (0, 10, pytest.approx(2 / 2**10))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"item": 1}, "right"),
+        ({"item": 1, "right": 2}, "right"),
+        ({"item": 1, "right": 1, "call": 3}, "call"),
+        ({"item": 1, "right": 1, "calls": -1}, "calls"),
+    ],
+)
+def test_a_line_of_items_says_what_is_wrong(line, said, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(line))
+    with pytest.raises(UnmaskError, match=rf"a\.jsonl, line 1.*{said}"):
+        logs.read(tmp_path / "a.jsonl")
+
+
 def test_logs_without_a_common_item(tmp_path, capsys):
     gsm8k(tmp_path / "one", [True])
     write(tmp_path / "two", "arc", [line(0, acc=1.0)])

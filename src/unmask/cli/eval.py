@@ -1,4 +1,4 @@
-"""unmask eval run|check|show|compare|lm-eval|parallel."""
+"""unmask eval run|check|show|compare|lm-eval."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from unmask.cli.options import Answer, Count, Grid, Measuring, Number, Paths, Switch
-from unmask.core.run import Evaluating, Loading
+from unmask.cli.options import Answer, Grid, Switch
+from unmask.core.run import Evaluating
 
 if TYPE_CHECKING:
     from unmask.tasks.evaluation import Evaluation, Group
 
 Names = Annotated[tuple[str, ...], "NAME"]
-Numbers = Annotated[tuple[float, ...], "X"]
 Records = Annotated[Path, "RECORDS"]
 Filters = Annotated[tuple[str, ...], "NAME=VALUE"]
 SHOWN = 5  # incorrect answers to print
@@ -134,10 +133,8 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
 def _paired(first: Path, second: Path) -> Answer:
     """Compare logs of lm-eval or files of items, task by task."""
     from unmask.tasks import logs
-    from unmask.tasks.parallel import read
 
-    sides = [logs.read(path) if logs.is_log(path) else read([path]) for path in (first, second)]
-    compared, lines = logs.paired(*sides), []
+    compared, lines = logs.paired(logs.read(first), logs.read(second)), []
     for task, result in compared.items():
         lines += [f"{task}: {result.sentence(str(first), str(second))}", f"  {result.counts}"]
     tasks = {task: result.to_dict() for task, result in compared.items()}
@@ -215,96 +212,4 @@ def lm_eval(*words: str) -> None:
         print(f"scores and costs of each item: {written}; see `unmask eval show {written.parent}`")
 
 
-def parallel_run(
-    *,
-    model: Annotated[str, "MODEL"] = "ideal",
-    tasks: Annotated[tuple[str, ...], "TASK"] = (),
-    samplers: Annotated[tuple[str, ...], "SAMPLER"] = (),
-    tokens: Annotated[str, "TOKENS"] = "words",
-    items: Count = None,
-    each: int = 1,
-    temperature: Number = None,
-    chat: Switch = False,
-    quick: Switch = False,
-    out: Path = Path("parallel"),
-    batch: int = 8,
-    loading: Loading = Loading(),
-    seed: int = 0,
-    by: Measuring = Measuring(),
-) -> Answer:
-    """Measure a model on tasks of parallel decoding, with the ceiling of each sampler.
-
-    Examples:
-        unmask eval parallel run --quick
-        unmask eval parallel --samplers "threshold(threshold=[0.5, 0.9])"
-        unmask eval parallel --model llada-8b-instruct --chat \\
-            --tokens llada-8b-instruct
-        unmask eval parallel --model dream-v0-instruct-7b --quick
-
-    The tasks, samplers and settings are those of ParallelBench. The exact denoiser
-    of each task answers them, too: its accuracy is the ceiling of a sampler
-    (docs/parallel.md). The same command resumes; a larger --items adds items.
-
-    Args:
-        model: Open model: a name of `unmask show model`, or a directory; ideal, the exact denoiser.
-        tasks: Names of `unmask show task`, with options, whose right answers are listed. (default: twelve tasks;
-            with --quick, five)
-        samplers: Samplers; a list of values of an option measures each. (default: the eleven of ParallelBench)
-        tokens: Tokens of the exact denoiser: words, names, characters, or the open model whose tokenizer it has.
-        items: Number of items of each task. (default: 100; with --quick, 20)
-        each: Samples of each item.
-        temperature: Sampling temperature. (default: 0 for open models, else 1)
-        chat: Format the question as a user message with the model's chat template.
-        quick: Fewer tasks, items and settings.
-        out: Directory of the page, its numbers and the store; created if missing.
-        batch: Batch size of an open model.
-    """
-    from unmask.report.publishing import PARALLEL, publish
-    from unmask.tasks.parallel.run import Settings
-
-    what = (model, tasks, samplers, tokens, items, each, quick)
-    settings = Settings(*what, temperature=temperature, chat=chat, batch=batch, loading=loading, seed=seed)
-    published = publish(PARALLEL, settings, out, **by.options("cpu" if settings.exact else loading.device))
-    text: list[Grid | str] = []
-    for suite in published.measured:
-        text += [Grid(*suite.pbx())] if suite.swept else []
-        text.append(Grid(*suite.by_task()))
-    about = {"page": str(published.page), "seconds": published.seconds}
-    suites = [suite.to_dict() for suite in published.measured]
-    return Answer(about | {"suites": suites}, [*text, str(out / published.page.name)])
-
-
-def parallel_read(paths: Paths, /, *, thresholds: Numbers = (80.0, 75.0, 70.0), tasks: Switch = False) -> Answer:
-    """Score results of parallel decoding: PBx, tokens per step, and their intervals.
-
-    Examples:
-        unmask eval parallel read results.jsonl
-        unmask eval parallel read eval --thresholds 90 80 --tasks
-
-    PATH is a file of items (.jsonl), a directory of them, or records of
-    `unmask eval`. A line of items has item, right (0 to 1) and calls (model calls);
-    docs/parallel.md has the rest.
-
-    Args:
-        paths: Files or directories with results.
-        thresholds: Scores x of PBx, in percent.
-        tasks: Also print the accuracy of each setting on each task.
-    """
-    from unmask.core import arguments
-    from unmask.tasks.parallel import read as published
-    from unmask.tasks.parallel.table import suites
-
-    for threshold in thresholds:
-        arguments.number("--thresholds", threshold, 0.0, 100.0, above=True)
-    every = suites(published(paths), thresholds)
-    text: list[Grid | str] = []
-    for suite in every:
-        text += [Grid(*suite.pbx())] if suite.swept else []
-        text.append(Grid(*suite.by_setting()))
-        text += [Grid(*suite.by_task())] if tasks else []
-        text += [*suite.messages, ""]
-    return Answer({"suites": [suite.to_dict() for suite in every]}, text)
-
-
-parallel = {"run": parallel_run, "read": parallel_read}
-command = {"run": run, "check": check, "show": show, "compare": compare, "lm-eval": lm_eval, "parallel": parallel}
+command = {"run": run, "check": check, "show": show, "compare": compare, "lm-eval": lm_eval}

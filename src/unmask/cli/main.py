@@ -32,7 +32,7 @@ GROUPS = {
     },
     "Compare and decide": {
         "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
-        "eval": ("unmask.cli.eval", "evaluate models on tasks, and samplers on tasks of parallel decoding"),
+        "eval": ("unmask.cli.eval", "evaluate models and samplers on tasks, and compare them"),
         "plan": ("unmask.cli.plan", "find the steps that a quality needs, or the model to use: masked or AR"),
     },
     "Models and theory": {

@@ -32,9 +32,6 @@ from unmask.report.metrics import Card, View, saved
 from unmask.report.page import page
 from unmask.report.results import COLUMNS, STORE, Results, read
 from unmask.report.verdict import Shown
-from unmask.tasks.evaluation.run import check as checked
-from unmask.tasks.parallel import run as parallel_run
-from unmask.tasks.parallel.table import Grid, Suite
 
 with needed("pages", "a page"):
     import pandas as pd
@@ -209,55 +206,6 @@ def left_out(board: Board) -> list[str]:
         setting = f.sampler if f.value is None else f"{f.sampler} at {f.knob} = {f.value}"
         reasons.setdefault(f"{setting}: {f.message}", []).append(f.language)
     return [f"left out: {reason} ({', '.join(dict.fromkeys(of))})" for reason, of in reasons.items()]
-
-
-def suites_of(sweep: Sweep, settings: parallel_run.Settings) -> list[Suite]:
-    return parallel_run.measured(checked(sweep.whole().directory).samples, settings)
-
-
-def parallel_contents(suites: list[Suite], given: Context) -> dict[str, bytes]:
-    """parallel.json, .csv and the page: PBx, settings and tasks as tables, then accuracy against speed."""
-    files = numbers("parallel", [suite.to_dict() for suite in suites], origin=given.origin, **given.about)
-    first = [table(celled(suite.pbx())) for suite in suites if suite.swept]
-    for suite in suites:
-        notes = "".join(f"<li>{escape(message, False)}</li>" for message in suite.messages)
-        folded = {
-            "Each task: accuracy, and the ceiling of the sampler": table(celled(suite.by_task())),
-            "Each setting: mean accuracy and tokens per step": table(celled(suite.by_setting())),
-            "Remarks on these numbers": f"<ul>{notes}</ul>",
-        }
-        first += [f"<details><summary>{title}</summary>{inside}</details>" for title, inside in folded.items()]
-    html = page(given.shown, drawn(given.shown), given.origin, files, "\n".join(first), fastest(suites))
-    return files | {PAGE: html}
-
-
-PARALLEL: Page[parallel_run.Settings, list[Suite]]
-PARALLEL = Page(PAGE, parallel_run.recipe, suites_of, parallel_contents, saved("parallel"))
-
-
-def fastest(suites: Sequence[Suite]) -> list[Card]:
-    """The fastest sampler of each model at the highest threshold that it reaches."""
-    messages = []
-    for suite in suites:
-        for threshold in suite.thresholds:
-            best = max(suite.swept, key=lambda one: float(one.reached(threshold)[0]), default=None)
-            if best is not None and (value := best.pbx(threshold).value) is not None:
-                words = f"The fastest sampler of {suite.model} that scores {threshold:g}%: {best.name}."
-                messages.append((f"{value:.3g} tokens per step", words))
-                break
-    return messages
-
-
-def celled(grid: Grid) -> Table:
-    """Intervals in brackets go below their value."""
-
-    def cell(text: str) -> tuple[str, str]:
-        value, bracket, rest = text.partition(" [")
-        interval, _, more = rest.partition("]")
-        return value + more, f"[{interval}]" if bracket else ""
-
-    title, head, rows = grid
-    return Table(title, head, [(heading, [cell(one) for one in cells]) for heading, *cells in rows])
 
 
 def table(one: Table) -> str:

@@ -4,6 +4,9 @@ A directory of `--output_path` with `--log_samples` has samples_TASK_DATE.jsonl 
 under one filter, with its metrics. A request to `unmask` also has a line in requests.jsonl (tasks/lm_eval.py).
 `read` joins both in one outcome per item; `write` keeps them in items.jsonl.
 
+Outcomes of other programs are lines of JSON: item and right (0 to 1), and what is known of model, task, calls, written
+and seconds; `item` names an item in all files that are compared.
+
 The newest run of a task counts. Metrics that are not numbers from 0 to 1 per item, such as the perplexity of a whole
 text, are left out by name. Two logs are compared item by item, with McNemar's exact test (evaluation/compare.py).
 """
@@ -14,8 +17,9 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -24,12 +28,38 @@ from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.files import atomic
 from unmask.core.reading import read_json, read_lines
 from unmask.tasks.evaluation.compare import Comparison, compare_shares
-from unmask.tasks.parallel.points import Outcome
 
 SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[^_]+)\.jsonl")
 REQUESTS, ITEMS = "requests.jsonl", "items.jsonl"
 MOST = 2**32  # bytes of a file
-SOURCE = "lm-eval"
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Word = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of one item."""
+
+    model: str
+    task: str  # with its metric
+    item: str  # pairs are made by it
+    score: float  # from 0 to 1
+    forwards: float | None = None  # model calls
+    written: float | None = None  # tokens without padding
+    seconds: float | None = None
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of a file of items."""
+
+    item: Word | int
+    right: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    calls: Amount | None = None
+    written: Amount | None = None
+    seconds: Amount | None = None
+    tokens_per_call: Amount | None = None
+    task: Word = "task"
+    model: Word = "model"
 
 
 class Line(msgspec.Struct):
@@ -56,9 +86,27 @@ def is_log(path: Path) -> bool:
     return path.is_dir() and any(SAMPLES.fullmatch(file.name) for file in path.rglob("samples_*.jsonl"))
 
 
-def read(directory: str | Path) -> list[Outcome]:
-    """Return an outcome for each item, task, filter and metric; a note names the metrics that are left out."""
-    path, left_out = Path(directory), []
+def read(place: str | Path) -> list[Outcome]:
+    """The outcomes of a directory of logs, or of a file of items."""
+    path = Path(place)
+    if is_log(path):
+        return _logged(path)
+    if not path.is_file():
+        problem = f"there are no results in {cut(str(path))}"
+        raise UnmaskError(f"{problem}; expected logs of lm-eval, a file of items, or records of `unmask eval`")
+    lines = [line for _, line in read_lines(path, Item)]
+    return [
+        Outcome(
+            model=line.model, task=line.task, item=str(line.item), score=line.right,
+            forwards=line.calls, written=line.written, seconds=line.seconds,
+        )
+        for line in lines
+    ]  # fmt: skip
+
+
+def _logged(path: Path) -> list[Outcome]:
+    """An outcome for each item, task, filter and metric; a note names the metrics that are left out."""
+    left_out = []
     outcomes: list[Outcome] = []
     for task, file in _newest(path):
         costs = _costs(file.parent, task) or _costs(path, task)
@@ -72,10 +120,9 @@ def read(directory: str | Path) -> list[Outcome]:
             if not all(isinstance(score, int | float) and 0 <= score <= 1 for _, score in items.values()):
                 left_out.append(f"{task} ({metric})")
                 continue
-            about: dict[str, Any] = {"source": SOURCE, "model": _model(file), "sampler": "lm-eval", "setting": "usual"}
-            about["task"] = f"{task}: {metric}"
+            model, named = _model(file), f"{task}: {metric}"
             for item, (doc, score) in items.items():
-                outcomes.append(Outcome(**about, item=item, score=float(score), **costs.get(doc, {})))
+                outcomes.append(Outcome(model=model, task=named, item=item, score=float(score), **costs.get(doc, {})))
     if not outcomes:
         problem = f"{cut(str(path))} has no score of single items ({listed(left_out) or 'no samples'})"
         raise UnmaskError(f"{problem}; expected metrics from 0 to 1. Run lm-eval with --log_samples --output_path DIR")

@@ -12,7 +12,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, mean, share
 from unmask.tasks.evaluation.compare import Comparison, compare
 from unmask.tasks.evaluation.records import Group, labels
-from unmask.tasks.parallel.points import Outcome
+from unmask.tasks.logs import Outcome
 
 Grid = tuple[str, list[str], list[list[str]]]
 
