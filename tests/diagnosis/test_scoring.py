@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import unmask
 from unmask.core.errors import UnmaskError
+from unmask.denoisers import Ideal
+from unmask.diagnosis.likelihood import of_sampler
+from unmask.languages.automata import support
+from unmask.samplers.contract import as_sampler
+from unmask.samplers.joint import Joint
+from unmask.samplers.joint.draws import as_joint
+from unmask.samplers.joint.plans import log_paths
 
 SAMPLER = "top-probability(ties='position')"
 
@@ -27,7 +35,37 @@ def test_a_generation_brings_its_sampler():
     assert found == pytest.approx(float(rest.mean()), abs=1e-9)
 
 
+@pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
+def test_a_joint_draw_is_part_of_the_record(draw):
+    """Its probabilities sum to 1 over the language, and those of the product do not."""
+    language = unmask.languages.Interval(2)
+    every = torch.cartesian_prod(*[torch.arange(language.vocabulary)] * 4)
+    every = every[language.supports(every)]
+    exact = of_sampler(Ideal(language), SAMPLER, every, steps=2, draw=draw)
+    assert exact.exact
+    assert float(exact.nats.exp().sum()) == pytest.approx(1, abs=1e-9)
+    assert float(of_sampler(Ideal(language), SAMPLER, every, steps=2).nats.exp().sum()) < 0.9
+    made = unmask.generate(language, sampler=SAMPLER, steps=2, length=4, rows=300, draw=draw)
+    mine = unmask.score(made, language, likelihood=True).likelihood["nats"].value
+    place = (made.tokens.unsqueeze(1) == every).all(2).int().argmax(1)
+    assert mine == pytest.approx(float(exact.nats[place].mean()), abs=1e-9)
+    entropy = float((exact.nats.exp() * exact.nats).sum())
+    assert abs(mine - entropy) < 6 * float(exact.nats[place].std()) / 300**0.5 + 1e-9
+
+
+def test_the_order_of_a_joint_draw_is_that_of_its_generation():
+    """log p_order by the steps that the generation recorded, for a sampler that reads the marginals."""
+    language = unmask.languages.load("sparse-hmm")
+    made = unmask.generate(language, sampler=SAMPLER, steps=3, length=8, rows=20, draw="fitted")
+    joint = as_joint("fitted", as_sampler(SAMPLER), Ideal(language), 8)
+    found = of_sampler(Ideal(language), SAMPLER, made.tokens, steps=3, draw="fitted").nats
+    assert torch.allclose(found, log_paths(Ideal(language), made.tokens, made.order, joint), atol=1e-9)
+
+
 def test_refusals():
+    made = unmask.generate("sparse-hmm", length=6, rows=4, draw=Joint(support(unmask.languages.load("sparse-hmm"))))
+    with pytest.raises(UnmaskError, match="a draw that was no name"):
+        unmask.score(made, "sparse-hmm", likelihood=True)
     made = unmask.generate("paper-2gram", length=6, rows=4)
     with pytest.raises(UnmaskError, match="steps applies to a likelihood"):
         unmask.score(made, "paper-2gram", steps=3)

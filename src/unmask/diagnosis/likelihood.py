@@ -18,7 +18,8 @@ Under a sampler that chooses positions before it draws, a likelihood is along th
 
 Without random choices tau, one path leads to a text, and this is exact (arXiv 2603.01367). With them, such as a random
 order, p(x) = E_tau p_tau(x), and the mean of log p_tau is a lower bound: the ELBO, measured on some draws. A text is
-read by the loop that writes: draws return its tokens. So scores, ties and steps are those of generation.
+read by the loop that writes: draws return its tokens. So scores, ties and steps are those of generation. A joint draw
+J has the same marginals, so the same path, and log p_tau(x) = sum_k log J(x_F(z_k) | z_k).
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ from unmask.languages.base import as_tokens
 from unmask.metrics import Score
 from unmask.samplers import Generation, Sampler, fill
 from unmask.samplers.contract import CANVAS, as_sampler
+from unmask.samplers.joint.draws import as_joint
+from unmask.samplers.joint.plans import log_paths
+from unmask.samplers.joint.steps import Joint
 from unmask.samplers.making import fit_of, reshaped
 from unmask.samplers.schedules import ScheduleLike, deltas
 from unmask.samplers.teaching import Lesson, Unbounded
@@ -57,7 +61,7 @@ AT_ONCE = 8  # rows
 FEW = 16  # positions; up to here all sets are enumerated
 ROWS = 512  # of a forward pass that reads a sampler's path, if the denoiser does not limit them
 DRAWS = 16
-RECORDED = ("sampler", "steps", "schedule", "temperature", "top_p", "top_k", "guidance")  # of a generation
+RECORDED = ("sampler", "steps", "schedule", "temperature", "top_p", "top_k", "guidance", "draw")  # of a generation
 
 
 class Sets(NamedTuple):
@@ -198,26 +202,32 @@ def of_sampler(
     top_p: float = 1.0,
     top_k: int | None = None,
     guidance: float = 0.0,
+    draw: str | Joint = "product",
 ) -> SamplerLikelihood:
     """Log-likelihood of texts (B, L) under a sampler.
 
     given: tokens that the sampler continues, (L) or (B, L), V where it writes. (default: it writes all)
     steps: number of steps N. (default for a named schedule: L) draws: random choices per text, if there are any.
-    temperature, top_p, top_k, guidance: as in `generate`; a token that they leave out has probability 0.
+    temperature, top_p, top_k, guidance, draw: as in `generate`; a token that they leave out has probability 0.
     """
     used = checked_sampler(sampler)
     denoiser = reshaped(checked(denoiser), temperature, top_p, top_k, guidance)
     texts, start = _texts(denoiser, texts, given)
+    joint = as_joint(draw, used, denoiser, texts.shape[1])
+    if joint is not None and not denoiser.time_free:
+        problem = f"{denoiser.name} depends on the time"
+        raise UnmaskError(f"{problem}; expected draw='product', or a model that does not, for a likelihood")
     if steps is None and isinstance(schedule, str):
         steps = texts.shape[1]
     language = denoiser.language
     delta = deltas(schedule, steps, None if language is None else fit_of(used, language, texts.shape[1]))
     draws, seed = arguments.whole("draws", draws, 2), check_seed(seed)
-    once = follow(denoiser, used, texts, start, delta, torch.arange(len(texts)), seed)
+    once = follow(denoiser, used, texts, start, delta, torch.arange(len(texts)), seed, joint)
     if not once.random:
         return SamplerLikelihood(once.nats, torch.zeros_like(once.nats), once.model_calls, True)
     copies = torch.arange(len(texts)).repeat(draws - 1)
-    more = follow(denoiser, used, texts[copies], start[copies], delta, len(texts) + torch.arange(len(copies)), seed)
+    numbers = len(texts) + torch.arange(len(copies))
+    more = follow(denoiser, used, texts[copies], start[copies], delta, numbers, seed, joint)
     nats = torch.cat([once.nats, more.nats]).view(draws, len(texts))
     calls = torch.cat([once.model_calls, more.model_calls]).view(draws, len(texts))
     return SamplerLikelihood(nats.mean(0), nats.std(0) / draws**0.5, calls.sum(0), False)
@@ -257,7 +267,14 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
 
 @torch.no_grad()
 def follow(
-    denoiser: Denoiser, sampler: Sampler, texts: Tensor, start: Tensor, delta: Tensor, numbers: Tensor, seed: int
+    denoiser: Denoiser,
+    sampler: Sampler,
+    texts: Tensor,
+    start: Tensor,
+    delta: Tensor,
+    numbers: Tensor,
+    seed: int,
+    joint: Joint | None = None,
 ) -> Paths:
     """Read texts (R, L) along the sampler's path from their start (R, L); numbers (R): of the rows' random numbers."""
 
@@ -270,6 +287,8 @@ def follow(
         except Unbounded as problem:
             raise UnmaskError(f"{name} has no path to a text: {problem}. Pass another --sampler") from problem
         nats = -torch.where(session.hidden, session.canvas.nats, 0.0).sum(1)
+        if joint is not None:
+            nats = log_paths(denoiser, texts[part], session.order, joint)
         return Paths(nats, session.order, session.account().model_calls, bool(rng.used))
 
     rows, length = texts.shape
@@ -327,6 +346,8 @@ def score(
         how = (recorded if "sampler" not in how else {}) | how
         tokens, given = samples.tokens, samples.given if given is None else given
     how = {name: value for name, value in how.items() if value is not None}
+    if str(how.get("draw", "")).startswith("Joint("):
+        raise UnmaskError("the samples record a draw that was no name; expected the same one for a likelihood: draw=..")
     if "sampler" not in how:
         problem = "the samples have no record of their sampler"
         raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
