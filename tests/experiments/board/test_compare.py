@@ -93,7 +93,7 @@ def test_equal_samplers_are_called_different_in_at_most_a_twentieth():
 
 @pytest.mark.long
 def test_equal_samplers_with_every_pair_of_lists():
-    assert max(alarms(400, OVERLAP).values()) <= most(400, OVERLAP)
+    assert max(alarms(150, OVERLAP).values()) <= most(150, OVERLAP)
 
 
 @pytest.mark.rotates(3)
