@@ -1,4 +1,6 @@
-"""core/index.py, made again: `python -m tests.index --write` after a name is added or moved.
+"""core/index.py and the list in recipes/board.yaml, made again after a name is added or moved:
+
+    python -m tests.index --write
 
 The module of a name is the one whose import registers it. Modules of extras that are not installed are left out: none
 of them registers a name. experiments/cell.py has the jobs.
@@ -16,9 +18,11 @@ import unmask
 from unmask.core.errors import NotInstalled
 from unmask.core.index import PACKAGES
 from unmask.core.registry import Registry
+from unmask.experiments.board.run import standard
 
 ROOT = Path(__file__).parents[1]
 FILE = Path(unmask.__file__).parent / "core" / "index.py"
+BOARD = ROOT / "recipes" / "board.yaml"
 NOUNS = ("kind of language", "sampler", "schedule", "task")
 
 
@@ -53,7 +57,15 @@ def text(table: dict[str, dict[str, str]]) -> str:
     return f"{head}BY_MODULE: dict[str, dict[str, str]] = {{\n{body}\n}}\n{rest[rest.index('}' + chr(10) * 3) + 2 :]}"
 
 
+def listed(recipe: str) -> str:
+    """The recipe with a line for each sampler."""
+    head, _, rest = recipe.partition("  sampler:\n")
+    items = "".join(f"    - {name}\n" for name in standard())
+    return f"{head}  sampler:\n{items}{rest[rest.index('zip:') :]}"
+
+
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
         sys.exit("expected --write: python -m tests.index --write")
     FILE.write_text(text(found()))
+    BOARD.write_text(listed(BOARD.read_text()))

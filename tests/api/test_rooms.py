@@ -27,7 +27,8 @@ ROOMS = list(CAPS)
 
 
 def lines(folder: Path) -> int:
-    return sum(len(path.read_text().splitlines()) for path in folder.rglob("*.py"))
+    """All but those of the table of names, which grows by itself."""
+    return sum(len(path.read_text().splitlines()) for path in folder.rglob("*.py") if path.name != "index.py")
 
 
 def test_the_rooms_are_these():

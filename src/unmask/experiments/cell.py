@@ -1,5 +1,7 @@
 """A cell: a job with all of its parameters. A block: some of its rows, which one process measures at once.
 
+`pool.measure` runs one, and `store.Writer` keeps its records.
+
 A job is a function. Its parameters are frozen dataclasses, such as Source and Sampling (jobs/sources.py), and plain
 values; together their fields are the parameters of a cell: keys of recipes, axes of grids and columns of tables. It
 returns records, one number each. These attributes of a job are functions of any of its parameters, except `lasts`:

@@ -36,7 +36,7 @@ class Score:
     rows: int
     length: int
     ser: Estimate
-    metrics: dict[str, Estimate | None]  # the other YARDSTICKS that apply to the rows
+    metrics: dict[str, Estimate | None]  # the other METRICS that apply to the rows
     nll_bits_per_token: float | None
     nll_bits_per_token_pooled: float | None
     impossible_rows: int  # q(x) = 0

@@ -1,4 +1,7 @@
-"""Compare samples with generated rows, with and without faults: the detectable faults, the size of a graded fault."""
+"""Compare samples with generated rows, with and without faults: the detectable faults, the size of a graded fault.
+
+`verdict.judge` chooses the one that is named.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Families that are Llama, Qwen2 or Qwen3 of transformers under another name, for any attention.
 
+`loading.card_of` recognises a directory; native.py has families that transformers knows.
+
 llada              LLaDA-8B (arXiv 2502.09992), LLaDA-1.5: Llama under its own names
 qwen2, dream       Qwen2: Dream (arXiv 2508.15487) and its relatives
 qwen3, sdar        Qwen3: SDAR (arXiv 2510.06303)

@@ -1,4 +1,4 @@
-"""How the tokens of a step are drawn: from the product of their marginals, or together, by name.
+"""The names of draws: from the product of marginals, or together, the tokens of a step (steps.py draws them).
 
     fitted   the joint nearest to the product among those with its marginals on the allowed strings, for all hidden
              positions; the step keeps its own positions
