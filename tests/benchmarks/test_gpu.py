@@ -13,6 +13,7 @@ from benchmarks.remake import RESULTS
 from reproduction.document import findings
 from reproduction.items import ITEMS
 from reproduction.records import read
+from tests.needs import needs
 from tests.sparing import held_out_in_part
 from unmask import UnmaskError
 
@@ -20,6 +21,7 @@ CLAIMS = {name: claim for item in ITEMS.values() for name, claim in item.claims.
 
 
 @pytest.mark.long
+@needs("open")
 def test_a_dry_run_runs_every_piece(tmp_path, capsys):
     with held_out_in_part():
         assert gpu.main(["--dry-run", "--out", str(tmp_path)]) == 0
@@ -32,7 +34,7 @@ def test_a_dry_run_runs_every_piece(tmp_path, capsys):
         if "records" in made:
             assert len(read(tmp_path / f"{name}.json").records) == len(made["records"]) > 0, name
     checks = json.loads((tmp_path / "parity.json").read_text())["checks"]
-    assert len(checks) > 60
+    assert len(checks) > 50
     assert all(check["value"] == float("at least" in check["unit"]) for check in checks)  # a CPU against itself
     opened = json.loads((tmp_path / "open-7b.json").read_text())
     assert opened["same_tokens_as_published"] == 1.0

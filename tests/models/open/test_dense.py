@@ -14,7 +14,7 @@ from tests.models.open.small import MASK, V, card, load, write
 from tests.needs import needs
 from unmask import UnmaskError
 
-pytestmark = [needs("open"), pytest.mark.filterwarnings("ignore")]  # those of transformers
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of transformers
 LENGTH = 11
 SHAPE = {
     "vocab_size": V,
@@ -83,6 +83,7 @@ def published_by_llada(name):
     return name
 
 
+@needs("open")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_said_of_a_place_is_what_the_published_arithmetic_says(tmp_path, family):
     """Through the engine: with the mask put in, with blocks and shift as the card has them, and the mask never said."""
@@ -107,11 +108,13 @@ def test_what_is_said_of_a_place_is_what_the_published_arithmetic_says(tmp_path,
     torch.testing.assert_close(said.double(), plain[answers].softmax(-1), rtol=0, atol=CLOSE)
 
 
+@needs("open")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_batches_and_memory_change_nothing(tmp_path, family):
     agree(load(tmp_path, checkpoint(tmp_path, family)[2]), CLOSE)
 
 
+@needs("open")
 def test_windows_are_refused(tmp_path):
     checkpoint(tmp_path, "sdar")
     config = json.loads((tmp_path / "config.json").read_text())

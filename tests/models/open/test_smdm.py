@@ -12,7 +12,7 @@ from tests.needs import needs
 from unmask import UnmaskError, generate
 from unmask.models.open.card import Tokens
 
-pytestmark = [needs("open"), pytest.mark.filterwarnings("ignore")]  # those of transformers
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of transformers
 WIDTH, HEADS, HIDDEN, LENGTH = 8, 4, 32, 12
 CONFIG = {
     "model_type": "smdm",
@@ -46,6 +46,7 @@ def checkpoint(directory, groups=HEADS, **config):
     return own
 
 
+@needs("open")
 @pytest.mark.parametrize("groups", [HEADS, 2])
 def test_it_says_what_the_published_arithmetic_says(tmp_path, groups):
     own = checkpoint(tmp_path, groups)
@@ -61,6 +62,7 @@ def test_it_says_what_the_published_arithmetic_says(tmp_path, groups):
     assert (finer - plain).abs().max() > 1e-4  # the rounding is no matter of taste
 
 
+@needs("open")
 def test_batches_change_nothing_and_the_mask_is_never_written(tmp_path):
     checkpoint(tmp_path)
     model = load(tmp_path, card("smdm", **CARD))
@@ -71,7 +73,10 @@ def test_batches_change_nothing_and_the_mask_is_never_written(tmp_path):
 
 @pytest.mark.parametrize(
     ("config", "words"),
-    [({"n_query_groups": 3}, "3 of keys and values"), ({"n_layer": 3}, "do not fit its config.json")],
+    [
+        ({"n_query_groups": 3}, "3 of keys and values"),
+        pytest.param({"n_layer": 3}, "do not fit its config.json", marks=needs("open")),
+    ],
 )
 def test_sizes_that_do_not_fit_are_refused(tmp_path, config, words):
     checkpoint(tmp_path, **{"groups": 2} | ({} if "n_query_groups" in config else config))
