@@ -35,7 +35,9 @@ from unmask.metrics.windows import total_variation
 from unmask.models import trained
 from unmask.models.trained.recipe import recipe
 from unmask.models.trained.trunk import Trunk
+from unmask.samplers.contract import as_sampler
 from unmask.samplers.joint import Joint, divergence, log_paths
+from unmask.samplers.joint.draws import as_joint
 
 LANGUAGES = ("paper-2gram", "paper-3gram", "sparse-hmm", "interval-5", "brackets", "modular-sum")
 STEPS = (1, 2, 4, 8, 16, 32, 64)
@@ -68,6 +70,8 @@ def measured(language: Language, length: int, steps: int, draw: str, model: Deno
     elif draw == "no model":
         model, how = Flat(language), {"draw": "coupled"}
     source = model or language
+    if isinstance(model, trained.Network) and draw != "product":  # which knows no language
+        how["draw"] = as_joint(draw, as_sampler("ancestral"), Ideal(language), length)
     tokens = generate(source, steps=steps, length=length, rows=rows, seed=1, **how).tokens
     found: Record = {
         "rows": rows,

@@ -38,7 +38,7 @@ def test_a_dry_run_runs_every_piece(tmp_path, capsys):
     assert all(check["value"] == float("at least" in check["unit"]) for check in checks)  # a CPU against itself
     opened = json.loads((tmp_path / "open-7b.json").read_text())
     assert opened["same_tokens_as_published"] == 1.0
-    assert opened["by"].keys() == {"unmask", "prefix cache", "dual cache", "published loop"}
+    assert opened["by"].keys() == {"unmask", "published loop"}
 
 
 @pytest.fixture
