@@ -32,7 +32,8 @@ PAPER, SOFT, ACCENT = "var(--paper)", "var(--soft)", "var(--accent)"
 FIXED = {PAPER: "#ffffff", SOFT: "#59636f", ACCENT: "#0069a6"} | {f"var(--c{n})": hue for n, hue in enumerate(LIGHT)}
 INK = "currentColor"
 FONTS = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"  # system-ui alone leaves a PNG without text
-WIDTH, HEIGHT, LINE = 590, 300, 15  # pixels; the last: from one name beside a line to the next
+WIDTH, HEIGHT, LINE = 590, 300, 16  # pixels; the last: from one name beside a line to the next
+EARLY, ABOVE = 0.6, {"align": "right", "dy": -11}  # a line that ends before this part of the axis has its name above it
 MARGIN = 0.05  # fraction of an axis, at each end
 SCALE = 2  # PNG pixels for each of the figure
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
@@ -112,6 +113,7 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
         "k": k,
         "l": str(shown.languages.index(point["of"])),
         "series": series,
+        "name": series,
         "x": x,
         "said": str(Estimate.of_record(point)),
         "pace": "AR" if point["kind"] == "ar" else pace(point),
@@ -167,23 +169,31 @@ def spread(values: Sequence[float], gap: float, least: float = -math.inf) -> lis
     return [places[i] + lift for i in range(len(values))]
 
 
-def ends(rows: Sequence[Row], lows: Sequence[float], highs: Sequence[float]) -> list[Row]:
-    """The last row of each line, with the height of its name beside it."""
-    named = []
-    for k in range(len(lows)):
+def ends(
+    rows: Sequence[Row], lows: Sequence[float], highs: Sequence[float], x: alt.X, y: alt.Y, log: bool = False, **look: Any
+) -> Any:
+    """The name of each line at its end: beside the plot, or above the last point of a line that ends much earlier."""
+    to, back, named = (math.log, math.exp, []) if log else (float, float, [])
+    for k, (low, high) in enumerate(zip(map(to, lows), map(to, highs), strict=True)):
         last = {row["series"]: row for row in sorted(rows, key=lambda row: row["x"]) if row["k"] == k}
-        beside = spread([row["value"] for row in last.values()], (highs[k] - lows[k]) * LINE / HEIGHT, lows[k])
-        named += [row | {"beside": place} for row, place in zip(last.values(), beside, strict=True)]
-    return named
+        edge = EARLY * max((row["x"] for row in last.values()), default=0)
+        beside = [row for row in last.values() if row["x"] >= edge]
+        places = spread([to(row["value"]) for row in beside], (high - low) * LINE / HEIGHT, low)
+        named += [row | {"beside": back(place), "edge": True} for row, place in zip(beside, places, strict=True)]
+        named += [row | {"beside": row["value"], "edge": False} for row in last.values() if row["x"] < edge]
+    edges: list[tuple[str, Any, dict[str, Any]]]
+    edges = [("datum.edge", alt.value("width"), {"align": "left", "dx": 9}), ("!datum.edge", x, ABOVE)]
+    texts = [(base(named, not log, where).mark_text(fontSize=12, **more), place) for where, place, more in edges]
+    return alt.layer(*(text.encode(x=place, y=on(y, "beside"), text="name:N", **look) for text, place in texts))
 
 
 def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> Any:
     """A colour for each name, the same in all figures of a page: the ink for exact values, grey for references."""
     names, samplers = list(dict.fromkeys(names)), shown.results.choices("sampler")
     of = [*(of for of in COMMON if of in shown.languages), *(of for of in shown.languages if of not in COMMON)]
-    every = next((own for own in (of, samplers) if set(names) <= {*own}), names)
+    every = next((own for own in (of, samplers) if set(names) <= {*own, AR}), names)
     known = [name for name in every if usable(name) and name not in (IDEAL, AR)]
-    hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(known)} | {IDEAL: INK}
+    hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(known)} | {IDEAL: INK, AR: INK}
     return alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=[hues.get(name, SOFT) for name in names])
 
 
@@ -200,7 +210,7 @@ def bright(test: str, low: float, high: float = 1.0) -> Any:
 def here(rows: Sequence[Row], low: float = 0.22) -> Any:
     """Fainter if another language that has rows is chosen."""
     others = f"indexof({json.dumps(sorted({row['l'] for row in rows}))}, language_l) < 0"
-    return bright(f"{others} || datum.l == language_l", low)
+    return bright(f"{others} || !datum.l || datum.l == language_l", low)
 
 
 def tips(series: str, **more: str) -> list[alt.Tooltip]:

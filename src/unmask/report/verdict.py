@@ -11,7 +11,7 @@ from typing import Any
 from unmask.core.estimates import Estimate
 from unmask.core.search import MEETS, MISSES, cheapest, standing
 from unmask.report.metrics import FIELDS, LIST, RIVALS, SER, Fields, Metric, View, matching
-from unmask.report.results import Point, Results
+from unmask.report.results import JOINT, Point, Results
 
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
 ORACLES = ("best-order", "examples/samplers/best_order.py:BestOrder")  # by the true language
@@ -115,8 +115,9 @@ def distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def usable(sampler: str | None) -> bool:
-    """Whether a real model can use it: oracles use the true language."""
-    return (sampler or "").partition("(")[0] not in ORACLES
+    """Whether a real model can use it: oracles use the true language, joint draws its support if no other is named."""
+    own, joint, draw = (sampler or "").partition(JOINT)
+    return own.partition("(")[0] not in ORACLES and (not joint or "constraint=" in draw)
 
 
 @dataclass(frozen=True)
