@@ -33,7 +33,7 @@ FIXED = {PAPER: "#ffffff", SOFT: "#59636f", ACCENT: "#0069a6"} | {f"var(--c{n})"
 INK = "currentColor"
 FONTS = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"  # system-ui alone leaves a PNG without text
 WIDTH, HEIGHT, LINE = 590, 300, 16  # pixels; the last: from one name beside a line to the next
-EARLY, ABOVE = 0.6, {"align": "right", "dy": -11}  # a line that ends before this part of the axis has its name above it
+EARLY, ABOVE = 0.6, {"align": "right", "dx": -5, "dy": -11}  # a line that ends before this part of the axis has its name above it
 MARGIN = 0.05  # fraction of an axis, at each end
 SCALE = 2  # PNG pixels for each of the figure
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
@@ -183,6 +183,7 @@ def ends(
         named += [row | {"beside": row["value"], "edge": False} for row in last.values() if row["x"] < edge]
     edges: list[tuple[str, Any, dict[str, Any]]]
     edges = [("datum.edge", alt.value("width"), {"align": "left", "dx": 9}), ("!datum.edge", x, ABOVE)]
+    edges = edges[: 1 + any(not row["edge"] for row in named)]  # a layer without rows is a warning
     texts = [(base(named, not log, where).mark_text(fontSize=12, **more), place) for where, place, more in edges]
     return alt.layer(*(text.encode(x=place, y=on(y, "beside"), text="name:N", **look) for text, place in texts))
 

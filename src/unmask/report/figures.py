@@ -189,17 +189,14 @@ def lengths(shown: Shown) -> Drawn | None:
         points.add_params(picked("language", "l", shown.language)),
         ends([*rows, ar], [min(steps)], [max(steps)], x, y, log=True, **look),
     ]
-    sentences = [
-        f"{name}: {grown([r for r in rows if r['series'] == name])}"
-        for name in dict.fromkeys(r["series"] for r in rows)
-    ]
-    under = "solid: steps for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
-    caption = (
-        "Both axes are logarithmic. Flat: independent of the length; parallel to the dotted line: proportional to it."
-    )
+    lines = [[r for r in rows if r["series"] == name] for name in dict.fromkeys(r["series"] for r in rows)]
+    grown_ = "; ".join(f"{own[0]['series']}: {own[0]['value']:.4g} → {own[-1]['value']:.4g}" for own in lines)
+    words = f"Steps from {places[0]} to {places[-1]} tokens: {grown_}."
+    under = "solid: for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
+    caption = "Parallel to the dotted line: proportional to the length."
     definition = finished(layers, "Steps needed for a target against the length, a line per language and target")
     return Drawn(
-        "Steps needed against sequence length", under, definition, rows, [Sentence("; ".join(sentences) + ".")], caption
+        "Steps needed against sequence length", under, definition, rows, [Sentence(words)], caption
     )
 
 

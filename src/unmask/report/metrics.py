@@ -138,6 +138,7 @@ class View:
     figures: tuple[str, ...] = ()  # in their order; default: all with data
     state: Mapping[str, Any] = field(default_factory=dict)  # the first choices, where they have data
     name: str = "report"
+    play: Mapping[str, Any] = field(default_factory=dict)  # arguments of `play`: a player below the figures
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -150,6 +151,10 @@ class View:
         """The cards whose numbers exist."""
         written = [[_filled(part, results, state) for part in card] for card in CARD.findall(self.parts[1])]
         return [(number, " ".join(words.split())) for number, words in written if number and words]
+
+    def notes(self, results: Results, state: Mapping[str, Any]) -> str:
+        """The notes, without rows of tables whose numbers are missing."""
+        return re.sub("(?s)<tr.*?</tr>", lambda row: _filled(row[0], results, state), self.parts[2])
 
 
 def saved(name: str) -> View:
