@@ -262,11 +262,9 @@ def front(shown: Shown) -> Drawn | None:
     chosen_metric = control("metric", first)
     title, under = (
         "Quality against cost, by sampler",
-        "further left: cheaper; grey band: Pareto front; grey lines: references",
+        "further left: cheaper; grey band: best measured; grey lines: references, which use the true language",
     )
-    caption = (
-        "Each line is one sampler at all of its measured settings. Dotted: the cost of AR; diamond: AR where measured."
-    )
+    caption = "A line is a sampler at its measured settings. Dotted: the cost of AR; diamond: AR where measured."
     words = "Quality against cost in model calls, a line per sampler"
     definition = finished(layers, words, control("language", shown.language), chosen_metric, now)
     return Drawn(title, under, definition, rows, sentences, caption)

@@ -66,8 +66,8 @@ def page(
         played(**shown.view.play) if shown.view.play else "",
         *texts,
         notes.replace("$languages", described(results)),
-        f"<h2>Reproduce this page</h2>\n<p><code>{escape(command)}</code></p>",
-        f"<p class='note'>Data: {escape(origin_of(results, origin))} Files next to this page: {links}</p>",
+        f"<details><summary>Reproduce this page</summary><p><code>{escape(command)}</code></p>",
+        f"<p class='note'>Data: {escape(origin_of(results, origin))} Files next to this page: {links}</p></details>",
     ]
     colours = "".join(
         f"--c{n}: light-dark({light}, {dark}); " for n, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
@@ -105,7 +105,7 @@ def result(shown: Shown, messages: Sequence[Card]) -> str:
     """The messages, the controls, and the verdict for each choice; for all languages the messages replace it."""
     start = {"language": shown.language, "at": str(shown.at), "metric": shown.metric.name}
     start["target"] = f"{shown.metric.target or 0:g}"
-    labels = {"language": "language or task", "at": "setting", "target": "target", "metric": "metric of cost"}
+    labels = {"language": "language", "at": "setting", "target": "target", "metric": "metric of cost"}
     boxes = "".join(select(name, labels[name], options, start[name]) for name, options in choices(shown).items())
     bar = f'<div class="controls" role="group" aria-label="Choices">{boxes}</div>'
     messages_html = cards(messages)

@@ -225,7 +225,7 @@ class Run {
     const own = this.data.measured === "model";
     this.why.textContent = done ? (own ? "Arcs and loss come from the model itself, not from a language." : "This sequence is possible in the language.")
       : !this.at ? "All positions are hidden, except given tokens."
-      : this.data.joint && count > 1 ? `${count} tokens were sampled together, so that they are compatible.`
+      : this.data.joint && count > 1 ? `${count} tokens were sampled from one joint distribution: they are compatible.`
       : count < 2 ? "Only one token was sampled, so no conflict is possible."
       : pairs.length ? `${count} tokens were sampled independently. Arcs connect dependent tokens; here they happen to be compatible.`
       : `${count} tokens were sampled independently. They do not depend on each other: no loss.`;
