@@ -11,6 +11,7 @@ from typing import Any
 
 from unmask.core.errors import needed
 from unmask.report.charts import (
+    ACCENT,
     DASHES,
     DOTS,
     INK,
@@ -45,7 +46,7 @@ from unmask.report.charts import (
 )
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
 from unmask.report.results import AR, JOINT, Point
-from unmask.report.verdict import Shown, distinct, usable
+from unmask.report.verdict import Shown, differs, distinct, usable
 from unmask.tasks.exact import is_ideal
 
 with needed("pages", "a figure"):
@@ -88,7 +89,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     look = {"color": colour(shown, names, "hue"), "opacity": here(rows) if by == "of" else alt.value(1)}
     ar = [r for r in rows if r["kind"] == "ar"]
     lines, measured = base(own, where="datum.line"), base(own, where="datum.dot")
-    level, first = base(ar).encode(x=x, y=y), base(ar, where="datum.first")
+    first = base(ar, where="datum.first")
     named = [r | {"x": max(wide[r["k"]]), "l": ""} for r in ar if r["first"]]
     dash = alt.condition("datum.joint", alt.value(DASHES), alt.value([1, 0]))
     points = dots(measured).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
@@ -97,12 +98,13 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         bars(base(own), x, y, **look),
         lines.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         points.add_params(picked("language", "l", shown.language)) if by == "of" else points,
-        level.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER).encode(color=alt.value(INK)),
-        ends([r for r in own if r["line"]] + named, lows, highs, x, y, **look),
+        base(ar).mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER, color=INK).encode(x=x, y=y),
+        ends([r for r in own if r["line"]] + named, (lows, highs), x, y, **look),
     ]
     controls = keys.now()
     if metric.targets and metric == shown.metric:
-        layers[-1:-1] = goals(own, metric, x, y)
+        level = alt.Chart(alt.InlineData(values=[{}])).mark_rule(color=ACCENT, strokeDash=DASHES)
+        layers.insert(-1, level.encode(y=alt.YDatum(alt.ExprRef("+target"), type="quantitative")))
         controls.append(control("target", f"{metric.target:g}"))
     words = metric.title + {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}[by]
     definition = finished(layers, f"{words}: a line per {BETWEEN[by]}, against the number of steps", *controls)
@@ -136,20 +138,6 @@ def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], 
         about |= {"dot": False, "joint": False}
         rows += [row(shown, p, k, p[by], p["steps"], hue=p[by], **about) for p in known]
     return rows, keys
-
-
-def goals(own: Sequence[Row], metric: Metric, x: alt.X, y: alt.Y) -> list[Any]:
-    """The target, and a ring at the least N of each line that meets it."""
-    met = "datum.low >= +target" if metric.rises else "datum.high <= +target"
-    first = base(own, where=f"datum.dot && {met}").transform_window(
-        rank="row_number()", groupby=["series"], sort=[alt.SortField("x")]
-    )
-    level = alt.YDatum(alt.ExprRef("+target"), type="quantitative")
-    ring = first.transform_filter("datum.rank == 1").mark_point(size=190, strokeWidth=2)
-    return [
-        alt.Chart(alt.InlineData(values=[{}])).mark_rule(color="var(--accent)", strokeDash=DASHES).encode(y=level),
-        ring.encode(x=x, y=y, color=alt.Color("hue:N")),
-    ]
 
 
 def sentences_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[Sentence]:
@@ -187,7 +175,7 @@ def lengths(shown: Shown) -> Drawn | None:
         own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         bars(own, x, y, **look),
         points.add_params(picked("language", "l", shown.language)),
-        ends([*rows, ar], [min(steps)], [max(steps)], x, y, log=True, **look),
+        ends([*rows, ar], ([min(steps)], [max(steps)]), x, y, log=True, **look),
     ]
     lines = [[r for r in rows if r["series"] == name] for name in dict.fromkeys(r["series"] for r in rows)]
     grown_ = "; ".join(f"{own[0]['series']}: {own[0]['value']:.4g} → {own[-1]['value']:.4g}" for own in lines)
@@ -195,9 +183,7 @@ def lengths(shown: Shown) -> Drawn | None:
     under = "solid: for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
     caption = "Parallel to the dotted line: proportional to the length."
     definition = finished(layers, "Steps needed for a target against the length, a line per language and target")
-    return Drawn(
-        "Steps needed against sequence length", under, definition, rows, [Sentence(words)], caption
-    )
+    return Drawn("Steps needed against sequence length", under, definition, rows, [Sentence(words)], caption)
 
 
 def grown(rows: Sequence[Row]) -> str:
@@ -255,7 +241,7 @@ def front(shown: Shown) -> Drawn | None:
         base(own).mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), **look),
         points.add_params(picked("at", "a", str(shown.at))),
         base(ar).mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER).encode(x=x, y=y),
-        *([ends(own, lows, highs, x, y, color=hues)] if few else []),
+        *([ends(own, (lows, highs), x, y, color=hues)] if few else []),
     ]
     now = alt.param(name="now", expr=f"({{{', '.join(f'{json.dumps(n)}: {t}' for n, t in tables.items())}}})[metric]")
     first = next(iter(tables)) if shown.metric.name not in tables else shown.metric.name
@@ -277,13 +263,9 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
     for p in sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model_calls"], sign * p["value"])):
         better = sign * p["value"] < best and usable(p["sampler"])
         best = sign * p["value"] if better else best
-        at = min(range(len(shown.settings)), key=lambda n: distance(shown.settings[n], p))
+        at = min(range(len(shown.settings)), key=lambda n: differs(shown.settings[n], p))
         rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=str(at)))
     return rows
-
-
-def distance(values: Fields, point: Point) -> int:
-    return sum(point[name] is not None and values[name] != point[name] for name in FIELDS)
 
 
 def by_length(shown: Shown, target: str) -> Drawn | None:

@@ -145,7 +145,9 @@ def verdicts(shown: Shown) -> str:
 
 def cards(messages: Sequence[Card]) -> str:
     items = [f"<strong>{escape(number, False)}</strong>{escape(words, False)}" for number, words in messages]
-    linked = re.sub(r"(Theorem) (\d\.\d)", r'<a href="#theorem-\2">\1 \2</a>', "".join(f"<li>{one}</li>" for one in items))
+    linked = re.sub(
+        r"(Theorem) (\d\.\d)", r'<a href="#theorem-\2">\1 \2</a>', "".join(f"<li>{one}</li>" for one in items)
+    )
     return f'<ol class="see">{linked}</ol>' if linked else ""
 
 

@@ -255,9 +255,7 @@ def chosen(
     wrong = None if language is None else [impossible(language, trace) for trace in traces.values()]
     row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else telling(wrong) if wrong else 0
     numbers = sorted({*range(min(rows, most if row < most else most - 1)), row})
-    runs = [
-        Run(name, one.of(numbers), language, model, tuple(numbers), name in joint) for name, one in traces.items()
-    ]
+    runs = [Run(name, one.of(numbers), language, model, tuple(numbers), name in joint) for name, one in traces.items()]
     check(runs)
     return Player(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
 

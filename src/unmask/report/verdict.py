@@ -193,9 +193,7 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
     return Verdict(f"On {whom}, {words}{more}", numbers)
 
 
-def grid_of_n(
-    measured: Sequence[Point], metric: Metric, target: float, theory: Sequence[Point], point: Point
-) -> str:
+def grid_of_n(measured: Sequence[Point], metric: Metric, target: float, theory: Sequence[Point], point: Point) -> str:
     """The grid of N from which a setting comes, and the exact N where theory has it, between points near each other."""
     steps = [p["steps"] for p in measured if p["sampler"] == point["sampler"]]
     if not all(n and math.log2(n).is_integer() for n in steps) or len(steps) < 2:
