@@ -103,7 +103,7 @@ def test_each_row_of_a_figure_is_a_point(made):
     lines = [p for p in results.of("ser", "ser_predicted") if p["kind"] == "mdm" and p["steps"]]
     expected = {(p["of"], p["steps"], p["value"], p["low"], p["high"]) for p in lines}
     rows = [row for row in figure.rows if row["kind"] == "mdm"]
-    assert {(row["series"], row["x"], row["value"], row["low"], row["high"]) for row in rows} == expected
+    assert {(row["hue"], row["x"], row["value"], row["low"], row["high"]) for row in rows} == expected
     assert {(p["of"], p["value"]) for p in results.of("ser") if p["kind"] == "ar"} == {
         (made.shown.languages[int(row["l"])], row["value"]) for row in figure.rows if row["kind"] == "ar"
     }

@@ -173,7 +173,9 @@ def spread(values: Sequence[float], gap: float, least: float = -math.inf) -> lis
 
 def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = False, **look: Any) -> Any:
     """The name of each line at its end: beside the plot, or above the last point of a line that ends much earlier."""
-    to, back, named = (math.log, math.exp, []) if log else (float, float, [])
+    to: Callable[[float], float] = math.log if log else float
+    back: Callable[[float], float] = math.exp if log else float
+    named = []
     for k, (low, high) in enumerate(zip(*(map(to, one) for one in limits), strict=True)):
         last = {row["series"]: row for row in sorted(rows, key=lambda row: row["x"]) if row["k"] == k}
         edge = EARLY * max((row["x"] for row in last.values()), default=0)
