@@ -168,15 +168,13 @@ class Player:
         for number, run in enumerate(self.runs):
             reading, steps = run.readings[self.row], run.steps[self.row]
             own: dict[str, Any] = {"steps": len(steps), "rows": self.rows}
-            if reading is not None and run.joint and self.wrong is not None:
-                own["wrong_rows"] = self.wrong[number]
-            elif reading is not None and run.model is not None:
+            if reading is not None and run.model is not None:
                 own |= {"nats_lost": reading.lost, "measured_by": run.model.name}
             elif reading is not None and self.wrong is not None:
                 step = reading.impossible
                 own |= {"wrong_rows": self.wrong[number], "why": reading.why or None, "nats_lost": reading.lost}
                 own |= {"impossible_in_step": None if step is None else steps[step].number}
-            about[run.name] = own
+            about[run.name] = {name: value for name, value in own.items() if not (run.joint and name == "nats_lost")}
         return about
 
     def __repr__(self) -> str:
@@ -192,11 +190,13 @@ def _told(run: Run, row: int) -> str:
     reading = run.readings[row]
     if reading is None:
         return "not scored: add --language or --gap"
+    if run.joint and reading.impossible is None:
+        return "possible" if run.model is None else "drawn together: no loss of independent draws"
     lost = f"{round(reading.lost, 2) + 0.0:.2f} nats lost"
     if run.model is not None:
         return f"{lost}, by {run.model.name} itself"
     if reading.impossible is None:
-        return "possible" if run.joint else f"possible, {lost}"
+        return f"possible, {lost}"
     repaired = f" (repaired later, {lost})" if reading.lost < math.inf else ""
     return f"impossible from step {run.steps[row][reading.impossible].number} on{repaired}: {reading.why}"
 
