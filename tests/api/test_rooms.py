@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
     "core": 2740,
-    "languages": 4720,
+    "languages": 4730,
     "denoisers": 2690,
     "samplers": 4990,
     "metrics": 580,
@@ -20,7 +20,7 @@ CAPS = {  # lines of each room, from the one under all to the one on top; an imp
     "diagnosis": 6940,
     "experiments": 3980,
     "tasks": 3060,
-    "report": 2270,
+    "report": 2260,
     "cli": 2780,
 }
 ROOMS = list(CAPS)

@@ -8,12 +8,12 @@ from tests.report.tiny import demo
 from unmask import generate, languages, score
 from unmask.core.errors import UnmaskError
 from unmask.experiments import sweep
-from unmask.experiments.board import Settings, board
 from unmask.experiments.cell import cells_of
 from unmask.report.publishing import Selection, page_of
 from unmask.report.results import read
+from unmask.report.verdict import usable
 
-LARGE = {"sparse-hmm", "paper-3gram", "paper-4gram"}
+LARGE = {"sparse-hmm", "paper-3gram"}
 
 
 def of(job, *changes, languages=()):
@@ -29,22 +29,24 @@ def made(tmp_path_factory):
 
 
 def test_it_has_what_the_figures_need():
-    points = {(spec["language"], spec["steps"]): spec["rows"] for spec in of("samples")}
+    plain = [spec for spec in of("samples") if (spec["sampler"], spec["draw"]) == ("ancestral", "product")]
+    points = {(spec["language"], spec["steps"]): spec["rows"] for spec in plain}
     shown = {"paper-2gram", "interval-5"} | LARGE
     assert points == {(name, 2**k): 250 if name in LARGE else 2000 for name in shown for k in range(3, 12)}
-    assert {spec["length"] for spec in of("samples")} == {512}
+    assert {spec["length"] for spec in of("samples")} == {512}  # so all settings of the page can be compared
+    assert {spec["draw"] for spec in of("samples")} == {"product", "fitted"}
     panel = {(spec["language"], spec["length"]) for spec in of("steps_for_ter")}
     assert panel == {(name, 2**k) for name in ("paper-2gram", "interval-5") for k in range(7, 12)}
     assert {spec["language"] for spec in of("prediction")} == {"paper-2gram", "interval-5"}
 
 
 def test_changes_and_languages_choose_cells():
-    assert {spec["seed"] for job in ("samples", "curve") for spec in of(job, "seeds=[3]")} == {3}
-    assert {spec["rows"] for job in ("samples", "curve") for spec in of(job, "rows=9")} == {9}
+    assert {spec["seed"] for spec in of("samples", "seeds=[3]")} == {3}
+    assert {spec["rows"] for spec in of("samples", "rows=9")} == {9}
     few = ("interval-5", "paper-3gram")
     assert {spec["language"] for spec in of("samples", languages=few)} == {*few}
-    assert {spec["language"] for spec in of("curve", languages=few)} == {"interval-5"}
-    assert of("curve", languages=["paper-3gram"]) == []  # a part without cells is left out
+    assert {spec["language"] for spec in of("prediction", languages=few)} == {"interval-5"}
+    assert of("prediction", languages=["paper-3gram"]) == []  # a part without cells is left out
     with pytest.raises(UnmaskError, match="unknown language of demo 'paper-2grm'; did you mean paper-2gram"):
         of("samples", languages=["paper-2grm"])
 
@@ -57,15 +59,9 @@ def test_ser_is_generate_and_score(made):
     assert {name: found[name] for name in expected.to_dict()} == expected.to_dict()
 
 
-def test_samplers_are_a_small_board(made):
-    samplers = ("ancestral", "low-confidence")
-    where = {"languages": ("interval-5",), "lengths": (20,)}
-    settings = Settings(quick=True, samplers=samplers, **where, rows=4, ter_share=0)
-    drawn = {(r["sampler"], r["budget"], r["measure"]): r["value"] for r in board(settings).records if r["budget"]}
-    own = [p for p in made if (p["job"], p["of"]) == ("curve", "interval-5")]
-    found = {(p["sampler"], p["steps"], p["measure"]): p["value"] for p in own}
-    for sampler in samplers:
-        budgets = {steps for name, steps, measure in found if (name, measure) == (sampler, "diversity")}
-        assert len(budgets) > 1
-        for steps in budgets:
-            assert found[sampler, steps, "ser"] == drawn[sampler, steps, "ser"]
+def test_a_joint_draw_is_a_sampler_of_its_own(made):
+    """It has no impossible sequence, and is no setting that a real model can use: it knows the allowed strings."""
+    own = {(p["sampler"], p["steps"]): p["value"] for p in made if (p["measure"], p["of"]) == ("ser", "paper-2gram")}
+    assert own["ancestral + fitted", 2] == own["ancestral + fitted", 8] == 0 < own["ancestral", 2]
+    assert not usable("ancestral + fitted(sweeps=3)")
+    assert usable("ancestral + fitted(constraint=schema(file='a.json'))")

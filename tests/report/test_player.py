@@ -10,7 +10,7 @@ import pytest
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
-from unmask.report.player import Run, chosen, page
+from unmask.report.player import Run, chosen, page, play
 from unmask.samplers.trace import Row, Trace
 
 LANGUAGE = languages.load("paper-2gram")
@@ -231,3 +231,21 @@ def test_the_page_asks_for_nothing_and_ends_no_script(runs, nasty):
 def test_one_run_or_two(runs, count):
     with pytest.raises(UnmaskError, match=f"there are {count} runs; a player shows one, or two"):
         page((runs * 2)[:count])
+
+
+def test_a_joint_draw_beside_independent_ones(tmp_path, open_page):
+    """It has no error and no loss of independent draws; on a phone the whole of both is in view."""
+    made = play("paper-2gram", against="fitted", length=24, steps=6, rows=20)
+    assert made.wrong[0] > 0 == made.wrong[1]
+    (first, second), told = made.runs, made.table()
+    assert (first.joint, second.joint) == (False, True)
+    assert told[2] == ("ancestral + fitted, 6 steps", "possible")
+    assert "nats_lost" not in made.to_dict()["ancestral + fitted, 6 steps"]
+    made.write(tmp_path / "play.html")
+    view = open_page(tmp_path / "play.html", width=390, height=844)
+    why, other = view.locator(".why").all()
+    assert "Impossible" in why.inner_text()
+    assert "one joint distribution" in other.inner_text()
+    assert view.locator(".meter").count() == 1
+    box = view.locator(".player").bounding_box()["y"], view.locator(".runs").bounding_box()
+    assert box[1]["y"] + box[1]["height"] - box[0] < 844

@@ -17,17 +17,20 @@ parts:
     grid: {language: [paper-2gram, interval-5]}
     fixed: {length: 20, least: 2, most: 64}
   - jobs: [samples, ter_upper(rows=5), autoregressive]
-    grid: {language: [paper-3gram, paper-4gram], steps: [2, 8, 64]}
+    grid: {language: [paper-3gram], steps: [2, 8, 64]}
     fixed: {length: 20}
     rows: 6
   - jobs: ["steps_for_ter(rows=5, excess=0.01)", steps_for_ser(ser=0.5)]
     grid: {language: [paper-2gram, interval-5, paper-3gram], length: [10, 20]}
     rows: 6
-  - jobs: [curve]
-    grid: {language: [paper-2gram, interval-5], sampler: [ancestral, low-confidence]}
-    zip: {language.seed: [0, 1], seed: [0, 1]}
-    fixed: {length: 20, quick: true, ter_rows: 0}
-    rows: 4
+  - jobs: [samples]
+    grid: {language: [paper-2gram], steps: [2, 8]}
+    fixed: {length: 20, draw: fitted}
+    rows: 20
+  - jobs: [samples]
+    grid: {language: [paper-2gram, interval-5], sampler: [strided, low-confidence], steps: [2, 8]}
+    fixed: {length: 20}
+    rows: 20
 """
 
 

@@ -50,7 +50,8 @@ def command(
             the sequences of a model or a trace.
         model: Directory of a network of `unmask train`, or an open model (`unmask show model`).
         causal_model: AR model for samplers that need one, for example `autoregressive`.
-        against: Second sampler, shown next to the first with the same random numbers.
+        against: Second sampler, shown next to the first with the same random numbers; or a joint draw of it, such as
+            fitted.
         length: Sequence length in tokens. (default: 64, or the model's own)
         rows: Number of sequences to search for an error. (default: 50; for open models 1)
         row: Number of the first sequence to show. (default: the first with an error)
@@ -109,6 +110,4 @@ def command(
         import webbrowser
 
         webbrowser.open(out.resolve().as_uri())
-    about = "those of independent draws of these tokens. Use samplers.joint.divergence for those of --draw"
-    lines = player.table() + [("nats lost", about)] * (sampling.draw != "product")
-    return Answer({"file": str(out)} | player.to_dict(), [*lines, ("file", str(out))])
+    return Answer({"file": str(out)} | player.to_dict(), [*player.table(), ("file", str(out))])

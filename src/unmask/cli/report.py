@@ -21,7 +21,7 @@ def command(
     languages: Languages = (),
     device: str = "auto",
     out: Annotated[Path | None, "DIR"] = None,
-    drawings: Switch = False,
+    svg: Switch = False,
     open: Switch = False,
     by: Measuring = Measuring(),
 ) -> Answer:
@@ -52,18 +52,19 @@ def command(
         languages: Only these languages of the recipe (default: all).
         device: Device of the networks: auto, cpu or cuda.
         out: Directory of the page, its numbers and networks; created if missing. (default: report, or the recipe)
-        drawings: Also write each figure as SVG and PNG; a recipe always does.
+        svg: Also write the first three figures as SVG files, for a talk.
     """
     from unmask.core.errors import UnmaskError
 
     if bool(directories) == (recipe is not None):
         raise UnmaskError("name either directories with results, or --recipe: unmask report --recipe figure-1 --quick")
     if recipe is not None:
-        return measured(recipe, NAMES, Path(recipe) if out is None else out, quick, set, languages, device, open, by)
+        out = Path(recipe) if out is None else out
+        return measured(recipe, NAMES, out, quick, set, languages, device, svg, open, by)
     changes = {"quick": quick, "set": set, "languages": languages}
     if given := [name for name, value in changes.items() if value]:
         raise UnmaskError(f"--{given[0]} is for --recipe; the results in {directories[0]} are there already")
-    return _read(directories, out or Path("report"), drawings, open)
+    return _read(directories, out or Path("report"), svg, open)
 
 
 def demo(
@@ -71,6 +72,7 @@ def demo(
     out: Path = Path("demo"),
     languages: Languages = (),
     set: Assignments = (),
+    svg: Switch = False,
     by: Measuring = Measuring(),
     open: Switch = False,
 ) -> Answer:
@@ -83,15 +85,16 @@ def demo(
 
     An exact denoiser replaces the network. The fluency of masked diffusion (TER) is
     near its optimum after a few dozen steps at any length; its correctness (SER)
-    needs steps in proportion to the length. Figures (SVG, PNG) and numbers (JSON,
-    CSV) are next to the page. The same command resumes.
+    needs steps in proportion to the length. Numbers (JSON, CSV) are next to the page.
+    The same command resumes.
 
     Args:
         out: Directory of the page and its files; created if missing.
-        languages: Languages of the recipe to use. (default: all five)
+        languages: Languages of the recipe to use. (default: all four)
         set: Other values for the recipe `demo`, for example rows=200 or steps=[8,64].
+        svg: Also write the first three figures as SVG files, for a talk.
     """
-    return measured("demo", ("demo",), out, False, set, languages, None, open, by)
+    return measured("demo", ("demo",), out, False, set, languages, None, svg, open, by)
 
 
 def measured(
@@ -102,6 +105,7 @@ def measured(
     changes: tuple[str, ...],
     languages: tuple[str, ...],
     device: str | None,
+    svg: bool,
     open: bool,
     by: Measuring,
 ) -> Answer:
@@ -115,13 +119,13 @@ def measured(
     if name not in names:
         raise unknown("recipe", name, names)
     cells = Selection(f"{name}-quick" if quick else name, changes, languages, device)
-    published = publish(page_of(name), cells, out, **by.options(device or "cpu"))
+    published = publish(page_of(name), cells, out, svg, **by.options(device or "cpu"))
     if open:
         webbrowser.open(published.page.as_uri())
     return answer_of(published)
 
 
-def _read(directories: tuple[Path, ...], out: Path, drawings: bool, open: bool) -> Answer:
+def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> Answer:
     import webbrowser
 
     from unmask.report import publishing
@@ -129,7 +133,7 @@ def _read(directories: tuple[Path, ...], out: Path, drawings: bool, open: bool) 
 
     began = perf_counter()
     check_directory(out, PAGE)
-    shown, files = publishing.report(directories, out, drawings)
+    shown, files = publishing.report(directories, out, svg)
     page = (out / PAGE).resolve()
     verdict = shown.verdict if shown.metrics else None
     text = ([] if verdict is None else [verdict.sentence]) + shown.results.missing

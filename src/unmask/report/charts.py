@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from unmask.core.errors import UnmaskError, cut, needed
@@ -25,16 +26,18 @@ with needed("pages", "a figure"):
     import vl_convert
 
 Row = dict[str, Any]
+Limits = tuple[Sequence[float], Sequence[float]]  # the ends of an axis in each drawing
 Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it
 LIGHT = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#997700", "#cc3311", "#33bbee", "#994455")
 DARK = ("#4db3f0", "#2cc7b4", "#ff70a0", "#ff9d5c", "#b99be0", "#cfae3c", "#ff7a5e", "#8adcff", "#dd8899")
 PAPER, SOFT, ACCENT = "var(--paper)", "var(--soft)", "var(--accent)"
 FIXED = {PAPER: "#ffffff", SOFT: "#59636f", ACCENT: "#0069a6"} | {f"var(--c{n})": hue for n, hue in enumerate(LIGHT)}
 INK = "currentColor"
-FONTS = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"  # system-ui alone leaves a PNG without text
-WIDTH, HEIGHT, LINE = 590, 300, 15  # pixels; the last: from one name beside a line to the next
+FONTS = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"  # some programs have no system-ui
+WIDTH, HEIGHT, LINE = 590, 250, 16  # pixels; the last: from one name beside a line to the next
+EARLY = 0.6  # a line that ends before this part of the axis has its name above it, not beside the plot
 MARGIN = 0.05  # fraction of an axis, at each end
-SCALE = 2  # PNG pixels for each of the figure
+TALK = 3  # figures for slides
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
 DOTS, DASHES = [2, 3], [6, 4]
 
@@ -112,6 +115,7 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
         "k": k,
         "l": str(shown.languages.index(point["of"])),
         "series": series,
+        "name": series,
         "x": x,
         "said": str(Estimate.of_record(point)),
         "pace": "AR" if point["kind"] == "ar" else pace(point),
@@ -135,7 +139,7 @@ def each(values: Sequence[Any]) -> alt.ExprRef:
     return alt.ExprRef(f"({json.dumps(values)})[now]")
 
 
-def framed(rows: Sequence[Row], count: int, least: float | None = None) -> tuple[list[float], list[float]]:
+def framed(rows: Sequence[Row], count: int, least: float | None = None) -> Limits:
     """(low, high): the ends of the y axis of each drawing, around its rows."""
     lows, highs = [], []
     for k in range(count):
@@ -167,23 +171,34 @@ def spread(values: Sequence[float], gap: float, least: float = -math.inf) -> lis
     return [places[i] + lift for i in range(len(values))]
 
 
-def ends(rows: Sequence[Row], lows: Sequence[float], highs: Sequence[float]) -> list[Row]:
-    """The last row of each line, with the height of its name beside it."""
+def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = False, **look: Any) -> Any:
+    """The name of each line at its end: beside the plot, or above the last point of a line that ends much earlier."""
+    to: Callable[[float], float] = math.log if log else float
+    back: Callable[[float], float] = math.exp if log else float
     named = []
-    for k in range(len(lows)):
+    for k, (low, high) in enumerate(zip(*(map(to, one) for one in limits), strict=True)):
         last = {row["series"]: row for row in sorted(rows, key=lambda row: row["x"]) if row["k"] == k}
-        beside = spread([row["value"] for row in last.values()], (highs[k] - lows[k]) * LINE / HEIGHT, lows[k])
-        named += [row | {"beside": place} for row, place in zip(last.values(), beside, strict=True)]
-    return named
+        edge = EARLY * max((row["x"] for row in last.values()), default=0)
+        beside = [row for row in last.values() if row["x"] >= edge]
+        places = spread([to(row["value"]) for row in beside], (high - low) * LINE / HEIGHT, low)
+        named += [row | {"beside": back(place), "edge": True} for row, place in zip(beside, places, strict=True)]
+        named += [row | {"beside": row["value"], "edge": False} for row in last.values() if row["x"] < edge]
+    names = base(named, not log).encode(y=on(y, "beside"), text="name:N", **look)
+    layers = [
+        names.transform_filter("datum.edge").mark_text(align="left", dx=9, fontSize=12).encode(x=alt.value("width"))
+    ]
+    if any(not row["edge"] for row in named):  # a layer without rows is a warning
+        layers.append(names.transform_filter("!datum.edge").mark_text(align="right", dx=-5, dy=-11).encode(x=x))
+    return alt.layer(*layers)
 
 
 def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> Any:
     """A colour for each name, the same in all figures of a page: the ink for exact values, grey for references."""
     names, samplers = list(dict.fromkeys(names)), shown.results.choices("sampler")
     of = [*(of for of in COMMON if of in shown.languages), *(of for of in shown.languages if of not in COMMON)]
-    every = next((own for own in (of, samplers) if set(names) <= {*own}), names)
+    every = next((own for own in (of, samplers) if set(names) <= {*own, AR}), names)
     known = [name for name in every if usable(name) and name not in (IDEAL, AR)]
-    hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(known)} | {IDEAL: INK}
+    hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(known)} | {IDEAL: INK, AR: INK}
     return alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=[hues.get(name, SOFT) for name in names])
 
 
@@ -200,7 +215,7 @@ def bright(test: str, low: float, high: float = 1.0) -> Any:
 def here(rows: Sequence[Row], low: float = 0.22) -> Any:
     """Fainter if another language that has rows is chosen."""
     others = f"indexof({json.dumps(sorted({row['l'] for row in rows}))}, language_l) < 0"
-    return bright(f"{others} || datum.l == language_l", low)
+    return bright(f"{others} || !datum.l || datum.l == language_l", low)
 
 
 def tips(series: str, **more: str) -> list[alt.Tooltip]:
@@ -303,12 +318,9 @@ def alone(drawn: Drawn, width: int = WIDTH) -> Definition:
     return fixed(drawn.definition) | {"width": width, "background": "white", "title": title | {"offset": 12}}
 
 
-def drawings(figures: Mapping[str, Drawn]) -> dict[str, bytes]:
-    """NAME.svg of each, then NAME.png."""
-    drawn = {name: svg(alone(figure)) for name, figure in figures.items()}
-    return {f"{name}.svg": one.encode() for name, one in drawn.items()} | {
-        f"{name}.png": vl_convert.svg_to_png(one, scale=SCALE) for name, one in drawn.items()
-    }
+def for_talk(figures: Mapping[str, Drawn]) -> dict[str, bytes]:
+    """NAME.svg of the first figures."""
+    return {f"{name}.svg": svg(alone(one)).encode() for name, one in islice(figures.items(), TALK)}
 
 
 Maker = Callable[[Shown], Drawn | None]  # None: no data

@@ -11,11 +11,10 @@ from typing import Any
 
 from unmask.core.errors import needed
 from unmask.report.charts import (
+    ACCENT,
     DASHES,
     DOTS,
-    HEIGHT,
     INK,
-    LINE,
     PAPER,
     Drawn,
     Keys,
@@ -41,14 +40,13 @@ from unmask.report.charts import (
     on,
     picked,
     row,
-    spread,
     tips,
     up,
     word,
 )
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
-from unmask.report.results import Point
-from unmask.report.verdict import Shown, distinct, usable
+from unmask.report.results import AR, JOINT, Point
+from unmask.report.verdict import Shown, differs, distinct, usable
 from unmask.tasks.exact import is_ideal
 
 with needed("pages", "a figure"):
@@ -59,7 +57,7 @@ GOALS = {"steps_for_ser": "SER", "steps_for_ter": "TER"}
 MASKS, UNIFORM = "ancestral", "uniform-ancestral"
 NOISES = {MASKS: "masks", UNIFORM: "uniform noise"}
 TARGETS = ("0.5", "0.1", "0.01")  # SER of the figures of growth
-MOST_NAMED = 4  # settings in a sentence
+MOST_NAMED, MOST_BESIDE = 4, 6  # settings in a sentence; names beside the lines of a figure
 
 
 def keys_of(points: Sequence[Point], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -77,35 +75,36 @@ def span(rows: Sequence[Row], metric: Metric) -> str:
 def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     """Against N: measured points and the curves of theory; a line joins points that theory does not predict."""
     rows, keys = points_of_curves(shown, metric, by)
-    series = {(r["k"], r["series"]) for r in rows if r["kind"] == "mdm"}
+    series = {(r["k"], r["hue"]) for r in rows if r["kind"] == "mdm"}
     if len({r["x"] for r in rows if r["dot"]}) < 2 or (by != "of" and len(series) <= len({k for k, _ in series})):
         return None
     own = [r for r in rows if r["kind"] == "mdm"]
     lows, highs = framed(rows, len(keys.values), metric.least)
     wide = [[r["x"] for r in rows if r["k"] == k] or [1, 2] for k in range(len(keys.values))]
-    share, names = metric.share, [r["series"] for r in own]
+    share, names = metric.share, [*(r["hue"] for r in own), AR]
     limits = between([min(w) for w in wide], [max(w) for w in wide], type="log", base=2)
     ticks = sorted({r["x"] for r in rows if r["dot"]})
     x = across("N, the number of steps", scale=limits, format="d", values=ticks)
     y = up(None, share, scale=between(lows, highs, zero=False))
-    look = {"color": colour(shown, names), "opacity": here(rows) if by == "of" else alt.value(1)}
+    look = {"color": colour(shown, names, "hue"), "opacity": here(rows) if by == "of" else alt.value(1)}
     ar = [r for r in rows if r["kind"] == "ar"]
     lines, measured = base(own, where="datum.line"), base(own, where="datum.dot")
-    level, first = base(ar).encode(x=x, y=y), base(ar, where="datum.first")
-    named = ends([r for r in own if r["line"]], lows, highs)
+    first = base(ar, where="datum.first")
+    named = [r | {"x": max(wide[r["k"]]), "l": ""} for r in ar if r["first"]]
+    dash = alt.condition("datum.joint", alt.value(DASHES), alt.value([1, 0]))
     points = dots(measured).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
     layers = [
         dotted(first).encode(y=y),
         bars(base(own), x, y, **look),
-        lines.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, **look),
+        lines.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         points.add_params(picked("language", "l", shown.language)) if by == "of" else points,
-        word(first.encode(x=x, y=y, text=alt.value("AR")), dy=-14, fontWeight="bold"),
-        level.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER).encode(color=alt.value(INK)),
-        base(named).mark_text(align="left", dx=12, fontSize=12).encode(x=x, y=on(y, "beside"), text="series:N", **look),
+        base(ar).mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER, color=INK).encode(x=x, y=y),
+        ends([r for r in own if r["line"]] + named, (lows, highs), x, y, **look),
     ]
     controls = keys.now()
     if metric.targets and metric == shown.metric:
-        layers[-1:-1] = goals(own, metric, x, y)
+        level = alt.Chart(alt.InlineData(values=[{}])).mark_rule(color=ACCENT, strokeDash=DASHES)
+        layers.insert(-1, level.encode(y=alt.YDatum(alt.ExprRef("+target"), type="quantitative")))
         controls.append(control("target", f"{metric.target:g}"))
     words = metric.title + {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}[by]
     definition = finished(layers, f"{words}: a line per {BETWEEN[by]}, against the number of steps", *controls)
@@ -114,7 +113,8 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
 
 def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], Keys]:
     names = [name for name in ("of", *FIELDS) if name != by and not (by == "sampler" and name in RIVALS)]
-    measured = [p for p in shown.masked(metric) if p["steps"] is not None]
+    joint = [p for p in shown.masked(metric) if by == "of" and p["steps"] and JOINT in p["sampler"]]
+    measured = [p for p in shown.masked(metric) if p["steps"] is not None and p not in joint]
     keys = Keys.of(shown, keys_of(measured, names))
     every = [p for p in shown.results.of(*metric.measures) if p["steps"] or p["kind"] == "ar"]
     theory = shown.results.of(metric.predicted)
@@ -123,36 +123,27 @@ def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], 
         own = matching(every, values)
         known = [p for p in matching(theory, values) if p[by] in {one[by] for one in own}]
         predicted = {point[by] for point in known}
-        about = {"first": False, "dot": True}
+        about = {"first": False, "dot": True, "joint": False}
         for p in own:
             if p["kind"] == "ar":
                 first = not any(r["k"] == k and r["first"] for r in rows)
                 place = p["model_calls"] or p["length"] or max(q["steps"] for q in own if q["steps"])
-                rows.append(row(shown, p, k, "AR", place, line=False, first=first, dot=False))
+                more = {"line": False, "first": first, "dot": False, "joint": False}
+                rows.append(row(shown, p, k, AR, place, hue=AR, **more) | {"name": "AR"})
             elif p["kind"] == "mdm":
-                rows.append(row(shown, p, k, p[by], p["steps"], line=p[by] not in predicted, **about))
-        rows += [row(shown, p, k, p[by], p["steps"], line=True, first=False, dot=False) for p in known]
+                rows.append(row(shown, p, k, p[by], p["steps"], hue=p[by], line=p[by] not in predicted, **about))
+        about |= {"line": True, "joint": True}
+        for p in matching(joint, values, RIVALS):
+            rows.append(row(shown, p, k, f"{p['of']}, joint", p["steps"], hue=p[by], **about) | {"name": "joint draws"})
+        about |= {"dot": False, "joint": False}
+        rows += [row(shown, p, k, p[by], p["steps"], hue=p[by], **about) for p in known]
     return rows, keys
-
-
-def goals(own: Sequence[Row], metric: Metric, x: alt.X, y: alt.Y) -> list[Any]:
-    """The target, and a ring at the least N of each line that meets it."""
-    met = "datum.low >= +target" if metric.rises else "datum.high <= +target"
-    first = base(own, where=f"datum.dot && {met}").transform_window(
-        rank="row_number()", groupby=["series"], sort=[alt.SortField("x")]
-    )
-    level = alt.YDatum(alt.ExprRef("+target"), type="quantitative")
-    ring = first.transform_filter("datum.rank == 1").mark_point(size=190, strokeWidth=2)
-    return [
-        alt.Chart(alt.InlineData(values=[{}])).mark_rule(color="var(--accent)", strokeDash=DASHES).encode(y=level),
-        ring.encode(x=x, y=y, color=alt.Color("series:N")),
-    ]
 
 
 def sentences_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[Sentence]:
     sentences = []
     for k, values in enumerate(keys.values):
-        dots_ = [r for r in own if r["k"] == k and r["dot"]]
+        dots_ = [r for r in own if r["k"] == k and r["dot"] and not r["joint"]]
         few, many = (end(r["x"] for r in dots_) for end in (min, max))
         parts = [
             f"{span([r for r in dots_ if r['x'] == n], metric)} with {n:g} steps" for n in dict.fromkeys((few, many))
@@ -166,43 +157,33 @@ def lengths(shown: Shown) -> Drawn | None:
     rows, pairs = [], {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
     for p in sorted(shown.results.of(*GOALS), key=lambda p: (p["measure"], p["of"], p["length"])):
         goal = GOALS[p["measure"]]
-        rows.append(row(shown, p, 0, f"{p['of']}, {goal}", p["length"], of=p["of"], goal=goal))
+        rows.append(row(shown, p, 0, f"{p['of']}, {goal}", p["length"], of=p["of"], goal=goal) | {"name": p["of"]})
     if len({r["x"] for r in rows}) < 2 or len(pairs) > 1:
         return None
     places = sorted({r["x"] for r in rows})
     x = across("L, the number of tokens", values=places, format="d")
     y = up("N, the number of steps needed", log=True)
     y = y.axis(values=[m * 10**k for k in range(6) for m in (1, 2, 5)], format="d")
-    gap = math.log(max(r["value"] for r in rows) / min(r["value"] for r in rows)) * LINE / HEIGHT
-    last = [r for r in rows if r["x"] == places[-1]]
-    last.append({"series": "AR", "x": places[-1], "value": places[-1], "l": "", "of": "", "goal": "SER"})
-    names = spread([math.log(r["value"]) for r in last], gap)
-    named = [r | {"beside": math.exp(place)} for r, place in zip(last, names, strict=True)]
-    look = {"color": colour(shown, [r["of"] for r in rows], "of"), "opacity": here(rows)}
+    steps = [r["value"] for r in rows]
+    ar = rows[0] | {"series": AR, "name": "AR", "x": places[-1], "value": float(places[-1]), "l": "", "of": AR}
+    look = {"color": colour(shown, [*(r["of"] for r in rows), AR], "of"), "opacity": here(rows)}
     dash = alt.StrokeDash("goal:N", legend=None).scale(domain=list(GOALS.values()), range=[[1, 0], [5, 4]])
     own, same = base(rows, keyed=False), base([{"x": n, "value": n} for n in places], keyed=False)
     points = dots(own).encode(x=x, y=y, tooltip=tips("line", cost=""), **look)
-    text, ar = (base(part, keyed=False).mark_text(align="left", dx=9, fontSize=12) for part in (named[:-1], named[-1:]))
     layers = [
         same.mark_line(color=INK, strokeDash=DOTS, opacity=0.7).encode(x=x, y=y),
         own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         bars(own, x, y, **look),
         points.add_params(picked("language", "l", shown.language)),
-        text.encode(x=x, y=on(y, "beside"), text="series:N", **look),
-        ar.encode(x=x, y=on(y, "beside"), text="series:N", color=alt.value(INK)),
+        ends([*rows, ar], ([min(steps)], [max(steps)]), x, y, log=True, **look),
     ]
-    sentences = [
-        f"{name}: {grown([r for r in rows if r['series'] == name])}"
-        for name in dict.fromkeys(r["series"] for r in rows)
-    ]
-    under = "solid: steps for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
-    caption = (
-        "Both axes are logarithmic. Flat: independent of the length; parallel to the dotted line: proportional to it."
-    )
+    lines = [[r for r in rows if r["series"] == name] for name in dict.fromkeys(r["series"] for r in rows)]
+    grown_ = "; ".join(f"{own[0]['series']}: {own[0]['value']:.4g} → {own[-1]['value']:.4g}" for own in lines)
+    words = f"Steps from {places[0]} to {places[-1]} tokens: {grown_}."
+    under = "solid: for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
+    caption = "Parallel to the dotted line: proportional to the length."
     definition = finished(layers, "Steps needed for a target against the length, a line per language and target")
-    return Drawn(
-        "Steps needed against sequence length", under, definition, rows, [Sentence("; ".join(sentences) + ".")], caption
-    )
+    return Drawn("Steps needed against sequence length", under, definition, rows, [Sentence(words)], caption)
 
 
 def grown(rows: Sequence[Row]) -> str:
@@ -245,7 +226,9 @@ def front(shown: Shown) -> Drawn | None:
     y = y.axis(tickCount=6, labelExpr=f"format(datum.value, indexof({shares}, metric) < 0 ? '.4~g' : '~%')")
     own, ar = [r for r in rows if r["kind"] == "mdm"], [r for r in rows if r["kind"] == "ar"]
     chosen = f"datum.series == ({json.dumps([one['sampler'] for one in shown.settings])})[+at_a]"
-    look = {"color": colour(shown, [r["series"] for r in own], legend=below()), "opacity": bright(chosen, 0.6)}
+    few = len({r["series"] for r in own}) <= MOST_BESIDE
+    hues = colour(shown, [r["series"] for r in own], legend=None if few else below())
+    look = {"color": hues, "opacity": bright(chosen, 0.6)}
     points = dots(base(own), 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
     even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each([one["length"] for one in drawings]).expr)
     layers = [
@@ -254,21 +237,20 @@ def front(shown: Shown) -> Drawn | None:
         .encode(x=x, y=y),
         dotted(even).encode(x=x),
         word(even.encode(x=x, y=alt.value(0)), text="AR", dy=-10, fontWeight="bold"),
-        bars(base(own), x, y, color=look["color"], opacity=bright(chosen, 0.3)),
+        bars(base(own), x, y, color=hues, opacity=bright(chosen, 0.3)),
         base(own).mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), **look),
         points.add_params(picked("at", "a", str(shown.at))),
         base(ar).mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER).encode(x=x, y=y),
+        *([ends(own, (lows, highs), x, y, color=hues)] if few else []),
     ]
     now = alt.param(name="now", expr=f"({{{', '.join(f'{json.dumps(n)}: {t}' for n, t in tables.items())}}})[metric]")
     first = next(iter(tables)) if shown.metric.name not in tables else shown.metric.name
     chosen_metric = control("metric", first)
     title, under = (
         "Quality against cost, by sampler",
-        "further left: cheaper; grey band: Pareto front; grey lines: references",
+        "further left: cheaper; grey band: best measured; grey lines: references, which use the true language",
     )
-    caption = (
-        "Each line is one sampler at all of its measured settings. Dotted: the cost of AR; diamond: AR where measured."
-    )
+    caption = "A line is a sampler at its measured settings. Dotted: the cost of AR; diamond: AR where measured."
     words = "Quality against cost in model calls, a line per sampler"
     definition = finished(layers, words, control("language", shown.language), chosen_metric, now)
     return Drawn(title, under, definition, rows, sentences, caption)
@@ -281,13 +263,9 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
     for p in sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model_calls"], sign * p["value"])):
         better = sign * p["value"] < best and usable(p["sampler"])
         best = sign * p["value"] if better else best
-        at = min(range(len(shown.settings)), key=lambda n: distance(shown.settings[n], p))
+        at = min(range(len(shown.settings)), key=lambda n: differs(shown.settings[n], p))
         rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=str(at)))
     return rows
-
-
-def distance(values: Fields, point: Point) -> int:
-    return sum(point[name] is not None and values[name] != point[name] for name in FIELDS)
 
 
 def by_length(shown: Shown, target: str) -> Drawn | None:

@@ -54,71 +54,9 @@ class Metric:
         return f"{100 * value:.3g}%" if self.share else f"{value:.4g}"
 
 
-def _fraction(name: str, title: str, under: str, target: float, **more: Any) -> Metric:
-    targets = (0.5, 0.8, 0.9, 0.95) if more.get("rises") else (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-    return Metric(name, title, under, (name,), targets, target, share=True, **more)
-
-
-def _number(name: str, title: str, under: str, measures: Sequence[str], *targets: float, **more: Any) -> Metric:
-    return Metric(name, title, under, tuple(measures), targets, targets[0] if targets else None, **more)
-
-
-SER = _fraction(
-    "ser",
-    "Correctness: sequence error rate (SER)",
-    "fraction of impossible sequences; lower is better",
-    0.1,
-    short="SER",
-    predicted="ser_predicted",
-    least=0.0,
-)
-LIST = [
-    SER,
-    _number(
-        "ter",
-        "Fluency: token error rate (TER)",
-        "relative to the language's own TER, the best possible value; 1 is perfect",
-        ("ter_ratio", "ter_upper_ratio"),
-        *(1.01, 1.02, 1.05, 1.1),
-        short="TER ratio",
-        predicted="ter_ratio_predicted",
-    ),
-    _number(
-        "generative_perplexity",
-        "Generative perplexity, relative",
-        "relative to that of the language or text, which is 1; also low for repetitive samples",
-        ["generative_perplexity_ratio"],
-        *(1.05, 1.02, 1.1, 1.2),
-        short="relative generative perplexity",
-    ),
-    _number(
-        "generative_perplexity_absolute",
-        "Generative perplexity",
-        "lower is better; also low for repetitive samples",
-        ["generative_perplexity"],
-    ),
-    _number(
-        "diversity",
-        "Diversity",
-        "entropy of a token given the previous one, relative to the language's; below 1: repetitive",
-        ["diversity"],
-        *(0.95, 0.9, 0.98),
-        rises=True,
-    ),
-    _fraction("accuracy", "Accuracy", "fraction of correct answers; higher is better", 0.5, rises=True),
-    _fraction("answer_error", "Incorrect answers", "fraction of incorrect answers; lower is better", 0.1),
-    _fraction(
-        "right_by_wrong_steps",
-        "Correct answers after an error",
-        "fraction of sequences with a correct answer and an incorrect intermediate result; lower is better",
-        0.01,
-    ),
-    _number("ngram_perplexity", "N-gram perplexity", "per character; lower is better", ["ngram_perplexity"]),
-    _fraction("unknown_words", "Unknown words", "fraction of words outside the training text; lower is better", 0.05),
-    _number("gap", "Gap", "loss by parallel decoding, nats per sequence; lower is better", ["gap_nats"], least=0.0),
-    _number("token_entropy", "Token entropy", "nats per sequence; higher: more varied", ["token_entropy"], rises=True),
-]
+LIST: list[Metric] = from_yaml(files("unmask.report").joinpath("metrics.yaml").read_text("utf-8"), list[Metric])
 METRICS = {one.name: one for one in LIST}
+SER = METRICS["ser"]
 
 
 def matching(points: Iterable[Point], values: Fields, free: Sequence[str] = ()) -> list[Point]:
@@ -138,6 +76,7 @@ class View:
     figures: tuple[str, ...] = ()  # in their order; default: all with data
     state: Mapping[str, Any] = field(default_factory=dict)  # the first choices, where they have data
     name: str = "report"
+    play: Mapping[str, Any] = field(default_factory=dict)  # arguments of `play`: a player below the figures
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -150,6 +89,10 @@ class View:
         """The cards whose numbers exist."""
         written = [[_filled(part, results, state) for part in card] for card in CARD.findall(self.parts[1])]
         return [(number, " ".join(words.split())) for number, words in written if number and words]
+
+    def notes(self, results: Results, state: Mapping[str, Any]) -> str:
+        """The notes, without rows of tables whose numbers are missing."""
+        return re.sub("(?s)<tr.*?</tr>", lambda row: _filled(row[0], results, state), self.parts[2])
 
 
 def saved(name: str) -> View:

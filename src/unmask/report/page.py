@@ -7,6 +7,7 @@ figure is there as a drawing, too, for print and for readers without JavaScript.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from unmask.core.files import atomic
 from unmask.languages import PRESETS
 from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
 from unmask.report.metrics import RIVALS, Card
+from unmask.report.player import assets, embedded, play
 from unmask.report.results import Results
 from unmask.report.verdict import Shown, usable, verdict
 
@@ -45,7 +47,7 @@ def page(
     messages: Sequence[Card] = (),
 ) -> bytes:
     """first: HTML above the figures; messages: cards besides those of the view; beside: names of files next to it."""
-    results, (head, _, notes) = shown.results, shown.view.parts
+    results, head, notes = shown.results, shown.view.parts[0], shown.view.notes(shown.results, shown.state)
     messages = [*messages, *shown.view.cards(results, shown.state)]
     texts = [
         f"<h3>{escape(who)}</h3>\n<pre class='text'>{escape(text)}</pre>" for who, text in results.examples.items()
@@ -61,10 +63,11 @@ def page(
         result(shown, messages),
         first,
         section(figures),
+        played(**shown.view.play) if shown.view.play else "",
         *texts,
         notes.replace("$languages", described(results)),
-        f"<h2>Reproduce this page</h2>\n<p>Data: {escape(origin_of(results, origin))} Created with:</p>",
-        f"<p><code>{escape(command)}</code></p>\n<p>Files next to this page: {links}</p>",
+        f"<details><summary>Reproduce this page</summary><p><code>{escape(command)}</code></p>",
+        f"<p class='note'>Data: {escape(origin_of(results, origin))} Files next to this page: {links}</p></details>",
     ]
     colours = "".join(
         f"--c{n}: light-dark({light}, {dark}); " for n, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
@@ -102,7 +105,7 @@ def result(shown: Shown, messages: Sequence[Card]) -> str:
     """The messages, the controls, and the verdict for each choice; for all languages the messages replace it."""
     start = {"language": shown.language, "at": str(shown.at), "metric": shown.metric.name}
     start["target"] = f"{shown.metric.target or 0:g}"
-    labels = {"language": "language or task", "at": "setting", "target": "target", "metric": "metric of cost"}
+    labels = {"language": "language", "at": "setting", "target": "target", "metric": "metric of cost"}
     boxes = "".join(select(name, labels[name], options, start[name]) for name, options in choices(shown).items())
     bar = f'<div class="controls" role="group" aria-label="Choices">{boxes}</div>'
     messages_html = cards(messages)
@@ -141,10 +144,18 @@ def verdicts(shown: Shown) -> str:
 
 
 def cards(messages: Sequence[Card]) -> str:
-    items = "".join(
-        f"<li><strong>{escape(number, False)}</strong>{escape(words, False)}</li>" for number, words in messages
+    items = [f"<strong>{escape(number, False)}</strong>{escape(words, False)}" for number, words in messages]
+    linked = re.sub(
+        r"(Theorem) (\d\.\d)", r'<a href="#theorem-\2">\1 \2</a>', "".join(f"<li>{one}</li>" for one in items)
     )
-    return f'<ol class="see">{items}</ol>' if items else ""
+    return f'<ol class="see">{linked}</ol>' if linked else ""
+
+
+def played(source: str, **how: Any) -> str:
+    """A sequence of a language with its first error, and beside it one without."""
+    own = play(source, **how)
+    words = f"{source}, {own.table()[1][0]} and {own.table()[2][0]}, with the same random numbers."
+    return f"<h2>See one sequence fail</h2><p class='note'>{words}</p>{assets()}{embedded(own.runs, own.row)}"
 
 
 def section(drawn: Mapping[str, Drawn]) -> str:

@@ -38,14 +38,13 @@ class Run {
     const texts = Object.values(data.symbols);
     if (texts.some(text => [...text].length > 2)) this.row.classList.add("words");
     this.why = make("p", "why", this.box);
-    if (data.measured) {
+    this.why.hidden = !data.measured;
+    if (data.measured && !data.joint) {
       this.meter = make("div", "meter", this.box);
       const value = make("div", "value", this.meter);
       this.lost = make("strong", "", value);
       this.about = make("span", "", value);
       this.plot = draw("svg", this.meter, { viewBox: "0 0 1000 62", preserveAspectRatio: "none", "aria-hidden": "true" });
-    } else {
-      this.why.hidden = true;
     }
     new ResizeObserver(() => { this.places = null; if (this.of) this.arcs(); }).observe(this.row);
   }
@@ -199,8 +198,9 @@ class Run {
     const where = done && clock > this.at ? `done in ${plural(this.at, "step")}`
       : `step ${now} of ${last}`;
     this.state.textContent = `${where} \u00b7 ${this.left ? `${this.left} hidden` : "all revealed"}`;
-    if (!this.meter) return;
     const meter = this.at ? steps[this.at - 1][2] : 0, own = this.data.measured === "model";
+    if (this.data.measured) this.explain(meter, done);
+    if (!this.meter) return;
     this.lost.textContent = meter === null ? "\u221e nats lost" : `${nats(meter)} nats lost`;
     this.about.textContent = own ? "so far, by the model's own probabilities, one token at a time"
       : meter === null ? "impossible: no valid completion exists"
@@ -209,7 +209,6 @@ class Run {
       : done ? "contribution of this sequence to the divergence" : "so far, by sampling tokens in parallel";
     this.meter.classList.toggle("lost", meter === null);
     this.head.setAttribute("transform", `translate(${this.x(clock)} 0)`);
-    this.explain(meter, done);
   }
 
   explain(meter, done) {
@@ -226,6 +225,7 @@ class Run {
     const own = this.data.measured === "model";
     this.why.textContent = done ? (own ? "Arcs and loss come from the model itself, not from a language." : "This sequence is possible in the language.")
       : !this.at ? "All positions are hidden, except given tokens."
+      : this.data.joint && count > 1 ? `${count} tokens were sampled from one joint distribution: they are compatible.`
       : count < 2 ? "Only one token was sampled, so no conflict is possible."
       : pairs.length ? `${count} tokens were sampled independently. Arcs connect dependent tokens; here they happen to be compatible.`
       : `${count} tokens were sampled independently. They do not depend on each other: no loss.`;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -27,6 +27,7 @@ from unmask.diagnosis.reveal import Reading, impossible, read, read_by_model
 from unmask.languages import Language, LanguageLike
 from unmask.models.loading import load
 from unmask.samplers import generate
+from unmask.samplers.joint import DRAWS
 from unmask.samplers.making import reshaped
 from unmask.samplers.trace import Row, Step, Symbols, Trace
 
@@ -54,6 +55,7 @@ class Run:
     language: Language | None = None  # without it and a model, a player shows no impossible tokens and no loss
     model: Denoiser | None = None  # whose own conditionals give the loss, instead of a language
     numbers: tuple[int, ...] = ()  # of the rows (default: 0, 1, ..)
+    joint: bool = False  # the tokens of a step are drawn together: not the loss of independent draws
 
     @cached_property
     def readings(self) -> list[Reading | None]:
@@ -90,6 +92,7 @@ class Run:
         return {
             "name": self.name,
             "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
+            "joint": self.joint,
             "measured": "model" if self.model is not None else "language" if self.language is not None else None,
             "rows": [self._plain(number, row) for number, row in enumerate(self.trace.rows)],
         }
@@ -171,7 +174,7 @@ class Player:
                 step = reading.impossible
                 own |= {"wrong_rows": self.wrong[number], "why": reading.why or None, "nats_lost": reading.lost}
                 own |= {"impossible_in_step": None if step is None else steps[step].number}
-            about[run.name] = own
+            about[run.name] = {name: value for name, value in own.items() if not (run.joint and name == "nats_lost")}
         return about
 
     def __repr__(self) -> str:
@@ -187,6 +190,8 @@ def _told(run: Run, row: int) -> str:
     reading = run.readings[row]
     if reading is None:
         return "not scored: add --language or --gap"
+    if run.joint and reading.impossible is None:
+        return "possible" if run.model is None else "drawn together: no loss of independent draws"
     lost = f"{round(reading.lost, 2) + 0.0:.2f} nats lost"
     if run.model is not None:
         return f"{lost}, by {run.model.name} itself"
@@ -206,27 +211,33 @@ def play(
     rows: int = ROWS,
     gap: bool = False,
     row: int | None = None,
+    most: int = SHOWN,
     symbols: Symbols | None = None,
     **how: Any,
 ) -> Player:
-    """Generate sequences and show one of them step by step, with its first error; beside it a second sampler.
+    """Generate sequences and show one of them step by step, with its first error; beside it a second sampler or draw.
 
     source: a language, whose ideal denoiser is used, or a denoiser; or the spec, file or directory of either.
     language: checks the sequences. (default: the source's own) gap: arcs and losses by the denoiser's own conditionals.
-    row: the first sequence to show. (default: an impossible one) symbols: texts of tokens. how: as in `generate`.
+    row: the first sequence to show. (default: an impossible one) most: sequences of the page. symbols: texts of tokens.
+    how: as in `generate`.
     """
     denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source)
-    known, traces = language or denoiser.language, {}
+    known, traces, joint = language or denoiser.language, {}, set[str]()
     if symbols is None and known is not None:
         symbols = known.names
     for name in (sampler, against):
         if name is not None:
-            generation = generate(denoiser, sampler=name, steps=steps, rows=rows, trace=True, **how)
-            taken = int(generation.order.max())
-            traces[f"{name}, {taken} step{'' if taken == 1 else 's'}"] = generation.trace(symbols=symbols)
-    own: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": None, "guidance": 0.0}
-    judge = reshaped(denoiser, **{name: how.get(name, usual) for name, usual in own.items()}) if gap else None
-    return chosen(traces, None if gap else known, row, model=judge)
+            used = {"sampler": sampler, "draw": name} if name.partition("(")[0] in DRAWS.names() else {"sampler": name}
+            generation = generate(denoiser, steps=steps, rows=rows, trace=True, **how | used)
+            taken, draw = int(generation.order.max()), (how | used).get("draw", "product")
+            own = used["sampler"] + ("" if draw == "product" else f" + {draw}")
+            title = f"{own}, {taken} step{'' if taken == 1 else 's'}"
+            traces[title] = generation.trace(symbols=symbols)
+            joint |= set() if draw == "product" else {title}
+    options: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": None, "guidance": 0.0}
+    judge = reshaped(denoiser, **{name: how.get(name, usual) for name, usual in options.items()}) if gap else None
+    return chosen(traces, None if gap else known, row, most, judge, joint)
 
 
 def chosen(
@@ -235,15 +246,16 @@ def chosen(
     begin: int | None = None,
     most: int = SHOWN,
     model: Denoiser | None = None,
+    joint: Collection[str] = (),
 ) -> Player:
     """The first rows of these traces by name, with the one to begin with (default: an impossible one).
 
-    model: its own conditionals give arcs and losses, instead of the language."""
+    model: its own conditionals give arcs and losses, instead of the language. joint: names of joint draws."""
     rows = min(len(trace.rows) for trace in traces.values())
     wrong = None if language is None else [impossible(language, trace) for trace in traces.values()]
     row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else telling(wrong) if wrong else 0
     numbers = sorted({*range(min(rows, most if row < most else most - 1)), row})
-    runs = [Run(name, trace.of(numbers), language, model, tuple(numbers)) for name, trace in traces.items()]
+    runs = [Run(name, one.of(numbers), language, model, tuple(numbers), name in joint) for name, one in traces.items()]
     check(runs)
     return Player(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
 
@@ -256,18 +268,25 @@ def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row
     """
     check(runs)
     errors = [[run.first_error(one) is not None for one in range(len(run.trace.rows))] for run in runs]
-    opens = telling(errors) if row is None else row
+    command = f"<p class='note'>Created with <code>{html.escape(made_by)}</code></p>" if made_by else ""
+    parts = {"player": embedded(runs, telling(errors) if row is None else row), "assets": assets(), "command": command}
+    content = Template(_part("alone.html")).substitute(parts, title=html.escape(title))
+    return content.encode(errors="backslashreplace")  # an argument of the command may not be text
+
+
+def embedded(runs: Sequence[Run], opens: int) -> str:
+    """The player as a part of a page. opens: the first sequence to show."""
     data = json.dumps({"open": opens, "runs": [run.plain() for run in runs]}, separators=(",", ":"), allow_nan=False)
-    player = Template(_part("player.html")).substitute(
+    return Template(_part("player.html")).substitute(
         title=html.escape(" and ".join(cut(run.name) for run in runs)),
         final="\n".join(f"<p>{html.escape(run.name)}: {html.escape(_final(run, opens))}</p>" for run in runs),
         data=data.replace("<", "\\u003c"),  # no token ends or begins a script
     )
-    command = f"<p class='note'>Created with <code>{html.escape(made_by)}</code></p>" if made_by else ""
-    assets = f"<style>\n{_part('player.css')}</style>\n<script>\n{_part('player.js')}</script>"
-    parts = {"player": player, "assets": assets, "command": command}
-    content = Template(_part("alone.html")).substitute(parts, title=html.escape(title))
-    return content.encode(errors="backslashreplace")  # an argument of the command may not be text
+
+
+def assets() -> str:
+    """The style and the script of players, once for a page."""
+    return f"<style>\n{_part('player.css')}</style>\n<script>\n{_part('player.js')}</script>"
 
 
 def _final(run: Run, row: int) -> str:

@@ -50,6 +50,7 @@ class Context:
     origin: Mapping[str, Any]
     shown: Shown  # all results of its store
     about: Mapping[str, Any] = field(default_factory=dict)  # entries of the data file
+    svg: bool = False  # also the first three figures as SVG
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,12 @@ def _recipe(selection: Selection) -> Recipe:
     return recipe.only("language", selection.languages) if selection.languages else recipe
 
 
-def publish(page: Page[Settings, Measured], settings: Settings, out: str | Path, **options: Any) -> Published[Measured]:
+def publish(
+    page: Page[Settings, Measured], settings: Settings, out: str | Path, svg: bool = False, **options: Any
+) -> Published[Measured]:
     """Measure the cells that OUT/sweep does not contain, and write the page.
 
-    options: of `unmask.sweep`; without an engine this process measures.
+    svg: also the first three figures as SVG. options: of `unmask.sweep`; without an engine this process measures.
     """
     out = Path(out)
     check_directory(out, page.file)
@@ -109,22 +112,22 @@ def publish(page: Page[Settings, Measured], settings: Settings, out: str | Path,
     measured = page.measured(store, settings)
     shown = Shown(read([store.directory], {row["key"] for row in store.rows()}), page.view)
     about = {"seconds": store.work, "settings": asdict(settings)}
-    given = Context(origin(**asdict(settings)), shown, about)
+    given = Context(origin(**asdict(settings)), shown, about, svg)
     files = write(out, page.contents(measured, given), page.file)
     return Published(measured, (out / page.file).resolve(), files, time.perf_counter() - began, shown)
 
 
-def report(directories: Sequence[str | Path], out: Path, drawings: bool = False) -> tuple[Shown, list[Path]]:
-    """Write the page of some stores, with its numbers; drawings: also each figure as SVG and PNG."""
+def report(directories: Sequence[str | Path], out: Path, svg: bool = False) -> tuple[Shown, list[Path]]:
+    """Write the page of some stores, with its numbers; svg: also its first three figures."""
     shown = Shown(read(directories))
-    return shown, write(out, contents(Context(origin(), shown), drawings), PAGE)
+    return shown, write(out, contents(Context(origin(), shown, svg=svg)), PAGE)
 
 
-def contents(given: Context, drawings: bool = True) -> dict[str, bytes]:
+def contents(given: Context) -> dict[str, bytes]:
     """All files by name."""
     shown, results = given.shown, given.shown.results
     figures = drawn(shown)
-    files = charts.drawings(figures) if drawings else {}
+    files = charts.for_talk(figures) if given.svg else {}
     about = {**given.about} | {"sources": results.sources, "missing": results.missing}
     files |= numbers(NUMBERS, records(results), origin=given.origin, **about)
     return files | {PAGE: page(shown, figures, given.origin, files)}

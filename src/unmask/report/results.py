@@ -43,8 +43,9 @@ WHO = ("of", "model", "kind", "sampler", "schedule", "length", "steps", "knob", 
 IDEAL, TRAINED = "ideal", "trained"
 OF = ("language", "task", "text")
 RANDOM = ("seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
-OWN = {*OF, *RANDOM, "job", "noise", "model", "causal_model", "kind", "sampler", "schedule", "length", "steps", "batch"}
+OWN = {*OF, *RANDOM, *WHO, "draw", "job", "noise", "causal_model"}
 AR = "autoregressive"
+JOINT = " + "  # "ancestral + fitted": a sampler with a joint draw
 ENDS = ("value", "low", "high")
 RATIO = "generative_perplexity_ratio"
 COLUMNS = (*WHO, "measure", *ENDS, "n", "method", "model_calls", "flops", "seconds", "causal", "job")  # of files
@@ -210,6 +211,8 @@ def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
         steps, knob = (None, f"{row['knob']} = {row['budget']:g}") if own else (row["budget"], None)
     usual = "uniform-ancestral" if row.get("noise") == "uniform" else "ancestral"  # of a network of that noise
     sampler = AR if kind == "ar" else row.get("sampler") or (usual if row.get("language") else None)
+    if sampler and row.get("draw") not in (None, "product"):
+        sampler = f"{sampler}{JOINT}{row['draw']}"
     options = (f"{name}={row[name]}" for name in varied if row.get(name) not in (None, ""))
     return {
         "of": _of(row),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 from unmask.core.estimates import Estimate
 from unmask.core.search import MEETS, MISSES, cheapest, standing
 from unmask.report.metrics import FIELDS, LIST, RIVALS, SER, Fields, Metric, View, matching
-from unmask.report.results import Point, Results
+from unmask.report.results import JOINT, Point, Results
 
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
 ORACLES = ("best-order", "examples/samplers/best_order.py:BestOrder")  # by the true language
@@ -115,8 +116,9 @@ def distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def usable(sampler: str | None) -> bool:
-    """Whether a real model can use it: oracles use the true language."""
-    return (sampler or "").partition("(")[0] not in ORACLES
+    """Whether a real model can use it: oracles use the true language, joint draws its support if no other is named."""
+    own, joint, draw = (sampler or "").partition(JOINT)
+    return own.partition("(")[0] not in ORACLES and (not joint or "constraint=" in draw)
 
 
 @dataclass(frozen=True)
@@ -175,18 +177,33 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
             numbers.append((f"AR: {value_text(ar, metric)}", f"with {calls} model calls per sequence"))
         return Verdict(f"On {whom}, no measured setting reaches {aim}.", numbers)
     at = best.point
+    of_n = partial(grid_of_n, masked, metric, target, matching(results.of(metric.predicted), state, RIVALS))
     if best.standing == MEETS:
-        words, sure = (
-            f"the cheapest measured setting with {aim} is {setting(at)}.",
-            "the whole interval meets the target",
-        )
+        words = f"the cheapest measured setting with {aim} is {setting(at)}{of_n(at)}."
+        sure = "the whole interval meets the target"
     else:
         sure = "the interval contains the target"
         words = f"no measured setting reaches {aim} with 95% confidence; the cheapest that may is {setting(at)}."
     about = f"the cheapest measured setting; {metric.words} {value_text(at, metric)}: {sure}"
+    usual = need([p for p in masked if p["sampler"] == USUAL], metric, target).point
     more, numbers = _beside(at, ar)
+    if usual is not None and at["sampler"] != USUAL:
+        more += f" In random order, {USUAL} needs {pace(usual)}{of_n(usual)}."
     numbers = [(setting(at), about), *numbers]
     return Verdict(f"On {whom}, {words}{more}", numbers)
+
+
+def grid_of_n(measured: Sequence[Point], metric: Metric, target: float, theory: Sequence[Point], point: Point) -> str:
+    """The grid of N from which a setting comes, and the exact N where theory has it, between points near each other."""
+    steps = [p["steps"] for p in measured if p["sampler"] == point["sampler"]]
+    if not all(n and math.log2(n).is_integer() for n in steps) or len(steps) < 2:
+        return ""
+    own = sorted((p["steps"], p["value"]) for p in theory if p["sampler"] == point["sampler"])
+    for (n, value), (more, less) in pairwise(own):
+        if value > target >= less and not metric.rises:
+            part = math.log(value / target) / math.log(value / less)
+            return f" (of the powers of 2 measured; by theory {math.ceil(n * (more / n) ** part - 0.01)})"
+    return " (of the powers of 2 measured)"
 
 
 def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
