@@ -1,4 +1,4 @@
-"""core/index.py, made again: `python -m tests.index --write` after a name is added or moved.
+"""core/lazy.py, made again: `python -m tests.index --write` after a name is added or moved.
 
 The module of a name is the one whose import registers it. Modules of extras that are not installed are left out: none
 of them registers a name. experiments/cell.py has the jobs.
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import unmask
 from unmask.core.errors import NotInstalled
-from unmask.core.index import PACKAGES
+from unmask.core.lazy import PACKAGES
 from unmask.core.registry import Registry
 
 ROOT = Path(__file__).parents[1]
-FILE = Path(unmask.__file__).parent / "core" / "index.py"
+FILE = Path(unmask.__file__).parent / "core" / "lazy.py"
 NOUNS = ("kind of language", "sampler", "schedule", "task")
 
 
@@ -50,7 +50,8 @@ def text(table: dict[str, dict[str, str]]) -> str:
         for row in (f'    "{noun}": {{', *(f'        "{module}": "{own}",' for module, own in names.items()), "    },")
     ]
     body = "\n".join(rows)
-    return f"{head}BY_MODULE: dict[str, dict[str, str]] = {{\n{body}\n}}\n{rest[rest.index('}' + chr(10) * 3) + 2 :]}"
+    after = rest.partition("\n}\n")[2]
+    return f"{head}BY_MODULE: dict[str, dict[str, str]] = {{\n{body}\n}}\n{after}"
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.index import modules
+from unmask.core.lazy import modules
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -81,7 +81,7 @@ class Registry(Generic[Made]):
     With a group, the registry is open to plugins: "package.module:Name" or "path/file.py:Name" is imported, and
     installed packages offer names as entry points of that group. Their code runs only when it is named, or when all
     names are listed. A plugin is called only after a check: `check` raises for a class of another kind, and a function
-    must be declared to return one of `returns`. Built-in names come first (core/index.py).
+    must be declared to return one of `returns`. Built-in names come first (core/lazy.py).
     """
 
     def __init__(
