@@ -23,7 +23,6 @@ from unmask.languages.kernels import paths
 from unmask.languages.kernels.machine import Ints, Machine
 from unmask.languages.kernels.messages import fill_rows
 from unmask.languages.kernels.passes import Passes
-from unmask.languages.kernels.windows import Windows
 
 RANDOM_LENGTH = 16  # long enough to distinguish languages, short enough that some random strings are valid
 RATE_LENGTH = 256
@@ -142,11 +141,6 @@ class MachineLanguage(Language):
     @cached_property
     def passes(self) -> Passes:
         return Passes(self.machine)
-
-    @property
-    def windows(self) -> Windows | None:
-        """The form of an n-gram whose messages are restricted to revealed tokens, where it is faster."""
-        return None
 
     @property
     def endless(self) -> bool:

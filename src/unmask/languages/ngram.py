@@ -14,10 +14,8 @@ from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError
 from unmask.languages.base import LANGUAGES, UNKNOWN
 from unmask.languages.hmm import table
-from unmask.languages.kernels.lanes import LANES
 from unmask.languages.kernels.local import Chain, chain
 from unmask.languages.kernels.machine import Floats, Ints, Machine, from_edges
-from unmask.languages.kernels.windows import Windows, windows
 from unmask.languages.machine import MachineLanguage
 
 MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
@@ -93,14 +91,6 @@ class NGram(MachineLanguage):
         symbols = np.concatenate(codes) % v
         joined = (np.concatenate(source), np.concatenate(target), np.concatenate(weight))
         return from_edges(initial, *joined, symbols, v, np.ones(offset[-1]))
-
-    @cached_property
-    def windows(self) -> Windows | None:
-        """None for a chain, which has a closed form, and if more than half of the entries are unreachable or unused."""
-        width = -(-self.vocabulary // LANES) * LANES
-        if self.order == 2 or self.vocabulary ** (self.order - 2) * width > 2 * self.machine.states:
-            return None
-        return windows(self.order - 1, self.initial, self.transition)
 
     def local_form(self, length: int) -> tuple[Chain, None] | None:
         """The tables of a first-order chain, in which only the nearest revealed neighbours matter.
