@@ -80,7 +80,7 @@ PLANNED, LAST, BLOCK = 3, CELLS + 7, -2
         (LAST, {"records": None}, "at `$.records`"),
         (LAST, {"records": [{"measure": ["a"]}]}, "at `$.records[0]"),
         (LAST, {"records": [{"value": 1.0}]}, "records of cell"),
-        (LAST, {"records": [{"measure": "a", "value": "b"}]}, "it[0].value is 'b'; expected a number or null"),
+        (LAST, {"records": [{"measure": "a", "value": "b"}]}, "Expected `float | null`, got `str` - at `$[0].value`"),
         (LAST, {"seconds": -1.0}, "at `$.seconds`"),
         (BLOCK, {"first": -4}, "at `$.first`"),
         (BLOCK, {"tally": {"sum": 1.5}}, "at `$.tally"),
