@@ -133,19 +133,15 @@ def finite(value: Any) -> Any:
 
 def origin(**configuration: Any) -> dict[str, Any]:
     """The origin of a file: everything needed to produce it again."""
+    program = Path(sys.argv[0]).name  # another machine does not have its directory
     return {
-        "command": [_program(Path(sys.argv[0])), *sys.argv[1:]],
+        "command": ["unmask" if program == "__main__.py" else program, *sys.argv[1:]],
         "configuration": configuration,
         "versions": {package: _version(package) for package in ("unmask", "torch", "numpy", "numba")},
         "code": code(),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
     }
-
-
-def _program(path: Path) -> str:
-    """A program without its directory, which another machine does not have; `python -m unmask` is `unmask`."""
-    return "unmask" if path.name == "__main__.py" else path.name
 
 
 @cache

@@ -270,7 +270,8 @@ def _imported(label: str, path: str) -> Any:
         for part in attribute.split("."):
             value = getattr(value, part)
     except AttributeError as error:
-        names = [name for name, value in vars(sys.modules[module]).items() if _defined_in(value, module)]
+        own = [one for one in vars(sys.modules[module]).values() if isinstance(one, type) or inspect.isfunction(one)]
+        names = [one.__name__ for one in own if f"{one.__module__}.".startswith(f"{module}.")]
         if not names:
             raise UnmaskError(f"{label} does not exist: module {module!r} has no {attribute!r}") from error
         raise unknown(f"name in module {module!r}:", attribute, names) from error
@@ -290,10 +291,6 @@ def _from_file(path: str) -> ModuleType:
             del sys.modules[path]
             raise
     return sys.modules[path]
-
-
-def _defined_in(value: Any, module: str) -> bool:
-    return (isinstance(value, type) or inspect.isfunction(value)) and f"{value.__module__}.".startswith(f"{module}.")
 
 
 def _returns(function: Callable[..., Any], types: tuple[type, ...]) -> bool:

@@ -15,7 +15,7 @@ from unmask.core.errors import UnmaskError
 from unmask.languages.base import LANGUAGES, UNKNOWN
 from unmask.languages.hmm import table
 from unmask.languages.kernels.local import Chain, chain
-from unmask.languages.kernels.machine import Floats, Ints, Machine, from_edges
+from unmask.languages.kernels.machine import Ints, Machine, from_edges
 from unmask.languages.machine import MachineLanguage
 
 MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
@@ -102,7 +102,8 @@ class NGram(MachineLanguage):
             return None
         if length not in self._chains:
             followed = self.transition.copy()
-            followed[np.setdiff1d(np.arange(len(followed)), self.reachable)] = _even(self.reachable, self.vocabulary)
+            never = np.setdiff1d(np.arange(len(followed)), self.reachable)
+            followed[never] = np.bincount(self.reachable, minlength=self.vocabulary) / len(self.reachable)
             self._chains[length] = chain(self.initial, followed, length)
         tables = self._chains[length]
         return None if tables is None else (tables, None)
@@ -155,13 +156,6 @@ class NGram(MachineLanguage):
             names=tuple(name + separator for name in names),
             normalise=True,
         )
-
-
-def _even(chosen: Ints, size: int) -> Floats:
-    """(size) the uniform distribution over the chosen."""
-    distribution = np.zeros(size)
-    distribution[chosen] = 1 / len(chosen)
-    return distribution
 
 
 def check_size(order: int, vocabulary: int) -> None:

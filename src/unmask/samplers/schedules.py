@@ -235,15 +235,15 @@ def theorem_4_2(steps: int, order: int = 2) -> Tensor:
     _check_order(order)
     if steps == 1:
         return torch.ones(1, dtype=torch.float64)
-    eps = _least_fraction(lambda eps: 1 + math.ceil((1 - eps) * (order - 1) / eps**order - 1e-9) <= steps)
+
+    def enough(index: int) -> bool:
+        eps = index / FINEST
+        return 1 + math.ceil((1 - eps) * (order - 1) / eps**order - 1e-9) <= steps
+
+    eps = first(enough, guess=FINEST, most=FINEST) / FINEST  # on a grid of 2^-60
     delta = torch.full((steps,), (1 - eps) / (steps - 1), dtype=torch.float64)
     delta[0] = eps
     return delta
-
-
-def _least_fraction(holds: Callable[[float], bool]) -> float:
-    """The smallest eps in (0, 1], on a grid of 2^-60, for which a condition holds; it must hold for all larger eps."""
-    return first(lambda index: holds(index / FINEST), guess=FINEST, most=FINEST) / FINEST
 
 
 def _check_order(order: int) -> None:
