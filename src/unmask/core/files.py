@@ -22,6 +22,7 @@ from unmask.core.errors import UnmaskError, cut
 from unmask.core.reading import no_file
 
 TEMPORARY = (".unmask-", ".tmp")  # how the names of unfinished files begin and end
+USED = ("unmask", "torch", "numpy", "numba")  # packages whose versions an origin has
 OLD = 3600.0  # seconds after which an unlocked temporary file is deleted
 LONGEST = 239  # bytes of a file name: file systems take 255, and names of accompanying files are up to 16 longer
 
@@ -137,7 +138,7 @@ def origin(**configuration: Any) -> dict[str, Any]:
     return {
         "command": ["unmask" if program == "__main__.py" else program, *sys.argv[1:]],
         "configuration": configuration,
-        "versions": {package: _version(package) for package in ("unmask", "torch", "numpy", "numba")},
+        "versions": {package: version(package) or "not installed" for package in USED},
         "code": code(),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
@@ -155,13 +156,14 @@ def code() -> str:
 
 
 @cache
-def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version  # here, because a worker writes no file
+def version(package: str) -> str | None:
+    """The version of an installed package, else None."""
+    from importlib import metadata  # here, because a worker writes no file
 
     try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _umask() -> int:
