@@ -255,9 +255,9 @@ def learning(
 
 
 def _hidden(row: dict[str, Any]) -> list[str]:
-    mean = row["mean"]
-    spread = f"{mean['value']:.3g} [{mean['low']:.3g}, {mean['high']:.3g}]"
-    return [spread, f"{row['quantile']:.3g}", f"{row['largest']:.3g}"]
+    from unmask.core.estimates import Estimate
+
+    return [spread(Estimate.of_record(row["mean"])), f"{row['quantile']:.3g}", f"{row['largest']:.3g}"]
 
 
 def _parts(error: Blame) -> list[str]:

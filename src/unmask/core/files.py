@@ -45,7 +45,9 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(handle)
-            os.chmod(name, 0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
             os.replace(name, target)
     except BaseException as error:
         if name is not None:
@@ -164,9 +166,3 @@ def version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

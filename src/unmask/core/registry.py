@@ -25,18 +25,17 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 LONGEST, DEEPEST = 2**14, 8  # of a specification: characters, and levels of nested names
 Allowed = bool | Sequence[str]  # modules that names may import: all (True), none (False), or these
-IN_FILE = "is named in a file, which is not trusted. If you trust it, pass"
-_imports: ContextVar[tuple[Allowed, str]] = ContextVar("imports", default=(True, IN_FILE))
+_imports: ContextVar[Allowed] = ContextVar("imports", default=True)
 
 
 @contextmanager
-def imports(allowed: Allowed, why: str = IN_FILE) -> Iterator[None]:
+def imports(allowed: Allowed) -> Iterator[None]:
     """Set the modules and files that a name "package.module:Name" or "file.py:Name" may import inside the block.
 
     Names from a file may import none, except those that the user allows. Entry points of installed packages are always
-    allowed. why: the reason of a refusal, up to the option that would allow it.
+    allowed.
     """
-    before = _imports.set((allowed, why))
+    before = _imports.set(allowed)
     try:
         yield
     finally:
@@ -44,7 +43,7 @@ def imports(allowed: Allowed, why: str = IN_FILE) -> Iterator[None]:
 
 
 def imports_allowed() -> Allowed:
-    return _imports.get()[0]
+    return _imports.get()
 
 
 @dataclass(frozen=True)
@@ -180,9 +179,10 @@ class Registry(Generic[Made]):
     def check_import(self, name: str) -> None:
         """Raise an error if a name requires an import that is not allowed."""
         module, colon, _ = name.partition(":")
-        allowed, why = _imports.get()
+        allowed = _imports.get()
         if colon and not (allowed if isinstance(allowed, bool) else module.strip() in allowed):
-            raise UnmaskError(f"{self.noun} {shown(name)} imports code, and {why} --allow-imports {cut(module)}")
+            problem = f"{self.noun} {shown(name)} imports code, and is named in a file, which is not trusted"
+            raise UnmaskError(f"{problem}. If you trust it, pass --allow-imports {cut(module)}")
 
     def names(self) -> list[str]:
         """All names: the built-in ones, then those that installed packages offer, without importing them."""

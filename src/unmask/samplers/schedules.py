@@ -232,7 +232,7 @@ def theorem_4_2(steps: int, order: int = 2) -> Tensor:
 
     The smallest eps with N >= 1 + ceil((1-eps)(n-1)/eps^n); its divergence per token is at most 2.4 eps log V.
     """
-    _check_order(order)
+    arguments.whole("order", order, 2, 64, ", the order of an n-gram")
     if steps == 1:
         return torch.ones(1, dtype=torch.float64)
 
@@ -244,7 +244,3 @@ def theorem_4_2(steps: int, order: int = 2) -> Tensor:
     delta = torch.full((steps,), (1 - eps) / (steps - 1), dtype=torch.float64)
     delta[0] = eps
     return delta
-
-
-def _check_order(order: int) -> None:
-    arguments.whole("order", order, 2, 64, ", the order of an n-gram")
