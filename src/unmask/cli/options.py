@@ -1,9 +1,9 @@
-"""The flags, the help and the call of a command, from its signature, by argparse; the options that commands share; and
-the output of commands: text for people, or one JSON object on the last line of stdout for programs.
+"""The flags, the help and the call of a command, from its signature, by argparse; and the options that commands share.
 
 A parameter before `/` is positional, the others are options: `--name VALUE`, for a tuple `--name VALUE ..`. A bool is a
 plain flag, `--no-name` if it is True by default. A parameter of a dataclass stands for its fields. `Annotated` gives
-the name of the value in help, "FILE"; the docstring explains each option, ABOUT the usual ones.
+the name of the value in help, "FILE"; the docstring explains each option, ABOUT the usual ones. Output is text for
+people, or one JSON object on the last line of stdout for programs.
 """
 
 from __future__ import annotations
