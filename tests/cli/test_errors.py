@@ -62,7 +62,7 @@ LANGUAGE_FILES = {
     "tiny": (NGRAM | {"transition": [[0.5, 0.5], [1, 1e-30]]}, "transition[1, 1] is 1e-30; expected 0 or at least"),
     "huge": (NGRAM | {"initial": [10**400, 1]}, "an entry is not a number"),
     "order 1": (NGRAM | {"order": 1}, "order is 1"),
-    "order in words": (NGRAM | {"order": "2"}, "order is '2'"),
+    "order in words": (NGRAM | {"order": "2"}, "Expected `int`, got `str` - at `$.order`"),
     "order too large": (NGRAM | {"order": 60}, "expected at most 16,777,216"),
     "too few names": (NGRAM | {"names": ["a"]}, "expected 2, one per token"),
     "no kind": ({"order": 2}, "a JSON object with a key 'kind'"),
