@@ -1,4 +1,4 @@
-"""core/index.py and the list in recipes/board.yaml, made again after a name is added or moved:
+"""core/lazy.py and the list in recipes/board.yaml, made again after a name is added or moved:
 
     python -m tests.index --write
 
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import unmask
 from unmask.core.errors import NotInstalled
-from unmask.core.index import PACKAGES
+from unmask.core.lazy import PACKAGES
 from unmask.core.registry import Registry
 from unmask.experiments.board.run import standard
 
 ROOT = Path(__file__).parents[1]
-FILE = Path(unmask.__file__).parent / "core" / "index.py"
+FILE = Path(unmask.__file__).parent / "core" / "lazy.py"
 BOARD = ROOT / "recipes" / "board.yaml"
 NOUNS = ("kind of language", "sampler", "schedule", "task")
 
@@ -54,7 +54,8 @@ def text(table: dict[str, dict[str, str]]) -> str:
         for row in (f'    "{noun}": {{', *(f'        "{module}": "{own}",' for module, own in names.items()), "    },")
     ]
     body = "\n".join(rows)
-    return f"{head}BY_MODULE: dict[str, dict[str, str]] = {{\n{body}\n}}\n{rest[rest.index('}' + chr(10) * 3) + 2 :]}"
+    after = rest.partition("\n}\n")[2]
+    return f"{head}BY_MODULE: dict[str, dict[str, str]] = {{\n{body}\n}}\n{after}"
 
 
 def listed(recipe: str) -> str:

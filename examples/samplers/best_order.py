@@ -28,9 +28,8 @@ from torch import Tensor
 
 from unmask import UnmaskError
 from unmask.languages import Interval, Language
-from unmask.languages.kernels.first_order import entropy
 from unmask.samplers import Choice, Sampler, View
-from unmask.theory import first_order
+from unmask.theory.chains import entropy, first_order
 
 LONGEST = 256  # positions whose best order takes seconds to compute
 BETTER = 1e-12  # nats: costs that differ by less count as equal, and the first is taken

@@ -13,7 +13,7 @@ import torch
 from tests.commands import every
 from unmask import generate, languages, metrics, score
 from unmask.cli.main import COMMANDS
-from unmask.cli.output import show
+from unmask.cli.options import show
 from unmask.core.files import code
 from unmask.core.samples import read_tokens
 from unmask.languages.reading import varied

@@ -1,4 +1,4 @@
-"""core/index.py names the module of each built-in name, so that finding one imports no other."""
+"""core/lazy.py names the module of each built-in name, so that finding one imports no other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from tests import index
-from unmask.core.index import BY_MODULE
+from unmask.core.lazy import BY_MODULE
 
 
 def test_it_is_true():

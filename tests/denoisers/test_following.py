@@ -10,8 +10,7 @@ from tests.brute import tiny_languages
 from unmask import generate
 from unmask.core.chance import Randomness
 from unmask.denoisers import Canvas, Ideal
-from unmask.denoisers import ideal as denoiser
-from unmask.languages import HMM, load, random_ngram
+from unmask.languages import HMM, load
 from unmask.samplers import SAMPLERS, Session
 from unmask.samplers.loops import fill_blocks
 from unmask.samplers.schedules import deltas
@@ -52,21 +51,6 @@ def test_tiny_languages_with_given_tokens(monkeypatch, name):
     given = torch.where(shown, drawn, source.vocabulary)
     for steps in (1, 2, length):
         both_ways(monkeypatch, source, steps=steps, length=length, rows=50, given=given)
-
-
-@pytest.mark.parametrize("name", ["paper-3gram", "random-ngram"])
-def test_restricted_messages(monkeypatch, name):
-    """Of small n-grams, of which nine symbols need two vectors: the tokens are those of all messages."""
-    monkeypatch.setattr(denoiser, "LEAST_WINDOWS", 0)
-    source = load(name) if name == "paper-3gram" else random_ngram(3, 9, threshold=0.05, seed=1)
-    drawn = source.sample(30, 25, seed=2)
-    shown = torch.rand(drawn.shape, generator=torch.Generator().manual_seed(1)) < 0.1
-    given = torch.where(shown, drawn, source.vocabulary)
-    for steps in (2, 12, 200):
-        made = both_ways(monkeypatch, source, steps=steps, length=25, rows=30, given=given)
-        with monkeypatch.context() as patch:
-            patch.setattr(denoiser, "LEAST_WINDOWS", 10**9)
-            assert torch.equal(generate(source, steps=steps, length=25, rows=30, given=given).tokens, made.tokens)
 
 
 @pytest.mark.parametrize("seed", range(6))

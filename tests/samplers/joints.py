@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from tests.brute import sequences
-from unmask.denoisers import Denoiser, Ideal
+from unmask.core.chance import Randomness
+from unmask.denoisers import Canvas, Denoiser, Ideal
 from unmask.languages import HMM, NGram, automata
 from unmask.languages.automata import Automaton, windows
-from unmask.samplers.joint import Joint
-from unmask.samplers.joint import log_step as log_joint
+from unmask.samplers.joint import Joint, Together
 
 
 def sparse_chain(seed, keep, size=4):
@@ -58,7 +58,9 @@ def log_step(denoiser: Denoiser, joint: Joint, strings: torch.Tensor, given: tup
     rows = torch.arange(len(strings)).repeat_interleave(len(now))
     places = rows, torch.tensor(now).repeat(len(strings))
     contexts = torch.where(shown, strings, denoiser.vocabulary)
-    return log_joint(joint, denoiser, contexts, places, strings[places]).numpy()
+    together = Together(joint, Canvas(denoiser, contexts, Randomness(0, torch.arange(len(contexts)))))
+    together.at(*places, None)
+    return together.log_probability(*places, torch.zeros_like(contexts).index_put(places, strings[places])).numpy()
 
 
 class Laws:

@@ -71,7 +71,7 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
         return Answer({"records": str(records), "settings": summary}, [Grid(*grid)])
     evaluation = Evaluation(records, read(records))
     answer = _answer(evaluation)
-    text = list(answer.text or ())  # type: ignore[arg-type]
+    text = list(answer.text or ())
     for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True) if wrong else ():
         text.append(f"{label}: {', '.join(f'{why}: {count}' for why, count in group.reasons.items())}")
         for sample in [sample for sample in group.samples if sample.why][:SHOWN]:

@@ -1,4 +1,4 @@
-"""unmask generate."""
+"""unmask generate, unmask score."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unmask.cli.options import Answer, Count, Model, Named, Switch
+from unmask.cli.options import Answer, Count, File, Model, Name, Named, Samples, Switch
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
@@ -75,8 +75,6 @@ def command(
 
 def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:
     """Return the lines for a reader: the file, the model calls next to AR's, the impossible sequences, the time."""
-    from unmask.cli.output import number
-
     about = generation.summary()
     written = about["tokens_written"] / about["rows"]
     calls = " + ".join(f"{number(count)} of {name}" for name, count in about["model_calls_of"].items())
@@ -88,3 +86,52 @@ def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:
     if generation.ideal is not None:
         lines.insert(2, ("impossible", f"{about['impossible_rows']} of {about['rows']} sequences"))
     return lines
+
+
+def number(value: float) -> str:
+    """Return four significant digits, with separators of thousands."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def score(
+    samples: Samples,
+    /,
+    *,
+    language: Name,
+    given: File = None,
+    verbose: Switch = False,
+) -> Answer:
+    """Measure the error rates and the perplexity of generated sequences.
+
+    Examples:
+        unmask score samples.npy --language interval-5
+        unmask score samples.npy --language brackets --given infill.jsonl
+
+    SER is the percentage of sequences that the language cannot produce. Perplexity
+    is that of the others; it is also low for repetitive samples, so compare the
+    bigram entropy with the language's own (docs/metrics.md).
+
+    Args:
+        given: File with known tokens: one row for all sequences, or one for each. Masked positions are V (null in
+            .jsonl).
+        verbose: Print all numbers, with the source of the samples.
+    """
+    from unmask import languages, score
+    from unmask.core.files import code
+    from unmask.core.samples import read_account, read_given, read_tokens
+    from unmask.metrics import ter_autoregressive
+
+    tokens = read_tokens(samples)
+    known = languages.load(language)
+    account = read_account(samples, tokens)
+    known.check_origin(account.get("source"), str(samples))
+    pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
+    origin = account.get("origin", {})
+    scored = score(tokens, known, pattern)
+    result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
+    result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
+    lines = scored.table()
+    if pattern is None and known.end is None and scored.generative_perplexity is not None:
+        own = f"; the language's own: {ter_autoregressive(known, scored.length).value:.4g}"
+        lines = [(name, text + own if name == "perplexity" else text) for name, text in lines]
+    return Answer(result, None if verbose else lines)

@@ -24,11 +24,11 @@ GROUPS = {
     },
     "Generate and score": {
         "generate": ("unmask.cli.generate", "generate sequences or text"),
-        "score": ("unmask.cli.score", "measure error rates and perplexity of sequences"),
+        "score": ("unmask.cli.generate:score", "measure error rates and perplexity of sequences"),
         "play": ("unmask.cli.play", "animate one sequence and find its first error"),
         "gap": ("unmask.cli.gap", "measure the loss by sampling several tokens in one step"),
         "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
-        "diff": ("unmask.cli.diff", "find where two traces begin to differ"),
+        "diff": ("unmask.cli.play:diff", "find where two traces begin to differ"),
     },
     "Compare and decide": {
         "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
@@ -97,7 +97,7 @@ def _run(words: list[str]) -> int:
     code = _guide("unmask", ABOUT, groups, OPTIONS, words)
     if code is not None:
         return code
-    from unmask.cli.options import about_of, call, parser_of, takes_all
+    from unmask.cli.options import about_of, call, parser_of, show, takes_all
 
     program, (place, about), words = f"unmask {words[0]}", COMMANDS[words[0]], words[1:]
     module, _, name = place.partition(":")
@@ -123,8 +123,6 @@ def _run(words: list[str]) -> int:
         answer = call(program, command, words)
         if answer is None:
             return 0
-        from unmask.cli.output import show
-
         show(answer.result, "--json" in words, answer.text)
         if answer.failure:
             raise UnmaskError(answer.failure)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unmask.cli.options import Answer, Count, Counts, Grid, Model, Named, Word
 
 if TYPE_CHECKING:
+    from unmask.core.estimates import Estimate
     from unmask.diagnosis.learning import Blame
     from unmask.models.trained import Network
 
@@ -103,8 +104,6 @@ def time(
 
 
 def _timed(timing: Any) -> list[str]:
-    from unmask.cli.output import spread
-
     rates, steps = timing.to_dict(), timing.break_even_steps
     return [
         str(timing.length),
@@ -120,6 +119,11 @@ def _timed(timing: Any) -> list[str]:
         " ".join(f"{rates[f'{name}_flop_per_second'] / 1e9:.3g}" for name in ("evaluation", "token")),
         "-" if timing.peak_bytes is None else f"{timing.peak_bytes / 1e6:.0f}",
     ]
+
+
+def spread(estimate: Estimate, form: str = ".3g") -> str:
+    """Return a value with its interval: 1.23 [1.2, 1.26]."""
+    return f"{estimate.value:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"
 
 
 def judge(
@@ -251,14 +255,12 @@ def learning(
 
 
 def _hidden(row: dict[str, Any]) -> list[str]:
-    mean = row["mean"]
-    spread = f"{mean['value']:.3g} [{mean['low']:.3g}, {mean['high']:.3g}]"
-    return [spread, f"{row['quantile']:.3g}", f"{row['largest']:.3g}"]
+    from unmask.core.estimates import Estimate
+
+    return [spread(Estimate.of_record(row["mean"])), f"{row['quantile']:.3g}", f"{row['largest']:.3g}"]
 
 
 def _parts(error: Blame) -> list[str]:
-    from unmask.cli.output import spread
-
     steps = "AR" if error.steps is None else str(error.steps)
     ser = [str(error.ser), f"{error.ser_sampling.value:.4g}", spread(error.ser_learning, "+.4f")]
     columns = [steps, f"{error.model_calls:.4g}", *ser]

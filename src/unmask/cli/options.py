@@ -2,13 +2,15 @@
 
 A parameter before `/` is positional, the others are options: `--name VALUE`, for a tuple `--name VALUE ..`. A bool is a
 plain flag, `--no-name` if it is True by default. A parameter of a dataclass stands for its fields. `Annotated` gives
-the name of the value in help, "FILE"; the docstring explains each option, ABOUT the usual ones.
+the name of the value in help, "FILE"; the docstring explains each option, ABOUT the usual ones. Output is text for
+people, or one JSON object on the last line of stdout for programs.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
@@ -16,8 +18,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from unmask.core import run
-from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core import run, tables
+from unmask.core.errors import UnmaskError, plain, shown, unknown
 
 ABOUT = {  # the help of an option that a docstring does not explain
     "json": "Print one JSON object instead of text.",
@@ -70,20 +72,46 @@ class Grid(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-Printed = Sequence[tuple[str, str] | Grid | str] | Callable[[], object]
+Printed = Sequence[tuple[str, str] | Grid | str]
 
 
 class Answer(NamedTuple):
     """The result of a command: text for people, and JSON with --json. A command that declares `json` gets it too.
 
-    text: names with their texts, tables and sentences in place of the entries of the result, or a function that prints
-    them; failure: an error that follows the output; status: the exit code.
+    text: names with their texts, tables and sentences in place of the entries of the result; failure: an error that
+    follows the output; status: the exit code.
     """
 
     result: Mapping[str, Any]
     text: Printed | None = None
     failure: str = ""
     status: int = 0
+
+
+def show(result: Mapping[str, Any], as_json: bool = False, text: Printed | None = None) -> None:
+    """Print the result as JSON, or its text; without a text its entries, nested ones named by their path."""
+    from unmask.core.files import finite
+
+    if as_json:
+        print(json.dumps(finite(result), allow_nan=False))
+    else:
+        say(*(tables.rows_of(result) if text is None else text))
+
+
+def say(*text: tuple[str, str] | Grid | str) -> None:
+    """Print tables, sentences with control characters escaped, and names with their texts below each other."""
+    named: list[tuple[str, str]] = []
+    for one in (*text, None):
+        if isinstance(one, tuple) and not isinstance(one, Grid):
+            named.append(one)
+            continue
+        if named:
+            print("\n".join(tables.lines(named)))
+            named = []
+        if isinstance(one, Grid):
+            print("\n".join([*tables.grid(*one), ""]))
+        elif one is not None:
+            print(plain(one))
 
 
 @dataclass(frozen=True)

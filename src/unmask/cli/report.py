@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Assignments, Languages, Measuring, Switch, Word
+from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word
+
+if TYPE_CHECKING:
+    from unmask.report.publishing import Published
 
 NAMES = ("figure-1", "figure-2", "reasoning", "growth", "growth-networks", "gap")
 
@@ -112,7 +115,6 @@ def measured(
     """Measure a recipe and draw its page."""
     import webbrowser
 
-    from unmask.cli.output import answer_of
     from unmask.core.errors import unknown
     from unmask.report.publishing import Selection, page_of, publish
 
@@ -145,3 +147,20 @@ def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> An
     about |= {"seconds": perf_counter() - began}
     about |= {"verdict": None if verdict is None else {"sentence": verdict.sentence, "numbers": verdict.numbers}}
     return Answer(about, text)
+
+
+def answer_of(published: Published[Any]) -> Answer:
+    """Return the numbers of a page, its messages and verdict, and the directories of its networks."""
+    from unmask.report.publishing import records
+    from unmask.report.verdict import summary, table
+
+    shown = published.shown
+    networks = {name: str(place) for name, place in shown.results.networks.items()}
+    about: dict[str, Any] = {"page": str(published.page), "files": [str(path) for path in published.files]}
+    about |= {"networks": networks, "seconds": published.seconds, "records": records(shown.results)}
+    cards = shown.view.cards(shown.results, shown.state)
+    about |= {"sentences": [f"{number}: {words}" for number, words in cards]}
+    text: list[Grid | str] = [Grid(*table(shown))] if shown.metrics else []
+    text += [*summary(shown), *(f"network {name}: {directory}" for name, directory in networks.items()), ""]
+    size = f"{published.page.stat().st_size / 1e6:.1f} MB, {published.seconds:.0f} s; open it in any browser."
+    return Answer(about, [*text, str(published.page), size])

@@ -214,21 +214,17 @@ def doctor() -> Answer:
     """
     import platform
     import re
-    from importlib.metadata import PackageNotFoundError, requires, version
+    from importlib.metadata import requires
 
-    def number(package: str) -> str | None:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return None
+    from unmask.core.files import version
 
     needs: dict[str, list[str]] = {}
     for requirement in requires("unmask") or ():
         if (optional := re.match(r"([\w.-]+).*; extra == [\"'](.+)[\"']", requirement)) is not None:
             needs.setdefault(optional[2], []).append(optional[1])
-    versions = {name: number(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
+    versions = {name: version(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
     versions |= {"python": platform.python_version()}
-    extras = {name: all(map(number, packages)) for name, packages in needs.items() if name not in LEFT_OUT}
+    extras = {name: all(map(version, packages)) for name, packages in needs.items() if name not in LEFT_OUT}
     missing = [name for name, installed in extras.items() if not installed]
     devices = _devices()
     lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]

@@ -33,17 +33,15 @@ NODES = 80  # of the contour
 REACH = 10.0  # end of the contour: the integrand of even one sample has fallen below e^-20 of its height
 
 
-def gaffke_ends(values: Floats, counts: Floats, tail: float) -> tuple[float, float]:
-    """The lower and upper bound, each with error probability `tail`, from distinct values in [0, 1] (K) and counts."""
-    shapes = np.append(counts, 1.0)
-    return _end(np.append(values, 0.0), shapes, tail, -1), _end(np.append(values, 1.0), shapes, tail, 1)
+def gaffke_end(values: Floats, counts: Floats, tail: float, side: int) -> float:
+    """The lower bound (side -1) or the upper one (1), from distinct values in [0, 1] (K) and counts.
 
-
-def _end(atoms: Floats, shapes: Floats, tail: float, side: int) -> float:
-    """The t with P(side sum_k D_k atoms_k > side t) = `tail`."""
+    It is the t with P(side sum_k D_k atoms_k > side t) = `tail`; the last atom is 0 or 1.
+    """
     from scipy.optimize import brentq
 
-    last = float(atoms[-1])
+    last = 0.0 if side < 0 else 1.0
+    atoms, shapes = np.append(values, last), np.append(counts, 1.0)
     if (atoms == last).all():
         return last
 
@@ -218,7 +216,7 @@ def within(
     """`bounded_mean` from the distinct values and their counts."""
     bottom, width = ends[0], ends[1] - ends[0]
     values, numbers = ((atoms.double() - bottom) / width).clamp(0, 1).numpy(), counts.double().numpy()
-    low, high = (bottom + width * end for end in gaffke_ends(values, numbers, (1 - level) / 2))
+    low, high = (bottom + width * gaffke_end(values, numbers, (1 - level) / 2, side) for side in (-1, 1))
     return Estimate(value, min(low, value), max(high, value), int(numbers.sum()), level, method)
 
 

@@ -22,6 +22,7 @@ from unmask.core.errors import UnmaskError, cut
 from unmask.core.reading import no_file
 
 TEMPORARY = (".unmask-", ".tmp")  # how the names of unfinished files begin and end
+USED = ("unmask", "torch", "numpy", "numba")  # packages whose versions an origin has
 OLD = 3600.0  # seconds after which an unlocked temporary file is deleted
 LONGEST = 239  # bytes of a file name: file systems take 255, and names of accompanying files are up to 16 longer
 
@@ -44,7 +45,9 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(handle)
-            os.chmod(name, 0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
             os.replace(name, target)
     except BaseException as error:
         if name is not None:
@@ -133,19 +136,15 @@ def finite(value: Any) -> Any:
 
 def origin(**configuration: Any) -> dict[str, Any]:
     """The origin of a file: everything needed to produce it again."""
+    program = Path(sys.argv[0]).name  # another machine does not have its directory
     return {
-        "command": [_program(Path(sys.argv[0])), *sys.argv[1:]],
+        "command": ["unmask" if program == "__main__.py" else program, *sys.argv[1:]],
         "configuration": configuration,
-        "versions": {package: _version(package) for package in ("unmask", "torch", "numpy", "numba")},
+        "versions": {package: version(package) or "not installed" for package in USED},
         "code": code(),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
     }
-
-
-def _program(path: Path) -> str:
-    """A program without its directory, which another machine does not have; `python -m unmask` is `unmask`."""
-    return "unmask" if path.name == "__main__.py" else path.name
 
 
 @cache
@@ -159,16 +158,11 @@ def code() -> str:
 
 
 @cache
-def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version  # here, because a worker writes no file
+def version(package: str) -> str | None:
+    """The version of an installed package, else None."""
+    from importlib import metadata  # here, because a worker writes no file
 
     try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

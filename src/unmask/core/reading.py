@@ -11,32 +11,22 @@ value. Each raises an UnmaskError of one line, with the file and the position in
 
 from __future__ import annotations
 
-import bisect
 import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from unmask.core.arguments import size
-from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.errors import UnmaskError, cut, unknown
 
 MOST = 2**26  # bytes of a file (default)
 MOST_YAML = 2**20  # bytes; YAML files are written by hand
 PIECE = 2**24  # bytes that are read at once
 DEPTH = 64  # levels of nested lists and mappings
-WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a text",
-    "bool": "true or false",
-    "null": "null",
-    "array": "a list",
-    "object": "a mapping of names to values",
-}
 KINDS = {
     stat.S_ISDIR: "a directory",
     stat.S_ISFIFO: "a pipe",
@@ -159,75 +149,31 @@ def from_yaml(text: str, schema: Any = Any, where: str = "the text") -> Any:
 
 
 def fit(value: Any, schema: Any, where: str) -> Any:
-    """A plain value converted to the schema; the error names the position that does not fit."""
+    """A plain value converted to the schema; the error of msgspec names the position that does not fit."""
     if schema is Any:
         return value
     import msgspec
 
-    def problem(part: Any) -> str:
-        try:
-            msgspec.convert(part, schema)
-        except msgspec.ValidationError as error:
-            return str(error)
-        return ""
-
     try:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        steps: list[str | int] = []
-        for name, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", path.rstrip("`")):
-            steps.append(_key(value, steps, problem) if index == "..." else int(index) if index else name)
-        reason = _misfit(message, steps, value, msgspec.inspect.type_info(schema))
-        raise UnmaskError(f"{cut(where)}{' ' if reason.startswith('has no') else ': '}{reason}") from error
+        reason = _with_nearest(str(error), msgspec.inspect.type_info(schema))
+        raise UnmaskError(f"{cut(where)}: {reason}") from error
 
 
-def _key(value: Any, steps: Sequence[str | int], problem: Callable[[Any], str]) -> Any:
-    """The key of the mapping at `steps` that has the problem: the last one needed. msgspec omits it."""
-    keys, whole = list(_only(value, steps)), problem(value)
-    at = bisect.bisect_left(range(len(keys)), True, key=lambda n: problem(_only(value, steps, keys[: n + 1])) == whole)
-    return keys[at]
-
-
-def _only(value: Any, steps: Sequence[str | int], keys: Sequence[str] | None = None) -> Any:
-    """The mapping at `steps`; with keys the whole value, in which it has these alone."""
-    if not steps:
-        return value if keys is None else {key: value[key] for key in keys}
-    inner = _only(value[steps[0]], steps[1:], keys)
-    if keys is None:
-        return inner
-    copy: Any = dict(value) if isinstance(value, Mapping) else list(value)
-    copy[steps[0]] = inner
-    return copy
-
-
-def _misfit(message: str, steps: Sequence[str | int], value: Any, kind: Any) -> str:
-    """A message of msgspec at some steps in the words of `UnmaskError`: "a[2] is 'x'; expected a number"."""
-    known = True
-    for step in steps:
-        kinds = getattr(kind, "types", (kind,))
+def _with_nearest(message: str, kind: Any) -> str:
+    """A message of msgspec about a type; one about an unknown key or value has the nearest known ones."""
+    problem, _, path = message.partition(" - at `$")
+    strange = re.fullmatch(r"(Object contains unknown field|Invalid enum value) [`'](.*)[`']", problem, re.DOTALL)
+    if strange is None:
+        return message
+    kinds = [kind]
+    for name, _ in re.findall(r"\.([^.\[\]`]+)|\[([^\]]+)\]", path):
         fields = {field.encode_name: field.type for one in kinds for field in getattr(one, "fields", ())}
-        inner = [each for one in kinds for each in (getattr(one, "item_type", None), getattr(one, "value_type", None))]
-        kind = fields.get(step) or next(filter(None, inner), None)
-        known &= isinstance(step, int) or step in value  # a missing field has its path, too
-        value = value[step] if known else value
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    label = cut(path.lstrip(".")) or "it"
-    label = f"it{label}" if label.startswith("[") else label
-    names = [field.encode_name for one in getattr(kind, "types", (kind,)) for field in getattr(one, "fields", ())]
-    if field := re.fullmatch(r"Object contains unknown field `(.*)`", message, re.DOTALL):
-        return str(unknown("key" if label == "it" else f"key of {label}:", field[1], names))
-    if field := re.fullmatch(r"Object missing required field `(.*)`", message, re.DOTALL):
-        problem = f"has no {field[1]!r}; expected {', '.join(names)}"
-        return problem if label == "it" else f"{label} {problem}"
-    if message.startswith("Invalid"):
-        return str(unknown(f"value of {label}:", str(value), map(str, getattr(kind, "values", names))))
-    expected, _, got = re.sub(r"`([^`]*)`", lambda m: _words(m[1]), message).partition(", got ")
-    expected = expected.removeprefix("Expected ").replace("of length", "with a length")
-    problem = f"is {shown(value) if known else got}"
-    return f"{label} {problem}; expected {expected}"
-
-
-def _words(types: str) -> str:
-    *most, last = (WORDS.get(one, one) for one in types.split(" | "))
-    return f"{', '.join(most)} or {last}" if most else last
+        inner = [getattr(one, part, None) for one in kinds for part in ("item_type", "value_type")]
+        kind = fields.get(name) or next(filter(None, inner))
+        kinds = getattr(kind, "types", [kind])
+    names = [field.encode_name for one in kinds for field in getattr(one, "fields", ())]
+    names = names or [str(value) for one in kinds for value in getattr(one, "values", ())]
+    noun, label = "key" if strange[1].startswith("Object") else "value", cut(path.strip(".`"))
+    return str(unknown(f"{noun} of {label}:" if label else noun, strange[2], names))

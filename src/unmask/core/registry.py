@@ -17,7 +17,7 @@ from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.index import modules
+from unmask.core.lazy import modules
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -25,18 +25,17 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 LONGEST, DEEPEST = 2**14, 8  # of a specification: characters, and levels of nested names
 Allowed = bool | Sequence[str]  # modules that names may import: all (True), none (False), or these
-IN_FILE = "is named in a file, which is not trusted. If you trust it, pass"
-_imports: ContextVar[tuple[Allowed, str]] = ContextVar("imports", default=(True, IN_FILE))
+_imports: ContextVar[Allowed] = ContextVar("imports", default=True)
 
 
 @contextmanager
-def imports(allowed: Allowed, why: str = IN_FILE) -> Iterator[None]:
+def imports(allowed: Allowed) -> Iterator[None]:
     """Set the modules and files that a name "package.module:Name" or "file.py:Name" may import inside the block.
 
     Names from a file may import none, except those that the user allows. Entry points of installed packages are always
-    allowed. why: the reason of a refusal, up to the option that would allow it.
+    allowed.
     """
-    before = _imports.set((allowed, why))
+    before = _imports.set(allowed)
     try:
         yield
     finally:
@@ -44,7 +43,7 @@ def imports(allowed: Allowed, why: str = IN_FILE) -> Iterator[None]:
 
 
 def imports_allowed() -> Allowed:
-    return _imports.get()[0]
+    return _imports.get()
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Registry(Generic[Made]):
     With a group, the registry is open to plugins: "package.module:Name" or "path/file.py:Name" is imported, and
     installed packages offer names as entry points of that group. Their code runs only when it is named, or when all
     names are listed. A plugin is called only after a check: `check` raises for a class of another kind, and a function
-    must be declared to return one of `returns`. Built-in names come first (core/index.py).
+    must be declared to return one of `returns`. Built-in names come first (core/lazy.py).
     """
 
     def __init__(
@@ -180,9 +179,10 @@ class Registry(Generic[Made]):
     def check_import(self, name: str) -> None:
         """Raise an error if a name requires an import that is not allowed."""
         module, colon, _ = name.partition(":")
-        allowed, why = _imports.get()
+        allowed = _imports.get()
         if colon and not (allowed if isinstance(allowed, bool) else module.strip() in allowed):
-            raise UnmaskError(f"{self.noun} {shown(name)} imports code, and {why} --allow-imports {cut(module)}")
+            problem = f"{self.noun} {shown(name)} imports code, and is named in a file, which is not trusted"
+            raise UnmaskError(f"{problem}. If you trust it, pass --allow-imports {cut(module)}")
 
     def names(self) -> list[str]:
         """All names: the built-in ones, then those that installed packages offer, without importing them."""
@@ -270,7 +270,8 @@ def _imported(label: str, path: str) -> Any:
         for part in attribute.split("."):
             value = getattr(value, part)
     except AttributeError as error:
-        names = [name for name, value in vars(sys.modules[module]).items() if _defined_in(value, module)]
+        own = [one for one in vars(sys.modules[module]).values() if isinstance(one, type) or inspect.isfunction(one)]
+        names = [one.__name__ for one in own if f"{one.__module__}.".startswith(f"{module}.")]
         if not names:
             raise UnmaskError(f"{label} does not exist: module {module!r} has no {attribute!r}") from error
         raise unknown(f"name in module {module!r}:", attribute, names) from error
@@ -290,10 +291,6 @@ def _from_file(path: str) -> ModuleType:
             del sys.modules[path]
             raise
     return sys.modules[path]
-
-
-def _defined_in(value: Any, module: str) -> bool:
-    return (isinstance(value, type) or inspect.isfunction(value)) and f"{value.__module__}.".startswith(f"{module}.")
 
 
 def _returns(function: Callable[..., Any], types: tuple[type, ...]) -> bool:

@@ -28,7 +28,11 @@ def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple
     """
     workers = min(cores(), -(-rows // block))
     alone = workers <= 1 or getattr(_inside, "worker", False)
-    size = block if alone else min(block, _shared_out(rows, block, workers, multiple))
+    size = block
+    if not alone:  # the same number of blocks for each worker
+        turns = -(-rows // (workers * block))
+        each = -(-rows // (workers * turns))
+        size = min(block, -(-each // multiple) * multiple)
     blocks = [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
     if alone:
         yield from map(work, blocks)
@@ -40,13 +44,6 @@ def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(usual)  # a part of this setting is common to all threads
-
-
-def _shared_out(rows: int, block: int, workers: int, multiple: int) -> int:
-    """Rows per block so that all workers get the same number of blocks; a multiple of `multiple`."""
-    turns = -(-rows // (workers * block))
-    each = -(-rows // (workers * turns))
-    return -(-each // multiple) * multiple
 
 
 @contextmanager

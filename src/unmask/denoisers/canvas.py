@@ -40,7 +40,6 @@ class Canvas:
         rng: Randomness,
         *,
         valid: Tensor | None = None,
-        given: Tensor | None = None,
         patience: int | None = None,
     ) -> None:
         self.denoiser = denoiser
@@ -58,7 +57,7 @@ class Canvas:
         self._fresh = torch.zeros_like(self.model_calls, dtype=torch.bool)
         self._recomputed = torch.zeros_like(self._fresh)
         self._forwards = 0
-        self._given = tokens.clone() if given is None else given
+        self._given = tokens.clone()
         self._valid = None if valid is None or bool(valid.all()) else valid
         self._engine = denoiser.engine(tokens, self._given, self._valid)
         self._ahead = Cost()  # of other contexts

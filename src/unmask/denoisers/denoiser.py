@@ -7,7 +7,7 @@ Its engine and reader predict from scratch: each changed row takes a model call.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,27 +21,13 @@ from unmask.languages import Language
 SUMS, ROUGH_SUMS = 1e-3, 0.05  # the largest error of a sum of probabilities, for 32 bits and more, and for fewer
 
 
-class Predictor(Protocol):
-    """The part of a denoiser that these engines use."""
-
-    vocabulary: int
-    time_free: bool
-
-    @property
-    def name(self) -> str: ...
-    def posterior(
-        self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None
-    ) -> Tensor | Marginals: ...
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine: ...
-
-
 class StatelessEngine(Engine):
     """Evaluates changed rows at the requested positions, and caches the last predictions.
 
     An unchanged row is evaluated again only for positions that are not in the cache.
     """
 
-    def __init__(self, denoiser: Predictor, tokens: Tensor) -> None:
+    def __init__(self, denoiser: Denoiser, tokens: Tensor) -> None:
         super().__init__(tokens)
         self.denoiser = denoiser
         self._last: Marginals | None = None
@@ -122,7 +108,7 @@ def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
 class ByLength(Engine):
     """A separate engine for the rows of each length, for denoisers that do not support padding."""
 
-    def __init__(self, denoiser: Predictor, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
+    def __init__(self, denoiser: Denoiser, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
         super().__init__(tokens)
         lengths, self._part = valid.sum(1).unique(return_inverse=True)  # (B): the engine of each row
         self._row = torch.empty_like(self._part)  # (B): the index of each row in its engine
@@ -172,7 +158,7 @@ class ByLength(Engine):
 class PrefixCausal(Causal):
     """Any denoiser as a causal reader: it predicts the first hidden position, with one model call per prefix."""
 
-    def __init__(self, denoiser: Predictor, rows: int, length: int, valid: Tensor | None = None) -> None:
+    def __init__(self, denoiser: Denoiser, rows: int, length: int, valid: Tensor | None = None) -> None:
         super().__init__(rows)
         self.tokens = torch.full((rows, length), denoiser.vocabulary)
         self.lengths = torch.full((rows,), -1)

@@ -7,7 +7,7 @@ For a table of answers its state is the number of revealed tokens that contradic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -24,10 +24,9 @@ from unmask.denoisers.denoiser import ByLength, Denoiser, PrefixCausal, Stateles
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.answers import Answers, normalised
 from unmask.languages.base import MESSAGE_BYTES
-from unmask.languages.kernels import local, messages, paths, windows
+from unmask.languages.kernels import local, messages, paths
 from unmask.languages.kernels.local import Chain
 from unmask.languages.kernels.machine import Floats, Ints, aligned
-from unmask.languages.kernels.windows import Windows
 from unmask.languages.machine import MachineLanguage
 
 
@@ -107,9 +106,7 @@ class Ideal(Denoiser):
         if (form := self.language.local_form(tokens.shape[1])) is not None:
             return LocalEngine(self.language, tokens, *form)
         if isinstance(self.language, MachineLanguage):
-            some = self.language.windows
-            faster = some is not None and some.memory <= tokens.shape[1] and len(some.initial) >= LEAST_WINDOWS
-            return (WindowEngine if faster else MessageEngine)(self.language, tokens)
+            return MessageEngine(self.language, tokens)
         if isinstance(self.language, Answers):
             return ListedEngine(self.language, tokens)
         return StatelessEngine(self, tokens)
@@ -134,9 +131,6 @@ class Ideal(Denoiser):
 
 
 LEAST_ROWS, MOST_ROWS = 8, 4096
-LEAST_WINDOWS = 256  # entries of a message: for fewer, it takes longer to list the restricted ones than to compute all
-
-
 LOCAL_BYTES = 64  # per position, if only tokens are stored
 
 
@@ -144,17 +138,6 @@ LOCAL_BYTES = 64  # per position, if only tokens are stored
 def _blank_messages(language: MachineLanguage, length: int) -> Floats:
     """Both messages (2, L*S) of a canvas without revealed tokens."""
     return messages.blank(language.machine, length)
-
-
-@lru_cache(maxsize=8)
-def _blank_windows(language: MachineLanguage, length: int) -> Floats:
-    """The restricted messages (2, L*size) of a canvas without revealed tokens."""
-    return windows.blank(_windows(language), length)
-
-
-def _windows(language: MachineLanguage) -> Windows:
-    assert language.windows is not None
-    return language.windows
 
 
 class MessageEngine(Engine):
@@ -197,23 +180,11 @@ class MessageEngine(Engine):
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._messages = None
         length = self.tokens.shape[1]
-
-        def fill(*arrays: Any) -> None:
-            blank, scratch = _blank_messages(self.language, length), messages.scratch(self.machine, length)
-            messages.fill(self.machine, blank, scratch, *arrays)
-
-        return _follow(self, self.fillers(fill), order, rng, visits)
-
-    def fillers(self, last: Callable[..., None]) -> tuple[Callable[..., None], ...]:
-        """Kernels that fill rows, each from where those before it have ended them."""
-        return (last,)
+        blank, scratch = _blank_messages(self.language, length), messages.scratch(self.machine, length)
+        return _follow(self, partial(messages.fill, self.machine, blank, scratch), order, rng, visits)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
-        return self.marginals(rows, positions)
-
-    def marginals(self, rows: Tensor, positions: Tensor) -> Tensor:
-        """(K, V): the marginals at K entries."""
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         forward, backward, _ = self.messages
         messages.marginals_at(self.machine, forward, backward, rows.numpy(), positions.numpy(), out.numpy())
@@ -222,69 +193,6 @@ class MessageEngine(Engine):
     def dead(self) -> Tensor:
         _ = self.messages  # sets _dead
         return self._dead
-
-
-class WindowEngine(MessageEngine):
-    """Messages of an n-gram, restricted to windows that agree with the revealed tokens (languages/kernels/windows.py).
-
-    A row whose context becomes impossible has unrestricted messages from then on.
-    """
-
-    def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
-        super().__init__(language, tokens)
-        self.form = _windows(language)
-        self._scratch = windows.scratch(self.form, tokens.shape[1])
-        self._restricted: Floats | None = None
-        self._possible = torch.ones(len(tokens), dtype=torch.bool)
-
-    @property
-    def restricted(self) -> Floats:
-        """Both restricted messages (2, B, L, size), computed at the first use."""
-        if self._restricted is None:
-            rows, length = self.tokens.shape
-            self._restricted = aligned((2, rows, length, len(self.form.initial)))
-            self._restricted[:] = _blank_windows(self.language, length).reshape(2, 1, length, -1)
-            forward, backward = aligned((2, rows, length, self.machine.states))
-            forward[:, 0], backward[:, -1] = self.machine.initial, self.machine.final
-            self._messages = forward, backward, np.zeros((rows, length), bool)
-            self._possible[:], self._dead[:] = True, False
-            if bool((self.tokens != self.vocabulary).any()):
-                self.renew(torch.arange(rows).repeat_interleave(length), torch.arange(length).repeat(rows))
-        return self._restricted
-
-    @property
-    def messages(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        _ = self.restricted
-        return super().messages
-
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
-        possible = self._possible[rows]
-        super().renew(rows[~possible], positions[~possible])
-        if self._restricted is None or not bool(possible.any()):
-            return
-        which, starts, places = _grouped(rows[possible], positions[possible], self.tokens.shape[1])
-        still = self._possible.numpy()
-        arrays = self.tokens.numpy(), *self._restricted, still, which, starts, places
-        windows.sweep_rows(self.form, *arrays, self._scratch)
-        if len(dead := torch.from_numpy(which[~still[which]])):
-            length = self.tokens.shape[1]
-            super().renew(dead.repeat_interleave(length), torch.arange(length).repeat(len(dead)))
-
-    def marginals(self, rows: Tensor, positions: Tensor) -> Tensor:
-        restricted, possible = self.restricted, self._possible[rows]
-        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        if not bool(possible.all()):
-            out[possible] = self.marginals(rows[possible], positions[possible])
-            out[~possible] = super().marginals(rows[~possible], positions[~possible])
-            return out
-        arrays = (t.numpy() for t in (rows, positions, out))
-        windows.marginals_at(self.form, self.tokens.numpy(), *restricted, *arrays, self._scratch)
-        return out
-
-    def fillers(self, last: Callable[..., None]) -> tuple[Callable[..., None], ...]:
-        self._restricted = None
-        spare = aligned((2, self.tokens.shape[1] * len(self.form.initial))), self._scratch
-        return partial(windows.fill, self.form, _blank_windows(self.language, self.tokens.shape[1]), spare), last
 
 
 def _grouped(rows: Tensor, positions: Tensor, length: int) -> tuple[Ints, Ints, Ints]:
@@ -298,7 +206,7 @@ def _grouped(rows: Tensor, positions: Tensor, length: int) -> tuple[Ints, Ints, 
 
 
 def _follow(
-    engine: Engine, fillers: Sequence[Callable[..., None]], order: Tensor, rng: Randomness, visits: Tensor
+    engine: Engine, fill: Callable[..., None], order: Tensor, rng: Randomness, visits: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     tokens = engine.tokens
     steps, positions = order.sort(dim=1, stable=True)
@@ -307,9 +215,7 @@ def _follow(
     model_calls, impossible = torch.zeros_like(begins), torch.zeros_like(begins)
     keys = np.uint64(rng.seed), int(Stream.TOKEN), rng.row_ids.numpy()
     results = [t.numpy() for t in (visits, probability, model_calls, impossible)]
-    for fill in fillers:
-        if bool((begins < tokens.shape[1]).any()):
-            fill(tokens.numpy(), (steps.numpy(), positions.numpy()), begins.numpy(), keys, *results)
+    fill(tokens.numpy(), (steps.numpy(), positions.numpy()), begins.numpy(), keys, *results)
     engine.spend_on_steps(model_calls)
     return probability, model_calls, impossible
 
@@ -349,7 +255,7 @@ class LocalEngine(Engine):
 
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scratch = self._dead.numpy(), np.empty(self.vocabulary), np.empty_like(self.tokens[0].numpy())
-        return _follow(self, [partial(local.fill, *self.form, scratch)], order, rng, visits)
+        return _follow(self, partial(local.fill, *self.form, scratch), order, rng, visits)
 
     def dead(self) -> Tensor:
         return self._dead

@@ -19,18 +19,14 @@ from unmask.denoisers.marginals import Marginals, as_marginals, check_sharpening
 from unmask.languages import Language
 
 
-class Reshaped(Denoiser, ABC):
-    """Another denoiser with `reshape` applied to its marginals at hidden positions."""
+class Around(Denoiser, ABC):
+    """Another denoiser with changed predictions."""
 
     def __init__(self, inner: Denoiser) -> None:
         self.inner = checked(inner)
         self.vocabulary, self.language, self.grid = self.inner.vocabulary, self.inner.language, self.inner.grid
         self.removes = self.inner.removes
         self.time_free, self.calls, self.concurrent = self.inner.time_free, self.inner.calls, self.inner.concurrent
-
-    @abstractmethod
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
-        """Return the modified marginals at positions (K): Marginals, or probabilities (K, V)."""
 
     def options(self) -> Mapping[str, Any]:
         """The options of the modification, for `source`."""
@@ -43,14 +39,25 @@ class Reshaped(Denoiser, ABC):
     def source(self) -> dict[str, Any]:
         return super().source() | dict(self.options()) | {"of": self.inner.source()}
 
+    @abstractmethod
+    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine: ...
+
+    def rows_at_once(self, length: int) -> int | None:
+        return self.inner.rows_at_once(length)
+
+
+class Reshaped(Around):
+    """Another denoiser with `reshape` applied to its marginals at hidden positions."""
+
+    @abstractmethod
+    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
+        """Return the modified marginals at positions (K): Marginals, or probabilities (K, V)."""
+
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         return ReshapedEngine(self, tokens, given, valid)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         return ReshapedCausal(self, rows, length, valid)
-
-    def rows_at_once(self, length: int) -> int | None:
-        return self.inner.rows_at_once(length)
 
 
 class ReshapedEngine(Engine):
@@ -145,7 +152,7 @@ class Nucleus(Reshaped):
         return marginals.nucleus(self.most)
 
 
-class Guided(Denoiser):
+class Guided(Around):
     """p(v | x)^(1+w) / p(v | x without the prompt)^w, normalized; w = scale, LLaDA's cfg_scale.
 
     The prompt is the given part of a canvas. For the prediction without it, the given positions are hidden, so each
@@ -154,19 +161,16 @@ class Guided(Denoiser):
 
     def __init__(self, inner: Denoiser, scale: float) -> None:
         arguments.number("scale", scale, what="; 0 turns guidance off")
-        self.inner = checked(inner)
+        super().__init__(inner)
         self.scale = scale
-        self.vocabulary, self.language, self.grid = self.inner.vocabulary, self.inner.language, self.inner.grid
-        self.time_free, self.concurrent = self.inner.time_free, self.inner.concurrent
-        self.removes = self.inner.removes
-        self.calls = self.inner.calls * (2 if scale else 1)
+        self.calls *= 2 if scale else 1
+
+    def options(self) -> Mapping[str, Any]:
+        return {"scale": self.scale}
 
     @property
     def name(self) -> str:
         return f"{self.inner.name}, guided by {self.scale:g}"
-
-    def source(self) -> dict[str, Any]:
-        return super().source() | {"scale": self.scale, "of": self.inner.source()}
 
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         if not self.scale:
@@ -175,9 +179,6 @@ class Guided(Denoiser):
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         raise UnmaskError("a guided denoiser cannot read from left to right. Pass the denoiser without guidance.")
-
-    def rows_at_once(self, length: int) -> int | None:
-        return self.inner.rows_at_once(length)
 
 
 class GuidedEngine(Engine):

@@ -23,8 +23,7 @@ from unmask.denoisers.contracts import Causal, Engine, Noise, emitted
 from unmask.denoisers.denoiser import ByLength, Denoiser
 from unmask.denoisers.ideal import Ideal
 from unmask.languages import Interval, Language
-from unmask.languages.kernels import uniform as kernels
-from unmask.languages.kernels.passes import Passes
+from unmask.languages.kernels.passes import Passes, machine_rows
 from unmask.languages.machine import ROWS, MachineLanguage
 
 Level = Literal["given", "prior"]
@@ -139,7 +138,7 @@ class UniformIdeal(Denoiser):
     def _alone(self, tokens: Tensor, known: Tensor, level: Tensor, out: Tensor, mass: Tensor | None = None) -> None:
         """Set out (B, L, V) = r, and mass (B) = log q_a(y)."""
         arrays: Any = *(t.numpy() for t in (tokens, known, level, out)), None if mass is None else mass.numpy()
-        kernels.machine_rows(self.passes, *arrays)
+        machine_rows(self.passes, *arrays)
 
     def _weighted(self, tokens: Tensor, known: Tensor) -> Tensor:
         """(B, L, V): posteriors weighted by the evidence of each level: q_a(y without y_i), or q_a(y)."""

@@ -23,32 +23,18 @@ from unmask.languages.kernels import paths
 from unmask.languages.kernels.machine import Ints, Machine
 from unmask.languages.kernels.messages import fill_rows
 from unmask.languages.kernels.passes import Passes
-from unmask.languages.kernels.windows import Windows
 
 RANDOM_LENGTH = 16  # long enough to distinguish languages, short enough that some random strings are valid
 RATE_LENGTH = 256
 DENSE_STATES = 1024  # up to this number, eigenvalues take at most a second
 
 
-def machine_facts(language: Language) -> dict[str, Any]:
-    machine = _machine(language)
-    return {
-        "states": machine.states,
-        "transitions": len(machine.edge_target),
-        "deterministic": machine.unambiguous,
-        "primitive": primitive(machine),
-        "second_eigenvalue": second_eigenvalue(machine),
-        "entropy_rate_bits": entropy_rate(language).value / math.log(2),
-        "valid_fraction_of_random_strings": valid_fraction(language).value,
-    }
-
-
-def entropy_rate(language: Language) -> Estimate:
+def entropy_rate(language: MachineLanguage) -> Estimate:
     """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, in which the ends cancel."""
     short, long = (language.nearest_lengths(length)[-1] for length in (RATE_LENGTH, 2 * RATE_LENGTH))
     if short == long:
         return exactly(0.0)  # bounded lengths: H does not grow
-    if _machine(language).unambiguous:
+    if language.machine.unambiguous:
         first, second = (language.entropy(length).value for length in (short, long))
         return exactly((second - first) / (long - short))
     drawn = language.sample(200, long)
@@ -58,9 +44,9 @@ def entropy_rate(language: Language) -> Estimate:
     return mean(growth / (long - short), method="monte carlo")
 
 
-def valid_fraction(language: Language, rows: int = 20000) -> Estimate:
+def valid_fraction(language: MachineLanguage, rows: int = 20000) -> Estimate:
     """The fraction of random strings of about 16 tokens that are valid; exact if a string determines its path."""
-    machine = _machine(language)
+    machine = language.machine
     length = language.nearest_lengths(RANDOM_LENGTH)[-1]
     if machine.unambiguous:
         ones = machine._replace(
@@ -72,11 +58,6 @@ def valid_fraction(language: Language, rows: int = 20000) -> Estimate:
         return exactly(float(np.exp(paths.log_evidence(ones, free)[0])))
     u = uniform(0, Stream.LANGUAGE, torch.arange(rows).unsqueeze(1), torch.arange(length))
     return proportion(int(language.supports((u * language.vocabulary).long()).sum()), rows)
-
-
-def _machine(language: Language) -> Machine:
-    assert language.machine is not None
-    return language.machine
 
 
 def second_eigenvalue(machine: Machine) -> float | None:
@@ -142,11 +123,6 @@ class MachineLanguage(Language):
     @cached_property
     def passes(self) -> Passes:
         return Passes(self.machine)
-
-    @property
-    def windows(self) -> Windows | None:
-        """The form of an n-gram whose messages are restricted to revealed tokens, where it is faster."""
-        return None
 
     @property
     def endless(self) -> bool:
@@ -220,4 +196,13 @@ class MachineLanguage(Language):
         return torch.from_numpy(distribution)
 
     def facts(self) -> dict[str, Any]:
-        return machine_facts(self)
+        machine = self.machine
+        return {
+            "states": machine.states,
+            "transitions": len(machine.edge_target),
+            "deterministic": machine.unambiguous,
+            "primitive": primitive(machine),
+            "second_eigenvalue": second_eigenvalue(machine),
+            "entropy_rate_bits": entropy_rate(self).value / math.log(2),
+            "valid_fraction_of_random_strings": valid_fraction(self).value,
+        }

@@ -15,10 +15,8 @@ from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError
 from unmask.languages.base import LANGUAGES, UNKNOWN
 from unmask.languages.hmm import table
-from unmask.languages.kernels.lanes import LANES
 from unmask.languages.kernels.local import Chain, chain
-from unmask.languages.kernels.machine import Floats, Ints, Machine, from_edges
-from unmask.languages.kernels.windows import Windows, windows
+from unmask.languages.kernels.machine import Ints, Machine, from_edges
 from unmask.languages.machine import MachineLanguage
 
 MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
@@ -109,14 +107,6 @@ class NGram(MachineLanguage):
         joined = (np.concatenate(source), np.concatenate(target), np.concatenate(weight))
         return from_edges(initial, *joined, symbols, v, np.ones(offset[-1]))
 
-    @cached_property
-    def windows(self) -> Windows | None:
-        """None for a chain, which has a closed form, and if more than half of the entries are unreachable or unused."""
-        width = -(-self.vocabulary // LANES) * LANES
-        if self.order == 2 or self.vocabulary ** (self.order - 2) * width > 2 * self.machine.states:
-            return None
-        return windows(self.order - 1, self.initial, self.transition)
-
     def local_form(self, length: int) -> tuple[Chain, None] | None:
         """The tables of a first-order chain, in which only the nearest revealed neighbours matter.
 
@@ -127,7 +117,8 @@ class NGram(MachineLanguage):
             return None
         if length not in self._chains:
             followed = self.transition.copy()
-            followed[np.setdiff1d(np.arange(len(followed)), self.reachable)] = _even(self.reachable, self.vocabulary)
+            never = np.setdiff1d(np.arange(len(followed)), self.reachable)
+            followed[never] = np.bincount(self.reachable, minlength=self.vocabulary) / len(self.reachable)
             self._chains[length] = chain(self.initial, followed, length)
         tables = self._chains[length]
         return None if tables is None else (tables, None)
@@ -180,13 +171,6 @@ class NGram(MachineLanguage):
             names=tuple(name + separator for name in names),
             normalise=True,
         )
-
-
-def _even(chosen: Ints, size: int) -> Floats:
-    """(size) the uniform distribution over the chosen."""
-    distribution = np.zeros(size)
-    distribution[chosen] = 1 / len(chosen)
-    return distribution
 
 
 def check_size(order: int, vocabulary: int) -> None:

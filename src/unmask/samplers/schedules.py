@@ -232,19 +232,15 @@ def theorem_4_2(steps: int, order: int = 2) -> Tensor:
 
     The smallest eps with N >= 1 + ceil((1-eps)(n-1)/eps^n); its divergence per token is at most 2.4 eps log V.
     """
-    _check_order(order)
+    arguments.whole("order", order, 2, 64, ", the order of an n-gram")
     if steps == 1:
         return torch.ones(1, dtype=torch.float64)
-    eps = _least_fraction(lambda eps: 1 + math.ceil((1 - eps) * (order - 1) / eps**order - 1e-9) <= steps)
+
+    def enough(index: int) -> bool:
+        eps = index / FINEST
+        return 1 + math.ceil((1 - eps) * (order - 1) / eps**order - 1e-9) <= steps
+
+    eps = first(enough, guess=FINEST, most=FINEST) / FINEST  # on a grid of 2^-60
     delta = torch.full((steps,), (1 - eps) / (steps - 1), dtype=torch.float64)
     delta[0] = eps
     return delta
-
-
-def _least_fraction(holds: Callable[[float], bool]) -> float:
-    """The smallest eps in (0, 1], on a grid of 2^-60, for which a condition holds; it must hold for all larger eps."""
-    return first(lambda index: holds(index / FINEST), guess=FINEST, most=FINEST) / FINEST
-
-
-def _check_order(order: int) -> None:
-    arguments.whole("order", order, 2, 64, ", the order of an n-gram")

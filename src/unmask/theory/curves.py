@@ -220,14 +220,10 @@ class ErrorCurve:
         return first_order.map(lambda errors: -math.expm1(-errors))
 
     def _total(self, weights: Floats) -> Estimate:
-        return _estimate(self.g, self.terms, weights, self.method)
-
-
-def _estimate(means: Floats, rows: Floats | None, weights: Floats, method: str) -> Estimate:
-    """weights @ means: exact, or with an interval from the rows behind the means."""
-    if rows is None:
-        return exactly(float(means @ weights), f"exact: {method}")
-    return mean(torch.from_numpy(rows @ weights), method=method)
+        """weights @ g: exact, or with an interval from the rows behind g."""
+        if self.terms is None:
+            return exactly(float(self.g @ weights), f"exact: {self.method}")
+        return mean(torch.from_numpy(self.terms @ weights), method=self.method)
 
 
 def _fixed(delta: Tensor, length: int) -> tuple[Floats, np.ndarray]:

@@ -26,10 +26,10 @@ from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.threads import over_blocks
-from unmask.languages.kernels.first_order import FirstOrder
 from unmask.languages.kernels.machine import Floats
 from unmask.samplers import orders
 from unmask.samplers.schedules import Schedule
+from unmask.theory.chains import FirstOrder
 
 BLOCK = 8  # orders per thread
 

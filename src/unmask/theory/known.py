@@ -21,10 +21,9 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.core.tables import as_table
 from unmask.languages import ClosedForm, Language, LanguageLike, load
-from unmask.languages.kernels.first_order import FirstOrder
 from unmask.samplers.schedules import as_delta
 from unmask.theory import chains, exponential, sampled
-from unmask.theory.chains import first_order
+from unmask.theory.chains import FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
 from unmask.theory.exponential import ExponentialSER, exponential_ser
 from unmask.theory.gaps import valid_mass

@@ -20,7 +20,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
 from unmask.samplers.schedules import deltas
-from unmask.theory import correctness, fluency, joint
+from unmask.theory import correctness, fluency
 from unmask.theory.correctness import WIDTH
 from unmask.theory.statements import Statement
 
@@ -95,12 +95,12 @@ TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the f
     "lemma-c5": (correctness.lemma_c5, lambda case, width=WIDTH: correctness.lemma_c5(case.width(width), case.delta)),
     "lemma-c6": (correctness.lemma_c6, lemma_c6),
     "theorem-4.4": (correctness.theorem_4_4, theorem_4_4),
-    "joint-uniform": (joint.joint_uniform, lambda case: joint.joint_uniform(case.language, case.length)),
-    "joint-step": (joint.joint_step, lambda case: joint.joint_step(case.language, case.length)),
-    "joint-loss": (joint.joint_loss, lambda case: joint.joint_loss()),
+    "joint-uniform": (fluency.joint_uniform, lambda case: fluency.joint_uniform(case.language, case.length)),
+    "joint-step": (fluency.joint_step, lambda case: fluency.joint_step(case.language, case.length)),
+    "joint-loss": (fluency.joint_loss, lambda case: fluency.joint_loss()),
     "alone": (
-        joint.alone,
-        lambda case: joint.alone(case.language.vocabulary, case.length, case.delta, case.between),
+        fluency.alone,
+        lambda case: fluency.alone(case.language.vocabulary, case.length, case.delta, case.between),
     ),
 }
 

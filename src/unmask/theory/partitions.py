@@ -124,14 +124,9 @@ def partitions(language: LanguageLike, length: int) -> Partitions:
         raise UnmaskError(f"{size}; expected at most {limit}. Use theory.known.exact, or ter_upper and score.")
     every = sequences(language.vocabulary, length)
     q = language.log_prob(every).exp()
-    strings, q = every[q > 0], q[q > 0]
-    return of_distribution(strings.numpy(), q.numpy(), language.sizes(strings).numpy(), language.vocabulary)
-
-
-def of_distribution(strings: Ints, q: Floats, tokens: Ints, vocabulary: int) -> Partitions:
-    """The partitions of any distribution q (K) of strings (K, L), all possible."""
-    shown = _shown(strings, q, vocabulary)
-    return Partitions(strings, q, tokens, shown, _blocks(shown))
+    strings, masses, sizes = every[q > 0].numpy(), q[q > 0].numpy(), language.sizes(every[q > 0]).numpy()
+    shown = _shown(strings, masses, language.vocabulary)
+    return Partitions(strings, masses, sizes, shown, _blocks(shown))
 
 
 def _shown(strings: Ints, q: Floats, vocabulary: int) -> Floats:

@@ -24,16 +24,16 @@ def exported(bench: Bench, tmp_path) -> list[str]:
 
 
 ANSWERED = {
-    "none": "it is None; expected a list",
-    "text": "it is 'square'; expected a list",
-    "number": "it is 3.0; expected a list",
-    "texts": "it[0] is 'square'; expected a mapping",
-    "empty": "it[0] has no 'measure'",
-    "nameless": "it[0] has no 'measure'",
+    "none": "Expected `array`, got `null`",
+    "text": "Expected `array`, got `str`",
+    "number": "Expected `array`, got `float`",
+    "texts": "Expected `object`, got `str` - at `$[0]`",
+    "empty": "missing required field `measure` - at `$[0]`",
+    "nameless": "missing required field `measure` - at `$[0]`",
     "infinite": "not JSON compliant",
     "nan": "not JSON compliant",
-    "word": "it[0].value is 'one'; expected a number or null",
-    "nested": "it[0].more is {'a': [1]}; expected true or false",
+    "word": "Expected `float | null`, got `str` - at `$[0].value`",
+    "nested": "got `object` - at `$[0]",
     "object": "object is not JSON serializable",
     "surrogate": "invalid utf-16 surrogate pair",
     "large": "its numbers take 33.6 MB; expected at most 16.8 MB",
@@ -110,10 +110,10 @@ def sleeping() -> list[str]:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("tally", "sum is 1.5; expected a whole number"),
-        ("list", "it is [1]; expected a mapping"),
+        ("tally", "Expected `int`, got `float`"),
+        ("list", "Expected `object`, got `array`"),
         ("raise", "ValueError: no sum"),
-        ("none", "it is None; expected a list"),
+        ("none", "Expected `array`, got `null`"),
         ("exit", "its process ended with exit code 3"),
     ],
 )

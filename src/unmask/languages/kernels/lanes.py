@@ -113,7 +113,8 @@ def transposed(typing: Any, values: Any, begins: Any, at: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values, begins, at = arguments
-        rows = [_load(context, builder, signature.args[0], values, index) for index in _shifted(builder, begins, at)]
+        places = [builder.add(begin, at) for begin in cgutils.unpack_tuple(builder, begins)]
+        rows = [_load(context, builder, signature.args[0], values, index) for index in places]
         return context.make_tuple(builder, signature.return_type, _transpose(builder, rows))
 
     return types.UniTuple(EIGHT, LANES)(values, begins, types.uint64), generate
@@ -202,10 +203,6 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> A
 
 def _load(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
     return builder.load(_pointer(context, builder, kind, array, index), align=8)
-
-
-def _shifted(builder: Any, begins: Any, at: Any) -> list[Any]:
-    return [builder.add(begin, at) for begin in cgutils.unpack_tuple(builder, begins)]
 
 
 def _transpose(builder: Any, rows: list[Any]) -> list[Any]:

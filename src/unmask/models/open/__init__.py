@@ -2,7 +2,6 @@
 
 from unmask.models.open import dit as dit  # each registers its families
 from unmask.models.open import families as families
-from unmask.models.open import smdm as smdm
 from unmask.models.open.card import CARDS, Card, Tokens, find
 from unmask.models.open.loading import described, load_model
 from unmask.models.open.model import OpenModel

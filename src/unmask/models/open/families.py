@@ -6,6 +6,10 @@ llada              LLaDA-8B (arXiv 2502.09992), LLaDA-1.5: Llama under its own n
 qwen2, dream       Qwen2: Dream (arXiv 2508.15487) and its relatives
 qwen3, sdar        Qwen3: SDAR (arXiv 2510.06303)
 fast-dllm          Fast-dLLM v2 (arXiv 2509.26328): Qwen2, whose config.json has a block length
+smdm               SMDM (arXiv 2410.18514), the network of the paper's Figure 2: Llama under the names of Lit-GPT
+
+Three things of SMDM differ from Llama. Queries, keys and values are one tensor, head by head. The rotary angles are
+rounded to bfloat16. And the mask is a row of the embedding, but not of the head: it is read and never written.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
@@ -51,6 +55,26 @@ LLADA_TENSORS = {  # the names of its tensors, and those of Llama, which convert
     r"^model\.transformer\.blocks\.(\d+)\.up_proj\.": r"model.layers.\1.mlp.up_proj.",
     r"^model\.transformer\.blocks\.(\d+)\.ff_out\.": r"model.layers.\1.mlp.down_proj.",
 }
+SMDM = {  # the entries of its config.json, as Llama calls them, and their usual values
+    "n_embd": ("hidden_size", None),
+    "n_layer": ("num_hidden_layers", None),
+    "n_head": ("num_attention_heads", None),
+    "n_query_groups": ("num_key_value_heads", None),
+    "intermediate_size": ("intermediate_size", None),
+    "block_size": ("max_position_embeddings", 2048),
+}
+SMDM_TENSORS = {
+    r"^transformer\.wte\.": "model.embed_tokens.",
+    r"^transformer\.ln_f\.": "model.norm.",
+    r"^transformer\.h\.": "model.layers.",
+    r"\.norm_1\.": ".input_layernorm.",
+    r"\.norm_2\.": ".post_attention_layernorm.",
+    r"\.attn\.proj\.": ".self_attn.o_proj.",
+    r"\.mlp\.swiglu\.w1\.": ".mlp.gate_proj.",
+    r"\.mlp\.swiglu\.w2\.": ".mlp.up_proj.",
+    r"\.mlp\.swiglu\.w3\.": ".mlp.down_proj.",
+}
+FUSED = ".attn.attn."
 
 
 def llada(config: Config) -> Config:
@@ -93,6 +117,50 @@ def family(kind: str, *types: str, block: str = "", tensors: Mapping[str, str] |
     return Family(types, read)
 
 
+class Rounded(nn.Module):
+    """Cosines and sines in bfloat16, as SMDM publishes them."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, ...]:
+        return tuple(part.bfloat16().to(x.dtype) for part in self.inner(x.float(), position_ids))
+
+
+def read_smdm(directory: Path, card: Card, config: Config, dtype: torch.dtype | None) -> Body:
+    where = f"{directory}/config.json"
+    config = {"n_query_groups": config.get("n_head")} | config
+    sizes = {llama: fit(config.get(name, usual), Count, f"{where}: {name}") for name, (llama, usual) in SMDM.items()}
+    heads, groups = sizes["num_attention_heads"], sizes["num_key_value_heads"]
+    if sizes["hidden_size"] % heads or heads % groups:
+        problem = f"{heads} heads of {sizes['hidden_size']} numbers, and {groups} of keys and values"
+        raise UnmaskError(f"{where} has {problem}; expected that they divide each other. Check its sizes.")
+    symbols, transformers = fit(config.get("vocab_size"), Count, f"{where}: vocab_size"), library()
+    about = {"vocab_size": symbols + 1, "rms_norm_eps": config.get("norm_eps", 1e-5), "tie_word_embeddings": False}
+    with torch.device("meta"):
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **about))
+        model.lm_head = nn.Linear(sizes["hidden_size"], symbols, bias=False)
+    tensors = split(renamed(weights.read(directory), SMDM_TENSORS), heads, groups)
+    tensors = {name: part.to(dtype or part.dtype) for name, part in tensors.items()}
+    try:
+        model.load_state_dict(tensors, assign=True)
+    except RuntimeError as error:
+        raise UnmaskError(f"the weights in {directory} do not fit its config.json: {error}") from error
+    model.model.rotary_emb = Rounded(type(model.model.rotary_emb)(model.config))
+    return Native(model.eval().requires_grad_(False))
+
+
+def split(tensors: Mapping[str, Tensor], heads: int, groups: int) -> dict[str, Tensor]:
+    """The tensors with separate queries, keys and values; a group of a fused one has its queries, a key and a value."""
+    apart = {name: tensor for name, tensor in tensors.items() if FUSED not in name}
+    for name in tensors.keys() - apart.keys():
+        parts = tensors[name].unflatten(0, (groups, heads // groups + 2, -1)).split([heads // groups, 1, 1], 1)
+        for kind, part in zip("qkv", parts, strict=True):
+            apart[name.replace(FUSED, f".self_attn.{kind}_proj.")] = part.flatten(0, 2)
+    return apart
+
+
 FAMILIES |= {
     "llada": family("Llama", "llada", tensors=LLADA_TENSORS),
     "qwen2": family("Qwen2", "a2d-qwen2", "qwen2"),
@@ -100,4 +168,5 @@ FAMILIES |= {
     "dream": family("Qwen2", "Dream", "dream"),
     "fast-dllm": family("Qwen2", "Fast_dLLM_Qwen", block="bd_size"),
     "sdar": family("Qwen3", "sdar"),
+    "smdm": Family(("smdm",), read_smdm),
 }

@@ -155,15 +155,12 @@ def masked(
         context=length,
         frame=around,
     )
-    denoiser = OpenModel(card, body, tokenizer=_tokenizer(tokenizer))
+    if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
+        read = published.read if isinstance(tokenizer, str | Path) else published.adopted
+        tokenizer = read(tokenizer)
+    denoiser = OpenModel(card, body, tokenizer=tokenizer)
     denoiser.found = probe(denoiser)
     return denoiser
-
-
-def _tokenizer(source: Any) -> Tokenizer | None:
-    if source is None or isinstance(source, Tokenizer):
-        return source
-    return published.read(source) if isinstance(source, str | Path) else published.adopted(source)
 
 
 def _check(kind: type, label: str) -> None:

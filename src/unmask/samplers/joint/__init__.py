@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from unmask.samplers.joint.draws import as_joint as as_joint
     from unmask.samplers.joint.plans import divergence as divergence
     from unmask.samplers.joint.plans import log_paths as log_paths
-    from unmask.samplers.joint.plans import log_step as log_step
     from unmask.samplers.joint.steps import Joint as Joint
     from unmask.samplers.joint.steps import Together as Together
 

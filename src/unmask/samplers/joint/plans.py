@@ -19,29 +19,6 @@ from unmask.samplers.schedules import ScheduleLike, deltas
 ROWS = 256  # at once
 
 
-def log_step(
-    joint: Joint,
-    denoiser: Denoiser,
-    contexts: Tensor,
-    where: tuple[Tensor, Tensor],
-    tokens: Tensor,
-    *,
-    given: Tensor | None = None,
-    valid: Tensor | None = None,
-    time: Tensor | None = None,
-) -> Tensor:
-    """(C): log J(tokens | context) of contexts (C, L), V where hidden; tokens (K) at `where`, rows and positions (K).
-
-    Rows ascend. given (C, L): the tokens of each row at its start. time (C) of each context.
-    """
-    numbers = Randomness(0, torch.arange(len(contexts)))
-    together = Together(joint, Canvas(denoiser, contexts.clone(), numbers, valid=valid, given=given))
-    together.at(*where, time)
-    values = torch.zeros_like(contexts)
-    values[where] = tokens
-    return together.log_probability(*where, values)
-
-
 def log_paths(denoiser: Denoiser, tokens: Tensor, order: Tensor, joint: Joint | None) -> Tensor:
     """(B): sum over steps of log J(x_S | x_R) for tokens (B, L) and their steps (B, L), 0 where given.
 

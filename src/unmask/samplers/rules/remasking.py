@@ -106,7 +106,8 @@ class ReMDM(Sampler):
         sigma = self._sigma(most, t, s)
         rng = view.rng(Stream.ACCEPT)
         if self.strategy == "conf":
-            hide, sigma = rng < sigma * _softmax(-view.certainty, view.revealed), torch.zeros_like(sigma)
+            doubts = torch.where(view.revealed, -view.certainty, -torch.inf).softmax(-1).nan_to_num(0.0)
+            hide, sigma = rng < sigma * doubts, torch.zeros_like(sigma)
         else:
             hide = rng < sigma
         rate = torch.where(after < 1, (after - (1 - sigma) * before) / (1 - before), 1.0)
@@ -152,11 +153,6 @@ class ReMDM(Sampler):
         rising = self.alpha_on * (1 - t) / (1 - self.t_on) if self.t_on < 1 else t
         ending = 1 - (1 - self.alpha_on) * t / self.t_off
         return torch.where(t > self.t_on, rising, torch.where(t < self.t_off, ending, self.alpha_on))
-
-
-def _softmax(scores: Tensor, among: Tensor) -> Tensor:
-    """Softmax along each row over these positions; 0 elsewhere."""
-    return torch.where(among, scores, -torch.inf).softmax(-1).nan_to_num(0.0)
 
 
 LEAST = 1e-300  # of a probability whose logarithm is taken
