@@ -139,7 +139,8 @@ def read_shape(directory: str | Path) -> Shape:
     path = Path(directory) / CONFIG
     if not os.path.exists(path):
         problem = f"no {CONFIG} in it" if os.path.isdir(path.parent) else "it does not exist"
-        raise UnmaskError(f"{directory} holds no network ({problem}). Pass a directory written by `unmask train --out`")
+        way = "Pass a directory of `unmask train --out`, or any other model as module:Name (docs/contracts.md)"
+        raise UnmaskError(f"{directory} holds no network ({problem}). {way}")
     content = read_json(path, dict[str, Any], SMALL)
     if (kind := content.pop("model_type", None)) != MODEL_TYPE:
         problem = f"{path}: the type of the model is {shown(kind)}"
