@@ -64,7 +64,7 @@ def test_the_order_of_a_joint_draw_is_that_of_its_generation():
 
 def test_refusals():
     made = unmask.generate("sparse-hmm", length=6, rows=4, draw=Joint(support(unmask.languages.load("sparse-hmm"))))
-    with pytest.raises(UnmaskError, match="a draw that was no name"):
+    with pytest.raises(UnmaskError, match="a draw without a name"):
         unmask.score(made, "sparse-hmm", likelihood=True)
     made = unmask.generate("paper-2gram", length=6, rows=4)
     with pytest.raises(UnmaskError, match="steps applies to a likelihood"):

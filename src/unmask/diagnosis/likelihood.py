@@ -347,7 +347,7 @@ def score(
         tokens, given = samples.tokens, samples.given if given is None else given
     how = {name: value for name, value in how.items() if value is not None}
     if str(how.get("draw", "")).startswith("Joint("):
-        raise UnmaskError("the samples record a draw that was no name; expected the same one for a likelihood: draw=..")
+        raise UnmaskError("the samples have a draw without a name; expected this draw. Pass it as draw=..")
     if "sampler" not in how:
         problem = "the samples have no record of their sampler"
         raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")

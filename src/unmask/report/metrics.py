@@ -16,10 +16,13 @@ from __future__ import annotations
 
 import html
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
+
+import msgspec
 
 from unmask.core.reading import from_yaml
 from unmask.report.results import Point, Results
@@ -54,8 +57,8 @@ class Metric:
         return f"{100 * value:.3g}%" if self.share else f"{value:.4g}"
 
 
-LIST: list[Metric] = from_yaml(files("unmask.report").joinpath("metrics.yaml").read_text("utf-8"), list[Metric])
-METRICS = {one.name: one for one in LIST}
+LISTED = tomllib.loads(files("unmask.report").joinpath("metrics.toml").read_text("utf-8"))["metrics"]
+METRICS = {one.name: one for one in msgspec.convert(LISTED, list[Metric])}
 SER = METRICS["ser"]
 
 

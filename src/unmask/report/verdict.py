@@ -11,7 +11,7 @@ from typing import Any
 
 from unmask.core.estimates import Estimate
 from unmask.core.search import MEETS, MISSES, cheapest, standing
-from unmask.report.metrics import FIELDS, LIST, RIVALS, SER, Fields, Metric, View, matching
+from unmask.report.metrics import FIELDS, METRICS, RIVALS, SER, Fields, Metric, View, matching
 from unmask.report.results import JOINT, Point, Results
 
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
@@ -30,7 +30,7 @@ class Shown:
     @cached_property
     def metrics(self) -> list[Metric]:
         own = {point["measure"] for point in self.results.points if point["kind"] == "mdm"}
-        return [one for one in LIST if own & set(one.measures)]
+        return [one for one in METRICS.values() if own & set(one.measures)]
 
     @cached_property
     def metric(self) -> Metric:

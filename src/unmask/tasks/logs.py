@@ -4,8 +4,8 @@ A directory of `--output_path` with `--log_samples` has samples_TASK_DATE.jsonl 
 under one filter, with its metrics. A request to `unmask` also has a line in requests.jsonl (tasks/lm_eval.py).
 `read` joins both in one outcome per item; `write` keeps them in items.jsonl.
 
-Outcomes of other programs are lines of JSON: item and right (0 to 1), and what is known of model, task, calls, written
-and seconds; `item` names an item in all files that are compared.
+Outcomes of other programs are lines of JSON with item and right (0 to 1), and some of model, task, calls, written and
+seconds; `item` names an item in all files that are compared.
 
 The newest run of a task counts. Metrics that are not numbers from 0 to 1 per item, such as the perplexity of a whole
 text, are left out by name. Two logs are compared item by item, with McNemar's exact test (evaluation/compare.py).
