@@ -224,7 +224,7 @@ def generate(
     delta = deltas(schedule, steps, None if denoiser.language is None else fit_of(used, denoiser.language, length))
     rows, length = int(rows), int(length)
     seed, numbers = check_seed(seed), _numbered(first_row, rows)
-    joint = as_joint(draw, used, denoiser, length)
+    joint = None if draw == "product" else as_joint(draw, used, denoiser, length)
     name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
     configuration = {
         "sampler": sampler if isinstance(sampler, str) else used.spec,
