@@ -45,17 +45,6 @@ class Says(denoisers.Denoiser):
         return self.change(torch.full((len(tokens), places, 8), 1 / 8, dtype=torch.float64))
 
 
-class Sized(Says):
-    """One that says how many rows are best filled together."""
-
-    def __init__(self, rows):
-        super().__init__(lambda p: p)
-        self.rows = rows
-
-    def rows_at_once(self, length):
-        return self.rows
-
-
 class Chooses(samplers.Sampler):
     def __init__(self, answer, pace="free"):
         self.answer, self.pace = answer, pace
@@ -388,11 +377,6 @@ def test_what_a_denoiser_must_not_say(answer, sampler):
 @pytest.mark.parametrize("vocabulary", ["8", None, 0, 2.5, 8.0])
 def test_what_is_no_vocabulary(vocabulary):
     refuses(lambda: make(Says(lambda p: p, vocabulary)))
-
-
-@pytest.mark.parametrize("rows", [0, -1, 2.5, "x", True, 10**30])
-def test_what_is_no_number_of_rows_to_fill_together(rows):
-    refuses(lambda: make(Sized(rows)))
 
 
 @pytest.mark.parametrize("sampler", ["ancestral", "left-to-right", "low-confidence"])

@@ -10,10 +10,7 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers import Ideal
 from unmask.diagnosis.likelihood import of_sampler
 from unmask.languages.automata import support
-from unmask.samplers.contract import as_sampler
 from unmask.samplers.joint import Joint
-from unmask.samplers.joint.draws import as_joint
-from unmask.samplers.joint.plans import log_paths
 
 SAMPLER = "top-probability(ties='position')"
 
@@ -51,15 +48,6 @@ def test_a_joint_draw_is_part_of_the_record(draw):
     assert mine == pytest.approx(float(exact.nats[place].mean()), abs=1e-9)
     entropy = float((exact.nats.exp() * exact.nats).sum())
     assert abs(mine - entropy) < 6 * float(exact.nats[place].std()) / 300**0.5 + 1e-9
-
-
-def test_the_order_of_a_joint_draw_is_that_of_its_generation():
-    """log p_order by the steps that the generation recorded, for a sampler that reads the marginals."""
-    language = unmask.languages.load("sparse-hmm")
-    made = unmask.generate(language, sampler=SAMPLER, steps=3, length=8, rows=20, draw="fitted")
-    joint = as_joint("fitted", as_sampler(SAMPLER), Ideal(language), 8)
-    found = of_sampler(Ideal(language), SAMPLER, made.tokens, steps=3, draw="fitted").nats
-    assert torch.allclose(found, log_paths(Ideal(language), made.tokens, made.order, joint), atol=1e-9)
 
 
 def test_refusals():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from functools import reduce
 from itertools import product
 
@@ -143,6 +144,43 @@ def test_fitted_can_be_worse_than_the_product_and_alone_is_not(laws, now, loss):
     assert step_divergence(laws, joint["fitted"], now) == pytest.approx(loss, abs=6e-5)
     assert step_divergence(laws, joint["product"], now) == pytest.approx(0, abs=1e-12)
     assert step_divergence(laws, joint["alone"], now) <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("steps", "independent", "loss"), [(2, 0.64564, -167.3), (4, 0.29997, 52.8), (8, 0.14428, 60.5)]
+)
+def test_a_chain_in_random_order_can_lose(steps, independent, loss):
+    """The mean KL of an order, in nats, of which the loss in 1e-5: almost a cycle, with a move that is forbidden."""
+    moves = [[0.0005, 0.0005, 0.999], [0.999, 0.0005, 0.0005], [0, 0.9995, 0.0005]]
+    laws = Laws(NGram(2, [0.5, 0.49, 0.01], moves), 3)
+    labels = list(product(range(steps), repeat=3))
+    orders = [tuple(tuple(i for i in range(3) if each[i] == k) for k in sorted({*each})) for each in labels]
+    each = joints(laws.denoiser.language, 3, sweeps=1000)
+    plans = {
+        draw: sum(
+            laws.divergence(laws.log_order(each[draw], order)) * count for order, count in Counter(orders).items()
+        )
+        for draw in ("product", "fitted")
+    }
+    assert plans["product"] / len(orders) == pytest.approx(independent, abs=1e-5)
+    assert (plans["fitted"] - plans["product"]) / len(orders) == pytest.approx(loss * 1e-5, abs=1e-6)
+
+
+def test_neighbors_of_a_chain_gain_what_their_fit_has():
+    """The fitted joint of a chain is a chain of fitted pairs: two neighbors gain the information of J."""
+    laws = Laws(sparse_chain(3, 2), 4)
+    each = joints(laws.denoiser.language, 4, sweeps=2000)
+    for now in ((0, 1), (1, 2), (2, 3)):
+        pair = {draw: np.exp(laws.step(each[draw], (), now)) for draw in ("product", "fitted")}
+        ratio = np.log(pair["fitted"] / pair["product"])
+        seen = {
+            tuple(row[list(now)].tolist()): (j, r)
+            for row, j, r in zip(laws.strings, pair["fitted"], ratio, strict=True)
+        }
+        information = sum(j * r for j, r in seen.values())
+        assert sum(j for j, _ in seen.values()) == pytest.approx(1, abs=1e-6)
+        assert float(laws.q @ ratio) == pytest.approx(information, abs=1e-5)
+        assert information > 0.01
 
 
 def test_a_whole_law_of_fitted_can_be_worse_than_the_products():

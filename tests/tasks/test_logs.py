@@ -116,15 +116,10 @@ def test_files_of_items_are_compared(tmp_path, capsys):
     assert (found["first_alone"], found["second_alone"], found["p"]) == (0, 10, pytest.approx(2 / 2**10))
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ({"item": 1}, "right"),
-        ({"item": 1, "right": 2}, "right"),
-        ({"item": 1, "right": 1, "call": 3}, "call"),
-        ({"item": 1, "right": 1, "calls": -1}, "calls"),
-    ],
-)
+LINES = [{"item": 1}, {"item": 1, "right": 2}, {"item": 1, "right": 1, "call": 3}, {"item": 1, "right": 1, "calls": -1}]
+
+
+@pytest.mark.parametrize(("line", "said"), [*zip(LINES, ["right", "right", "call", "calls"], strict=True)])
 def test_a_line_of_items_says_what_is_wrong(line, said, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(line))
     with pytest.raises(UnmaskError, match=rf"a\.jsonl, line 1.*{said}"):
