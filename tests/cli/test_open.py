@@ -198,7 +198,7 @@ def test_the_guidance_and_the_type_are_named_in_the_result(place):
         (("--prompts", "nowhere.jsonl"), "cannot read nowhere.jsonl"),
         (("--prompts", "empty.jsonl"), "contains no prompts"),
         (("--prompts", "odd.jsonl"), "odd.jsonl, line 1: Expected"),
-        (("--prompts", "both.jsonl"), "expected one of prompt, messages and template"),
+        (("--prompts", "both.jsonl"), "Expected one of prompt, messages and template"),
         (("--prompts", "other.jsonl"), "unknown key"),
         (("--prompts", "role.jsonl"), "role"),
         (("--prompts", "turn.jsonl"), "the last message is not of the user"),

@@ -40,7 +40,7 @@ def test_the_advice_comes_first(run):
     ran = run(*ASKED)
     out = " ".join(ran.out.split())
     assert out.startswith(
-        "advice AR is faster, unless one MDM forward pass takes less time than 1.38 AR tokens. An SER of at most"
+        "advice In random order, AR is faster, unless one MDM forward pass takes less time than 1.38 AR tokens. An SER"
     )
     assert len(ran.out.splitlines()) <= 8
     assert "crossover: constant" in run(*ASKED, "--verbose").out
@@ -141,5 +141,7 @@ def test_the_steps_of_a_sampler_are_measured(run):
     enough, fewer = (run(*generate, "a.npy", "--steps", n, "--json").result for n in (steps, steps // 2))
     assert enough["impossible_rows"] <= 50 < fewer["impossible_rows"]
     assert f"strided needs {steps} steps" in " ".join(run(*asked, "strided").out.split())
+    timed = run(*asked, "strided", "--ar-token-ms", 9, "--step-ms", 28).out
+    assert f"These take {28 * steps:g} ms, and 288 ms." in " ".join(timed.split())
     assert "threshold has no number of steps" in run(*asked, "threshold").err
     assert "does not apply to --sampler" in run(*asked, "strided", "--metric", "ter").err

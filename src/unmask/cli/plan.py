@@ -128,9 +128,9 @@ def command(
         return _of_records(results, target, task, budget_ms)
     refuse(of_records, "does not apply to a language or a network. Leave it out")
     if sampler is not None:
-        others = {"model": model, "metric": None if metric == "ser" else metric, "batch": batch, "step_ms": step_ms}
+        others = {"model": model, "metric": None if metric == "ser" else metric, "batch": batch}
         refuse(others, "does not apply to --sampler, whose SER is measured on a language. Leave it out")
-        return _of_sampler(str(language), sampler, target, 512 if length is None else length, schedule)
+        return _of_sampler(str(language), sampler, target, 512 if length is None else length, schedule, times)
     return _of_language(language, model, metric or "ser", target, length, (schedule, batch or 1, times), verbose)
 
 
@@ -150,9 +150,12 @@ def _of_records(results: tuple[Path, ...], target: float, task: str | None, budg
     return Answer(advice.to_dict() | {"target": float(target)}, lines)
 
 
-def _of_sampler(language: str, sampler: str, target: float, length: int, schedule: str) -> Answer:
+def _of_sampler(
+    language: str, sampler: str, target: float, length: int, schedule: str, times: tuple[float, float] | None
+) -> Answer:
     """Return the least measured number of steps at which a sampler reaches the target."""
     from unmask.core.errors import UnmaskError
+    from unmask.diagnosis.planner import check_times
     from unmask.experiments.jobs.sources import Amount, Source
     from unmask.experiments.jobs.steps import steps_for_ser
     from unmask.samplers import SAMPLERS
@@ -160,6 +163,8 @@ def _of_sampler(language: str, sampler: str, target: float, length: int, schedul
     if SAMPLERS.make(sampler).pace == "free":
         problem = f"{sampler} has no number of steps: its own options set its pace"
         raise UnmaskError(f"{problem}. Measure it with `unmask board --samplers '{sampler}'`")
+    if times is not None:
+        check_times(times)
     source, most = Source(language, length=length), 4 * length
     source.q.check_length(length)
     first, *_ = steps_for_ser(source, Amount(rows=ROWS), schedule, sampler, target, most)
@@ -169,6 +174,8 @@ def _of_sampler(language: str, sampler: str, target: float, length: int, schedul
     steps, calls = first["value"], first["model_calls"]
     ends = f"{first['low']:g} to {first['high']:g}"
     advice = f"{sampler} needs {steps:g} steps ({calls:.4g} model calls) for {wanted}; AR needs {length} for no error."
+    if times is not None:
+        advice += f" These take {calls * times[1]:,.4g} ms, and {length * times[0]:,.4g} ms."
     how = f"measured on {ROWS} sequences at each of 1, 2, 3, 4, 6, 8, 12, .. steps; 95% interval: {ends} steps"
     if sampler == "ancestral":
         how = f"exact, or measured and interpolated; 95% interval: {ends} steps"
@@ -201,6 +208,7 @@ def _of_language(
         learning = of_language(Network(trunk), known, size)
         verdict = plan(known, size, metric, target, *how, trunk.shape, learning)
     lines = verdict.table()
-    if verdict.time_break_even is None:
-        lines.append(("next", "add --ar-token-ms and --step-ms of your machine for an answer in time"))
+    ways = [] if verdict.time_break_even is not None else ["add --ar-token-ms and --step-ms for an answer in time"]
+    ways += ["--sampler strided measures another order"] if model is None and metric == "ser" else []
+    lines += [("next", "; ".join(ways))] if ways else []
     return Answer(verdict.to_dict(), None if verbose else lines)

@@ -167,11 +167,12 @@ def _with_nearest(message: str, kind: Any) -> str:
     strange = re.fullmatch(r"(Object contains unknown field|Invalid enum value) [`'](.*)[`']", problem, re.DOTALL)
     if strange is None:
         return message
-    kinds = [kind]
+    kinds = getattr(kind, "types", [kind])  # several of a union
     for name, _ in re.findall(r"\.([^.\[\]`]+)|\[([^\]]+)\]", path):
         fields = {field.encode_name: field.type for one in kinds for field in getattr(one, "fields", ())}
         inner = [getattr(one, part, None) for one in kinds for part in ("item_type", "value_type")]
-        kind = fields.get(name) or next(filter(None, inner))
+        if (kind := fields.get(name) or next(filter(None, inner), None)) is None:
+            return message
         kinds = getattr(kind, "types", [kind])
     names = [field.encode_name for one in kinds for field in getattr(one, "fields", ())]
     names = names or [str(value) for one in kinds for value in getattr(one, "values", ())]

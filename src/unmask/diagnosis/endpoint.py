@@ -140,7 +140,8 @@ class _Suite:
             raise UnmaskError(f"the server does not answer: {first.error}. Is it running at {cut(client.url)}?")
         if not first.answered:
             reason = first.error or "its text is empty"
-            raise UnmaskError(f"the server does not answer a usual request: {first.outcome}, {reason}. Check --model")
+            problem = f"{cut(client.url)} does not answer a usual request: {first.outcome}, {reason}"
+            raise UnmaskError(f"{problem}. Expected an OpenAI-compatible server; check the address and --model")
         self.fields = {name: self._treated(name) for name in FIELDS}
 
     def _treated(self, name: str) -> str:

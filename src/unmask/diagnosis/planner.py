@@ -244,10 +244,7 @@ def plan(
         raise UnmaskError(f"{problem}. Measure SER with `unmask model learning`")
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     if times is not None:
-        if len(arguments.of_kind("times", times, tuple, PAIR)) != 2:
-            arguments.refuse("times", times, PAIR)
-        for name, milliseconds in zip(("ar_token_ms", "step_ms"), times, strict=True):
-            arguments.number(name, milliseconds, SHORTEST_MS, LONGEST_MS)
+        check_times(times)
     if shape is not None:
         arguments.of_kind("shape", shape, Shape, "the shape of a network, for example networks.preset(..)")
     if learning is not None:
@@ -261,7 +258,14 @@ def plan(
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
     time = None if times is None else times[0] * length / times[1]
     distribution = crossing(goal, target, times)
-    return Verdict(metric, chosen, best, flop, time, distribution, _words(goal, target, chosen, best, flop, time))
+    return Verdict(metric, chosen, best, flop, time, distribution, _words(goal, target, chosen, best, flop, times))
+
+
+def check_times(times: tuple[float, float]) -> None:
+    if len(arguments.of_kind("times", times, tuple, PAIR)) != 2:
+        arguments.refuse("times", times, PAIR)
+    for name, milliseconds in zip(("ar_token_ms", "step_ms"), times, strict=True):
+        arguments.number(name, milliseconds, SHORTEST_MS, LONGEST_MS)
 
 
 def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> dict[str, float | None] | None:
@@ -341,15 +345,19 @@ def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
     return f"no number of steps up to {floor.steps:,} reaches {target:g}: {there}. {advice}"
 
 
-def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, time: float | None) -> str:
+def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, times: tuple[float, float] | None) -> str:
     """The advice, the steps, and the compute."""
     fewest = min(chosen.model_calls, best.model_calls)
-    if time is None:
+    if times is None:
         tokens = f"{goal.length / fewest:.3g} AR tokens"
-        advice = f"AR is faster, unless one MDM forward pass takes less time than {tokens}"
+        advice = f"In random order, AR is faster, unless one MDM forward pass takes less time than {tokens}"
     else:
-        better = "Masked diffusion" if fewest < time else "AR"
-        advice = f"{better} is the better choice: it is {max(fewest / time, time / fewest):.3g} times faster"
+        ar, mdm = goal.length * times[0], fewest * times[1]
+        better, ratio = "Masked diffusion" if mdm < ar else "AR", max(ar / mdm, mdm / ar)
+        advice = (
+            f"In random order, {better} is the better choice: {min(ar, mdm):,.4g} ms against {max(ar, mdm):,.4g} ms"
+        )
+        advice += f", {ratio:.3g} times faster"
     aims = {"ser": f"An SER of at most {target:g}", "ter": f"A TER within {100 * target:.3g}% of the language's own"}
     needs = f"{aims.get(goal.metric, f'A divergence of at most {target:g} nats')} needs {chosen}"
     if best is not chosen:
