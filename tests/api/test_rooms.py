@@ -10,10 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2680,
+    "core": 2700,
     "languages": 4320,
     "denoisers": 2590,
-    "samplers": 4960,
+    "samplers": 4970,
     "metrics": 580,
     "models": 5540,
     "theory": 2260,

@@ -93,7 +93,7 @@ def test_nothing_given_leaves_nothing_behind(run):
         (("--given", "given.npy", "--length", 9), "given has shape (1, 8); expected (9,) or (2000, 9)"),
         (("--given", "three.jsonl", "--rows", 7), "given has shape (3, 2); expected (2,) or (7, 2)"),
         (("--given", "far.jsonl"), "token 17 is not in 0..16"),
-        (("--given", "odd.jsonl"), "odd.jsonl, line 1: Expected `int | null`, got `str` - at `$[1]`"),
+        (("--given", "odd.jsonl"), "odd.jsonl, line 1: entry [1] is a text; expected a whole number or null"),
         (("--given", "impossible.jsonl"), "given row 0 has probability zero: no sequence fits it"),
         (("--given", "given.npy", "--prompt-length", 3), "Leave one of them out"),
         (("--prompt-length", 3, "--length", 2), "prompt_length is 3; expected 0 to 2"),

@@ -88,7 +88,7 @@ def test_mistakes(run, trained, tmp_path):
     (tmp_path / directory / "training.json").unlink()
     assert "Pass --language" in run("model", "learning", directory).err
     (tmp_path / directory / "training.json").write_text(json.dumps({"origin": 3}))
-    assert "training.json: Expected `object`, got `int` - at `$.origin`" in run("model", "learning", directory).err
+    assert "training.json: origin is a whole number; expected a mapping" in run("model", "learning", directory).err
 
 
 def test_plan_of_a_network(run, trained):

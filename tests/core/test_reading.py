@@ -63,23 +63,26 @@ def test_what_fits_comes_as_it_is_declared():
 
 MISFITS = [
     ({"inner": {"kind": "mdx"}}, "inner.kind", "did you mean mdm"),
-    ({"inner": {"kind": ["mdm"]}}, "Expected `str`, got `array` - at `$.inner.kind`"),
+    ({"inner": {"kind": ["mdm"]}}, "inner.kind is a list; expected a text"),
     ({"inner": {"kind": "mdm", "numbr": 1}}, "unknown key of inner: 'numbr'; did you mean number"),
     ({"iner": {}}, "unknown key 'iner'; did you mean inner"),
-    ({"inner": {"kind": "mdm", "number": "7"}}, "Expected `int`, got `str` - at `$.inner.number`"),
-    ({"inner": {"kind": "mdm", "number": 7.0}}, "Expected `int`, got `float`"),
-    ({"inner": {"kind": "mdm", "number": True}}, "Expected `int`, got `bool`"),
-    ({"inner": {"kind": "mdm", "number": None}}, "Expected `int`, got `null`"),
-    ({"inner": {"kind": "mdm", "number": 70}}, "Expected `int` <= 9 - at `$.inner.number`"),
-    ({"inner": {"kind": "mdm", "lists": {"a": [1], "b": [1, "x"]}}}, "got `str` - at `$.inner.lists[...][1]`"),
-    ({"inner": {"kind": "mdm", "lists": {"a": 3}}}, "Expected `array`, got `int`"),
-    ({"inner": {"kind": "mdm", "pair": [1, 2, 3]}}, "`array` of length <= 2 - at `$.inner.pair`"),
-    (GOOD | {"many": [{"kind": "ar"}, {"kind": "ar", "number": 0}]}, "Expected `int` >= 1 - at `$.many[1].number`"),
-    (GOOD | {"text": 3}, "Expected `str | null`, got `int` - at `$.text`"),
+    ({"inner": {"kind": "mdm", "number": "7"}}, "inner.number is a text; expected a whole number"),
+    ({"inner": {"kind": "mdm", "number": 7.0}}, "is a number; expected a whole number"),
+    ({"inner": {"kind": "mdm", "number": True}}, "is true or false; expected a whole number"),
+    ({"inner": {"kind": "mdm", "number": None}}, "is null; expected a whole number"),
+    ({"inner": {"kind": "mdm", "number": 70}}, "inner.number does not fit; expected a whole number <= 9"),
+    ({"inner": {"kind": "mdm", "lists": {"a": [1], "b": [1, "x"]}}}, "inner.lists[...][1] is a text"),
+    ({"inner": {"kind": "mdm", "lists": {"a": 3}}}, "is a whole number; expected a list"),
+    ({"inner": {"kind": "mdm", "pair": [1, 2, 3]}}, "inner.pair does not fit; expected a list of length <= 2"),
+    (
+        GOOD | {"many": [{"kind": "ar"}, {"kind": "ar", "number": 0}]},
+        "many[1].number does not fit; expected a whole number >= 1",
+    ),
+    (GOOD | {"text": 3}, "text is a whole number; expected a text or null"),
     (GOOD | {"text\x1b[31m": 3}, "unknown key 'text\\x1b[31m'"),
-    ({}, "missing required field `inner`"),
-    ([], "Expected `object`, got `array`"),
-    ("x" * 5000, "Expected `object`, got `str`"),
+    ({}, "it has no 'inner'"),
+    ([], "is a list; expected a mapping"),
+    ("x" * 5000, "is a text; expected a mapping"),
     (GOOD | {"x" * 900: 1}, "unknown key 'xxx"),
 ]
 
@@ -185,7 +188,7 @@ def test_files_that_are_read(place):
     assert check_file("marked") == 6
     (place / "lines").write_text('[1, 2]\n\n{"a": 1}\r\n 3 \n')
     assert list(read_lines("lines")) == [(1, [1, 2]), (3, {"a": 1}), (4, 3)]
-    says(lambda: list(read_lines("lines", list[int])), "lines, line 3: Expected `array`, got `object`")
+    says(lambda: list(read_lines("lines", list[int])), "lines, line 3: it is a mapping; expected a list")
     (place / "lines").write_text("[1]\n[1,\n")
     says(lambda: list(read_lines("lines")), "lines, line 2 is not JSON: Input data was truncated")
 

@@ -173,9 +173,9 @@ def test_jsonl_as_others_write_it(tmp_path, text):
     [
         ("", "expected (rows, length)"),
         ("[1]\n\n[1, 2]\n", "line 3 has 2 tokens, but the first row has 1. Pad shorter sequences"),
-        ("[1, 2.0]", "line 1: Expected `int`, got `float` - at `$[1]`"),
-        ("[[1], [2]]", "line 1: Expected `int`, got `array` - at `$[0]`"),
-        (f"[{-(2**63) - 1}]", "line 1: Expected `int` >= -9223372036854775808"),
+        ("[1, 2.0]", "line 1: entry [1] is a number; expected a whole number"),
+        ("[[1], [2]]", "line 1: entry [0] is a list; expected a whole number"),
+        (f"[{-(2**63) - 1}]", "line 1: entry [0] does not fit; expected a whole number >= -9223372036854775808"),
         ("[1]\n[1,\n", "line 2 is not JSON"),
     ],
 )
@@ -220,7 +220,7 @@ def test_the_account_is_json_of_a_program_without_nan(path):
 def test_null_is_what_is_hidden_where_that_is_asked_for(tmp_path):
     (tmp_path / "s.jsonl").write_text('[null, 1]\n{"tokens": [2, null]}\n')
     assert read_tokens(tmp_path / "s.jsonl", hidden=9).tolist() == [[9, 1], [2, 9]]
-    with pytest.raises(UnmaskError, match="line 1: Expected `int`, got `null`"):
+    with pytest.raises(UnmaskError, match=r"line 1: entry \[0\] is null; expected a whole number"):
         read_tokens(tmp_path / "s.jsonl")
 
 
@@ -285,10 +285,10 @@ def test_no_pipe_is_waited_for_and_no_hole_is_read(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"source": [1]}, "at `$.source`"),
-        ({"origin": 3}, "at `$.origin`"),
-        ({"origin": {"code": "\x1b[31m"}}, "at `$.origin.code`"),
-        ({"given_sha256": 3}, "at `$.given_sha256`"),
+        ({"source": [1]}, "source "),
+        ({"origin": 3}, "origin "),
+        ({"origin": {"code": "\x1b[31m"}}, "origin.code "),
+        ({"given_sha256": 3}, "given_sha256 "),
     ],
 )
 def test_accounts_that_are_spoiled(path, change, words):

@@ -40,6 +40,7 @@ def test_a_joint_draw_is_part_of_the_record(draw):
     every = every[language.supports(every)]
     exact = of_sampler(Ideal(language), SAMPLER, every, steps=2, draw=draw)
     assert exact.exact
+    assert exact.model_calls.tolist() == [2] * len(every)
     assert float(exact.nats.exp().sum()) == pytest.approx(1, abs=1e-9)
     assert float(of_sampler(Ideal(language), SAMPLER, every, steps=2).nats.exp().sum()) < 0.9
     made = unmask.generate(language, sampler=SAMPLER, steps=2, length=4, rows=300, draw=draw)

@@ -170,7 +170,7 @@ def test_the_command(tmp_path, capsys):
         ("training_steps=0", "steps is 0"),
         ("steps=[0]", "at least 1"),
         ("rows=0", "rows is 0"),
-        ("steps=[]", "Expected `array` of length >= 1"),
+        ("steps=[]", "does not fit; expected a list of length >= 1"),
     ],
 )
 def test_mistakes_leave_nothing(tmp_path, change, said):

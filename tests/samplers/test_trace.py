@@ -113,7 +113,7 @@ def test_a_file_that_would_take_too_long_is_refused(tmp_path, monkeypatch, bound
     ("row", "changes", "said"),
     [
         (None, {"format": "x"}, 't.json is not a trace; expected "format": "unmask-trace"'),
-        (None, {"vocabulary": 0}, "Expected `int` >= 1 - at `$.vocabulary`"),
+        (None, {"vocabulary": 0}, "vocabulary does not fit; expected a whole number >= 1"),
         (None, {"symbols": ["a"]}, "t.json, symbols: there are 1; expected 3, one per token"),
         (
             {"events": [[1, 1, 0, 0.5], [1, 1, 2, 0.5]]},

@@ -27,6 +27,15 @@ MOST = 2**26  # bytes of a file (default)
 MOST_YAML = 2**20  # bytes; YAML files are written by hand
 PIECE = 2**24  # bytes that are read at once
 DEPTH = 64  # levels of nested lists and mappings
+WORDS = {  # for the types in messages of msgspec
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "a mapping",
+}
 KINDS = {
     stat.S_ISDIR: "a directory",
     stat.S_ISFIFO: "a pipe",
@@ -149,7 +158,7 @@ def from_yaml(text: str, schema: Any = Any, where: str = "the text") -> Any:
 
 
 def fit(value: Any, schema: Any, where: str) -> Any:
-    """A plain value converted to the schema; the error of msgspec names the position that does not fit."""
+    """A plain value converted to the schema; the error names the position that does not fit."""
     if schema is Any:
         return value
     import msgspec
@@ -157,16 +166,24 @@ def fit(value: Any, schema: Any, where: str) -> Any:
     try:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
-        reason = _with_nearest(str(error), msgspec.inspect.type_info(schema))
+        reason = _plain(str(error), msgspec.inspect.type_info(schema))
         raise UnmaskError(f"{cut(where)}: {reason}") from error
 
 
-def _with_nearest(message: str, kind: Any) -> str:
-    """A message of msgspec about a type; one about an unknown key or value has the nearest known ones."""
+def _plain(message: str, kind: Any) -> str:
+    """A message of msgspec about a type as a sentence; an unknown key or value with the nearest known ones."""
     problem, _, path = message.partition(" - at `$")
     strange = re.fullmatch(r"(Object contains unknown field|Invalid enum value) [`'](.*)[`']", problem, re.DOTALL)
     if strange is None:
-        return message
+        label = cut(path.strip(".`")) or "it"
+        label = f"entry {label}" if label.startswith("[") else label
+        if missing := re.fullmatch(r"Object missing required field `(.*)`", problem, re.DOTALL):
+            return f"{label} has no {missing[1]!r}"
+        if not problem.startswith("Expected "):
+            return message
+        words = re.sub("`([^`]*)`", _words, problem)
+        expected, _, got = words.removeprefix("Expected ").partition(", got ")
+        return f"{label} {f'is {got}' if got else 'does not fit'}; expected {expected}"
     kinds = getattr(kind, "types", [kind])  # several of a union
     for name, _ in re.findall(r"\.([^.\[\]`]+)|\[([^\]]+)\]", path):
         fields = {field.encode_name: field.type for one in kinds for field in getattr(one, "fields", ())}
@@ -178,3 +195,8 @@ def _with_nearest(message: str, kind: Any) -> str:
     names = names or [str(value) for one in kinds for value in getattr(one, "values", ())]
     noun, label = "key" if strange[1].startswith("Object") else "value", cut(path.strip(".`"))
     return str(unknown(f"{noun} of {label}:" if label else noun, strange[2], names))
+
+
+def _words(types: re.Match[str]) -> str:
+    *most, last = (WORDS.get(one, one) for one in types[1].split(" | "))
+    return f"{', '.join(most)} or {last}" if most else last

@@ -48,7 +48,6 @@ from unmask.metrics import Score
 from unmask.samplers import Generation, Sampler, fill
 from unmask.samplers.contract import CANVAS, as_sampler
 from unmask.samplers.joint.draws import as_joint
-from unmask.samplers.joint.plans import log_paths
 from unmask.samplers.joint.steps import Joint
 from unmask.samplers.making import fit_of, reshaped
 from unmask.samplers.schedules import ScheduleLike, deltas
@@ -214,9 +213,6 @@ def of_sampler(
     denoiser = reshaped(checked(denoiser), temperature, top_p, top_k, guidance)
     texts, start = _texts(denoiser, texts, given)
     joint = as_joint(draw, used, denoiser, texts.shape[1])
-    if joint is not None and not denoiser.time_free:
-        problem = f"{denoiser.name} depends on the time"
-        raise UnmaskError(f"{problem}; expected draw='product', or a model that does not, for a likelihood")
     if steps is None and isinstance(schedule, str):
         steps = texts.shape[1]
     language = denoiser.language
@@ -281,14 +277,12 @@ def follow(
     def read(part: slice) -> Paths:
         rng = Noted(seed, numbers[part])
         name = f"sampler {sampler.spec}"
-        session = Lesson(denoiser, start[part], rng, delta, texts[part], strict=False, name=name)
+        session = Lesson(denoiser, start[part], rng, delta, texts[part], strict=False, name=name, joint=joint)
         try:
             fill(sampler, session)
         except Unbounded as problem:
             raise UnmaskError(f"{name} has no path to a text: {problem}. Pass another --sampler") from problem
         nats = -torch.where(session.hidden, session.canvas.nats, 0.0).sum(1)
-        if joint is not None:
-            nats = log_paths(denoiser, texts[part], session.order, joint)
         return Paths(nats, session.order, session.account().model_calls, bool(rng.used))
 
     rows, length = texts.shape

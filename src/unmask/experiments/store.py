@@ -272,11 +272,9 @@ def lines(path: Path) -> Iterator[Line]:
                 raise UnmaskError(f"cannot read {cut(str(path))}: line {number} has more than {size(LONGEST)}")
             try:
                 value = json.loads(line, parse_constant=_refused)  # it reads names that are not Unicode, too
-                yield msgspec.convert(value, type=Line)
-            except msgspec.ValidationError as error:
-                raise UnmaskError(f"line {number} of {cut(str(path))} is not of a sweep: {error}") from error
             except (ValueError, RecursionError):
                 continue
+            yield fit(value, Line, f"line {number} of {cut(str(path))}")
 
 
 def _refused(constant: str) -> None:

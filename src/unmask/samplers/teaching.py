@@ -19,6 +19,7 @@ from torch import Tensor
 from unmask.core.chance import Randomness
 from unmask.denoisers import Canvas, Causal, Denoiser, Marginals, as_marginals
 from unmask.samplers import Sampler, Session, fill, walk
+from unmask.samplers.joint import Joint
 
 
 class Unbounded(Exception):
@@ -68,8 +69,9 @@ class Lesson(Session):
         *,
         strict: bool,
         name: str = "the sampler",
+        joint: Joint | None = None,
     ) -> None:
-        super().__init__(denoiser, given, rng, delta, name)
+        super().__init__(denoiser, given, rng, delta, name, joint=joint)
         self.truth, self.strict = truth, strict
 
     @cached_property
@@ -82,6 +84,14 @@ class Lesson(Session):
     @property
     def causal(self) -> Causal:
         raise Unbounded("a causal reader decides which tokens it keeps")
+
+    def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """With a joint draw the tokens of a step have one cost, -log J, of which each has an equal part."""
+        if self.together is None:
+            return super().draw(marginals, rows, positions)
+        tokens, log = self.truth[rows, positions], self.together.log_probability(rows, positions, self.truth)
+        self.canvas.nats[rows, positions] = (-log / rows.bincount(minlength=len(log)))[rows]
+        return tokens, marginals.of(tokens)
 
     def attempt(self, rows: Tensor, seed: int) -> Session:
         return Session(self.denoiser, self.given[rows], Randomness(seed, self.rng.row_ids[rows]), self.delta, self.name)

@@ -24,16 +24,16 @@ def exported(bench: Bench, tmp_path) -> list[str]:
 
 
 ANSWERED = {
-    "none": "Expected `array`, got `null`",
-    "text": "Expected `array`, got `str`",
-    "number": "Expected `array`, got `float`",
-    "texts": "Expected `object`, got `str` - at `$[0]`",
-    "empty": "missing required field `measure` - at `$[0]`",
-    "nameless": "missing required field `measure` - at `$[0]`",
+    "none": "is null; expected a list",
+    "text": "is a text; expected a list",
+    "number": "is a number; expected a list",
+    "texts": "[0] is a text; expected a mapping",
+    "empty": "[0] has no 'measure'",
+    "nameless": "[0] has no 'measure'",
     "infinite": "not JSON compliant",
     "nan": "not JSON compliant",
-    "word": "Expected `float | null`, got `str` - at `$[0].value`",
-    "nested": "got `object` - at `$[0]",
+    "word": "[0].value is a text; expected a number or null",
+    "nested": "[0][...] is a mapping",
     "object": "object is not JSON serializable",
     "surrogate": "invalid utf-16 surrogate pair",
     "large": "its numbers take 33.6 MB; expected at most 16.8 MB",
@@ -110,10 +110,10 @@ def sleeping() -> list[str]:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("tally", "Expected `int`, got `float`"),
-        ("list", "Expected `object`, got `array`"),
+        ("tally", "is a number; expected a whole number"),
+        ("list", "is a list; expected a mapping"),
         ("raise", "ValueError: no sum"),
-        ("none", "Expected `array`, got `null`"),
+        ("none", "is null; expected a list"),
         ("exit", "its process ended with exit code 3"),
     ],
 )

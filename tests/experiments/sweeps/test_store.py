@@ -73,24 +73,24 @@ PLANNED, LAST, BLOCK = 3, CELLS + 7, -2
     [
         (0, {"schema": 3}, "is from an older version of unmask; choose another store"),
         (0, {"schema": 99}, "is from a newer version of unmask; choose another store"),
-        (0, {"began": "x"}, "Expected `float`, got `str` - at `$.began`"),
+        (0, {"began": "x"}, "began is a text; expected a number"),
         (PLANNED, {"type": "celt"}, "Invalid value 'celt'"),
         (PLANNED, {"values": {"x": 999}}, "has another key than its content"),
-        (PLANNED, {"stem": "../../elsewhere"}, "at `$.stem`"),
-        (LAST, {"records": None}, "at `$.records`"),
-        (LAST, {"records": [{"measure": ["a"]}]}, "at `$.records[0]"),
+        (PLANNED, {"stem": "../../elsewhere"}, "stem "),
+        (LAST, {"records": None}, "records "),
+        (LAST, {"records": [{"measure": ["a"]}]}, "records[0]"),
         (LAST, {"records": [{"value": 1.0}]}, "records of cell"),
-        (LAST, {"records": [{"measure": "a", "value": "b"}]}, "Expected `float | null`, got `str` - at `$[0].value`"),
-        (LAST, {"seconds": -1.0}, "at `$.seconds`"),
-        (BLOCK, {"first": -4}, "at `$.first`"),
-        (BLOCK, {"tally": {"sum": 1.5}}, "at `$.tally"),
+        (LAST, {"records": [{"measure": "a", "value": "b"}]}, "[0].value is a text; expected a number or null"),
+        (LAST, {"seconds": -1.0}, "seconds "),
+        (BLOCK, {"first": -4}, "first "),
+        (BLOCK, {"tally": {"sum": 1.5}}, "tally[...] "),
     ],
 )
 def test_lines_are_read_by_their_schema(store, line, fields, expected):
     change(store, line, **fields)
     before = (store / FILE).read_bytes()
     found = answers(store)
-    for text in found[1:2] if "records of cell" in expected or "$[0]." in expected else found:
+    for text in found[1:2] if "records of cell" in expected or expected.startswith("[0]") else found:
         assert expected in text
         assert "version" in expected or FILE in text
     assert (store / FILE).read_bytes() == before

@@ -167,7 +167,7 @@ def test_a_directory_of_another_training(made, tmp_path):
         ({"preset": "quickly"}, "quick"),
         ({"layers": 0}, "layers is 0"),
         ({"training_steps": 0}, "steps is 0"),
-        ({"training_steps": "many"}, "Expected `int`, got `str`"),
+        ({"training_steps": "many"}, "is a text; expected a whole number"),
         ({"sampler": "ancestrally"}, "ancestral"),
         ({"schedule": "linea"}, "linear"),
         ({"steps": 0}, "steps is 0"),

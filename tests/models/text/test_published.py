@@ -156,7 +156,7 @@ GOOD = {"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "m
         (GOOD | {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}}, {}, "out of vocabulary"),
         (GOOD | {"model": {"type": "BPE", "vocab": {"a": 4 * 10**9}, "merges": []}}, {}, "go up to 4000000000"),
         (GOOD, {"eos_token": "</s>"}, "eos_token is '</s>', which is not one of its symbols"),
-        (GOOD, {"eos_token": 3}, "at `$.eos_token`"),
+        (GOOD, {"eos_token": 3}, "eos_token "),
     ],
 )
 def test_files_that_are_wrong(tmp_path, content, config, words):

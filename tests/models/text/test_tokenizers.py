@@ -108,7 +108,7 @@ BPE = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [[
     [
         ([], "is not readable by the package tokenizers"),
         ({"kind": "wordpiece"}, "wordpiece"),
-        ({"kind": "chars", "symbols": 3}, "Expected `str`, got `int` - at `$.symbols`"),
+        ({"kind": "chars", "symbols": 3}, "symbols is a whole number; expected a text"),
         ({"kind": "chars", "symbols": "ba"}, "in the order of their codes"),
         ({"kind": "chars", "symbols": "aa"}, "different symbols"),
         ({"kind": "chars", "symbols": "ab", "code": "import os"}, "unknown key"),
