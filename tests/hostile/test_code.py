@@ -135,7 +135,7 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
         "training.json", setting("origin", "configuration", "language", to={"kind": CALL})))},
             "unknown kind of language"),
     "another type of network": (NETWORK, {"net": config(model_type="mine:X"), "mine.py": MINE},
-        "which fits no card"),
+        "a model of type 'mine:X'"),
     "the kind of a network": (NETWORK, {"net": config(kind="mine:X"), "mine.py": MINE}, "mine:X"),
     "a key for trusting": (NETWORK, {"net": config(trust_remote_code=True)},
         "unknown field of a network's shape 'trust_remote_code'"),
