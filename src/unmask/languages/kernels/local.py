@@ -19,7 +19,7 @@ import numpy as np
 
 from unmask.core.chance import uniform_at
 from unmask.core.compiled import inner, kernel
-from unmask.languages.kernels.machine import Floats
+from unmask.languages.kernels.machine import Floats, Ints
 from unmask.languages.kernels.messages import FLOOR, step_end, write
 
 MAX_BYTES = 2**26
@@ -247,3 +247,13 @@ def fill(chain, width, scratch, tokens, order, begins, rng, visits, probability,
             for i in range(begin, end):
                 dead[b] |= contradicts(chain, width, row, at[i])
             begin = end
+
+
+def posterior_rows(form: tuple[Chain | None, int | None], tokens: Ints, positions: Ints, out: Floats) -> None:
+    """out (B, K, V): marginals at positions (B, K) of tokens (B, L), one-hot if revealed. form: (chain, width)."""
+    shown = np.take_along_axis(tokens, positions, 1)
+    rows, which = np.nonzero(shown == out.shape[2])
+    distributions = np.empty((len(rows), out.shape[2]))
+    marginals_at(*form, tokens, rows, positions[rows, which], distributions)
+    out[:] = shown[..., None] == np.arange(out.shape[2])
+    out[rows, which] = distributions
