@@ -142,8 +142,8 @@ class Together:
                 log=np.zeros(len(members)),
                 fallen=np.zeros(len(members), bool),
             )
-            memory = fitting.scratch(self.automaton, length)
-            row = fitting.together(fitting.form(self.automaton), memory, case, self.joint.sweeps, measured)
+            form = fitting.form(self.automaton)
+            row = fitting.together(form, fitting.scratch(form, length), case, self.joint.sweeps, measured)
             if row < len(members):
                 self._refuse(tokens[row], int(case.rows[row]))
             kinds[members, :length] = torch.from_numpy(case.values)
