@@ -23,7 +23,7 @@ from unmask.languages.kernels.machine import Floats
 from unmask.languages.kernels.messages import FLOOR, step_end, write
 
 MAX_BYTES = 2**26
-ALONE = (-1, -1, -1)  # no hidden position on the left is known
+ALONE = (-1, -1, -1)  # no position on the left is known
 
 
 class Chain(NamedTuple):
@@ -62,12 +62,12 @@ def _same(a: Floats, b: Floats) -> bool:
 def _neighbours(tokens, hidden, j, near):  # type: ignore[no-untyped-def]
     """(j, i, k): the nearest revealed positions left and right of j; -1 and L without one.
 
-    near: the result for a hidden position on the left, which shortens the search, or ALONE."""
+    near: the result for a position on the left, which shortens the search, or ALONE."""
     before, i, k = near
     left = j - 1
     while left > before and tokens[left] == hidden:
         left -= 1
-    if left > before:
+    if left >= 0 and tokens[left] != hidden:
         i = left
     if k <= j:
         k = j + 1
@@ -205,7 +205,7 @@ def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-un
 
 @inner
 def marginal(chain, width, row, j, near, out):  # type: ignore[no-untyped-def]
-    """out (V): the marginal at hidden position j of row (L). Return `near` for the next one on the right."""
+    """out (V): the marginal at position j of row (L) from the others. Return `near` for the next one on the right."""
     if chain is not None:
         near = chain_marginal(chain, row, j, near, out)
     if width is not None:

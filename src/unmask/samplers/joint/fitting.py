@@ -7,9 +7,9 @@
     m_i(v) = f_i(v) c_i(v) / Z,  c_i(v) = sum_t F_i(v, t) backward_(i+1)(t)
 
 A sweep of iterative proportional fitting goes from left to right and replaces f_i by p_i Z / c_i, so that m_i = p_i
-there. An automaton has far fewer pairs (v, t) of a symbol and its target than edges (s, v), so the edges only add: terms
-of pairs [..] into states, and states into pairs. A message is normalized where it is used. Lanes are treated separately,
-so a row does not depend on the others. v is one of V classes of tokens: within a class, J is the marginal p itself.
+there. An automaton has far fewer pairs (v, t) of a symbol and its target than edges (s, v), so edges only add: terms of
+pairs [..] to states, and states to pairs. A message is normalized where it is used. Lanes are treated separately, so a
+row does not depend on the others. v is one of V classes of tokens: within a class, J is the marginal p itself.
 
 A hidden position without an entry counts as the symbol V of an erased automaton. In a row with a single position to
 draw, the others have f = 1 for each token and are not fitted: its marginal is then p, cut to the tokens that have a
@@ -49,20 +49,21 @@ class Form(NamedTuple):
 
 
 class Case(NamedTuple):
-    """The rows of a step (R, L), and the result."""
+    """A canvas (B, L) in a step, and the result."""
 
-    tokens: Ints  # (R, L): V where hidden
-    entries: Ints  # (R, L): the row of the table with the marginals of each hidden position, or -1
-    now: Flags  # (R, L): the positions that this step reveals
-    single: Flags  # (R): whether it is only one, with its own marginal
+    classes: Ints  # (V+1): the class of each token, and of a hidden one
+    tokens: Ints  # (B, L)
+    entries: Ints  # (B, L): the row of the table with the marginals of each hidden position, or -1
+    now: Flags  # (B, L): the positions that this step reveals
+    single: Flags  # (B): whether it is only one, with its own marginal
     table: Floats  # (K, V)
-    rows: Ints  # (R): numbers of the rows, for random numbers
-    visits: Ints  # (R, L)
+    row_ids: Ints  # (B)
+    visits: Ints  # (B, L)
     seed: np.uint64
     stream: int
-    values: Ints  # (R, L): the tokens drawn, or those to measure
-    log: Floats  # (R): log J of the values
-    fallen: Flags  # (R): whether the marginals excluded every allowed string, so that they were smoothed
+    values: Ints  # (B, L): the classes drawn, or those to measure
+    log: Floats  # (B): log J of the values
+    fallen: Flags  # (B): whether the marginals excluded every allowed string, so that they were smoothed
 
 
 class Scratch(NamedTuple):
@@ -92,7 +93,8 @@ def form(automaton: Automaton) -> Form:
         found = sparse(start, end, weights[source, symbol], ends)
         if automaton.weights is not None:
             return found
-        return found._replace(source=np.where(found.weight > 0, found.source, starts * LANES).astype(np.uint64), weight=None)
+        of_zero = np.uint64(starts * LANES)
+        return found._replace(source=np.where(found.weight > 0, found.source, of_zero), weight=None)
 
     return Form(
         starts_of(known // states, symbols).astype(np.uint64),
@@ -206,7 +208,7 @@ def _push(form, memory, at, there, scale, shrink):  # type: ignore[no-untyped-de
 
 
 @inner
-def _fit(form, memory, case, first, length, sweeps):  # type: ignore[no-untyped-def]
+def _fit(form, memory, case, members, first, length, sweeps):  # type: ignore[no-untyped-def]
     """Set f and the backward messages of J for eight rows.
 
     A row stops after `sweeps`, or after a sweep that lowered the distance of its marginals by less than a tenth, and
@@ -223,7 +225,7 @@ def _fit(form, memory, case, first, length, sweeps):  # type: ignore[no-untyped-
         alive = pull(form, memory, length)
         if not all_positive(alive):
             if turn == 0:
-                _enter(form, memory, case, first, length, True)
+                _enter(form, memory, case, members, first, length, True)
             else:
                 for k in range(uint64(0), size, uint64(LANES)):
                     store(memory.f, k, where_greater(alive, zero, load(memory.f, k), load(memory.old, k)))
@@ -236,7 +238,7 @@ def _fit(form, memory, case, first, length, sweeps):  # type: ignore[no-untyped-
 
 
 @inner
-def _enter(form, memory, case, first, length, smoothed):  # type: ignore[no-untyped-def]
+def _enter(form, memory, case, members, first, length, smoothed):  # type: ignore[no-untyped-def]
     """Set p and f: the marginals of hidden positions, and certainty at revealed tokens.
 
     smoothed: give every token of hidden positions a probability, in the rows without an allowed string only."""
@@ -244,11 +246,11 @@ def _enter(form, memory, case, first, length, smoothed):  # type: ignore[no-unty
     more = SMOOTH if smoothed else 0.0
     for i in range(length):
         for lane in range(LANES):
-            row = min(first + lane, len(case.tokens) - 1)
+            row = members[min(first + lane, len(members) - 1)]
             if smoothed and memory.backward[lane] > 0.0:
                 continue
             case.fallen[row] = smoothed
-            entry, token, total = case.entries[row, i], case.tokens[row, i], 0.0
+            entry, token, total = case.entries[row, i], case.classes[case.tokens[row, i]], 0.0
             for v in range(own if entry >= 0 else 0):
                 total += case.table[entry, v] + more * form.size[v]
             free, scale = case.single[row] and not case.now[row, i], 1.0 / total if entry >= 0 else 0.0
@@ -263,59 +265,61 @@ def _enter(form, memory, case, first, length, smoothed):  # type: ignore[no-unty
 
 
 @kernel(_nrt=False)
-def together(form, memory, case, sweeps, measured):  # type: ignore[no-untyped-def]
-    """Draw or measure all rows. Return the first row without an allowed string, or the number of rows."""
-    rows, length = case.tokens.shape
-    for first in range(0, rows, LANES):
-        _enter(form, memory, case, first, length, False)
-        _fit(form, memory, case, first, length, sweeps)
-        for row in range(first, min(first + LANES, rows)):
-            if not memory.backward[row - first] > 0.0:
-                return row
+def together(form, memory, case, members, length, sweeps, measured):  # type: ignore[no-untyped-def]
+    """Draw or measure rows, whose numbers are members (R). Return how many have been done before one without an allowed
+    string."""
+    for first in range(0, len(members), LANES):
+        _enter(form, memory, case, members, first, length, False)
+        _fit(form, memory, case, members, first, length, sweeps)
+        some = members[first : first + LANES]
+        for lane in range(len(some)):
+            if not memory.backward[lane] > 0.0:
+                return first + lane
         if measured:
-            _measure(form, memory, case, first, length)
+            _measure(form, memory, case, some, length)
         else:
-            _draw(form, memory, case, first)
-    return rows
+            _draw(form, memory, case, some, length)
+    return len(members)
 
 
 @inner
-def _draw(form, memory, case, first):  # type: ignore[no-untyped-def]
+def _draw(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
     """Draw eight rows from left to right, up to the last position of this step."""
     states, symbols = form.moves.shape
     last = 0
-    for row in range(first, min(first + LANES, len(case.tokens))):
-        memory.state[row - first] = 0
-        for i in range(last, case.tokens.shape[1]):
+    for lane in range(len(rows)):
+        row, memory.state[lane] = rows[lane], 0
+        for i in range(last, length):
             last = i + 1 if case.now[row, i] else last
     for i in range(last):
         ahead, here = (i + 1) * (states + 1), i * symbols
-        for row in range(first, min(first + LANES, len(case.tokens))):
-            lane = row - first
-            state = memory.state[lane]
+        for lane in range(len(rows)):
+            row, state = rows[lane], memory.state[lane]
             if case.entries[row, i] >= 0:
                 for v in range(symbols):
                     weight = memory.f[(here + v) * LANES + lane] * form.weights[state, v]
                     weight *= memory.backward[(ahead + form.moves[state, v]) * LANES + lane]
                     memory.c[v * LANES + lane] = weight
-                memory.chance[lane] = uniform_at(case.seed, case.stream, case.rows[row], i, case.visits[row, i])
+                memory.chance[lane] = uniform_at(case.seed, case.stream, case.row_ids[row], i, case.visits[row, i])
         draw_eight(memory.c, load(memory.chance, uint64(0)), memory.drawn, memory.masses)
-        for row in range(first, min(first + LANES, len(case.tokens))):
-            lane = row - first
-            token = int(memory.drawn[lane]) if case.entries[row, i] >= 0 else case.tokens[row, i]
+        for lane in range(len(rows)):
+            row = rows[lane]
+            token = int(memory.drawn[lane]) if case.entries[row, i] >= 0 else case.classes[case.tokens[row, i]]
             if case.now[row, i]:
                 case.values[row, i] = token
             memory.state[lane] = form.moves[memory.state[lane], token]
+    for row in rows:
+        for i in range(length):
+            case.visits[row, i] += case.entries[row, i] >= 0
 
 
 @inner
-def _measure(form, memory, case, first, length):  # type: ignore[no-untyped-def]
+def _measure(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
     """Set log J(values at the positions of this step | revealed tokens) = log Z(with these values) - log Z."""
     states, symbols = form.moves.shape
     for sign in (-1.0, 1.0):
-        for row in range(first, min(first + LANES, len(case.tokens))):
-            lane = row - first
-            mass = memory.backward[lane]
+        for lane in range(len(rows)):
+            row, mass = rows[lane], memory.backward[lane]
             case.log[row] += sign * np.log(mass) if mass > 0.0 else -np.inf
             for i in range(length):
                 if mass > 0.0 and i > 0:
