@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from benchmarks import joint_text
 from unmask import generate, train
 from unmask.core.files import origin
 from unmask.denoisers import Denoiser, Ideal, Perturbed
@@ -303,8 +304,8 @@ def study(out: Path, most: float) -> None:
     kept = out / "records.jsonl"
     records = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     known = {json.dumps(record["cell"]) for record in records}
-    cells = forms(), unknown(), grid(128, FEW), imperfect(), grid(512, FEW), grid(32, STEPS), grid(128, STEPS)
-    for key, run in itertools.chain(*cells):
+    grids = grid(128, FEW), imperfect(), grid(512, FEW), grid(32, STEPS), grid(128, STEPS)
+    for key, run in itertools.chain(forms(), unknown(), *grids, joint_text.cells(out)):
         if json.dumps(key) in known:
             continue
         if time.process_time() > most:
@@ -421,7 +422,8 @@ def main() -> None:
     if chosen.speed:
         speed()
     elif chosen.table:
-        print(table(json.loads(RESULTS.read_text())))
+        made = json.loads(RESULTS.read_text())
+        print(f"{table(made)}\n\n{joint_text.table(made)}")
     elif chosen.figure:
         (ROOT / "docs" / "joint.svg").write_text(figure(json.loads(RESULTS.read_text())) + "\n")
     else:
