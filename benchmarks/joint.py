@@ -1,6 +1,6 @@
 """The study of joint draws: six languages, networks, imperfect marginals, constraints that a model does not know.
 
-    python -m benchmarks.joint --out DIR   all cells into DIR/joint.json, ten minutes of one core; goes on where it was
+    python -m benchmarks.joint --out DIR   all cells into DIR/joint.json, 45 minutes of one core; goes on where it was
     python -m benchmarks.joint --table     the table of docs/joint-draws.md from results/joint.json
     python -m benchmarks.joint --figure    docs/joint.svg
     python -m benchmarks.joint --speed     seconds of CPU
@@ -300,6 +300,7 @@ def slot(strings: Tensor, p: Tensor) -> list[float]:
 
 def study(out: Path, most: float) -> None:
     """Measure the cells that are not there yet, for at most some seconds of CPU. Write joint.json after the last."""
+    torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "records.jsonl"
     records = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []

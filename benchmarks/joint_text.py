@@ -9,7 +9,7 @@ and the marginals are lost. The true distribution of text is unknown, so each ce
     ar, ngram   -log p of the rows under an AR network, and under a 5-gram of one half of the held-out documents; the
                 held-out text is of the other half
     entropy     of the frequencies of characters within a row
-    distinct    fraction of the windows of four characters that differ, in eight rows
+    distinct    fraction of the windows of four characters that differ, in six rows
     unknown     fraction of words that the text does not have
     bigrams     total variation of the bigrams from those of the training documents
 
@@ -47,7 +47,7 @@ from unmask.samplers.contract import as_sampler
 from unmask.samplers.joint import Joint, log_paths
 from unmask.samplers.schedules import deltas
 
-LENGTH, ROWS, TOGETHER = 64, 160, 8  # rows whose windows are compared
+LENGTH, ROWS, TOGETHER = 64, 120, 6  # rows whose windows are compared
 STEPS = (4, 8, 16, 32)
 TRAINING = {"mdm": 900, "ar": 400}  # steps
 KEPT = 47  # the most frequent characters; all others are one class
