@@ -25,7 +25,7 @@ help:
 	@echo "make docs    the site of these documents: site/index.html"
 	@echo "make bench   speed and memory against peers, half an hour, goes on where it stopped (BENCH_ARGS=--quick: minutes)"
 	@echo "make gpu     what needs a CUDA device, for 9 minutes; again to go on (GPU_ARGS=--list; --dry-run on a CPU)"
-	@echo "make results make the files in results/ again, half an hour, goes on where it stopped"
+	@echo "make results make the files in results/ again, an hour, goes on where it stopped"
 	@echo "make clean   remove everything that make has made"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
 

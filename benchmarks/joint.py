@@ -1,6 +1,6 @@
 """The study of joint draws: six languages, networks, imperfect marginals, constraints that a model does not know.
 
-    python -m benchmarks.joint --out DIR   all cells into DIR/joint.json, ten minutes of one core; goes on where it was
+    python -m benchmarks.joint --out DIR   all cells into DIR/joint.json, 45 minutes of one core; goes on where it was
     python -m benchmarks.joint --table     the table of docs/joint-draws.md from results/joint.json
     python -m benchmarks.joint --figure    docs/joint.svg
     python -m benchmarks.joint --speed     seconds of CPU
@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from benchmarks import joint_text
 from unmask import generate, train
 from unmask.core.files import origin
 from unmask.denoisers import Denoiser, Ideal, Perturbed
@@ -299,12 +300,13 @@ def slot(strings: Tensor, p: Tensor) -> list[float]:
 
 def study(out: Path, most: float) -> None:
     """Measure the cells that are not there yet, for at most some seconds of CPU. Write joint.json after the last."""
+    torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
     kept = out / "records.jsonl"
     records = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     known = {json.dumps(record["cell"]) for record in records}
-    cells = forms(), unknown(), grid(128, FEW), imperfect(), grid(512, FEW), grid(32, STEPS), grid(128, STEPS)
-    for key, run in itertools.chain(*cells):
+    grids = grid(128, FEW), imperfect(), grid(512, FEW), grid(32, STEPS), grid(128, STEPS)
+    for key, run in itertools.chain(forms(), unknown(), *grids, joint_text.cells(out)):
         if json.dumps(key) in known:
             continue
         if time.process_time() > most:
@@ -421,7 +423,8 @@ def main() -> None:
     if chosen.speed:
         speed()
     elif chosen.table:
-        print(table(json.loads(RESULTS.read_text())))
+        made = json.loads(RESULTS.read_text())
+        print(f"{table(made)}\n\n{joint_text.table(made)}")
     elif chosen.figure:
         (ROOT / "docs" / "joint.svg").write_text(figure(json.loads(RESULTS.read_text())) + "\n")
     else:

@@ -1,6 +1,6 @@
 """`make results`: every file of results/ again, by the code of this commit.
 
-    python -m benchmarks.remake          about half an hour on two cores; after an interruption it goes on where it was
+    python -m benchmarks.remake          about an hour on two cores; after an interruption it goes on where it was
     python -m benchmarks.remake --list   the steps, with the hours of each
 
 Each step is a command of `unmask` or of reproduction/, in a directory that belongs to the digest of the code. A file
@@ -69,7 +69,7 @@ STEPS = (
     Step("on-2gram", f"board run --model 2gram --samplers {LEARNT} {AGAIN} {FEW} --out on-2gram", 0.03),
     Step("on-hmm", f"board run --model hmm --samplers {LEARNT} {AGAIN} {FEW} --out on-hmm", 0.03),
     Step("paper-quick", "measure --out paper-quick", 0.07, module="reproduction"),
-    Step("joint", "--out joint", 0.1, module="benchmarks.joint"),
+    Step("joint", "--out joint", 0.5, module="benchmarks.joint"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from benchmarks import (
     causal,
     gap,
     generation,
+    joint_text,
     learning,
     networks,
     pages,
@@ -26,6 +28,8 @@ from benchmarks.timing import Report, Work, agree, resume
 from tests.needs import needs
 from tests.sparing import held_out_in_part, in_this_process
 from unmask import generate, languages
+from unmask.models.text import NGramJudge
+from unmask.models.text.ngrams import END
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those that the peers raise when they are imported
 
@@ -157,3 +161,12 @@ def test_who_computes_something_else_is_not_timed():
         agree("far", [1.0], [2.0], 1e-6)
     with pytest.raises(SystemExit, match="nan"):
         agree("far", [np.nan], [2.0], 1e-6)
+
+
+def test_windows_of_a_text_are_those_of_its_judge():
+    judge = NGramJudge(["abracadabra"], 3)
+    symbols = sorted(judge.symbols)
+    table = joint_text.pooled(np.array([symbols.index(c) for c in "abracadabra" + END]), len(symbols), 3)
+    assert table.sum() == pytest.approx(1)
+    for row, context in zip(table, product(symbols, symbols), strict=True):
+        assert row / row.sum() == pytest.approx([judge.probability(c, "".join(context)) for c in symbols])

@@ -48,6 +48,7 @@ def joints(language, length, sweeps=60):
         "fitted": Joint(own, sweeps),
         "alone": Joint(own, sweeps, alone=True),
         "soft": Joint(pairs, sweeps),
+        "soft 3": Joint(windows(language, 3, length), sweeps),
     }
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import p_value
+from benchmarks import joint_text
+from tests.brute import p_value, sequences
 from tests.samplers.joints import Laws, everything, joints, log_step, sparse_chain, sparse_hidden, splits
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser, Ideal, Perturbed
@@ -54,6 +55,9 @@ TABLE = [  # language, draw, N, SER, KL of the law, mean KL of an order
     (HIDDEN, "fitted", 2, 0, 0.032, 0.0716),
     (HIDDEN, "soft", 1, 0.071, 0.139, 0.139),
     (HIDDEN, "soft", 3, 0.019, 0.024, 0.0409),
+    (WIDE, "soft 3", 1, 0, 0, 0),
+    (HIDDEN, "soft 3", 1, 0.014, 0.027, 0.0273),
+    (HIDDEN, "soft 3", 2, 0.010, 0.016, 0.0194),
 ]
 KNOWN = {case: Laws(*case) for case in (CHAIN, WIDE, HIDDEN)}
 
@@ -334,6 +338,26 @@ def test_classes_of_tokens_change_no_distribution(now, alone):
     given = () if len(now) > 2 else (3,)
     merged, each = (log_step(denoiser, Joint(one, 3, alone), strings, given, now) for one in (MERGED, apart))
     assert merged == pytest.approx(each, rel=1e-9)
+
+
+def test_windows_of_a_text_are_multiplied_in_or_fitted(monkeypatch):
+    """Over its two most frequent tokens and the class of all others; a fit keeps all marginals."""
+    monkeypatch.setattr(joint_text, "KEPT", 2)
+    line = np.array([0, 1, 0, 2, 0, 1, 1, 0, 3, 0, 1, 0, 4, 0])
+    automaton, strings = joint_text.dependence(line, 5, 3), sequences(5, 4)
+    p = np.random.default_rng(3).dirichlet(np.ones(5), size=4)
+    windows, c = joint_text.pooled(np.minimum(line, 2), 3, 3).reshape(3, 3, 3), np.minimum(strings, 2).T
+    pair, one = windows.sum(0), windows.sum((0, 1))
+    pair, three = pair / np.outer(pair.sum(1), one), windows / windows.sum(2, keepdims=True) / one
+    law = p[np.arange(4), strings].prod(1) * pair[c[0], c[1]] * three[c[0], c[1], c[2]] * three[c[1], c[2], c[3]]
+    draws = Joint(automaton, 0, single=False), Joint(automaton, 99)
+    every = torch.from_numpy(strings), (), (0, 1, 2, 3)
+    unfitted, soft = (log_step(Fixed(None, torch.from_numpy(p)), joint, *every) for joint in draws)
+    assert unfitted == pytest.approx(np.log(law / law.sum()))
+    kept = [np.bincount(column, np.exp(soft), 5) for column in strings.T]
+    assert np.array(kept) == pytest.approx(p)
+    ratio = (soft - unfitted).reshape((5,) * 4)  # a sum of functions of one token each
+    assert ratio - ratio[:1] - ratio[:, :1] + ratio[:1, :1] == pytest.approx(0, abs=1e-9)
 
 
 def test_draws_of_classes_follow_the_distribution():

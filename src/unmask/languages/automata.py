@@ -209,21 +209,28 @@ def _listed(language: Answers) -> Automaton:
 
 
 def windows(language: Language, order: int, length: int) -> Automaton:
-    """The n-gram of a language's pooled windows, as weights: P(x_1 .. x_n) / (P(x_1 .. x_(n-1)) P(x_n)).
+    """The n-gram of a language's pooled windows, as weights."""
+    return of_windows(language.window_distribution(order, length).view(-1, language.vocabulary).numpy())
 
-    A state is the last n - 1 tokens, or fewer at the start, where a token weighs 1."""
-    size = language.vocabulary
-    joint = language.window_distribution(order, length).view(-1, size).numpy()  # (contexts, V)
-    apart = joint.sum(1, keepdims=True) * joint.sum(0)
-    weights = np.divide(joint, apart, out=np.zeros_like(joint), where=apart > 0)
-    short = sum(size**n for n in range(order - 1))  # states of fewer tokens come first
-    states = short + len(joint)
-    index, symbol = np.arange(states)[:, None], np.arange(size)
+
+def of_windows(joint: Floats) -> Automaton:
+    """Weights P(x_1 .. x_n) / (P(x_1 .. x_(n-1)) P(x_n)) of n-grams with probabilities (V^(n-1), V).
+
+    A state is the last n - 1 tokens, or fewer at the start, with the weights of shorter windows; the first weighs 1."""
+    size, levels = joint.shape[1], [joint]
+    while len(levels[0]) > 1:
+        levels.insert(0, levels[0].reshape(size, -1, size).sum(0))  # without the oldest token
+    apart = [level.sum(1, keepdims=True) * level.sum(0) for level in levels[1:]]
+    ratios = [
+        np.divide(level, q, out=np.zeros_like(level), where=q > 0) for level, q in zip(levels[1:], apart, strict=True)
+    ]
+    every = np.vstack([np.ones((1, size)), *ratios])
+    short = len(every) - len(joint)  # states of fewer tokens come first
+    index, symbol = np.arange(len(every))[:, None], np.arange(size)
     deeper = index * size + 1 + symbol  # a trie: the children of a state
     shifted = short + (index - short) * size % len(joint) + symbol
     moves = np.where(index < short, deeper, shifted)
-    every = np.vstack([np.ones((short, size)), weights])
-    return Automaton(np.where(every > 0, moves, -1), np.ones(states, bool), every)
+    return Automaton(np.where(every > 0, moves, -1), np.ones(len(every), bool), every)
 
 
 class _Written(msgspec.Struct, forbid_unknown_fields=True):
