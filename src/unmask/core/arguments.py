@@ -55,14 +55,6 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
     refuse(name, value, f"{span}{what}" if number is not None else f"a whole number, {span}{what}")
 
 
-def setting(name: str, usual: int, least: int = 1, most: int = MOST) -> int:
-    """The whole number in an environment variable; `usual` if it is not set."""
-    text = os.environ.get(name)
-    if text is None:
-        return usual
-    return whole(name, int(text) if text.isdecimal() and len(text) <= DIGITS else text, least, most)
-
-
 def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
@@ -201,5 +193,8 @@ def counted(number: int) -> str:
 
 def cores() -> int:
     """Number of threads: UNMASK_THREADS, or the number of cores that this process may use."""
-    usual = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return setting("UNMASK_THREADS", usual, 1, MOST_THREADS)
+    text = os.environ.get("UNMASK_THREADS")
+    if text is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    given = int(text) if text.isdecimal() and len(text) <= DIGITS else text
+    return whole("UNMASK_THREADS", given, 1, MOST_THREADS)

@@ -72,18 +72,13 @@ class Canvas:
         """Whether the prediction for a position does not depend on its own token."""
         return self._engine.hollow
 
-    @property
-    def probes(self) -> Tensor:
-        """(B): model calls whose input is not the row itself: other contexts, or the row without its prompt."""
-        calls = self.denoiser.calls
-        return self.contexts + (self.model_calls - self.contexts) // calls * (calls - 1)
+    def counted(self) -> tuple[Tensor, Tensor]:
+        """(B) model calls whose input is not the row itself: other contexts, or the row without its prompt.
 
-    @property
-    def positions(self) -> Tensor:
-        """(B): computed positions of all model calls."""
-        own = self._engine.positions
-        own = (self.model_calls - self.contexts) * self.lengths if own is None else own
-        return own + self._positions
+        (B) computed positions of all model calls."""
+        calls, own, computed = self.denoiser.calls, self.model_calls - self.contexts, self._engine.positions
+        computed = own * self.lengths if computed is None else computed
+        return self.contexts + own // calls * (calls - 1), computed + self._positions
 
     @property
     def exhausted(self) -> bool:

@@ -176,7 +176,7 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         planned=session.planned,
         vocabulary=session.denoiser.vocabulary,
         ideal=session.denoiser.language if session.denoiser.ideal else None,
-        fallbacks=None if session.together is None else session.together.fallbacks,
+        fallbacks=None if session.joint is None else session.together.fallbacks,
         taken=session.taken(),
         **about,
     )

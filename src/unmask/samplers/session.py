@@ -78,6 +78,7 @@ class Session:
         self._revised = torch.zeros_like(self.lengths)  # (B): number of re-masked tokens
         self._attempts: list[tuple[Tensor, Account]] = []
         self._hidings = 0
+        self.patience = PATIENCE * (given.shape[1] + len(delta))  # model calls, and re-maskings, of an endless sampler
 
     @cached_property
     def canvas(self) -> Canvas:
@@ -85,8 +86,9 @@ class Session:
         return self.canvas_kind(self.denoiser, self.tokens, self.rng, valid=self.valid, patience=self.patience)
 
     @cached_property
-    def together(self) -> Together | None:
-        return None if self.joint is None else Together(self.joint, self.canvas)
+    def together(self) -> Together:
+        assert self.joint is not None
+        return Together(self.joint, self.canvas)
 
     @cached_property
     def causal(self) -> Causal:
@@ -96,11 +98,6 @@ class Session:
     def uses(self, part: str) -> bool:
         """Whether the sampler has used the 'canvas' or the 'causal' reader."""
         return part in self.__dict__
-
-    @property
-    def patience(self) -> int:
-        """Number of model calls, and of re-maskings, after which a sampler counts as endless."""
-        return PATIENCE * (self.tokens.shape[1] + len(self.delta))
 
     @property
     def exhausted(self) -> bool:
@@ -114,11 +111,11 @@ class Session:
 
     def ask(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
         """The marginals (K) of hidden positions, rows ascending, in one model call of each row."""
-        return (self.together or self.canvas).at(rows, positions, time)
+        return (self.canvas if self.joint is None else self.together).at(rows, positions, time)
 
     def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (K) of a step, and the marginal probability (K) of each."""
-        if self.together is not None:
+        if self.joint is not None:
             return self.together.draw(rows, positions)
         tokens = self.canvas.draw(marginals, rows, positions)
         return tokens, marginals.of(tokens)
@@ -174,8 +171,7 @@ class Session:
         impossible, probes, positions = (torch.zeros_like(self.lengths) for _ in range(3))
         calls, spent = {}, Cost()
         if self.uses("canvas"):
-            impossible, probes = self.canvas.impossible.clone(), self.canvas.probes
-            positions = self.canvas.positions
+            impossible, (probes, positions) = self.canvas.impossible.clone(), self.canvas.counted()
             calls["denoiser"], spent = self.canvas.model_calls.clone(), self.canvas.spent
         if self.uses("causal"):
             positions = positions + self.causal.positions
