@@ -27,7 +27,7 @@ from unmask.core import progress
 from unmask.core.arguments import size
 from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
 from unmask.core.reading import fit, from_json
-from unmask.core.registry import Allowed, imports, imports_allowed
+from unmask.core.registry import IMPORTS, Allowed, imports
 from unmask.core.run import Measuring
 from unmask.experiments.cell import Place, Tally, call, find
 from unmask.experiments.store import LARGEST, LOG, CommonFields, Plain, directory_of, opened
@@ -134,11 +134,6 @@ class Here:
         self.files, self.limit, self.most = files, how.limit, 1
         self.running: list[Any] = []
 
-    @property
-    def busy(self) -> int:
-        """Running blocks."""
-        return len(self.running)
-
     def start(self, block: Block) -> None:
         self.running.append(block)
 
@@ -148,7 +143,7 @@ class Here:
 
         block = self.running.pop()
         with torch_threads(1):  # as in a worker, for the same numbers
-            return [(block, attempt(block, self.files, imports_allowed()))]
+            return [(block, attempt(block, self.files, IMPORTS.get()))]
 
     def stop(self) -> None:
         """Nothing runs."""
@@ -181,7 +176,7 @@ class _Worker:
     def start(self, block: Block, files: Path) -> None:
         self.block, self.began = block, time.monotonic()
         with suppress(OSError):  # it has died; `wait` finds out
-            self.pipe.send((block, files, imports_allowed()))
+            self.pipe.send((block, files, IMPORTS.get()))
 
     def stop(self, patience: float = 0.0) -> int:
         """End it with all that its jobs have started; return its exit code."""

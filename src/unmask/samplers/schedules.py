@@ -49,15 +49,6 @@ def is_fitted(name: str) -> bool:
     return "fit" in inspect.signature(SCHEDULES.find(name)).parameters
 
 
-def check(schedule: str, steps: int, fit: Fit | None = None) -> None:
-    """Raise the errors of `deltas`, without fitting a schedule, which can be slow."""
-    name, _ = parse("schedule", schedule)
-    if fit is not None and is_fitted(name):
-        SCHEDULES.bind(schedule, 2)
-    else:
-        deltas(schedule, steps, fit)
-
-
 def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = None) -> Tensor:
     """(N) float64: a named schedule of `steps` steps, or an explicit list of length N."""
     if steps is not None:

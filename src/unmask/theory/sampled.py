@@ -73,10 +73,10 @@ def information_curve(
     terms[revealed.nonzero(as_tuple=True)[0], order[revealed] - 1] = nats[revealed]
     measured = Measured(
         terms,
-        own_sizes(language, drawn, shown).double(),
+        (language.sizes(drawn) if shown is None else own_sizes(language, drawn, shown)).double(),
         None if denoiser is None else -language.log_prob(drawn, shown),
         hidden,
-        prompt_numbers(shown) if prompt is None else prompt,
+        prompt_numbers(shown) if prompt is None and shown is not None else prompt,
     )
     return InformationCurve(measured.f, "monte carlo", measured, language)
 
