@@ -10,10 +10,9 @@ import torch
 from scipy import stats
 
 from unmask import generate, languages
-from unmask.core.pvalues import chi_square
-from unmask.diagnosis.audit.races import BFLOAT16, FINE, race
+from unmask.diagnosis.audit.changes import BFLOAT16, FINE, race
 from unmask.diagnosis.audit.specimens import _by_delta
-from unmask.diagnosis.audit.statistics import Noise, Statistics
+from unmask.diagnosis.audit.statistics import Noise, Statistics, chi_square
 
 
 def test_distances_of_equal_laws_are_chi_square():

@@ -35,12 +35,22 @@ from unmask.languages.kernels.paths import Prefixes
 
 
 class Passes:
-    """Passes over rows of a machine, each in the faster form."""
+    """Passes over rows of a machine, each in the faster form: eight rows together, or one by one.
+
+    Compares nanoseconds per row and position, from measurements of n-grams of 8 to 547 states, HMMs and grammars; draws
+    are compared without their common part. One by one, a likelihood visits only the edges of possible states: a
+    revealed token leaves one state if a sequence determines its path, else all that can emit it. A draw visits all
+    states.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.eight = lockstep(machine) if len(machine.columns) else None
-        self.eight_filter, self.eight_draw = (self.eight if faster else None for faster in _eight_faster(machine))
+        edges, states, pinned = len(machine.edge_weight), machine.states, machine.unambiguous
+        eight = (edges + 6 * states) / 13
+        possible = 1 if pinned else len(machine.column_state) / machine.vocabulary
+        self.eight_filter = self.eight if eight < 50 + 3 * possible * edges / states else None
+        self.eight_draw = self.eight if eight < 130 + states + (0 if pinned else edges) else None
 
     def evidence(self, tokens: Ints) -> Floats:
         """(B): log of the mass of all paths that agree with the revealed tokens (B, L); -inf without such a path."""
@@ -73,20 +83,6 @@ class Passes:
         sizes = tokens.shape[1], states, states, states, symbols + 1, symbols + 1, symbols, 1, 1
         scratch = (_offsets(1), *map(_lanes, sizes))
         draw_rows(self.eight_draw, ahead, keys, prefixes, scratch, tokens, probability)
-
-
-def _eight_faster(machine: Machine) -> tuple[bool, bool]:
-    """Whether eight rows together are faster than one by one (for likelihoods, for draws).
-
-    Compares nanoseconds per row and position, from measurements of n-grams of 8 to 547 states, HMMs and grammars; draws
-    are compared without their common part. One by one, a likelihood visits only the edges of possible states: a
-    revealed token leaves one state if a sequence determines its path, else all that can emit it. A draw visits all
-    states.
-    """
-    edges, states, pinned = len(machine.edge_weight), machine.states, machine.unambiguous
-    eight = (edges + 6 * states) / 13
-    possible = 1 if pinned else len(machine.column_state) / machine.vocabulary
-    return eight < 50 + 3 * possible * edges / states, eight < 130 + states + (0 if pinned else edges)
 
 
 def _lanes(count: int) -> Floats:
