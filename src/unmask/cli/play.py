@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+from unmask.cli.generate import begin
 from unmask.cli.options import Answer, Count, Model, Named, Switch, Text, Word, refuse
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
@@ -68,7 +69,7 @@ def command(
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
     from unmask.denoisers import as_denoiser
-    from unmask.models.loading import begin, load_model
+    from unmask.models.loading import load_model
     from unmask.report.player import chosen, play
     from unmask.samplers import trace as traces
     from unmask.samplers.making import reshaped

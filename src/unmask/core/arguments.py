@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
@@ -40,6 +41,13 @@ def at_most_one(options: Mapping[str, object]) -> None:
     named = [name for name, value in options.items() if value is not None]
     if len(named) > 1:
         raise UnmaskError(f"{' and '.join(named)} exclude each other. Leave one of them out")
+
+
+def changed(options: Any, **usual: Any) -> dict[str, Any]:
+    """The fields of a record of options that differ from their usual value, by the names of their flags."""
+    default = replace(type(options)(), **usual)
+    names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
+    return {f"no_{name}" if getattr(default, name) is True else name: getattr(options, name) for name in names}
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "") -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unmask.core.arguments import whole
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers.contracts import Causal, Cost, Engine, Noise
+from unmask.denoisers.canvas import Causal, Cost, Engine, Noise
 from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
 from unmask.languages import Language
 

@@ -68,7 +68,7 @@ class Statistics:
         classes = torch.where(impossible, BITS + 1, bits.long().clamp(max=BITS))
         pairs = self.cells[codes(tokens, self.language.vocabulary, self.pair_size)]
         whole = bits.sum(1)
-        valid = self.language.supports(tokens)
+        invalid = self.language.log_evidence(tokens) == -torch.inf
         counts = [
             _histogram(pairs, int(self.cells.max()) + 1),
             _histogram(classes, BITS + 2),
@@ -77,7 +77,7 @@ class Statistics:
                 for lag in range(1, 5)
                 if lag < len(tokens[0])
             ),
-            (~valid).unsqueeze(1),
+            invalid.unsqueeze(1),
         ]
         measured = [
             *(part.sum(1) for part in bits.tensor_split(min(4, bits.shape[1]), dim=1)),
@@ -87,7 +87,7 @@ class Statistics:
             *([] if order is None or surprise is None else self._ordered(order, surprise)),
         ]
         columns = torch.cat([*counts, torch.stack(measured, 1)], 1).double()
-        return Rows(tokens, columns, columns.shape[1] - len(measured), whole, ~valid)
+        return Rows(tokens, columns, columns.shape[1] - len(measured), whole, invalid)
 
     def _ordered(self, order: Tensor, surprise: Tensor) -> list[Tensor]:
         parts = min(PARTS, self.steps)

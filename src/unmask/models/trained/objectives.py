@@ -55,7 +55,7 @@ from torch.nn import functional
 from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream
 from unmask.denoisers import Ideal, UniformIdeal
-from unmask.denoisers.contracts import without_own
+from unmask.denoisers.uniform import without_own
 from unmask.languages import Language
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.trunk import LEAST_NOISE

@@ -10,7 +10,7 @@ from unmask.core import arguments
 from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.reading import fit
-from unmask.denoisers.contracts import Noise
+from unmask.denoisers.canvas import Noise
 
 KINDS = ("mdm", "ar")
 MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}

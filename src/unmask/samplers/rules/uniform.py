@@ -42,7 +42,7 @@ from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Marginals, Table, as_marginals
 from unmask.denoisers.canvas import Places
-from unmask.denoisers.contracts import emitted, reverse, without_own
+from unmask.denoisers.uniform import emitted, reverse, without_own
 from unmask.samplers.contract import SAMPLERS, Distribution, Sampler
 from unmask.samplers.schedules import Schedule, deltas
 from unmask.samplers.session import Session
