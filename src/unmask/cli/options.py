@@ -231,7 +231,8 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
         raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
     places, named, kinds = [], {}, get_type_hints(command)
     for parameter in inspect.signature(command).parameters.values():
-        value, kind = given.get(parameter.name, parameter.default), kinds[parameter.name]
+        value = given.get(parameter.name, parameter.default)
+        kind: Any = kinds[parameter.name]
         if is_dataclass(kind):
             inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
             value = kind(**inside) if parameter.default is EMPTY else replace(parameter.default, **inside)

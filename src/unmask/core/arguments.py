@@ -67,7 +67,7 @@ def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
     """A finite number from least to most, an integer of at most 64 bits; above: least itself is excluded."""
-    if _is_real(value):
+    if isinstance(value, Real) and not isinstance(value, bool):
         real: float = int(value) if isinstance(value, Integral) else float(value)
         widest = MOST if isinstance(real, int) else sys.float_info.max
         if abs(real) <= widest and (least < real if above else least <= real) and real <= most:
@@ -86,13 +86,9 @@ def number(
 
 def share(name: str, value: Any) -> float:
     """A number from 0 to below 1."""
-    if _is_real(value) and 0 <= value < 1:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < 1:
         return float(value)
     refuse(name, value, "a number from 0 to below 1")
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def flag(name: str, value: Any) -> bool:

@@ -237,7 +237,7 @@ class Denoiser:
     """
 
     vocabulary: int  # V
-    removes: Noise = "mask"  # the kind of noise (denoisers/contracts.py); samplers of the other kind refuse it
+    removes: Noise = "mask"  # the kind of noise (denoisers/canvas.py); samplers of the other kind refuse it
     time_free: bool = True  # False: predictions depend on the time, so every step needs a model call
     calls: int = 1  # model calls of one prediction: 2 with guidance
     grid: int | None = None  # block size of a model that sees one block and those before it; samplers follow it

@@ -88,7 +88,8 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
 
     With `successors=None` every entry remains, so every string is possible.
     """
-    _check(1.0, 0.0, states=states, vocabulary=vocabulary)
+    for name, size in {"states": states, "vocabulary": vocabulary}.items():
+        arguments.whole(name, size, 1, MAX_SIZE)
     if successors is not None:
         arguments.whole("successors", successors, 1, states, ", or none for all")
     emission = np.eye(vocabulary)[np.arange(states) % vocabulary]

@@ -100,10 +100,6 @@ class Meant:
     draft: float | None = None  # weight of the error of the draft
 
     @property
-    def steps(self) -> int:
-        return len(self.delta)
-
-    @property
     def denoiser(self) -> Denoiser:
         return Filtered(self.exact, self.filters) if self.filters else self.exact
 
@@ -142,7 +138,7 @@ class Changed(Sampler):
 
 def specimens(meant: Meant) -> Iterator[Specimen]:
     """Every ungraded fault that this loop can have."""
-    sampler, steps, decides = meant.sampler, meant.steps, deciding(meant.sampler)
+    sampler, steps, decides = meant.sampler, len(meant.delta), deciding(meant.sampler)
     if meant.filters:
         yield from _filter_faults(meant)
     if meant.draft is not None:

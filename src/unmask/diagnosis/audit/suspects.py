@@ -18,7 +18,7 @@ from torch import Tensor
 
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Reshaped
-from unmask.diagnosis.audit.observed import Observed, packed, predictions, surprise_of
+from unmask.diagnosis.audit.observed import packed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import (
     Changed,
     Meant,
@@ -128,7 +128,7 @@ class Plan(NamedTuple):
 def plan_of(meant: Meant) -> Plan:
     """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults."""
     grades = []
-    sampler, steps = meant.sampler, meant.steps
+    sampler, steps = meant.sampler, len(meant.delta)
     heat = float(getattr(deciding(sampler), "temperature", 1.0))
     if "temperature" in meant.filters:
         heat = meant.filters["temperature"] * (heat > 0)
@@ -206,21 +206,15 @@ class Bench:
         self.lookups = length * self.language.vocabulary  # symbols per step, if a specimen evaluates all positions
         count = max(2 * rows, min(20 * rows, 60_000))
         if evaluates_everywhere(self.sampler):
-            count = min(count, max(rows, 6 * DRAWS // (self.lookups * meant.steps)))
+            count = min(count, max(rows, 6 * DRAWS // (self.lookups * len(meant.delta))))
         generation = self._generate(Specimen("none", self.sampler), count, seed)
         self.generated = generation
-        steps = max(meant.steps, int(generation.order.max()))
+        steps = max(len(meant.delta), int(generation.order.max()))
         self.statistics = Statistics(self.language, generation.tokens, rows, steps)
 
     @cached_property
     def reference(self) -> Rows:
         return self._counted(self.generated, False)
-
-    def count(self, tokens: Tensor, observed: Observed | None) -> Rows:
-        """Statistics of samples, with their steps if these are compared."""
-        if observed is None or not self.ordered:
-            return self.statistics(tokens)
-        return self.statistics(tokens, observed.order, observed.predictions.surprise)
 
     def make(self, specimen: Specimen, times: int = 2) -> Rows:
         """Statistics of generated rows; times: their number, relative to the samples."""

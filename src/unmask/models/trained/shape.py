@@ -35,7 +35,7 @@ class Shape:
     layers: int = 8
     heads: int = 8
     time_free: bool = True  # False: an MDM with time as an input, whose outputs cannot be cached
-    noise: str = "mask"  # that an MDM removes (denoisers/contracts.py); the time of uniform noise is its level a
+    noise: str = "mask"  # that an MDM removes (denoisers/uniform.py); the time of uniform noise is its level a
     neighbours: int = 0  # of a position in the windows of the n-gram memory (windows.py); 0: no memory
 
     def __post_init__(self) -> None:

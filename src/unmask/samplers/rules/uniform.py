@@ -1,4 +1,4 @@
-"""Uniform noise: every step draws all tokens again, each from the exact reverse step (denoisers/contracts.py).
+"""Uniform noise: every step draws all tokens again, each from the exact reverse step (denoisers/uniform.py).
 
 The levels 0 = a_0 < .. < a_N = 1 are the fractions alpha_k of a schedule: a token is clean with probability a_k. At the
 start all positions that are not given have random tokens. Step k leads from a_(k-1) to a_k:
