@@ -216,11 +216,7 @@ OTHERS = {
     ],
     "fit": [
         lambda: languages.NGram.fit(b"abab", 2),
-        lambda: languages.NGram.fit(Path("x"), 2),
-        lambda: languages.NGram.fit(3, 2),
-        lambda: languages.NGram.fit(None, 2),
         lambda: languages.NGram.fit("abab", 2.5),
-        lambda: languages.NGram.fit("abab", "2"),
         lambda: languages.NGram.fit("abab", 2, smoothing=1e308),
         lambda: languages.NGram.fit("abab", 2, max_vocabulary=1.5),
     ],

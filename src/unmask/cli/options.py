@@ -216,11 +216,11 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     parser = parser_of(program, command)
     plain = []
     for word in words:
-        name, equals, value = word.partition("=")
+        name, equals, rest = word.partition("=")
         name = name.replace("_", "-") if word.startswith("--") else name
         if word.startswith("--") and name not in parser.flags:
             raise unknown(f"option of {program}", name, parser.flags)
-        plain.append(f"{name}{equals}{value}")
+        plain.append(f"{name}{equals}{rest}")
     read, more = parser.parse_known_intermixed_args(plain)
     if more:
         raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. Options begin with --")
@@ -233,7 +233,7 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     for parameter in inspect.signature(command).parameters.values():
         value = given.get(parameter.name, parameter.default)
         kind: Any = kinds[parameter.name]
-        if is_dataclass(kind):
+        if is_dataclass(kinds[parameter.name]):
             inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
             value = kind(**inside) if parameter.default is EMPTY else replace(parameter.default, **inside)
         if parameter.kind is parameter.KEYWORD_ONLY:
@@ -252,20 +252,20 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
     if takes_all(command):
         return
     about, kinds = ABOUT | _arguments(command), get_type_hints(command, include_extras=True)
-    found, places = list[tuple[str, Any, Any, str]](), set[str]()  # (name, type, default, text); positional names
+    entries, places = list[tuple[str, Any, Any, str]](), set[str]()  # (name, type, default, text); positional names
     for parameter in inspect.signature(command).parameters.values():
         if is_dataclass(kind := kinds[parameter.name]):
             inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
             for field in fields(kind):
                 usual = field.default if parameter.default is EMPTY else getattr(parameter.default, field.name)
                 default = EMPTY if usual is MISSING else usual
-                found.append((field.name, hints[field.name], default, inside.get(field.name, "")))
+                entries.append((field.name, hints[field.name], default, inside.get(field.name, "")))
         else:
-            found.append((parameter.name, kind, parameter.default, about.get(parameter.name, "")))
+            entries.append((parameter.name, kind, parameter.default, about.get(parameter.name, "")))
             places |= {parameter.name} if parameter.kind is not parameter.KEYWORD_ONLY else set()
     if "json" not in kinds:
-        found.append(("json", bool, False, about["json"]))
-    for name, hint, default, text in found:
+        entries.append(("json", bool, False, about["json"]))
+    for name, hint, default, text in entries:
         hint, metavar = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, "")
         if get_origin(hint) in (Union, UnionType):
             (hint,) = (part for part in get_args(hint) if part is not NoneType)

@@ -86,7 +86,7 @@ def number(
 
 def share(name: str, value: Any) -> float:
     """A number from 0 to below 1."""
-    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < 1:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < 1:
         return float(value)
     refuse(name, value, "a number from 0 to below 1")
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 HOME = Path("sweeps")  # the default directory of stores, by name
 MOST = 1000  # workers, threads of each, attempts
-WAIT = 1.0  # seconds between two looks at the workers
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,23 +230,16 @@ class _Drive:
         """Measure the cells; after a KeyboardInterrupt the unfinished cells remain to be measured."""
         if not self.ready:
             return
-        pool = ENGINES[str(self.how.engine)](self.store.files.absolute(), self.how)
+        engine, files = ENGINES[str(self.how.engine)], self.store.files.absolute()
         stopped = KeyboardInterrupt(f"{self.store.directory} has the finished cells; the same command continues there")
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
-            try:
-                while self.ready or pool.running:
-                    while self.ready and len(pool.running) < pool.most and not interrupts:
-                        pool.start(self.ready.popleft())
-                    if not pool.running:
-                        raise stopped
-                    self.store.tell(len(pool.running))
-                    answers = pool.wait(WAIT)
+            with closing(engine(self.ready, files, self.how, interrupts, self.store.tell)) as answers:
+                for block, answer in answers:
                     progress.rename(label)  # a training in this process gives the bar its own
-                    for block, answer in answers:
-                        advance(int(block.tally is None and not answer.lost))
-                        self._settle(block, answer)
-            finally:
-                pool.stop()
+                    advance(int(block.tally is None and not answer.lost))
+                    self._settle(block, answer)
+            if self.ready:
+                raise stopped
 
     def _settle(self, block: Block, answer: Answer) -> None:
         """Write an answer. A block of a lost process is measured again; a failed one fails its cell."""
@@ -260,7 +252,9 @@ class _Drive:
         elif answer.error:
             self.store.append(Failed(key, self.code, max(self.lost[key, rows], 1), answer.error))
             del self.open[key]
-            self.ready = deque(other for other in self.ready if other.key != key)
+            left = [other for other in self.ready if other.key != key]
+            self.ready.clear()
+            self.ready.extend(left)
             self._wake()
         else:
             if answer.tally is not None and block.tally is None:
