@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from unmask.cli.options import Answer, Count, File, Model, Name, Named, Samples, Switch
 from unmask.core import arguments
@@ -85,14 +85,6 @@ def command(
     return Answer({"file": str(out)} | about, None if verbose else lines)
 
 
-class Begun(NamedTuple):
-    """The source of sequences, the beginnings and ends as arguments of `generate`, and its tokenizer."""
-
-    source: Any
-    start: dict[str, Any]
-    tokenizer: Tokenizer | None = None
-
-
 def begin(
     language: str | None,
     model: str | None,
@@ -102,9 +94,11 @@ def begin(
     causal_model: str | None = None,
     batch: int | None = None,
     usual: tuple[int, int] | None = None,
-) -> Begun:
-    """Load the source of a command and read its prompts. usual: rows and length of a language in place of 2000 x 512;
-    the length is then the nearest that the language has."""
+) -> tuple[Any, dict[str, Any], Tokenizer | None]:
+    """Return the source of a command, the beginnings and ends as arguments of `generate`, and the tokenizer.
+
+    usual: rows and length of a language in place of 2000 x 512; the length is then the nearest that the language has.
+    """
     from unmask.models.loading import is_open, is_own, load_model
 
     if (language is None) == (model is None):
@@ -115,7 +109,7 @@ def begin(
 
         queries = queries_of(prompting)  # before the model is loaded
         opened = own or load_model(model, loading, causal_model, batch)
-        return Begun(opened, begun(opened, queries, prompting, amount), opened.tokenizer)
+        return opened, begun(opened, queries, prompting, amount), opened.tokenizer
     from unmask.samplers.making import begun as started
 
     of_open = arguments.changed(prompting, given=prompting.given, prompt=prompting.prompt)
@@ -129,15 +123,15 @@ def begin(
         from unmask import languages
 
         known = languages.load(str(language))
-        return Begun(known, started(known, prompting, amount, usual))
+        return known, started(known, prompting, amount, usual), None
     if own is not None:
-        return Begun(own, started(own, prompting, amount, usual))
+        return own, started(own, prompting, amount, usual), None
     from unmask.models.trained.checkpoints import read_tokenizer
 
     tokenizer = read_tokenizer(model)
     network = load_model(model, loading, causal_model, batch)
     network.tokenizer = tokenizer  # for constraints of joint draws
-    return Begun(network, started(network, prompting, amount, usual, tokenizer), tokenizer)
+    return network, started(network, prompting, amount, usual, tokenizer), tokenizer
 
 
 def number(value: float) -> str:

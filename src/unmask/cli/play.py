@@ -99,13 +99,13 @@ def command(
             raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
         amount, prompts = Amount(rows=rows, length=length, seed=seed), Prompting(prompt=prompt)
         of_language = language if model is None else None
-        begun = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)
+        loaded, start, reader = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)
         known = None if language is None else languages.load(language)
-        how = {"language": known, "gap": gap, "row": row, "seed": seed} | begun.start
+        how = {"language": known, "gap": gap, "row": row, "seed": seed} | start
         how |= {name: value for name, value in asdict(sampling).items() if value is not None}
-        if (reader := begun.tokenizer) is not None:
+        if reader is not None:
             how["symbols"] = lambda token: reader.written([token])
-        player = play(begun.source, against=against, **how)
+        player = play(loaded, against=against, **how)
     player.write(out, shlex.join(["unmask", *sys.argv[1:]]))
     if open:
         import webbrowser

@@ -8,10 +8,10 @@ from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
     from unmask.denoisers.canvas import Canvas as Canvas
-    from unmask.denoisers.canvas import Causal as Causal
-    from unmask.denoisers.canvas import Cost as Cost
-    from unmask.denoisers.canvas import Engine as Engine
-    from unmask.denoisers.canvas import Noise as Noise
+    from unmask.denoisers.contracts import Causal as Causal
+    from unmask.denoisers.contracts import Cost as Cost
+    from unmask.denoisers.contracts import Engine as Engine
+    from unmask.denoisers.contracts import Noise as Noise
     from unmask.denoisers.denoiser import Denoiser as Denoiser
     from unmask.denoisers.denoiser import PrefixCausal as PrefixCausal
     from unmask.denoisers.denoiser import StatelessEngine as StatelessEngine

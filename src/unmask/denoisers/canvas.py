@@ -1,157 +1,19 @@
-"""A canvas that a sampler fills, the engines that predict it, readers from left to right, and the cost of both.
-
-B rows, L positions, K entries (pairs of a row and a position), V symbols; tokens are 0..V-1, and V is the mask. A
-denoiser removes one of two kinds of noise:
-
-    mask     a hidden position has no token; a denoiser predicts it, and a drawn token stays
-    uniform  any token may be wrong; every step draws all of them again (denoisers/uniform.py)
-"""
+"""A batch that a sampler fills, with the count of model calls."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
+from unmask.denoisers.contracts import Cost, Follower
+from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.marginals import Marginals, Table, as_marginals
 
-if TYPE_CHECKING:
-    from unmask.denoisers.denoiser import Denoiser
-
-Noise = Literal["mask", "uniform"]
 Places = tuple[Tensor, Tensor]  # (rows (K), positions (K))
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The amount of computation of an engine or reader."""
-
-    forwards: int = 0  # forward passes, each of a batch
-    rows: int = 0  # rows in those passes
-    tokens: int = 0  # computed positions of those rows
-    flops: float = 0.0  # 0 if unknown
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.forwards + other.forwards, self.rows + other.rows, self.tokens + other.tokens, self.flops + other.flops
-        )
-
-
-class Spender:
-    """An object that computes and records its cost."""
-
-    _account = Cost()
-
-    @property
-    def spent(self) -> Cost:
-        """The cost so far."""
-        return self._account
-
-    def spend(self, cost: Cost) -> None:
-        self._account = self._account + cost
-
-
-class Engine(Spender, ABC):
-    """Computes predictions for a canvas; it shares the tokens (B, L) of the canvas, which calls `renew` on changes."""
-
-    def __init__(self, tokens: Tensor) -> None:
-        self.tokens = tokens
-
-    @property
-    def hollow(self) -> bool:
-        """Whether `at` also accepts revealed positions in the same model call; the prediction for a revealed position
-        does not depend on its own token."""
-        return False
-
-    @property
-    def positions(self) -> Tensor | None:
-        """(B): computed positions of each row; None if each model call computes the whole row."""
-        return None
-
-    def spend_on(self, rows: Tensor) -> None:
-        """Record one forward pass of rows (K), ascending; each distinct row counts once, with all its positions."""
-        number = int((rows[1:] != rows[:-1]).sum()) + 1 if len(rows) else 0
-        self.spend(Cost(int(number > 0), number, number * self.tokens.shape[1]))
-
-    def spend_on_steps(self, model_calls: Tensor) -> None:
-        """Record the forward passes of a batch with these model calls per row (B)."""
-        number = int(model_calls.sum())
-        self.spend(Cost(int(model_calls.max()), number, number * self.tokens.shape[1]))
-
-    @abstractmethod
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
-        """Predict K hidden entries, rows ascending: probabilities (K, V), or Marginals on their device.
-
-        time (B), if the denoiser depends on it.
-        """
-
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
-        """Account for new tokens at these rows and positions (K)."""
-
-    def dead(self) -> Tensor | None:
-        """Bool (B): rows whose context is known to have probability zero; None if that is unknown."""
-        return None
-
-
-@runtime_checkable
-class Follower(Protocol):
-    """An engine that fills a whole order at once, with the result of `at`, `draw` and `renew` in each step."""
-
-    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Write a token at each position of an order (B, L).
-
-        Return the probability (B, L) of each token, 1 elsewhere; the model calls (B) of each row; and the number (B) of
-        the first call with an impossible context, or 0.
-        """
-
-
-class Causal(Spender, ABC):
-    """An autoregressive reader, such as a network with a KV cache. A row begins with one start token, which is V."""
-
-    def __init__(self, rows: int) -> None:
-        self._needed = torch.zeros(rows, dtype=torch.int64)
-
-    @property
-    def model_calls(self) -> Tensor:
-        """(B): the model calls of each row."""
-        return self._needed
-
-    @property
-    def positions(self) -> Tensor:
-        """(B): computed positions of each row; by default one in each model call."""
-        return self.model_calls
-
-    def need(self, counts: Tensor) -> None:
-        """Add model calls (B)."""
-        self._needed = self._needed + counts
-
-    @abstractmethod
-    def extend(
-        self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
-    ) -> Tensor | Marginals:
-        """Read tokens (B, K), of which a row uses its first counts (B): one model call for each row that reads any.
-
-        Return the predictions after the selected tokens, Bool (B, K), row by row. (default: after all tokens that were
-        read, except the last of a sequence)
-        """
-
-    @abstractmethod
-    def rewind(self, lengths: Tensor) -> None:
-        """Forget all but the first lengths (B) tokens, without the start token."""
-
-    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor | None:
-        """Fill tokens (B, L) after the last given one (B), which is read next.
-
-        Return the probability (B, L) of each token, 1 if it was given; None if the reader cannot do it in one call.
-        Tokens, random numbers and model calls are those of one `extend` per token, but the reader does not advance.
-        """
-        return None
 
 
 def by_length(lengths: Tensor) -> Iterator[tuple[int, Tensor]]:

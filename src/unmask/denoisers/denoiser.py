@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unmask.core.arguments import whole
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers.canvas import Causal, Cost, Engine, Noise
+from unmask.denoisers.contracts import Causal, Cost, Engine, Noise
 from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
 from unmask.languages import Language
 
@@ -237,7 +237,7 @@ class Denoiser:
     """
 
     vocabulary: int  # V
-    removes: Noise = "mask"  # the kind of noise (denoisers/canvas.py); samplers of the other kind refuse it
+    removes: Noise = "mask"  # the kind of noise (denoisers/contracts.py); samplers of the other kind refuse it
     time_free: bool = True  # False: predictions depend on the time, so every step needs a model call
     calls: int = 1  # model calls of one prediction: 2 with guidance
     grid: int | None = None  # block size of a model that sees one block and those before it; samplers follow it

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
-from unmask.denoisers.canvas import Causal, Cost, Engine, Noise
+from unmask.denoisers.contracts import Causal, Cost, Engine, Noise
 from unmask.denoisers.denoiser import ByLength, Denoiser, PrefixCausal, StatelessEngine, checked, followed
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.answers import Answers, normalised

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.denoisers.canvas import Noise
+from unmask.denoisers.contracts import Noise
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.marginals import as_marginals
 from unmask.denoisers.record import Record

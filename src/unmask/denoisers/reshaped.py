@@ -12,7 +12,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
-from unmask.denoisers.canvas import Causal, Cost, Engine
+from unmask.denoisers.contracts import Causal, Cost, Engine
 from unmask.denoisers.denoiser import Denoiser, checked, followed
 from unmask.denoisers.ideal import as_denoiser
 from unmask.denoisers.marginals import Marginals, as_marginals, check_sharpening

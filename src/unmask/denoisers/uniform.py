@@ -5,12 +5,7 @@ E_a(v, y) = a [v = y] + (1 - a) / V. Two posteriors of a token x_i given noisy t
 
     leave-one-out   r_i(v) = q(x_i = v | y without y_i)              full   q_i(v) = r_i(v) E_a(v, y_i) / norm
 
-Given tokens have level 1, and hidden positions level 0. The time of a prediction is its level a. A hollow engine
-predicts r, another one q_i. The exact step from level t to s > t draws each position from
-
-    mu_i(b) = q(z_i = b | y) ~ E_(t/s)(b, y_i) (s r_i(b) + (1 - s) / V)
-
-The full posterior in place of r would count y_i twice.
+Given tokens have level 1, and hidden positions level 0. The time of a prediction is its level a.
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
-from unmask.denoisers.canvas import Causal, Engine, Noise
+from unmask.denoisers.contracts import Causal, Engine, Noise, emitted
 from unmask.denoisers.denoiser import ByLength, Denoiser
 from unmask.denoisers.ideal import Ideal
 from unmask.languages import Interval, Language
@@ -33,29 +28,6 @@ from unmask.languages.machine import ROWS, MachineLanguage
 
 Level = Literal["given", "prior"]
 LEVELS = ("given", "prior")
-
-
-def emitted(weights: Tensor, tokens: Tensor, level: Tensor | float) -> Tensor:
-    """(K, V): weights (K, V) times E_a(v, y) of tokens y (K) at a level a, one or (K)."""
-    own = tokens.unsqueeze(1)
-    level = torch.as_tensor(level, dtype=torch.float64).expand(len(tokens)).unsqueeze(1)
-    product = weights * ((1 - level) / weights.shape[1])
-    return product.scatter_add_(1, own, level * weights.gather(1, own))
-
-
-def without_own(full: Tensor, tokens: Tensor, level: Tensor | float) -> Tensor:
-    """(K, V): r, from q(x_i | y) at tokens y (K) and a level below 1, one or (K)."""
-    alone = full / emitted(torch.ones_like(full), tokens, level)
-    return alone / alone.sum(1, keepdim=True)
-
-
-def reverse(alone: Tensor, tokens: Tensor, before: float, after: float) -> Tensor:
-    """(K, V): mu, the probabilities of new tokens at level `after`, from r and tokens (K) at level `before`."""
-    ratio = before / after if after > 0 else 0.0
-    mixed = emitted(after * alone + (1 - after) / alone.shape[1], tokens, ratio)
-    return mixed / mixed.sum(1, keepdim=True)
-
-
 WIDEST = 6  # positions of an interval whose machine is small enough
 PRIOR = tuple((k + 0.5) / 16 for k in range(16))  # equally likely levels
 

@@ -30,7 +30,7 @@ from unmask.core.estimates import Estimate
 from unmask.core.search import Floor, first
 from unmask.core.tables import as_table
 from unmask.denoisers import Marginals
-from unmask.denoisers.canvas import Follower
+from unmask.denoisers.contracts import Follower
 from unmask.denoisers.marginals import as_marginals
 from unmask.diagnosis import flops
 from unmask.models.trained import Network, Shape, Trunk

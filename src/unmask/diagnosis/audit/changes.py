@@ -34,11 +34,11 @@ from unmask.core.chance import Drawable, Randomness, Stream, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import parse
 from unmask.denoisers import Causal, Denoiser, Engine, Marginals, Reshaped, Table, as_marginals
+from unmask.denoisers.contracts import emitted, reverse
 from unmask.denoisers.denoiser import PrefixCausal
 from unmask.denoisers.marginals import EXACT
 from unmask.denoisers.oracles import draft_of
 from unmask.denoisers.reshaped import ReshapedEngine
-from unmask.denoisers.uniform import emitted, reverse
 from unmask.samplers import Sampler, Session
 from unmask.samplers.rules.uniform import UniformAncestral
 from unmask.samplers.schedules import Schedule

@@ -17,19 +17,7 @@ from torch import Tensor
 
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.audit import changes
-from unmask.diagnosis.audit.changes import (
-    BFLOAT16,
-    FLOAT32,
-    NEUTRAL,
-    SPOILED,
-    Altered,
-    Change,
-    EarlyLevels,
-    Filtered,
-    OneShot,
-    PlugIn,
-    RaceRandomness,
-)
+from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, Filtered, OneShot, RaceRandomness
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import inner_of
 from unmask.samplers.rules.blocks import Blocks
@@ -146,8 +134,8 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
             unfiltered = Altered(meant.exact, partial(changes.spoiled, fault, meant.draft, meant.filters))
             yield Specimen(fault[0], Changed(sampler, denoiser=unfiltered), fault[1])
     if isinstance(sampler, UniformAncestral):
-        yield Specimen("plug-in", PlugIn(sampler.grid))
-        yield Specimen("early levels", EarlyLevels(sampler.grid))
+        yield Specimen("plug-in", changes.PlugIn(sampler.grid))
+        yield Specimen("early levels", changes.EarlyLevels(sampler.grid))
     if sampler.removes == "uniform" or not decides.implements("run") or isinstance(decides, Autoregressive):
         coarse = Changed(sampler, change=partial(changes.rounded, torch.bfloat16))
         yield Specimen("precision", coarse, "logits in bfloat16")
@@ -157,7 +145,7 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         yield Specimen("wrong reveal rate", Changed(sampler, delta=_by_delta(meant.delta)))
         greedy = Changed(sampler, change=partial(changes.greedy_last, steps), timed=True)
         yield Specimen("greedy last step", greedy, "argmax")
-    yield Specimen("precision", Changed(sampler, race={"bits": BFLOAT16}), "noise in bfloat16")
+    yield Specimen("precision", Changed(sampler, race={"bits": changes.BFLOAT16}), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, race={"shared": "positions"}), "at every position")
     penalised = meant.with_filters({REPEATS: PENALTY, **meant.filters})
     if REPEATS not in meant.filters:
@@ -170,8 +158,8 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         yield Specimen("probabilities as logits", scored, "in the scores too")
     if sampler.draws_steps:
         race = "mask and tokens in one race"
-        yield Specimen("precision", OneShot(bits=BFLOAT16), f"noise in bfloat16, {race}")
-        yield Specimen("precision", OneShot(bits=FLOAT32), f"noise in float32, {race}")
+        yield Specimen("precision", OneShot(bits=changes.BFLOAT16), f"noise in bfloat16, {race}")
+        yield Specimen("precision", OneShot(bits=changes.FLOAT32), f"noise in float32, {race}")
         yield Specimen("reused noise", OneShot(shared="positions"), f"at every position, {race}")
         yield Specimen("reused noise", OneShot(shared="steps"), f"in every step, {race}")
     elif sampler.implements("choose"):

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Reshaped
+from unmask.diagnosis.audit import statistics
 from unmask.diagnosis.audit.observed import packed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import (
     Changed,
@@ -30,16 +31,7 @@ from unmask.diagnosis.audit.specimens import (
     stepped,
     tempered,
 )
-from unmask.diagnosis.audit.statistics import (
-    Noise,
-    Rows,
-    Statistics,
-    against_distribution,
-    at_least,
-    chi_square,
-    shares,
-    table,
-)
+from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
 from unmask.metrics.windows import codes
@@ -66,7 +58,7 @@ class Suspect:
 
     @property
     def p_value(self) -> float:
-        return chi_square(self.misfit, self.degrees)
+        return statistics.chi_square(self.misfit, self.degrees)
 
 
 def suspect(specimen: Specimen, generated: Rows, samples: Rows) -> Suspect:
@@ -252,7 +244,7 @@ class Bench:
         if distribution is not None:
             which = codes(samples.tokens, vocabulary, length).squeeze(1)
             counts = torch.bincount(which, minlength=len(distribution))
-            p_values["exact distribution"] = against_distribution(counts, distribution)
+            p_values["exact distribution"] = statistics.against_distribution(counts, distribution)
         return p_values
 
 
@@ -264,9 +256,9 @@ def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
     moved = noise.white(samples.mean - reference.mean)
     invalid = int(samples.invalid.sum()), len(samples), int(reference.invalid.sum()), len(reference)
     return {
-        "all statistics": chi_square(math.inf if noise.apart else float(moved @ moved), noise.degrees),
-        "validity": shares(*invalid),
-        "surprise of a row": table(*bins),
+        "all statistics": statistics.chi_square(math.inf if noise.apart else float(moved @ moved), noise.degrees),
+        "validity": statistics.shares(*invalid),
+        "surprise of a row": statistics.table(*bins),
         "repeated rows": repetition(samples, reference),
     }
 
@@ -276,4 +268,4 @@ def repetition(samples: Rows, reference: Rows) -> float:
     size = min(len(samples), len(reference))
     parts = [part for part in (samples.tokens[:size], *reference.tokens.split(size)) if len(part) == size]
     repeats = [size - len({row.tobytes() for row in part.numpy()}) for part in parts]
-    return at_least(repeats[0], sum(repeats), 1 / len(repeats))
+    return statistics.at_least(repeats[0], sum(repeats), 1 / len(repeats))

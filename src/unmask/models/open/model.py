@@ -27,7 +27,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
-from unmask.denoisers.canvas import Cost
+from unmask.denoisers.contracts import Cost
 from unmask.denoisers.denoiser import followed
 from unmask.denoisers.scan import FLOAT32
 from unmask.models.open.body import Body

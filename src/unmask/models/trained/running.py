@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.core.chance import BLOCK, Randomness, Stream, categorical
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Logits, Marginals, Table
-from unmask.denoisers.canvas import Cost
+from unmask.denoisers.contracts import Cost
 from unmask.denoisers.denoiser import followed, layout
 from unmask.denoisers.scan import FLOAT32
 from unmask.models.trained.trunk import Memory, Trunk

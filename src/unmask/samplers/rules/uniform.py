@@ -1,4 +1,4 @@
-"""Uniform noise: every step draws all tokens again, each from the exact reverse step (denoisers/uniform.py).
+"""Uniform noise: every step draws all tokens again, each from the exact reverse step (denoisers/contracts.py).
 
 The levels 0 = a_0 < .. < a_N = 1 are the fractions alpha_k of a schedule: a token is clean with probability a_k. At the
 start all positions that are not given have random tokens. Step k leads from a_(k-1) to a_k:
@@ -42,7 +42,7 @@ from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, Marginals, Table, as_marginals
 from unmask.denoisers.canvas import Places
-from unmask.denoisers.uniform import emitted, reverse, without_own
+from unmask.denoisers.contracts import emitted, reverse, without_own
 from unmask.samplers.contract import SAMPLERS, Distribution, Sampler
 from unmask.samplers.schedules import Schedule, deltas
 from unmask.samplers.session import Session

@@ -1,0 +1,179 @@
+"""The interfaces that compute predictions and their cost: engines for canvases, and readers from left to right.
+
+B rows, L positions, K entries (pairs of a row and a position), V symbols; tokens are 0..V-1, and V is the mask.
+
+The two kinds of noise of a diffusion language model, and the reverse step of uniform noise.
+
+    mask     a hidden position has no token; a denoiser predicts it, and a drawn token stays
+    uniform  each token is kept with probability a, its level, and is otherwise uniform on V symbols; every step draws
+             all of them again, so wrong tokens can be repaired:  E_a(v, y) = a [v = y] + (1 - a) / V
+
+A denoiser of uniform noise predicts from noisy tokens y at level a, given as its time. Its engine is hollow if a
+prediction does not depend on the own token, r_i(v) = q(x_i = v | y without y_i); otherwise it predicts
+q(x_i = v | y) ~ r_i(v) E_a(v, y_i). The exact step from level t to s > t draws each position from
+
+    mu_i(b) = q(z_i = b | y) ~ E_(t/s)(b, y_i) (s r_i(b) + (1 - s) / V)
+
+The full posterior in place of r would count y_i twice.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from unmask.core.chance import Randomness
+from unmask.denoisers.marginals import Marginals
+
+Noise = Literal["mask", "uniform"]
+
+
+def emitted(weights: Tensor, tokens: Tensor, level: Tensor | float) -> Tensor:
+    """(K, V): weights (K, V) times E_a(v, y) of tokens y (K) at a level a, one or (K)."""
+    own = tokens.unsqueeze(1)
+    level = torch.as_tensor(level, dtype=torch.float64).expand(len(tokens)).unsqueeze(1)
+    product = weights * ((1 - level) / weights.shape[1])
+    return product.scatter_add_(1, own, level * weights.gather(1, own))
+
+
+def without_own(full: Tensor, tokens: Tensor, level: Tensor | float) -> Tensor:
+    """(K, V): r, from q(x_i | y) at tokens y (K) and a level below 1, one or (K)."""
+    alone = full / emitted(torch.ones_like(full), tokens, level)
+    return alone / alone.sum(1, keepdim=True)
+
+
+def reverse(alone: Tensor, tokens: Tensor, before: float, after: float) -> Tensor:
+    """(K, V): mu, the probabilities of new tokens at level `after`, from r and tokens (K) at level `before`."""
+    ratio = before / after if after > 0 else 0.0
+    mixed = emitted(after * alone + (1 - after) / alone.shape[1], tokens, ratio)
+    return mixed / mixed.sum(1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The amount of computation of an engine or reader."""
+
+    forwards: int = 0  # forward passes, each of a batch
+    rows: int = 0  # rows in those passes
+    tokens: int = 0  # computed positions of those rows
+    flops: float = 0.0  # 0 if unknown
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.forwards + other.forwards, self.rows + other.rows, self.tokens + other.tokens, self.flops + other.flops
+        )
+
+
+class Spender:
+    """An object that computes and records its cost."""
+
+    _account = Cost()
+
+    @property
+    def spent(self) -> Cost:
+        """The cost so far."""
+        return self._account
+
+    def spend(self, cost: Cost) -> None:
+        self._account = self._account + cost
+
+
+class Engine(Spender, ABC):
+    """Computes predictions for a canvas; it shares the tokens (B, L) of the canvas, which calls `renew` on changes."""
+
+    def __init__(self, tokens: Tensor) -> None:
+        self.tokens = tokens
+
+    @property
+    def hollow(self) -> bool:
+        """Whether `at` also accepts revealed positions in the same model call; the prediction for a revealed position
+        does not depend on its own token."""
+        return False
+
+    @property
+    def positions(self) -> Tensor | None:
+        """(B): computed positions of each row; None if each model call computes the whole row."""
+        return None
+
+    def spend_on(self, rows: Tensor) -> None:
+        """Record one forward pass of rows (K), ascending; each distinct row counts once, with all its positions."""
+        number = int((rows[1:] != rows[:-1]).sum()) + 1 if len(rows) else 0
+        self.spend(Cost(int(number > 0), number, number * self.tokens.shape[1]))
+
+    def spend_on_steps(self, model_calls: Tensor) -> None:
+        """Record the forward passes of a batch with these model calls per row (B)."""
+        number = int(model_calls.sum())
+        self.spend(Cost(int(model_calls.max()), number, number * self.tokens.shape[1]))
+
+    @abstractmethod
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
+        """Predict K hidden entries, rows ascending: probabilities (K, V), or Marginals on their device.
+
+        time (B), if the denoiser depends on it.
+        """
+
+    def renew(self, rows: Tensor, positions: Tensor) -> None:
+        """Account for new tokens at these rows and positions (K)."""
+
+    def dead(self) -> Tensor | None:
+        """Bool (B): rows whose context is known to have probability zero; None if that is unknown."""
+        return None
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """An engine that fills a whole order at once, with the result of `at`, `draw` and `renew` in each step."""
+
+    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Write a token at each position of an order (B, L).
+
+        Return the probability (B, L) of each token, 1 elsewhere; the model calls (B) of each row; and the number (B) of
+        the first call with an impossible context, or 0.
+        """
+
+
+class Causal(Spender, ABC):
+    """An autoregressive reader, such as a network with a KV cache. A row begins with one start token, which is V."""
+
+    def __init__(self, rows: int) -> None:
+        self._needed = torch.zeros(rows, dtype=torch.int64)
+
+    @property
+    def model_calls(self) -> Tensor:
+        """(B): the model calls of each row."""
+        return self._needed
+
+    @property
+    def positions(self) -> Tensor:
+        """(B): computed positions of each row; by default one in each model call."""
+        return self.model_calls
+
+    def need(self, counts: Tensor) -> None:
+        """Add model calls (B)."""
+        self._needed = self._needed + counts
+
+    @abstractmethod
+    def extend(
+        self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
+    ) -> Tensor | Marginals:
+        """Read tokens (B, K), of which a row uses its first counts (B): one model call for each row that reads any.
+
+        Return the predictions after the selected tokens, Bool (B, K), row by row. (default: after all tokens that were
+        read, except the last of a sequence)
+        """
+
+    @abstractmethod
+    def rewind(self, lengths: Tensor) -> None:
+        """Forget all but the first lengths (B) tokens, without the start token."""
+
+    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor | None:
+        """Fill tokens (B, L) after the last given one (B), which is read next.
+
+        Return the probability (B, L) of each token, 1 if it was given; None if the reader cannot do it in one call.
+        Tokens, random numbers and model calls are those of one `extend` per token, but the reader does not advance.
+        """
+        return None
