@@ -200,12 +200,10 @@ def test_no_such_samples(fails):
 
 CORPORA = {
     "empty": ("", (), "the text has 0 tokens"),
-    "blank": (" \n", ("--tokens", "whitespace"), "the text has 0 tokens"),
     "too short": ("ab", ("--order", 3), "the text has 2 tokens; order 3 needs at least 3"),
     "large": (" ".join(map(str, range(5000))), ("--tokens", "whitespace"), "max_vocabulary"),
     "order 1": ("abcabc", ("--order", 1), "order is 1"),
     "smoothing": ("abcabc", ("--smoothing", -1.0), "smoothing is -1.0"),
-    "no number": ("abcabc", ("--smoothing", float("nan")), "smoothing is nan"),
     "max_vocabulary": ("abcabc", ("--max-vocabulary", 1), "max_vocabulary is 1; expected at least 2"),
 }
 

@@ -58,14 +58,9 @@ class Interval(Language):
         return -shown * math.log(2)
 
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        rows = torch.arange(len(tokens)).repeat_interleave(positions.shape[1])
-        out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        arrays = (t.numpy() for t in (tokens, rows, positions.reshape(-1), out))
-        local.marginals_at(None, self.width, *arrays)
-        content = tokens.gather(1, positions).reshape(-1)
-        shown = content < self.vocabulary
-        out[shown] = torch.nn.functional.one_hot(content[shown], self.vocabulary).double()
-        return out.view(*positions.shape, self.vocabulary)
+        out = torch.empty((*positions.shape, self.vocabulary), dtype=torch.float64)
+        local.posterior_rows((None, self.width), tokens.numpy(), positions.numpy(), out.numpy())
+        return out
 
     def _entropy(self, given: Tensor) -> float:
         return self.closed_form.bits(len(given)) * math.log(2) + float(self.log_evidence(given.unsqueeze(0))[0])

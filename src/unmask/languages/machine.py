@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from unmask.core.chance import Stream, uniform
 from unmask.core.estimates import Estimate, exactly, mean, proportion
 from unmask.core.threads import over_blocks
 from unmask.languages.base import MESSAGE_BYTES, Language
-from unmask.languages.kernels import paths
-from unmask.languages.kernels.machine import Ints, Machine
+from unmask.languages.kernels import local, paths
+from unmask.languages.kernels.machine import Floats, Ints, Machine
 from unmask.languages.kernels.messages import fill_rows
 from unmask.languages.kernels.passes import Passes
 
@@ -86,6 +86,15 @@ def primitive(machine: Machine) -> bool:
     inside = ahead[source] >= 0
     lags = ahead[source[inside]] + 1 - ahead[target[inside]]
     return math.gcd(*lags.tolist()) == 1
+
+
+def occupied(machine: Machine, length: int) -> Floats:
+    """(L, S) the distribution of the state at each position, where every sequence can go on."""
+    masses, source = np.empty((length, machine.states)), machine.edge_source
+    masses[0] = machine.initial
+    for j in range(1, length):
+        masses[j] = np.bincount(machine.edge_target, masses[j - 1, source] * machine.edge_weight, machine.states)
+    return masses
 
 
 def _steps(source: Ints, target: Ints, start: int, states: int) -> Ints:
@@ -155,13 +164,13 @@ class MachineLanguage(Language):
     def _sample(self, row_ids: Tensor, given: Tensor, seed: int) -> Tensor:
         length = given.shape[1]
         out = torch.empty((len(row_ids), length), dtype=torch.int64)
-        shared = paths.backward_rows(self.machine, given.numpy()) if len(given) == 1 else None
+        shared = self._ahead(given) if len(given) == 1 else None
 
         def draw(rows: slice) -> None:
-            pattern = given.numpy() if shared is not None else given[rows].numpy()
-            backward = paths.backward_rows(self.machine, pattern) if shared is None else shared
+            pattern = given if shared is not None else given[rows]
+            backward = self._ahead(pattern) if shared is None else shared
             rng = np.uint64(seed), int(Stream.LANGUAGE), int(Stream.STATE), row_ids[rows].numpy()
-            paths.sample_rows(self.machine, rng, pattern, backward, out[rows].numpy())
+            paths.sample_rows(self.machine, rng, pattern.numpy(), backward, out[rows].numpy())
 
         block = ROWS if shared is not None else max(1, MESSAGE_BYTES // (8 * length * self.machine.states))
         for _ in over_blocks(draw, len(row_ids), block):
@@ -170,9 +179,11 @@ class MachineLanguage(Language):
 
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
         out = torch.empty((*positions.shape, self.vocabulary), dtype=torch.float64)
+        form = self.local_form(tokens.shape[1])
+        posterior = partial(local.posterior_rows, form) if form else self.passes.posterior
 
         def answer(rows: slice) -> None:
-            self.passes.posterior(tokens[rows].numpy(), positions[rows].numpy(), out[rows].numpy())
+            posterior(tokens[rows].numpy(), positions[rows].numpy(), out[rows].numpy())
 
         self.log_normaliser(tokens.shape[1])
         for _ in over_blocks(answer, len(tokens), ROWS):
@@ -182,15 +193,22 @@ class MachineLanguage(Language):
     def _entropy(self, given: Tensor) -> float | None:
         if not self.machine.unambiguous:
             return None
-        pattern = given.unsqueeze(0).numpy()
-        return float(paths.path_entropy(self.machine, pattern[0], paths.backward_rows(self.machine, pattern)[0]))
+        return float(paths.path_entropy(self.machine, given.numpy(), self._ahead(given.unsqueeze(0))[0]))
+
+    def _ahead(self, given: Tensor) -> Floats:
+        """(B, L, S) backward messages given the revealed tokens (B, L). Nothing is compiled where all of them are 1."""
+        if self.machine.open_ended and bool((given == self.vocabulary).all()):
+            return np.ones((*given.shape, self.machine.states))
+        return paths.backward_rows(self.machine, given.numpy())
 
     def _window_distribution(self, size: int, length: int) -> Tensor:
-        forward, backward = np.empty((2, 1, length, self.machine.states))
-        fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
-        starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]
         if self.machine.open_ended:  # every end is possible, so the positions can be averaged first
-            starts, ends = starts.mean(0, keepdims=True), np.ones((1, self.machine.states))
+            starts = occupied(self.machine, length)[: length - size + 1].mean(0, keepdims=True)
+            ends = np.ones((1, self.machine.states))
+        else:
+            forward, backward = np.empty((2, 1, length, self.machine.states))
+            fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
+            starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]
         distribution = np.zeros(self.vocabulary**size)
         paths.window_masses(self.machine, starts, ends, size, distribution)
         return torch.from_numpy(distribution)

@@ -19,10 +19,11 @@ import numpy as np
 
 from unmask.core.chance import uniform_at
 from unmask.core.compiled import inner, kernel
-from unmask.languages.kernels.machine import Floats
+from unmask.languages.kernels.machine import Floats, Ints
 from unmask.languages.kernels.messages import FLOOR, step_end, write
 
 MAX_BYTES = 2**26
+ALONE = (-1, -1, -1)  # no position on the left is known
 
 
 class Chain(NamedTuple):
@@ -58,25 +59,33 @@ def _same(a: Floats, b: Floats) -> bool:
 
 
 @inner
-def _neighbours(tokens, hidden, j):  # type: ignore[no-untyped-def]
-    """(i, k): the nearest revealed positions left and right of j; -1 and L without one."""
-    i, k = j - 1, j + 1
-    while i >= 0 and tokens[i] == hidden:
-        i -= 1
-    while k < tokens.shape[0] and tokens[k] == hidden:
-        k += 1
-    return i, k
+def _neighbours(tokens, hidden, j, near):  # type: ignore[no-untyped-def]
+    """(j, i, k): the nearest revealed positions left and right of j; -1 and L without one.
+
+    near: the result for a position on the left, which shortens the search, or ALONE."""
+    before, i, k = near
+    left = j - 1
+    while left > before and tokens[left] == hidden:
+        left -= 1
+    if left >= 0 and tokens[left] != hidden:
+        i = left
+    if k <= j:
+        k = j + 1
+        while k < tokens.shape[0] and tokens[k] == hidden:
+            k += 1
+    return j, i, k
 
 
 @inner
-def chain_marginal(chain, row, j, out):  # type: ignore[no-untyped-def]
-    """out (V): the marginal at hidden position j of row (L)."""
+def chain_marginal(chain, row, j, near, out):  # type: ignore[no-untyped-def]
+    """out (V): the marginal at hidden position j of row (L). Return j and its neighbours."""
     vocabulary, most = out.shape[0], chain.powers.shape[0] - 1
-    i, k = _neighbours(row, vocabulary, j)
+    _, i, k = near = _neighbours(row, vocabulary, j, near)
+    before = chain.marginals[j] if i < 0 else chain.powers[min(j - i, most), row[i]]
     total = 0.0
     for attempt in range(2):
         for v in range(vocabulary):
-            mass = chain.marginals[j, v] if i < 0 else chain.powers[min(j - i, most), row[i], v]
+            mass = before[v]
             if attempt == 0 and k < row.shape[0]:
                 mass *= chain.powers[min(k - j, most), v, row[k]]
             out[v] = mass
@@ -85,13 +94,14 @@ def chain_marginal(chain, row, j, out):  # type: ignore[no-untyped-def]
             break
     for v in range(vocabulary):
         out[v] /= total
+    return near
 
 
 @inner
 def chain_contradicts(chain, row, j):  # type: ignore[no-untyped-def]
     """Whether the revealed token at position j of row (L) contradicts its nearest revealed neighbours."""
     vocabulary, most = chain.powers.shape[1], chain.powers.shape[0] - 1
-    i, k = _neighbours(row, vocabulary, j)
+    _, i, k = _neighbours(row, vocabulary, j, ALONE)
     before = chain.marginals[j, row[j]] if i < 0 else chain.powers[min(j - i, most), row[i], row[j]]
     after = chain.powers[min(k - j, most), row[j], row[k]] if k < row.shape[0] else 1.0
     return before == 0.0 or after == 0.0
@@ -194,12 +204,13 @@ def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-un
 
 
 @inner
-def marginal(chain, width, row, j, out):  # type: ignore[no-untyped-def]
-    """out (V): the marginal at hidden position j of row (L)."""
+def marginal(chain, width, row, j, near, out):  # type: ignore[no-untyped-def]
+    """out (V): the marginal at position j of row (L) from the others. Return `near` for the next one on the right."""
     if chain is not None:
-        chain_marginal(chain, row, j, out)
+        near = chain_marginal(chain, row, j, near, out)
     if width is not None:
         interval_marginal(width, row, j, out)
+    return near
 
 
 @inner
@@ -216,8 +227,11 @@ def contradicts(chain, width, row, j):  # type: ignore[no-untyped-def]
 @kernel(_nrt=False)
 def marginals_at(chain, width, tokens, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V): the marginals at K hidden positions of tokens (B, L)."""
+    near = ALONE
     for k in range(rows.shape[0]):
-        marginal(chain, width, tokens[rows[k]], positions[k], out[k])
+        if near[0] >= positions[k] or rows[k] != rows[max(k - 1, 0)]:
+            near = ALONE
+        near = marginal(chain, width, tokens[rows[k]], positions[k], near, out[k])
 
 
 @kernel(_nrt=False)
@@ -239,11 +253,22 @@ def fill(chain, width, scratch, tokens, order, begins, rng, visits, probability,
             model_calls[b] += 1
             if dead[b] and impossible[b] == 0:
                 impossible[b] = model_calls[b]
-            for i in range(begin, end):  # draws of one step do not see each other
-                marginal(chain, width, row, at[i], distribution)
+            near = ALONE
+            for i in range(begin, end):  # draws of one step do not see each other; positions ascend
+                near = marginal(chain, width, row, at[i], near, distribution)
                 drawn[i] = write(distribution, rng, b, at[i], visits, probability)
             for i in range(begin, end):
                 row[at[i]] = drawn[i]
             for i in range(begin, end):
                 dead[b] |= contradicts(chain, width, row, at[i])
             begin = end
+
+
+def posterior_rows(form: tuple[Chain | None, int | None], tokens: Ints, positions: Ints, out: Floats) -> None:
+    """out (B, K, V): marginals at positions (B, K) of tokens (B, L), one-hot if revealed. form: (chain, width)."""
+    shown = np.take_along_axis(tokens, positions, 1)
+    rows, which = np.nonzero(shown == out.shape[2])
+    distributions = np.empty((len(rows), out.shape[2]))
+    marginals_at(*form, tokens, rows, positions[rows, which], distributions)
+    out[:] = shown[..., None] == np.arange(out.shape[2])
+    out[rows, which] = distributions

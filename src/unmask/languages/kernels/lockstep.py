@@ -41,7 +41,7 @@ class Sparse(NamedTuple):
     start: Indices  # (slices+1)
     target: Indices  # (slices*4): start of the eight lanes of each sum
     source: Indices  # (terms): start of the eight lanes of s
-    weight: Floats  # (terms)
+    weight: Floats | None  # (terms); None: each is 1, and terms that fill up a slice are of lanes that are zero
 
 
 class Lockstep(NamedTuple):
@@ -64,9 +64,9 @@ def lockstep(machine: Machine) -> Lockstep:
         _filled_up(machine.initial),
         _filled_up(machine.final),
         _filled_up(machine.columns.reshape(-1, states)).reshape(-1),
-        _sparse(source, target, machine.edge_weight, states),
-        _sparse(target, source, machine.edge_weight, states),
-        _sparse(machine.column_state, symbol, machine.column_weight, machine.vocabulary),
+        sparse(source, target, machine.edge_weight, states),
+        sparse(target, source, machine.edge_weight, states),
+        sparse(machine.column_state, symbol, machine.column_weight, machine.vocabulary),
     )
 
 
@@ -75,7 +75,7 @@ def _filled_up(values: Floats) -> Floats:
     return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, -values.shape[-1] % LANES)])
 
 
-def _sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
+def sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
     counts = np.bincount(target, minlength=sums)
     slices = -(-sums // SLICE)
     owner = np.full(slices * SLICE, sums)
@@ -100,10 +100,10 @@ def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
     for i in range(uint64(start.shape[0] - 1)):
         a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for e in range(start[i], start[i + uint64(1)], uint64(SLICE)):
-            a += splat(weight[e]) * load(here, at + source[e])
-            b += splat(weight[e + uint64(1)]) * load(here, at + source[e + uint64(1)])
-            c += splat(weight[e + uint64(2)]) * load(here, at + source[e + uint64(2)])
-            d += splat(weight[e + uint64(3)]) * load(here, at + source[e + uint64(3)])
+            a += _term(weight, e, load(here, at + source[e]))
+            b += _term(weight, e + uint64(1), load(here, at + source[e + uint64(1)]))
+            c += _term(weight, e + uint64(2), load(here, at + source[e + uint64(2)]))
+            d += _term(weight, e + uint64(3), load(here, at + source[e + uint64(3)]))
         t = i * uint64(SLICE)
         store(there, target[t], a)
         store(there, target[t + uint64(1)], b)
@@ -111,6 +111,13 @@ def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
         store(there, target[t + uint64(3)], d)
         total += (a + b) + (c + d)
     return total
+
+
+@inner
+def _term(weight, e, mass):  # type: ignore[no-untyped-def]
+    if weight is None:
+        return mass
+    return splat(weight[e]) * mass
 
 
 @inner
@@ -337,7 +344,7 @@ def draw_rows(machine, ahead, rng, prefixes, scratch, tokens, probability):  # t
                 place = s * uint64(LANES)
                 store(here, place, load(message, place) * splat(ahead[j, s]))
             _distribution(machine.emit, here, message, zero, distribution, spare, distributions, zero)
-            _draw(distributions, load(chances, uint64(j * LANES)), drawn, masses)
+            draw_eight(distributions, load(chances, uint64(j * LANES)), drawn, masses)
             for r in range(LANES):
                 b, token = rows[r], hidden
                 if j == prefixes.end[b]:
@@ -352,7 +359,7 @@ def draw_rows(machine, ahead, rng, prefixes, scratch, tokens, probability):  # t
 
 
 @inner
-def _draw(distributions, chance, drawn, masses):  # type: ignore[no-untyped-def]
+def draw_eight(distributions, chance, drawn, masses):  # type: ignore[no-untyped-def]
     """`chance.draw` in each lane: the last possible symbol whose preceding masses sum to at most the threshold."""
     symbols, zero = uint64(distributions.shape[0] // LANES), splat(0.0)
     total, cumulative, token, probability = zero, zero, zero, zero

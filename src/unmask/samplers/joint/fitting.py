@@ -1,14 +1,15 @@
 """Joints of an automaton and the marginals of a step: they are fitted, drawn and measured, eight rows side by side.
 
     J(x) ~ prod_i f_i(x_i) w(x)                w: the weight of the path, 0 where the automaton rejects x
-    backward_i(s) = sum_v f_i(v) w(s, v) backward_(i+1)(s v)
-    forward_(i+1)(t) = sum_(s v = t) forward_i(s) f_i(v) w(s, v)
-    m_i(v) = f_i(v) c_i(v) / Z,  c_i(v) = sum_s forward_i(s) w(s, v) backward_(i+1)(s v)
+    backward_i(s) = sum_v w(s, v) [f_i(v) backward_(i+1)(s v)]
+    F_i(v, t) = sum_(s v = t) forward_i(s) w(s, v)
+    forward_(i+1)(t) = sum_v f_i(v) F_i(v, t)
+    m_i(v) = f_i(v) c_i(v) / Z,  c_i(v) = sum_t F_i(v, t) backward_(i+1)(t)
 
 A sweep of iterative proportional fitting goes from left to right and replaces f_i by p_i Z / c_i, so that m_i = p_i
-there. All three sums run over the edges of the automaton, sorted by their sums. Messages are
-normalized at each position. Lanes are treated separately, so a row does not depend on the others. v is one of V classes
-of tokens: within a class, J is the marginal p itself.
+there. An automaton has far fewer pairs (v, t) of a symbol and its target than edges (s, v), so edges only add: terms of
+pairs [..] to states, and states to pairs. A message is normalized where it is used. Lanes are treated separately, so a
+row does not depend on the others. v is one of V classes of tokens: within a class, J is the marginal p itself.
 
 A hidden position without an entry counts as the symbol V of an erased automaton. In a row with a single position to
 draw, the others have f = 1 for each token and are not fitted: its marginal is then p, cut to the tokens that have a
@@ -23,52 +24,46 @@ from typing import NamedTuple
 import numpy as np
 from numba import uint64
 
-from unmask.core.chance import draw, uniform_at
-from unmask.core.compiled import kernel
+from unmask.core.chance import uniform_at
+from unmask.core.compiled import inner, kernel
 from unmask.languages.automata import Automaton
 from unmask.languages.kernels.lanes import LANES, all_positive, distance, load, splat, store, where_greater
+from unmask.languages.kernels.lockstep import Sparse, draw_eight, multiply, sparse
 from unmask.languages.kernels.machine import Flags, Floats, Indices, Ints, aligned, starts_of
 
 SMOOTH = 1e-6  # added to each probability where no allowed string is left
 LESS = 0.9  # a sweep that leaves more than this part of the error is the last
 
 
-class Sums(NamedTuple):
-    """out(k) = sum over the edges e of k of weight(e) left(e) right(e); left and right begin at these lanes."""
-
-    start: Indices
-    left: Indices
-    right: Indices
-    weight: Floats
-
-
 class Form(NamedTuple):
-    """An automaton for kernels."""
+    """An automaton for kernels. A pair is a symbol and one of its targets."""
 
-    pull: Sums  # of each state: its symbols and their targets
-    emit: Sums  # of each symbol: its sources and targets
-    push: Sums  # of each target: its sources and symbols
-    moves: Ints  # (S, V)
+    pairs: Indices  # (V+1): the pairs of symbol v are pairs[v]:pairs[v+1]
+    target: Indices  # (pairs)
+    join: Sparse  # from sources to pairs
+    pull: Sparse  # from pairs to sources
+    moves: Ints  # (S, V): 0 where the weight is 0
     weights: Floats  # (S, V)
     final: Floats  # (S)
     size: Floats  # (V): the tokens of each class
 
 
 class Case(NamedTuple):
-    """The rows of a step (R, L), and the result."""
+    """A canvas (B, L) in a step, and the result."""
 
-    tokens: Ints  # (R, L): V where hidden
-    entries: Ints  # (R, L): the row of the table with the marginals of each hidden position, or -1
-    now: Flags  # (R, L): the positions that this step reveals
-    single: Flags  # (R): whether it is only one, with its own marginal
+    classes: Ints  # (V+1): the class of each token, and of a hidden one
+    tokens: Ints  # (B, L)
+    entries: Ints  # (B, L): the row of the table with the marginals of each hidden position, or -1
+    now: Flags  # (B, L): the positions that this step reveals
+    single: Flags  # (B): whether it is only one, with its own marginal
     table: Floats  # (K, V)
-    rows: Ints  # (R): numbers of the rows, for random numbers
-    visits: Ints  # (R, L)
+    row_ids: Ints  # (B)
+    visits: Ints  # (B, L)
     seed: np.uint64
     stream: int
-    values: Ints  # (R, L): the tokens drawn, or those to measure
-    log: Floats  # (R): log J of the values
-    fallen: Flags  # (R): whether the marginals excluded every allowed string, so that they were smoothed
+    values: Ints  # (B, L): the classes drawn, or those to measure
+    log: Floats  # (B): log J of the values
+    fallen: Flags  # (B): whether the marginals excluded every allowed string, so that they were smoothed
 
 
 class Scratch(NamedTuple):
@@ -77,119 +72,143 @@ class Scratch(NamedTuple):
     p: Floats  # (L, V): -1 where f is not fitted
     f: Floats  # (L, V)
     old: Floats  # (L, V)
-    backward: Floats  # (L+1, S)
-    scale: Floats  # (L): the normalizer of each backward message
-    forward: Floats  # (S)
-    following: Floats  # (S)
+    backward: Floats  # (L+1, S+1): messages, each with its total
+    forward: Floats  # (2, S+1): messages at an even and an odd position, each with a zero
+    pairs: Floats  # (pairs+1)
     c: Floats  # (V)
-    alone: Floats  # (V), of one row
+    chance: Floats
+    drawn: Floats
+    masses: Floats
+    state: Ints
 
 
 @lru_cache(maxsize=16)
 def form(automaton: Automaton) -> Form:
     states, symbols = automaton.moves.shape
     source, symbol = np.nonzero(automaton.moves >= 0)
-    target = automaton.moves[source, symbol]
-    weights = np.ones((states, symbols)) if automaton.weights is None else automaton.weights
+    known, pair = np.unique(symbol * states + automaton.moves[source, symbol], return_inverse=True)
+    weights = (automaton.moves >= 0) * (1.0 if automaton.weights is None else automaton.weights)
 
-    def sums(key: Ints, groups: int, left: Ints, right: Ints) -> Sums:
-        order = np.argsort(key, kind="stable")
-        lefts, rights = ((part[order] * LANES).astype(np.uint64) for part in (left, right))
-        return Sums(starts_of(key, groups).astype(np.uint64), lefts, rights, weights[source, symbol][order])
+    def sums(start: Ints, end: Ints, starts: int, ends: int) -> Sparse:
+        found = sparse(start, end, weights[source, symbol], ends)
+        if automaton.weights is not None:
+            return found
+        of_zero = np.uint64(starts * LANES)
+        return found._replace(source=np.where(found.weight > 0, found.source, of_zero), weight=None)
 
     return Form(
-        sums(source, states, symbol, target),
-        sums(symbol, symbols, source, target),
-        sums(target, states, source, symbol),
-        automaton.moves,
-        np.ascontiguousarray(weights, np.float64),
+        starts_of(known // states, symbols).astype(np.uint64),
+        (known % states * LANES).astype(np.uint64),
+        sums(source, pair, states, len(known)),
+        sums(pair, source, len(known), states),
+        np.maximum(automaton.moves, 0),
+        weights,
         automaton.final.astype(np.float64),
         np.bincount(automaton.classes, minlength=symbols).astype(np.float64),
     )
 
 
-def scratch(automaton: Automaton, length: int) -> Scratch:
-    states, symbols = automaton.moves.shape
+def scratch(form: Form, length: int) -> Scratch:
+    states, symbols = form.moves.shape
     table = length * symbols
-    sizes = (table, table, table, (length + 1) * states, length, states, states, symbols)
-    return Scratch._make([*(aligned((size * LANES,)) for size in sizes), np.zeros(symbols)])
+    sizes = (table, table, table, (length + 1) * (states + 1), 2 * states + 2, len(form.target) + 1, symbols, 1, 1, 1)
+    lanes = (aligned((size * LANES,)) for size in sizes)
+    return Scratch._make([*lanes, np.zeros(LANES, np.int64)])
 
 
-@kernel(_nrt=False)
-def _sum(sums, left, at_left, right, at_right, out, at):  # type: ignore[no-untyped-def]
-    """Set out, from `at` on. Return the total."""
-    start, lefts, rights, weight = sums
-    total = splat(0.0)
-    for k in range(uint64(start.shape[0] - 1)):
-        mass = splat(0.0)
-        for e in range(start[k], start[k + uint64(1)]):
-            mass += splat(weight[e]) * load(left, at_left + lefts[e]) * load(right, at_right + rights[e])
-        store(out, at + k * uint64(LANES), mass)
-        total += mass
-    return total
+@inner
+def _inverse(total):  # type: ignore[no-untyped-def]
+    """1 / total where it is positive, 0 elsewhere."""
+    return where_greater(total, splat(0.0), splat(1.0) / total, splat(0.0))
 
 
-@kernel(_nrt=False)
-def _divide(values, at, count, total):  # type: ignore[no-untyped-def]
-    """Divide lanes by the total where it is positive; they become 0 elsewhere."""
-    scale = where_greater(total, splat(0.0), splat(1.0) / total, splat(0.0))
-    for k in range(uint64(count)):
-        place = at + k * uint64(LANES)
-        store(values, place, load(values, place) * scale)
-
-
-@kernel(_nrt=False)
+@inner
 def pull(form, memory, length):  # type: ignore[no-untyped-def]
     """Set the backward messages. Return a vector that is positive in the lanes with an allowed string."""
-    states, symbols = uint64(form.moves.shape[0]), uint64(form.moves.shape[1])
-    width, lanes = states * uint64(LANES), uint64(LANES)
-    end = uint64(length) * width
+    states, symbols, lanes = uint64(form.moves.shape[0]), uint64(form.moves.shape[1]), uint64(LANES)
+    width = (states + uint64(1)) * lanes
+    here, scale = uint64(length) * width, splat(1.0)
     for s in range(states):
-        store(memory.backward, end + s * lanes, splat(form.final[s]))
+        store(memory.backward, here + s * lanes, splat(form.final[s]))
     for back in range(uint64(length)):
         i = uint64(length) - uint64(1) - back
-        here = i * width
-        args = memory.f, i * symbols * lanes, memory.backward, here + width, memory.backward, here
-        total = _sum(form.pull, *args)
-        store(memory.scale, i * lanes, total)
-        _divide(memory.backward, here, states, total)
+        here, ahead = i * width, here
+        for v in range(symbols):
+            f = load(memory.f, (i * symbols + v) * lanes) * scale
+            for k in range(form.pairs[v], form.pairs[v + uint64(1)]):
+                store(memory.pairs, k * lanes, f * load(memory.backward, ahead + form.target[k]))
+        total = multiply(form.pull, memory.pairs, uint64(0), memory.backward[here : here + width])
+        store(memory.backward, here + width - lanes, total)
+        scale = _inverse(total)
     return load(memory.backward, uint64(0))
 
 
-@kernel(_nrt=False)
+@inner
 def sweep(form, memory, length, active):  # type: ignore[no-untyped-def]
     """Fit f from left to right in the active lanes. Return the distance of the marginals from p before it."""
     states, symbols, lanes = uint64(form.moves.shape[0]), uint64(form.moves.shape[1]), uint64(LANES)
-    zero, one, apart = splat(0.0), splat(1.0), splat(0.0)
+    width = (states + uint64(1)) * lanes
+    apart, scale = splat(0.0), splat(1.0)
     for s in range(states):
-        store(memory.forward, s * lanes, one if s == uint64(0) else zero)
+        store(memory.forward, s * lanes, splat(1.0) if s == uint64(0) else splat(0.0))
     for i in range(uint64(length)):
-        at, ahead = i * symbols * lanes, (i + uint64(1)) * states * lanes
-        _sum(form.emit, memory.forward, uint64(0), memory.backward, ahead, memory.c, uint64(0))
-        z = splat(0.0)
-        for v in range(symbols):
-            z += load(memory.f, at + v * lanes) * load(memory.c, v * lanes)
-        share = where_greater(z, zero, one / z, zero)
-        norm = splat(0.0)
-        for v in range(symbols):
-            f, c, p = load(memory.f, at + v * lanes), load(memory.c, v * lanes), load(memory.p, at + v * lanes)
-            m = f * c * share
-            apart += distance(m, p)
-            wanted = where_greater(active, zero, where_greater(p, splat(-0.5), p * z / c, f), f)
-            new = where_greater(m, zero, wanted, f)
-            norm += new
-            store(memory.f, at + v * lanes, new)
-        _divide(memory.f, at, symbols, norm)
-        args = memory.forward, uint64(0), memory.f, at, memory.following, uint64(0)
-        total = _sum(form.push, *args)
-        _divide(memory.following, uint64(0), states, total)
-        for s in range(states):
-            store(memory.forward, s * lanes, load(memory.following, s * lanes))
+        at, here = i * symbols * lanes, (i & uint64(1)) * width
+        z = _expect(form, memory, at, here, (i + uint64(1)) * width)
+        far, norm = _replace(memory, at, symbols, z, active)
+        apart += far
+        scale = _push(form, memory, at, width - here, scale, _inverse(norm))
     return apart
 
 
-@kernel(_nrt=False)
-def _fit(form, memory, case, first, length, sweeps):  # type: ignore[no-untyped-def]
+@inner
+def _expect(form, memory, at, here, ahead):  # type: ignore[no-untyped-def]
+    """Set F and c at a position. Return Z = sum_v f(v) c(v)."""
+    lanes, z = uint64(LANES), splat(0.0)
+    multiply(form.join, memory.forward, here, memory.pairs)
+    for v in range(uint64(form.moves.shape[1])):
+        c = splat(0.0)
+        for k in range(form.pairs[v], form.pairs[v + uint64(1)]):
+            c += load(memory.pairs, k * lanes) * load(memory.backward, ahead + form.target[k])
+        store(memory.c, v * lanes, c)
+        z += load(memory.f, at + v * lanes) * c
+    return z
+
+
+@inner
+def _replace(memory, at, symbols, z, active):  # type: ignore[no-untyped-def]
+    """Replace f by p Z / c in the active lanes. Return the distance of m from p before that, and the new total of f."""
+    lanes, zero, share = uint64(LANES), splat(0.0), _inverse(z)
+    apart, norm = splat(0.0), splat(0.0)
+    for v in range(symbols):
+        f, c, p = load(memory.f, at + v * lanes), load(memory.c, v * lanes), load(memory.p, at + v * lanes)
+        m = f * c * share
+        apart += distance(m, p)
+        wanted = where_greater(active, zero, where_greater(p, splat(-0.5), p * z / c, f), f)
+        new = where_greater(m, zero, wanted, f)
+        norm += new
+        store(memory.f, at + v * lanes, new)
+    return apart, norm
+
+
+@inner
+def _push(form, memory, at, there, scale, shrink):  # type: ignore[no-untyped-def]
+    """Set the next forward message, by the scale of this one, and shrink f. Return the scale of the next."""
+    lanes, total = uint64(LANES), splat(0.0)
+    for s in range(uint64(form.moves.shape[0])):
+        store(memory.forward, there + s * lanes, splat(0.0))
+    for v in range(uint64(form.moves.shape[1])):
+        f = load(memory.f, at + v * lanes)
+        store(memory.f, at + v * lanes, f * shrink)
+        f = f * scale
+        for k in range(form.pairs[v], form.pairs[v + uint64(1)]):
+            mass, place = f * load(memory.pairs, k * lanes), there + form.target[k]
+            store(memory.forward, place, load(memory.forward, place) + mass)
+            total += mass
+    return _inverse(total)
+
+
+@inner
+def _fit(form, memory, case, members, first, length, sweeps):  # type: ignore[no-untyped-def]
     """Set f and the backward messages of J for eight rows.
 
     A row stops after `sweeps`, or after a sweep that lowered the distance of its marginals by less than a tenth, and
@@ -197,106 +216,114 @@ def _fit(form, memory, case, first, length, sweeps):  # type: ignore[no-untyped-
     """
     zero, active, before = splat(0.0), splat(1.0), splat(np.inf)
     size = uint64(memory.f.shape[0])
-    alive = pull(form, memory, length)
-    if not all_positive(alive):
-        _enter(form, memory, case, first, length, True)
-        pull(form, memory, length)
-    for _ in range(sweeps):
-        for k in range(uint64(0), size, uint64(LANES)):
-            store(memory.old, k, load(memory.f, k))
-        apart = sweep(form, memory, length, active)
+    for turn in range(sweeps + 1):
+        apart = before
+        if turn > 0:
+            for k in range(uint64(0), size, uint64(LANES)):
+                store(memory.old, k, load(memory.f, k))
+            apart = sweep(form, memory, length, active)
         alive = pull(form, memory, length)
         if not all_positive(alive):
-            for k in range(uint64(0), size, uint64(LANES)):
-                store(memory.f, k, where_greater(alive, zero, load(memory.f, k), load(memory.old, k)))
+            if turn == 0:
+                _enter(form, memory, case, members, first, length, True)
+            else:
+                for k in range(uint64(0), size, uint64(LANES)):
+                    store(memory.f, k, where_greater(alive, zero, load(memory.f, k), load(memory.old, k)))
             pull(form, memory, length)
-        active = where_greater(alive, zero, where_greater(splat(LESS) * before, apart, active, zero), zero)
+        if turn > 0:
+            active = where_greater(alive, zero, where_greater(splat(LESS) * before, apart, active, zero), zero)
         before = apart
         if all_positive(splat(1.0) - active):
             break
 
 
-@kernel(_nrt=False)
-def _enter(form, memory, case, first, length, smoothed):  # type: ignore[no-untyped-def]
+@inner
+def _enter(form, memory, case, members, first, length, smoothed):  # type: ignore[no-untyped-def]
     """Set p and f: the marginals of hidden positions, and certainty at revealed tokens.
 
     smoothed: give every token of hidden positions a probability, in the rows without an allowed string only."""
     symbols, own = form.moves.shape[1], case.table.shape[1]
     more = SMOOTH if smoothed else 0.0
-    for lane in range(LANES):
-        row = min(first + lane, len(case.tokens) - 1)
-        if smoothed and memory.backward[lane] > 0.0:
-            continue
-        case.fallen[row] = smoothed
-        for i in range(length):
-            entry, token, total = case.entries[row, i], case.tokens[row, i], 0.0
+    for i in range(length):
+        for lane in range(LANES):
+            row = members[min(first + lane, len(members) - 1)]
+            if smoothed and memory.backward[lane] > 0.0:
+                continue
+            case.fallen[row] = smoothed
+            entry, token, total = case.entries[row, i], case.classes[case.tokens[row, i]], 0.0
             for v in range(own if entry >= 0 else 0):
                 total += case.table[entry, v] + more * form.size[v]
+            free, scale = case.single[row] and not case.now[row, i], 1.0 / total if entry >= 0 else 0.0
             for v in range(symbols):
                 p = f = 1.0 if v == token else 0.0
                 if entry >= 0:
-                    p = f = (case.table[entry, v] + more * form.size[v]) / total if v < own else 0.0
-                    if case.single[row] and not case.now[row, i]:
+                    p = f = (case.table[entry, v] + more * form.size[v]) * scale if v < own else 0.0
+                    if free:
                         p, f = -1.0, form.size[v]
                 memory.p[(i * symbols + v) * LANES + lane] = p
                 memory.f[(i * symbols + v) * LANES + lane] = f
 
 
 @kernel(_nrt=False)
-def together(form, memory, case, sweeps, measured):  # type: ignore[no-untyped-def]
-    """Draw or measure all rows. Return the first row without an allowed string, or the number of rows."""
-    rows, length = case.tokens.shape
-    for first in range(0, rows, LANES):
-        _enter(form, memory, case, first, length, False)
-        _fit(form, memory, case, first, length, sweeps)
-        for row in range(first, min(first + LANES, rows)):
-            if not memory.backward[row - first] > 0.0:
-                return row
+def together(form, memory, case, members, length, sweeps, measured):  # type: ignore[no-untyped-def]
+    """Draw or measure rows, whose numbers are members (R). Return how many have been done before one without an allowed
+    string."""
+    for first in range(0, len(members), LANES):
+        _enter(form, memory, case, members, first, length, False)
+        _fit(form, memory, case, members, first, length, sweeps)
+        some = members[first : first + LANES]
+        for lane in range(len(some)):
+            if not memory.backward[lane] > 0.0:
+                return first + lane
         if measured:
-            _measure(form, memory, case, first, length)
+            _measure(form, memory, case, some, length)
         else:
-            for row in range(first, min(first + LANES, rows)):
-                _draw(form, memory, case, row, row - first)
-    return rows
+            _draw(form, memory, case, some, length)
+    return len(members)
 
 
-@kernel(_nrt=False)
-def _draw(form, memory, case, row, lane):  # type: ignore[no-untyped-def]
-    """Draw a row from left to right, up to the last position of this step."""
+@inner
+def _draw(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
+    """Draw eight rows from left to right, up to the last position of this step."""
     states, symbols = form.moves.shape
     last = 0
-    for i in range(case.tokens.shape[1]):
-        last = i + 1 if case.now[row, i] else last
-    state = 0
+    for lane in range(len(rows)):
+        row, memory.state[lane] = rows[lane], 0
+        for i in range(last, length):
+            last = i + 1 if case.now[row, i] else last
     for i in range(last):
-        token = case.tokens[row, i]
-        if case.entries[row, i] >= 0:
-            ahead, here = (i + 1) * states, i * symbols
-            for v in range(symbols):
-                following, weight = form.moves[state, v], 0.0
-                if following >= 0:
-                    weight = memory.backward[(ahead + following) * LANES + lane]
-                    weight *= memory.f[(here + v) * LANES + lane] * form.weights[state, v]
-                memory.alone[v] = weight
-            u = uniform_at(case.seed, case.stream, case.rows[row], i, case.visits[row, i])
-            token = draw(memory.alone, u)
+        ahead, here = (i + 1) * (states + 1), i * symbols
+        for lane in range(len(rows)):
+            row, state = rows[lane], memory.state[lane]
+            if case.entries[row, i] >= 0:
+                for v in range(symbols):
+                    weight = memory.f[(here + v) * LANES + lane] * form.weights[state, v]
+                    weight *= memory.backward[(ahead + form.moves[state, v]) * LANES + lane]
+                    memory.c[v * LANES + lane] = weight
+                memory.chance[lane] = uniform_at(case.seed, case.stream, case.row_ids[row], i, case.visits[row, i])
+        draw_eight(memory.c, load(memory.chance, uint64(0)), memory.drawn, memory.masses)
+        for lane in range(len(rows)):
+            row = rows[lane]
+            token = int(memory.drawn[lane]) if case.entries[row, i] >= 0 else case.classes[case.tokens[row, i]]
             if case.now[row, i]:
                 case.values[row, i] = token
-        state = form.moves[state, token]
+            memory.state[lane] = form.moves[memory.state[lane], token]
+    for row in rows:
+        for i in range(length):
+            case.visits[row, i] += case.entries[row, i] >= 0
 
 
-@kernel(_nrt=False)
-def _measure(form, memory, case, first, length):  # type: ignore[no-untyped-def]
+@inner
+def _measure(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
     """Set log J(values at the positions of this step | revealed tokens) = log Z(with these values) - log Z."""
-    symbols = form.moves.shape[1]
+    states, symbols = form.moves.shape
     for sign in (-1.0, 1.0):
-        for row in range(first, min(first + LANES, len(case.tokens))):
-            lane = row - first
-            mass = memory.backward[lane]
+        for lane in range(len(rows)):
+            row, mass = rows[lane], memory.backward[lane]
             case.log[row] += sign * np.log(mass) if mass > 0.0 else -np.inf
             for i in range(length):
-                if mass > 0.0:
-                    case.log[row] += sign * np.log(memory.scale[i * LANES + lane])
+                if mass > 0.0 and i > 0:
+                    case.log[row] += sign * np.log(memory.backward[(i * (states + 1) + states) * LANES + lane])
                 for v in range(symbols):
                     if case.now[row, i] and case.values[row, i] != v:
                         memory.f[(i * symbols + v) * LANES + lane] = 0.0

@@ -14,7 +14,6 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Marginals
 from unmask.denoisers.canvas import by_length
 from unmask.languages.automata import Automaton, erased
-from unmask.languages.kernels.machine import Ints
 from unmask.samplers.joint import fitting
 from unmask.samplers.joint.fitting import Case
 
@@ -120,41 +119,35 @@ class Together:
         canvas, (marginals, entries), alone = self.canvas, self._asked, self.joint.alone
         count = self.automaton.moves.shape[1] - alone
         self._table = masses(marginals, self.classes, count) if self.merged else marginals.dense().double().contiguous()
-        of_token = torch.cat([self.classes, torch.tensor([count])]).numpy()  # also of a hidden one
         now, log = torch.zeros_like(canvas.hidden), torch.zeros(len(kinds), dtype=torch.float64)
         now[rows, positions] = True
-        which = rows.unique_consecutive()
+        fallen = torch.zeros(len(kinds), dtype=torch.bool)
+        case = Case(
+            classes=torch.cat([self.classes, torch.tensor([count])]).numpy(),
+            tokens=canvas.tokens.numpy(),
+            entries=entries.numpy(),
+            now=now.numpy(),
+            single=(now.sum(1) == 1).numpy() & self.joint.single,
+            table=self._table.numpy(),
+            row_ids=canvas.rng.row_ids.contiguous().numpy(),
+            visits=canvas.visits.numpy(),
+            seed=np.uint64(canvas.rng.seed),
+            stream=int(Stream.TOKEN),
+            values=kinds.numpy(),
+            log=log.numpy(),
+            fallen=fallen.numpy(),
+        )
+        form, which = fitting.form(self.automaton), rows.unique_consecutive()
         for length, inside in by_length(canvas.lengths[which]):
-            members = which[inside]
-            cut = [tensor[members, :length] for tensor in (canvas.tokens, entries, now, canvas.visits, kinds)]
-            tokens, places, shown, visits, wanted = (tensor.contiguous().numpy() for tensor in cut)
-            case = Case(
-                tokens=of_token[tokens],
-                entries=places,
-                now=shown,
-                single=(shown.sum(1) == 1) & self.joint.single,
-                table=self._table.numpy(),
-                rows=canvas.rng.row_ids[members].contiguous().numpy(),
-                visits=visits,
-                seed=np.uint64(canvas.rng.seed),
-                stream=int(Stream.TOKEN),
-                values=wanted,
-                log=np.zeros(len(members)),
-                fallen=np.zeros(len(members), bool),
-            )
-            memory = fitting.scratch(self.automaton, length)
-            row = fitting.together(fitting.form(self.automaton), memory, case, self.joint.sweeps, measured)
-            if row < len(members):
-                self._refuse(tokens[row], int(case.rows[row]))
-            kinds[members, :length] = torch.from_numpy(case.values)
-            log[members] = torch.from_numpy(case.log)
-            self.fallbacks[members] += torch.from_numpy(case.fallen)
-        if not measured:
-            canvas.visits[which] += entries[which] >= 0
+            members, memory = which[inside], fitting.scratch(form, length)
+            done = fitting.together(form, memory, case, members.numpy(), length, self.joint.sweeps, measured)
+            if done < len(members):
+                self._refuse(int(members[done]), length)
+        self.fallbacks += fallen
         return log
 
-    def _refuse(self, tokens: Ints, number: int) -> None:
-        """Raise the error of a row (L) without a completion."""
-        position = self.joint.automaton.first_dead(torch.from_numpy(tokens))
-        problem = f"the constraint allows no completion of row {number}"
+    def _refuse(self, row: int, length: int) -> None:
+        """Raise the error of a row without a completion."""
+        position = self.joint.automaton.first_dead(self.canvas.tokens[row, :length])
+        problem = f"the constraint allows no completion of row {int(self.canvas.rng.row_ids[row])}"
         raise UnmaskError(f"{problem}: nothing fits its tokens up to position {position}. Change them, or the draw.")
