@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,12 @@ def in_this_process() -> Iterator[list[object]]:
     """Cells for which processes are asked are measured here; a list of what was asked for."""
     asked: list[object] = []
 
-    class Local(pool.Here):
-        def __init__(self, files: Path, how: pool.Measuring) -> None:
-            asked.append(how)
-            super().__init__(files, how)
+    def local(ready: Any, files: Path, how: pool.Measuring, *more: Any) -> Iterator[Any]:
+        asked.append(how)
+        yield from pool.here(ready, files, how, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(pool.ENGINES, "local", Local)
+        patch.setitem(pool.ENGINES, "local", local)
         yield asked
 
 

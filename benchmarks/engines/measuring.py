@@ -12,9 +12,9 @@ from torch import Tensor
 from benchmarks.engines.cases import Case
 from benchmarks.engines.networks import LENGTH, POSITIONS, RARE, Independent, Network, Tiny
 from unmask import oracle
-from unmask.core import pvalues
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.diagnosis.audit import Audit, audit
+from unmask.diagnosis.audit.statistics import against_distribution
 
 LANGUAGE, AUDITED_LENGTH, AUDITED_STEPS = "paper-2gram", 16, 8
 AUDITED_ROWS, FEWEST = 400, 200  # FEWEST: of a loop without batches
@@ -63,8 +63,8 @@ def measure(case: Case, seconds: float, rows: int = MOST_ROWS) -> Result:
         None if verdict is None else verdict.fault,
         written_rare(case, seconds / 3) if case.sized else None,
         done,
-        pvalues.against_distribution(counts, law),
-        None if code is None else pvalues.against_distribution(counts, code),
+        against_distribution(counts, law),
+        None if code is None else against_distribution(counts, code),
         float((law - other).abs().sum() / 2),
         time.process_time() - began,
     )

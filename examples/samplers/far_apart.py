@@ -14,7 +14,8 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Randomness
-from unmask.samplers import Sampler, orders
+from unmask.samplers import Sampler
+from unmask.samplers.rules.orders import Dyadic
 
 
 @dataclass(frozen=True)
@@ -50,5 +51,5 @@ class BlockStrided(Sampler):
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
         size, place = min(self.block_length, len(delta)), torch.arange(hidden.shape[1])
-        blocks = orders.dyadic(len(delta) // size, torch.ones_like(hidden))[:, place // size]
+        blocks = Dyadic().order(delta[: len(delta) // size], torch.ones_like(hidden), rng)[:, place // size]
         return torch.where(hidden, size * (blocks - 1) + place % size + 1, 0)

@@ -22,6 +22,7 @@ from unmask.core import arguments
 from unmask.core.chance import MAX_VISIT, Stream
 from unmask.denoisers import Marginals
 from unmask.samplers import Sampler, Session, orders
+from unmask.samplers.rules.orders import FixedSize
 
 SCORES = ("confidence", "margin")
 LEAST = 1e-300  # of a probability whose logarithm is taken
@@ -46,7 +47,7 @@ class InformedCorrector(Sampler):
 
     def run(self, session: Session) -> None:
         canvas = session.canvas
-        order = orders.shuffled(session.delta, session.hidden, session.rng)
+        order = FixedSize().order(session.delta, session.hidden, session.rng)
         turn = torch.zeros_like(session.lengths)  # (B): steps and corrections so far
         for rows, positions in orders.steps(order):
             going = ~session.settled[rows]

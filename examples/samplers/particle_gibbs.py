@@ -25,7 +25,8 @@ from torch import Tensor
 from unmask import UnmaskError
 from unmask.core import arguments
 from unmask.core.chance import MAX_SEED, MAX_VISIT, Stream, categorical
-from unmask.samplers import Sampler, Session, orders
+from unmask.samplers import Sampler, Session
+from unmask.samplers.rules.orders import Ancestral
 
 APART = 0x9E3779B97F4A7C15  # the golden ratio in 64 bits: far from the distance of any two seeds that users pick
 
@@ -69,7 +70,7 @@ class ParticleGibbs(Sampler):
         rows, steps, seed = torch.arange(len(session.given)), len(session.delta), session.rng.seed
         numbers = range(sweep * self.particles + 1, (sweep + 1) * self.particles + 1)
         tries = [session.attempt(rows, (seed + number * APART) % MAX_SEED) for number in numbers]
-        plans = [orders.independent(session.delta, session.hidden, one.rng) for one in tries]
+        plans = [Ancestral().order(session.delta, session.hidden, one.rng) for one in tries]
         if reference is not None:
             plans[0] = reference.plan
         before = self._value(session, session.given).expand(len(tries), -1)

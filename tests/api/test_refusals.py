@@ -209,8 +209,7 @@ OTHERS = {
         lambda: languages.random_hmm(states=10**12),
     ],
     "fit": [
-        lambda: languages.NGram.fit(Path("x"), 2),
-        lambda: languages.NGram.fit(None, 2),
+        lambda: languages.NGram.fit(b"abab", 2),
         lambda: languages.NGram.fit("abab", 2.5),
         lambda: languages.NGram.fit("abab", 2, smoothing=1e308),
     ],

@@ -19,8 +19,8 @@ from benchmarks.engines.measuring import ALARM, LENGTH, STEPS, counted, measure
 from benchmarks.engines.networks import Cached, Independent, NextToken, Tiny
 from benchmarks.engines.rules import likeliest, plausible
 from unmask import generate
-from unmask.core import pvalues
 from unmask.denoisers.ideal import Ideal
+from unmask.diagnosis.audit.statistics import against_distribution
 from unmask.metrics import output_distribution
 from unmask.samplers.schedules import deltas
 
@@ -56,7 +56,7 @@ def p_value(run, law) -> float:
     torch.manual_seed(1)
     counts, done = counted(Case("", run, "-", law, rows=ROWS), TINY, 60, ROWS)
     assert done == ROWS
-    return pvalues.against_distribution(counts, law(TINY, LENGTH, STEPS))
+    return against_distribution(counts, law(TINY, LENGTH, STEPS))
 
 
 @pytest.mark.parametrize("mistake", ["", "warm", "argmax at the end", "score", "counts"])
@@ -82,7 +82,7 @@ def test_the_rules_are_the_samplers_of_this_package():
     for sampler, law in pairs:
         made = generate(TINY.language, sampler=sampler, steps=STEPS, length=LENGTH, rows=ROWS, seed=3).tokens
         counts = torch.bincount(made @ 3 ** torch.arange(LENGTH - 1, -1, -1), minlength=81)
-        assert pvalues.against_distribution(counts, law(TINY, LENGTH, STEPS)) >= ALARM, sampler
+        assert against_distribution(counts, law(TINY, LENGTH, STEPS)) >= ALARM, sampler
 
 
 @pytest.mark.parametrize("law", [laws.uniform_ancestral(False), laws.diffusion_gemma(0.8, 0.4)])
@@ -93,7 +93,7 @@ def test_the_laws_of_noise_are_distributions_and_one_is_the_samplers(law):
     made = generate(TINY.language, sampler="uniform-ancestral", steps=STEPS, length=LENGTH, rows=ROWS, seed=3).tokens
     counts = torch.bincount(made @ 3 ** torch.arange(LENGTH - 1, -1, -1), minlength=81)
     ancestral = laws.uniform_ancestral(False)(network, LENGTH, STEPS)
-    assert (pvalues.against_distribution(counts, written) >= ALARM) == torch.equal(written, ancestral)
+    assert (against_distribution(counts, written) >= ALARM) == torch.equal(written, ancestral)
 
 
 @pytest.mark.parametrize("rare", [0.1, 0.2, 0.3])

@@ -16,7 +16,6 @@ from unmask import UnmaskError
 from unmask.languages import NGram
 
 NGRAM = {"kind": "ngram", "order": 2, "initial": [0.5, 0.5], "transition": [[0.5, 0.5], [0.5, 0.5]]}
-HMM = {"kind": "hmm", "initial": [1, 0], "transition": [[1, 0], [0, 1]], "emission": [[0.5, 0.5], [0, 1]]}
 
 
 def files() -> dict[str, bytes]:
@@ -42,56 +41,17 @@ def fails(run):
     return check
 
 
-LANGUAGE_FILES = {
-    "short initial": (NGRAM | {"initial": [1.0]}, "initial has shape (1,); expected (2)"),
-    "missing context": (NGRAM | {"transition": [[0.5, 0.5]]}, "expected (2, 2) for order 2"),
-    "ragged": (NGRAM | {"transition": [[0.5, 0.5], [1]]}, "transition is not a rectangular table of numbers"),
-    "no table": (NGRAM | {"initial": {}}, "initial is not a rectangular table"),
-    "words": (NGRAM | {"transition": [[0.5, 0.5], ["a", 0.5]]}, "transition is not a rectangular table"),
-    "a row sum": (
-        NGRAM | {"transition": [[0.5, 0.5], [0.5, 0.4]]},
-        "transition row 1 sums to 0.9; expected 1. Pass --normalise",
-    ),
-    "NaN": (NGRAM | {"initial": [float("nan"), 1]}, "is not JSON: invalid character"),
-    "negative": (NGRAM | {"transition": [[0.5, 0.5], [1.5, -0.5]]}, "transition[1, 1] is -0.5: negative"),
-    "tiny": (NGRAM | {"transition": [[0.5, 0.5], [1, 1e-30]]}, "transition[1, 1] is 1e-30; expected 0 or at least"),
-    "huge": (NGRAM | {"initial": [10**400, 1]}, "an entry is not a number"),
-    "order too large": (NGRAM | {"order": 60}, "expected at most 16,777,216"),
-    "too few names": (NGRAM | {"names": ["a"]}, "expected 2, one per token"),
-    "no kind": ({"order": 2}, "a JSON object with a key 'kind'"),
-    "no object": ([1, 2], "a JSON object with a key 'kind'"),
-    "unknown kind": (NGRAM | {"kind": "ngrm"}, "unknown kind of language 'ngrm'; did you mean ngram?"),
-    "unknown key": (NGRAM | {"ordr": 2}, "'ordr'; did you mean order?"),
-    "missing key": ({"kind": "ngram", "order": 2, "initial": [1, 0]}, "it has no 'transition'"),
-    "emission": (HMM | {"emission": [[0.5, 0.5]]}, "emission has shape (1, 2); expected (2, any)"),
-    "no end": (HMM | {"final": [0, 0]}, "final is zero everywhere"),
-    "unreachable end": (HMM | {"final": [0, 1]}, "no path leads from initial"),
-    "width": ({"kind": "interval", "width": 1}, "width is 1"),
-}
-
-
-@pytest.mark.parametrize("case", LANGUAGE_FILES)
-def test_a_wrong_language_file(fails, case):
-    content, words = LANGUAGE_FILES[case]
-    Path("wrong.json").write_text(json.dumps(content))
-    err = fails(words, "show", "language", "wrong.json", "--out", "copy.json")
-    assert "wrong.json" in err
-
-
-TEXTS = {
-    "truncated": ('{"kind": "ngram", "order": 2,', "is not JSON: "),
-    "empty": ("", "Input data was truncated"),
-    "words": ("hello", "invalid character (byte 0)"),
-    "a number without end": ("9" * 5000, "wrong.json"),
-    "not text": (b"\xff\xfe\x00", "byte 0 is not UTF-8 text"),
-}
-
-
-@pytest.mark.parametrize("case", TEXTS)
-def test_no_language_file_at_all(fails, case):
-    content, words = TEXTS[case]
-    Path("wrong.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert "wrong.json" in fails(words, "show", "language", "wrong.json")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"transition": [[0.5, 0.5], [0.5, 0.4]]}, "transition row 1 sums to 0.9; expected 1. Pass --normalise"),
+        ({"kind": "ngrm"}, "unknown kind of language 'ngrm'; did you mean ngram?"),
+        ({"ordr": 2}, "'ordr'; did you mean order?"),
+    ],
+)
+def test_a_wrong_language_file(fails, change, words):
+    Path("wrong.json").write_text(json.dumps(NGRAM | change))
+    assert "wrong.json" in fails(words, "show", "language", "wrong.json", "--out", "copy.json")
 
 
 def generate(*arguments: object, language: str = "interval-5") -> tuple[object, ...]:
@@ -115,17 +75,11 @@ def test_an_unknown_language(fails, name, words):
 
 SAMPLERS = {
     "lowconfidence": "did you mean low-confidence?",
-    "": "known: ancestral, ",
     "blocks(blocklength=4)": "'blocklength'; did you mean block_length?",
-    "ancestral(x=3)": "sampler 'ancestral' has no options, but 'x' was given",
     "blocks(block_length=4": "write name or name(option=value, ...)",
-    "blocks(**x)": "write name or name(option=value, ...)",
-    "blocks(block_length=0)": "block_length is 0; expected at least 1",
     "blocks(block_length=abc)": "'abc'",
-    "blocks(block_length=True)": "True",
     "blocks(block_length=1)": "steps is 3 for 10 blocks of 1 positions; expected at least 10 steps",
     "low-confidence(temperature=-1)": "temperature is -1; expected 0 or a positive number",
-    "low-confidence(temperature=1e999)": "inf",
     "low-confidence(ties=luck)": "unknown way to break ties 'luck'",
     "speculative(draft_length=0)": "draft_length is 0",
 }
@@ -138,16 +92,14 @@ def test_a_wrong_sampler(fails, sampler):
 
 SCHEDULES = {
     "cosin": "did you mean cosine",
-    "linear(power=2)": "schedule 'linear' has no options",
+    "cosine(": "write name or name(option=value, ...)",
     "polynomial(pwer=2)": "'pwer'; did you mean power?",
-    "polynomial(power=0)": "power is 0; expected a positive number",
-    "geometric(ratio=1e999)": "inf",
-    "theorem-4.2(order=1)": "order is 1",
+    "polynomial(power=abc)": "'abc'",
     "[0.2, 0.2]": "the schedule sums to 0.4; expected 1. Divide it by its sum",
     "[0.2,": "--schedule is ",
+    "['a']": "--schedule is ",
+    "[[1.0]]": "--schedule is ",
     "[]": "schedule has shape (0,); expected a list of numbers",
-    "[-1, 2]": "delta_1 of the schedule is -1.0",
-    "[1e999]": "delta_1 of the schedule is inf",
 }
 
 
@@ -167,9 +119,7 @@ def test_a_list_has_its_own_number_of_steps(fails):
         ("--steps", 0, "steps is 0; expected at least 1"),
         ("--rows", 0, "rows is 0; expected at least 1"),
         ("--length", 0, "length is 0; expected at least 1"),
-        ("--seed", -1, "the seed is -1"),
         ("--seed", 2**63, f"the seed is {2**63}"),
-        ("--first-row", -1, "first_row is -1"),
         ("--first-row", 2**63, f"first_row is {2**63}"),
         ("--length", 10**13, "length is 10000000000000; expected at most 1048576"),
     ],
@@ -243,28 +193,6 @@ def test_an_unknown_suffix(fails, name):
     fails(words, "score", name, "--language", "interval-5")
 
 
-ARRAYS = {
-    "the mask": (np.full((2, 5), 16), "row 0, position 0: token 16 (that is the mask"),
-    "too large": (np.array([[0, 1], [2, 99]]), "row 1, position 1: token 99 is not in 0..15"),
-    "negative": (np.full((2, 5), -1), "token -1 is not in 0..15"),
-}
-
-
-@pytest.mark.parametrize("case", ARRAYS)
-def test_a_wrong_array(fails, case):
-    array, words = ARRAYS[case]
-    np.save("samples.npy", array, allow_pickle=True)
-    fails(words, "score", "samples.npy", "--language", "interval-5")
-
-
-@pytest.mark.parametrize("kept", [0, 5, 50, 200])
-def test_a_truncated_array(fails, kept):
-    np.save("samples.npy", np.zeros((100, 10), int))
-    Path("samples.npy").write_bytes(Path("samples.npy").read_bytes()[:kept])
-    err = fails("samples.npy is not a complete .npy file", "score", "samples.npy", "--language", "interval-5")
-    assert "pickle" not in err
-
-
 def test_no_such_samples(fails):
     fails("cannot read no.npy: No such file", "score", "no.npy", "--language", "interval-5")
     fails("cannot read no.jsonl: No such file", "score", "no.jsonl", "--language", "interval-5")
@@ -299,19 +227,6 @@ def test_what_cannot_be_shown(fails, options, words):
     fails(words, "show", "language", "paper-2gram", *options)
 
 
-def test_an_unknown_subcommand(fails):
-    fails("'exatc'; did you mean exact?", "theory", "exatc")
-    fails("unknown option of unmask show '--hepl'", "show", "--hepl")
-
-
-@pytest.mark.parametrize("words", ["steps", "first-row"])
-def test_a_word_for_a_number(run, words):
-    """A line which names the flag."""
-    ran = run(*generate(f"--{words}", "abc"))
-    assert (ran.code, ran.out) == (2, "")
-    assert f"--{words} is 'abc'; expected a whole number" in ran.err
-
-
 def test_the_exit_code_of_a_process(tmp_path):
     words = [sys.executable, "-m", "unmask", "sweep", "status", "nothere"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False)
@@ -319,13 +234,6 @@ def test_the_exit_code_of_a_process(tmp_path):
     assert (done.returncode, done.stdout, len(said)) == (2, b"", 1)
     assert said[0].startswith(b"unmask: error: there is no sweep in nothere")
     assert os.listdir(tmp_path) == []
-
-
-def test_debug_shows_where(run):
-    ran = run("--debug", "show", "language", "nothere")
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("Traceback")
-    assert "unmask: error: unknown language" in ran.err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

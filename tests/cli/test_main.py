@@ -121,24 +121,6 @@ def test_an_unknown_name_brings_the_nearest(calls, capsys, arguments, hint):
     assert (out, err.count("\n")) == ("", 1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        (["x.npy", "--language", "a", "--bach-size", "3"], "--batch-size"),
-        (["x.npy", "--language", "a", "--no-json"], "--json"),
-        (["x.npy", "--language", "a", "--batch-size", "many"], "--batch-size"),
-        (["x.npy"], "--language"),
-        ([], "PATH"),
-    ],
-)
-def test_a_wrong_flag_brings_the_right_one(calls, capsys, arguments, hint):
-    assert run("fake", *arguments) == 2
-    out, err = capsys.readouterr()
-    assert hint in err
-    assert out == ""
-    assert calls == []
-
-
 MISTAKES = [
     (UnmaskError("the seed is -1"), 2, "unmask: error: the seed is -1\n"),
     (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), 2, "unmask: error: x: No such file or"),

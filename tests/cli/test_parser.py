@@ -185,7 +185,7 @@ def test_closed_and_full_streams_end_quietly(store, name, streams, code, said):
 
 
 def test_what_stdout_cannot_encode_is_escaped():
-    program = "from unmask.cli import main, options; main.main(['--version']); options.say('\\u00e9')"
+    program = "from unmask.cli import main, options; main.main(['--version']); options.show({}, text=['\\u00e9'])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
     )

@@ -18,7 +18,7 @@ from scipy.stats import binom, multinomial
 from unmask.core.chance import Randomness
 from unmask.core.estimates import LEAST, bounded_mean, mean, proportion, share, within
 from unmask.languages import Interval, load
-from unmask.samplers import orders
+from unmask.samplers.rules.orders import Ancestral
 from unmask.samplers.schedules import deltas
 from unmask.tasks.evaluation.compare import compare_shares
 from unmask.theory.curves import weights
@@ -96,7 +96,7 @@ def test_rao_blackwell(steps):
     """Of 100 orders of Interval(5) at SER .095, .020 and .004; where no order could be wrong it is a limit."""
     form, delta = Interval(5).closed_form, deltas("linear", steps)
     rng = Randomness(1, torch.arange(30000))
-    order = orders.independent(delta, torch.ones(30000, 10, dtype=torch.bool), rng)
+    order = Ancestral().order(delta, torch.ones(30000, 10, dtype=torch.bool), rng)
     halves = order.view(-1, 2, 5)
     pairs = ((halves.unsqueeze(-1) == halves.unsqueeze(-2)).sum((1, 2, 3)) - 10) / 2
     rows = (1 - 2.0 ** -pairs.double()).view(-1, 100)

@@ -12,7 +12,7 @@ from unmask.core.chance import Randomness
 from unmask.denoisers import Canvas, Ideal
 from unmask.languages import HMM, load
 from unmask.samplers import SAMPLERS, Session
-from unmask.samplers.loops import fill_blocks
+from unmask.samplers.loops import steps_of
 from unmask.samplers.schedules import deltas
 
 PRESETS = ["paper-2gram", "paper-3gram", "paper-4gram", "paper-hmm", "sparse-hmm", "interval-5", "brackets"]
@@ -100,7 +100,7 @@ def test_a_canvas_that_has_been_seen_and_written_goes_on(monkeypatch):
                 session.put(rows, places, tokens, torch.ones(30), 1)
                 places = places + 1
             canvas.at(*canvas.hidden.nonzero(as_tuple=True))
-            fill_blocks(SAMPLERS.make("ancestral"), session, torch.where(canvas.hidden, 0, -1))
+            list(steps_of(SAMPLERS.make("ancestral"), session, torch.where(canvas.hidden, 0, -1)))
             ends.append(
                 (
                     session.tokens,

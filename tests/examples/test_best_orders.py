@@ -11,8 +11,9 @@ import torch
 from tests.examples.test_samplers import module, plugin
 from tests.theory.small import CHAINS, every_order
 from unmask import UnmaskError, generate
+from unmask.core.chance import Randomness
 from unmask.languages import Interval, NGram, load
-from unmask.samplers import orders
+from unmask.samplers.rules.orders import Dyadic
 from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import known
 from unmask.theory.chains import first_order, order_divergence
@@ -45,7 +46,8 @@ def test_the_sticky_chain():
     hidden, chain = torch.ones((1, 24), dtype=torch.bool), first_order(STICKY)
     best = [float(order_divergence(chain, best_order(STICKY, hidden, n))[0]) for n in (2, 3, 4)]
     assert best == pytest.approx([1.397, 0.339, 0.028], abs=5e-4)
-    dyadic = [float(order_divergence(chain, orders.dyadic(n, hidden))[0]) for n in (2, 3, 4)]
+    made = [Dyadic().order(torch.ones(n), hidden, Randomness(0, torch.arange(1))) for n in (2, 3, 4)]
+    dyadic = [float(order_divergence(chain, order)[0]) for order in made]
     assert dyadic == pytest.approx([2.439, 0.432, 0.028], abs=5e-4)
     curve = known.curve(STICKY, 24)
     random = [curve.divergence(deltas("optimal", n, Fit(STICKY, 24))).value for n in (2, 3, 4)]

@@ -103,6 +103,11 @@ TABLES = [
     ("ngram", {"order": 1}, "order is 1; expected 2 to 64"),
     ("ngram", {"order": 30}, "1.07e+09 transitions"),
     ("ngram", {"transition": [0.5, 0.5]}, "transition has shape (2,); expected (any, any)"),
+    ("ngram", {"transition": [[0.5, 0.5], [1]]}, "transition is not a rectangular table of numbers"),
+    ("ngram", {"transition": [[0.5, 0.5], [1.5, -0.5]]}, "transition[1, 1] is -0.5: negative"),
+    ("ngram", {"initial": [10**400, 1]}, "an entry is not a number"),
+    ("ngram", {"names": ["a"]}, "expected 2, one per token"),
+    ("hmm", {"final": [0, 0]}, "final is zero everywhere"),
 ]
 
 

@@ -19,7 +19,7 @@ from unmask.denoisers import Ideal
 from unmask.languages import Interval
 from unmask.languages.closed_form import agreement
 from unmask.metrics import output_distribution, score, ter
-from unmask.samplers import orders
+from unmask.samplers.rules.orders import Ancestral
 from unmask.samplers.schedules import deltas
 
 ENUMERATED = [(2, length) for length in range(1, 7)] + [(3, length) for length in range(1, 6)] + [(4, 3), (4, 4)]
@@ -94,9 +94,7 @@ def test_rao_blackwell_is_unbiased_and_better_than_counting(width, length, sched
     language, delta = Interval(width), deltas(schedule, steps)
     rows = 20_000
     rng = Randomness(3, torch.arange(rows))
-    ours = language.closed_form.ser_of_orders(
-        orders.independent(delta, torch.ones(rows, length, dtype=torch.bool), rng)
-    )
+    ours = language.closed_form.ser_of_orders(Ancestral().order(delta, torch.ones(rows, length, dtype=torch.bool), rng))
     ser = language.closed_form.ser(length, delta)
     assert abs(ours.value - ser) < 5 * ours.standard_error
     assert ours.standard_error < math.sqrt(ser * (1 - ser) / rows)

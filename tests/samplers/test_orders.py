@@ -17,19 +17,13 @@ from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Ideal
 from unmask.languages import random_ngram
-from unmask.samplers import Session, fill, orders
+from unmask.samplers import SAMPLERS, Session, fill, orders
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.schedules import deltas, sizes
+from unmask.samplers.schedules import coarsen, deltas, sizes
 
 ALARM = 1e-6
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
-MAKERS = {
-    "independent": orders.independent,
-    "shuffled": orders.shuffled,
-    "left to right": lambda delta, hidden, rng: orders.left_to_right(delta, hidden),
-    "strided": lambda delta, hidden, rng: orders.strided(len(delta), hidden),
-    "dyadic": lambda delta, hidden, rng: orders.dyadic(len(delta), hidden),
-}
+MAKERS = {name: SAMPLERS.make(name).order for name in ("ancestral", "fixed-size", "left-to-right", "strided", "dyadic")}
 uneven = (
     st.lists(st.just(0.0) | st.floats(0.01, 1), min_size=1, max_size=9)
     .filter(any)
@@ -79,7 +73,7 @@ def test_rows_do_not_depend_on_their_neighbours(name, delta, hidden):
     assert torch.equal(together, torch.stack(alone))
 
 
-@pytest.mark.parametrize("name", ["independent", "shuffled", "left to right"])
+@pytest.mark.parametrize("name", ["ancestral", "fixed-size", "left-to-right"])
 @EXAMPLES
 @given(uneven, canvases())
 def test_a_round_of_delta_zero_is_empty(name, delta, hidden):
@@ -113,14 +107,14 @@ UNEVEN = [[0.2, 0.8], [0.5, 0.0, 0.3, 0.2, 0.0], [0.0, 0.0, 1.0], [0.0, 0.01, 0.
 @pytest.mark.parametrize("shares", UNEVEN)
 def test_independent_labels_follow_delta(shares):
     delta, hidden = deltas(shares), torch.ones(100_000, 3, dtype=torch.bool)
-    assert law_passes(delta, orders.independent(delta, hidden, rng(len(hidden), seed=1)))
+    assert law_passes(delta, MAKERS["ancestral"](delta, hidden, rng(len(hidden), seed=1)))
 
 
 def test_the_largest_uniform_falls_into_a_round_that_reveals():
     """Ten tenths add up to less than 1 - 2^-53; what lies above them must not fall into an empty step."""
     delta = deltas([0.1] * 10 + [0.0])
     largest = SimpleNamespace(grid=lambda stream, length: torch.full((1, length), 1 - 2**-53, dtype=torch.float64))
-    assert orders.independent(delta, torch.ones(1, 2, dtype=torch.bool), largest).tolist() == [[10, 10]]
+    assert MAKERS["ancestral"](delta, torch.ones(1, 2, dtype=torch.bool), largest).tolist() == [[10, 10]]
 
 
 def test_a_wrong_rate_is_caught():
@@ -138,7 +132,7 @@ def test_shuffled_rounds_are_uniform_over_all_equal_size_assignments(counts):
     delta, hidden = deltas([count / length for count in counts]), torch.ones(60_000, length, dtype=torch.bool)
     base = [k for k, count in enumerate(counts) for _ in range(count)]
     places = np.array(sorted(set(itertools.permutations(base))))
-    order = orders.shuffled(delta, hidden, rng(len(hidden), seed=2))
+    order = MAKERS["fixed-size"](delta, hidden, rng(len(hidden), seed=2))
     assert p_value(order.numpy() - 1, places, np.full(len(places), 1 / len(places))) > ALARM
 
 
@@ -149,7 +143,7 @@ def test_dyadic_rounds_are_separated_by_earlier_ones(steps, hidden):
 
     Those of the first step are 2^(N-1) apart.
     """
-    order = orders.dyadic(steps, hidden)
+    order = MAKERS["dyadic"](torch.ones(steps), hidden, rng(len(hidden)))
     for row in order.tolist():
         for first, second in itertools.combinations([j for j, now in enumerate(row) if now], 2):
             if row[first] == row[second] > 1:
@@ -163,7 +157,7 @@ def test_dyadic_rounds_are_separated_by_earlier_ones(steps, hidden):
 def test_one_by_one_is_the_limit_of_independent_rounds(hidden, seed):
     """With 10^12 steps positions meet in the order of their hitting times."""
     lucky = rng(len(hidden), seed)
-    order = orders.one_by_one(hidden, lucky)
+    order = SAMPLERS.make("first-hitting").order(deltas("linear", 1), hidden, lucky)
     u = lucky.grid(Stream.ORDER, hidden.shape[1])
     for now, seen, when in zip(order, hidden, u, strict=True):
         assert sorted(now[seen].tolist()) == list(range(1, int(seen.sum()) + 1))
@@ -174,7 +168,7 @@ def test_one_by_one_is_the_limit_of_independent_rounds(hidden, seed):
 @given(st.integers(1, 20), canvases())
 def test_strided_reveals_every_nth_position(steps, hidden):
     expected = [[j % steps + 1 if now else 0 for j, now in enumerate(row)] for row in hidden.tolist()]
-    assert orders.strided(steps, hidden).tolist() == expected
+    assert MAKERS["strided"](torch.ones(steps), hidden, rng(len(hidden))).tolist() == expected
 
 
 @EXAMPLES
@@ -195,14 +189,14 @@ def test_blocks_follow_each_other_with_equal_shares(delta, hidden, block_length)
         share = steps // number + (block < steps % number)
         inside = revealed[block * block_length : (block + 1) * block_length]
         counts = [inside.count(begun + k + 1) for k in range(share)]
-        assert counts == sizes(orders.coarsen(delta, share), len(inside)).tolist()
+        assert counts == sizes(coarsen(delta, share), len(inside)).tolist()
         begun += share
 
 
 @EXAMPLES
 @given(uneven, st.integers(1, 20))
 def test_a_coarsened_schedule_sums_to_one(delta, steps):
-    coarse = orders.coarsen(delta, steps)
+    coarse = coarsen(delta, steps)
     assert coarse.shape == (steps,)
     assert float(coarse.min()) >= -1e-15
     assert float(coarse.sum()) == pytest.approx(1, abs=1e-12)
@@ -212,7 +206,7 @@ def test_a_coarsened_schedule_sums_to_one(delta, steps):
 @EXAMPLES
 @given(st.integers(1, 12), st.integers(1, 12))
 def test_coarsening_by_a_whole_factor_is_the_same_schedule(schedule, steps, factor):
-    coarse = orders.coarsen(deltas(schedule, steps * factor), steps)
+    coarse = coarsen(deltas(schedule, steps * factor), steps)
     assert coarse.tolist() == pytest.approx(deltas(schedule, steps).tolist(), abs=1e-12)
 
 
@@ -239,7 +233,7 @@ def test_rounds_visit_each_place_once_and_no_empty_round(order):
 
 def test_a_million_rounds_take_at_most_one_turn_a_position():
     hidden = torch.ones(50, 12, dtype=torch.bool)
-    order = orders.independent(deltas("linear", 10**6), hidden, rng(50))
+    order = MAKERS["ancestral"](deltas("linear", 10**6), hidden, rng(50))
     assert int(order.max()) > 9 * 10**5
     assert len(list(orders.steps(order))) == 12
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unmask.core.errors import UnmaskError
 from unmask.languages import Interval, random_ngram
 from unmask.samplers import SAMPLERS, fit_of
-from unmask.samplers.schedules import SCHEDULES, Fit, Schedule, check, deltas, is_fitted, sizes
+from unmask.samplers.schedules import SCHEDULES, Fit, Schedule, deltas, is_fitted, sizes
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 ALPHAS = {
@@ -108,20 +108,6 @@ def test_the_notation_of_the_paper(delta):
         still *= 1 - rho
     assert float(made.rho[int(delta.nonzero()[-1])]) == 1
     assert torch.equal(made.sizes(100), sizes(delta, 100))
-
-
-def test_a_fitted_schedule_is_checked_without_being_fitted():
-    fit = Fit(None, 10**9)  # nothing to fit to: it would fail
-    check("optimal", 5, fit)
-    for schedule, steps, message in (
-        ("optimal(power=2)", 5, "has no options"),
-        ("optimall", 5, "unknown schedule 'optimall'; did you mean optimal"),
-        ("linear", 0, "at least 1"),
-    ):
-        with pytest.raises(UnmaskError, match=message):
-            check(schedule, steps, fit)
-    with pytest.raises(UnmaskError, match="fitted to a language"):
-        check("optimal", 5)
 
 
 @EXAMPLES

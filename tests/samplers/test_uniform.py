@@ -14,7 +14,7 @@ from unmask import UnmaskError, generate
 from unmask.denoisers import Ideal, Perturbed, UniformIdeal
 from unmask.denoisers.contracts import reverse, without_own
 from unmask.diagnosis import conformance
-from unmask.diagnosis.audit.races import EarlyLevels, PlugIn
+from unmask.diagnosis.audit.changes import EarlyLevels, PlugIn
 from unmask.diagnosis.conformance.distributions import against_distributions
 from unmask.languages import HMM
 from unmask.samplers import Sampler

@@ -22,7 +22,7 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers import Ideal
 from unmask.languages import Interval, load, random_ngram
 from unmask.metrics import output_distribution
-from unmask.samplers import orders
+from unmask.samplers.rules.orders import Ancestral, Dyadic, LeftToRight
 from unmask.samplers.schedules import Schedule, deltas
 from unmask.theory import gaps
 from unmask.theory.chains import first_order
@@ -106,7 +106,7 @@ def test_the_interval_language_of_width_2():
     mass, _ = valid_mass(chain, 24, delta)
     for length in (1, 2, 7, 24):
         assert 1 - mass[length] == pytest.approx(language.closed_form.ser(length, delta), abs=1e-11)
-    order = orders.independent(delta, torch.ones((50, 24), dtype=torch.bool), Randomness(24, torch.arange(50)))
+    order = Ancestral().order(delta, torch.ones((50, 24), dtype=torch.bool), Randomness(24, torch.arange(50)))
     pairs = (order[:, ::2] == order[:, 1::2]).sum(1)
     torch.testing.assert_close(valid_given_order(chain, order), 2.0 ** -pairs.double(), rtol=0, atol=1e-12)
 
@@ -115,10 +115,12 @@ def test_dyadic_orders_err_only_in_the_first_round():
     """P^8 > 0 entrywise: whatever stands at the multiples of 8 can be joined, and after it every token is alone."""
     chain = first_order(load("paper-2gram"))
     assert (np.linalg.matrix_power(chain.transition, 8) > 0).all()
-    hidden = torch.ones((1, 64), dtype=torch.bool)
-    assert float(valid_given_order(chain, orders.dyadic(4, hidden))[0]) == pytest.approx(1, abs=1e-12)
-    assert float(valid_given_order(chain, orders.left_to_right(deltas("linear", 64), hidden))[0]) == pytest.approx(1)
-    assert float(valid_given_order(chain, orders.left_to_right(deltas("linear", 32), hidden))[0]) < 0.9
+    hidden, rng = torch.ones((1, 64), dtype=torch.bool), Randomness(0, torch.arange(1))
+    dyadic = Dyadic().order(deltas("linear", 4), hidden, rng)
+    assert float(valid_given_order(chain, dyadic)[0]) == pytest.approx(1, abs=1e-12)
+    each, pairs = (LeftToRight().order(deltas("linear", steps), hidden, rng) for steps in (64, 32))
+    assert float(valid_given_order(chain, each)[0]) == pytest.approx(1)
+    assert float(valid_given_order(chain, pairs)[0]) < 0.9
     assert float(valid_given_order(chain, torch.ones_like(hidden).long())[0]) < 1e-2
 
 

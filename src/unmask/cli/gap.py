@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
+from unmask.cli.generate import begin
 from unmask.cli.options import Answer, Count, File, Model, Named
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
@@ -63,7 +64,6 @@ def command(
         batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
     """
     from unmask import UnmaskError, gap
-    from unmask.models.loading import begin
 
     amount = Amount(rows=rows, length=length, rows_per_prompt=rows_per_prompt)
     limits = (Amount(), Prompting()) if trace is not None else (amount, prompting)

@@ -1,16 +1,18 @@
-"""unmask generate, unmask score."""
+"""unmask generate, unmask score; begin(): the source of a command with its first tokens."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unmask.cli.options import Answer, Count, File, Model, Name, Named, Samples, Switch
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
-    from unmask.samplers import Generation
+    from unmask.models.text import Tokenizer
 
 
 def command(
@@ -54,7 +56,7 @@ def command(
     from unmask import generate
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
-    from unmask.models.loading import begin, is_open, writes_text
+    from unmask.models.loading import is_open, writes_text
     from unmask.samplers.schedules import read
 
     opened = model is not None and is_open(model)
@@ -70,11 +72,6 @@ def command(
     if tokenizer is not None:
         texts = generation.texts(tokenizer) if opened else [tokenizer.decode(row) for row in generation.tokens.tolist()]
     generation.save(out, texts)
-    return Answer({"file": str(out)} | generation.summary(), None if verbose else _brief(out, generation))
-
-
-def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:
-    """Return the lines for a reader: the file, the model calls next to AR's, the impossible sequences, the time."""
     about = generation.summary()
     written = about["tokens_written"] / about["rows"]
     calls = " + ".join(f"{number(count)} of {name}" for name, count in about["model_calls_of"].items())
@@ -85,7 +82,56 @@ def _brief(out: Path, generation: Generation) -> list[tuple[str, str]]:
     ]
     if generation.ideal is not None:
         lines.insert(2, ("impossible", f"{about['impossible_rows']} of {about['rows']} sequences"))
-    return lines
+    return Answer({"file": str(out)} | about, None if verbose else lines)
+
+
+def begin(
+    language: str | None,
+    model: str | None,
+    amount: Amount,
+    prompting: Prompting,
+    loading: Loading,
+    causal_model: str | None = None,
+    batch: int | None = None,
+    usual: tuple[int, int] | None = None,
+) -> tuple[Any, dict[str, Any], Tokenizer | None]:
+    """Return the source of a command, the beginnings and ends as arguments of `generate`, and the tokenizer.
+
+    usual: rows and length of a language in place of 2000 x 512; the length is then the nearest that the language has.
+    """
+    from unmask.models.loading import is_open, is_own, load_model
+
+    if (language is None) == (model is None):
+        raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
+    own = load_model(model, loading, causal_model, batch) if model is not None and is_own(model) else None
+    if model is not None and (hasattr(own, "tokenizer") or (own is None and is_open(model))):
+        from unmask.models.open.prompted import begun, queries_of
+
+        queries = queries_of(prompting)  # before the model is loaded
+        opened = own or load_model(model, loading, causal_model, batch)
+        return opened, begun(opened, queries, prompting, amount), opened.tokenizer
+    from unmask.samplers.making import begun as started
+
+    of_open = arguments.changed(prompting, given=prompting.given, prompt=prompting.prompt)
+    of_open |= arguments.changed(loading, device=loading.device) if model is None else {}
+    for name in of_open:
+        raise UnmaskError(f"--{name.replace('_', '-')} needs an open model, --model NAME")
+    if model is None:
+        for name, value in {"causal-model": causal_model, "batch": batch}.items():
+            if value is not None:
+                raise UnmaskError(f"--{name} needs --model. Add it, or leave --{name} out")
+        from unmask import languages
+
+        known = languages.load(str(language))
+        return known, started(known, prompting, amount, usual), None
+    if own is not None:
+        return own, started(own, prompting, amount, usual), None
+    from unmask.models.trained.checkpoints import read_tokenizer
+
+    tokenizer = read_tokenizer(model)
+    network = load_model(model, loading, causal_model, batch)
+    network.tokenizer = tokenizer  # for constraints of joint draws
+    return network, started(network, prompting, amount, usual, tokenizer), tokenizer
 
 
 def number(value: float) -> str:

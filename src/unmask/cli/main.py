@@ -15,7 +15,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from unmask.core.errors import UnmaskError, cut, plain, unknown
+from unmask.core.errors import UnmaskError, cut, unknown
+from unmask.core.tables import plain
 
 GROUPS = {
     "Try": {

@@ -19,7 +19,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from unmask.core import run, tables
-from unmask.core.errors import UnmaskError, plain, shown, unknown
+from unmask.core.errors import UnmaskError, shown, unknown
 
 ABOUT = {  # the help of an option that a docstring does not explain
     "json": "Print one JSON object instead of text.",
@@ -89,19 +89,17 @@ class Answer(NamedTuple):
 
 
 def show(result: Mapping[str, Any], as_json: bool = False, text: Printed | None = None) -> None:
-    """Print the result as JSON, or its text; without a text its entries, nested ones named by their path."""
+    """Print the result as JSON, or its text; without a text its entries, nested ones named by their path.
+
+    A text has tables, sentences with control characters escaped, and names with their texts below each other.
+    """
     from unmask.core.files import finite
 
     if as_json:
         print(json.dumps(finite(result), allow_nan=False))
-    else:
-        say(*(tables.rows_of(result) if text is None else text))
-
-
-def say(*text: tuple[str, str] | Grid | str) -> None:
-    """Print tables, sentences with control characters escaped, and names with their texts below each other."""
+        return
     named: list[tuple[str, str]] = []
-    for one in (*text, None):
+    for one in (*(tables.rows_of(result) if text is None else text), None):
         if isinstance(one, tuple) and not isinstance(one, Grid):
             named.append(one)
             continue
@@ -111,7 +109,7 @@ def say(*text: tuple[str, str] | Grid | str) -> None:
         if isinstance(one, Grid):
             print("\n".join([*tables.grid(*one), ""]))
         elif one is not None:
-            print(plain(one))
+            print(tables.plain(one))
 
 
 @dataclass(frozen=True)
@@ -163,47 +161,24 @@ class Option(NamedTuple):
     """One parameter on the command line."""
 
     name: str
+    flag: str  # empty if it is positional
     kind: Any  # the type of one value
     choices: tuple[str, ...]
     many: bool
     metavar: str
     default: Any  # EMPTY if required
     about: str
-    positional: bool
-
-    @property
-    def flag(self) -> str:
-        word = self.name.replace("_", "-")
-        return f"--no-{word}" if self.kind is bool and self.default is True else f"--{word}"
-
-    @property
-    def title(self) -> str:
-        """The option in errors."""
-        return self.metavar if self.positional else self.flag
 
     def read(self, word: str) -> Any:
+        title = self.flag or self.metavar
         if self.choices and word not in self.choices:
-            raise UnmaskError(f"{self.title} is {shown(word)}; expected {' or '.join(self.choices)}")
+            raise UnmaskError(f"{title} is {shown(word)}; expected {' or '.join(self.choices)}")
         try:
             if self.kind is Path and (not word or "\0" in word):
                 raise ValueError
             return self.kind(word)
         except ValueError as error:
-            raise UnmaskError(f"{self.title} is {shown(word)}; expected {KINDS[self.kind]}") from error
-
-    def add_to(self, parser: Parser) -> None:
-        usual = "" if self.default in (EMPTY, None, (), "") or self.kind is bool else f" (default: {self.default})"
-        about = self.about + (" (required)" if self.default is EMPTY and not self.positional else usual)
-        how: dict[str, Any] = {"help": about.replace("%", "%%")}
-        if self.kind is bool:
-            parser.add_argument(self.flag, dest=self.name, action="store_const", const=self.default is not True, **how)
-            return
-        how |= {"type": self.read, "metavar": self.metavar}
-        if self.positional:
-            parser.add_argument(self.name, nargs="*" if self.many else "?", default=None, **how)
-        else:
-            flags = [*SHORT.get(self.flag, "").split(), self.flag]
-            parser.add_argument(*flags, dest=self.name, nargs="+" if self.many else None, **how)
+            raise UnmaskError(f"{title} is {shown(word)}; expected {KINDS[self.kind]}") from error
 
 
 def parser_of(program: str, command: Callable[..., Any]) -> Parser:
@@ -211,12 +186,24 @@ def parser_of(program: str, command: Callable[..., Any]) -> Parser:
     form = argparse.RawDescriptionHelpFormatter
     parser = Parser(program, description=summary, epilog=details, formatter_class=form)
     places = []
-    for option in options_of(command):
-        option.add_to(parser)
-        parser.flags += [] if option.positional else [option.flag]
-        places += [f"{option.metavar} ..." if option.many else option.metavar] if option.positional else []
-        if option.default is EMPTY:
-            parser.required[option.name] = option.title if option.positional else f"{option.flag} {option.metavar}"
+    for one in options_of(command):
+        needed = one.default is EMPTY
+        usual = "" if one.default in (EMPTY, None, (), "") or one.kind is bool else f" (default: {one.default})"
+        about = one.about + (" (required)" if needed and one.flag else usual)
+        how: dict[str, Any] = {"help": about.replace("%", "%%")}
+        if one.kind is bool:
+            how |= {"action": "store_const", "const": one.default is not True}
+        else:
+            how |= {"type": one.read, "metavar": one.metavar}
+        if one.flag:
+            how |= {"nargs": "+"} if one.many else {}
+            parser.add_argument(*SHORT.get(one.flag, "").split(), one.flag, dest=one.name, **how)
+            parser.flags.append(one.flag)
+        else:
+            parser.add_argument(one.name, nargs="*" if one.many else "?", default=None, **how)
+            places.append(f"{one.metavar} ..." if one.many else one.metavar)
+        if needed:
+            parser.required[one.name] = f"{one.flag} {one.metavar}".strip()
     parser.add_argument("-h", "--help", action="store_true", help="Show this help.")
     parser.usage = " ".join([program, *places, "[WORDS]" if takes_all(command) else "[OPTIONS]"])
     return parser
@@ -227,10 +214,13 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     if takes_all(command):
         return command(*words)
     parser = parser_of(program, command)
-    plain = [re.sub("^--[^=]+", lambda flag: flag[0].replace("_", "-"), word) for word in words]
-    for name in (word.partition("=")[0] for word in plain if word.startswith("--")):
-        if name not in parser.flags:
+    plain = []
+    for word in words:
+        name, equals, rest = word.partition("=")
+        name = name.replace("_", "-") if word.startswith("--") else name
+        if word.startswith("--") and name not in parser.flags:
             raise unknown(f"option of {program}", name, parser.flags)
+        plain.append(f"{name}{equals}{rest}")
     read, more = parser.parse_known_intermixed_args(plain)
     if more:
         raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. Options begin with --")
@@ -239,11 +229,12 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
     if missing:
         raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
-    places, named = [], {}
-    for parameter, kind in _parameters(command):
+    places, named, kinds = [], {}, get_type_hints(command)
+    for parameter in inspect.signature(command).parameters.values():
         value = given.get(parameter.name, parameter.default)
-        if is_dataclass(group := kind):
-            inside = {field.name: given[field.name] for field in fields(group) if field.name in given}
+        kind: Any = kinds[parameter.name]
+        if is_dataclass(kinds[parameter.name]):
+            inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
             value = kind(**inside) if parameter.default is EMPTY else replace(parameter.default, **inside)
         if parameter.kind is parameter.KEYWORD_ONLY:
             named[parameter.name] = value
@@ -260,39 +251,32 @@ def takes_all(command: Callable[..., Any]) -> bool:
 def options_of(command: Callable[..., Any]) -> Iterator[Option]:
     if takes_all(command):
         return
-    about = ABOUT | _arguments(command)
-    for parameter, kind in _parameters(command):
-        if is_dataclass(kind):
+    about, kinds = ABOUT | _arguments(command), get_type_hints(command, include_extras=True)
+    entries, places = list[tuple[str, Any, Any, str]](), set[str]()  # (name, type, default, text); positional names
+    for parameter in inspect.signature(command).parameters.values():
+        if is_dataclass(kind := kinds[parameter.name]):
             inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
             for field in fields(kind):
                 usual = field.default if parameter.default is EMPTY else getattr(parameter.default, field.name)
                 default = EMPTY if usual is MISSING else usual
-                yield _option(field.name, hints[field.name], default, inside, False)
+                entries.append((field.name, hints[field.name], default, inside.get(field.name, "")))
         else:
-            positional = parameter.kind is not parameter.KEYWORD_ONLY
-            yield _option(parameter.name, kind, parameter.default, about, positional)
-    if "json" not in inspect.signature(command).parameters:
-        yield _option("json", bool, False, about, False)
-
-
-def _option(name: str, hint: Any, default: Any, about: Mapping[str, str], positional: bool) -> Option:
-    metavar = ""
-    if get_origin(hint) is Annotated:
-        hint, metavar = get_args(hint)[:2]
-    if get_origin(hint) in (Union, UnionType):
-        (hint,) = (part for part in get_args(hint) if part is not NoneType)
-    many = get_origin(hint) is tuple
-    hint = get_args(hint)[0] if many else hint
-    choices = get_args(hint) if get_origin(hint) is Literal else ()
-    kind = str if choices else hint
-    metavar = metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, ""))
-    return Option(name, kind, choices, many, metavar, default, about.get(name, ""), positional)
-
-
-def _parameters(command: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, Any]]:
-    hints = get_type_hints(command, include_extras=True)
-    for parameter in inspect.signature(command).parameters.values():
-        yield parameter, hints[parameter.name]
+            entries.append((parameter.name, kind, parameter.default, about.get(parameter.name, "")))
+            places |= {parameter.name} if parameter.kind is not parameter.KEYWORD_ONLY else set()
+    if "json" not in kinds:
+        entries.append(("json", bool, False, about["json"]))
+    for name, hint, default, text in entries:
+        hint, metavar = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, "")
+        if get_origin(hint) in (Union, UnionType):
+            (hint,) = (part for part in get_args(hint) if part is not NoneType)
+        many = get_origin(hint) is tuple
+        hint = get_args(hint)[0] if many else hint
+        choices = get_args(hint) if get_origin(hint) is Literal else ()
+        kind = str if choices else hint
+        metavar = metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, ""))
+        word = name.replace("_", "-")
+        flag = f"--no-{word}" if kind is bool and default is True else f"--{word}"
+        yield Option(name, "" if name in places else flag, kind, choices, many, metavar, default, text)
 
 
 def _arguments(documented: Any) -> dict[str, str]:

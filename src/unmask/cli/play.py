@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+from unmask.cli.generate import begin
 from unmask.cli.options import Answer, Count, Model, Named, Switch, Text, Word, refuse
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
@@ -68,7 +69,7 @@ def command(
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
     from unmask.denoisers import as_denoiser
-    from unmask.models.loading import begin, load_model
+    from unmask.models.loading import load_model
     from unmask.report.player import chosen, play
     from unmask.samplers import trace as traces
     from unmask.samplers.making import reshaped
@@ -98,13 +99,13 @@ def command(
             raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
         amount, prompts = Amount(rows=rows, length=length, seed=seed), Prompting(prompt=prompt)
         of_language = language if model is None else None
-        begun = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)
+        loaded, start, reader = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)
         known = None if language is None else languages.load(language)
-        how = {"language": known, "gap": gap, "row": row, "seed": seed} | begun.start
+        how = {"language": known, "gap": gap, "row": row, "seed": seed} | start
         how |= {name: value for name, value in asdict(sampling).items() if value is not None}
-        if (reader := begun.tokenizer) is not None:
+        if reader is not None:
             how["symbols"] = lambda token: reader.written([token])
-        player = play(begun.source, against=against, **how)
+        player = play(loaded, against=against, **how)
     player.write(out, shlex.join(["unmask", *sys.argv[1:]]))
     if open:
         import webbrowser

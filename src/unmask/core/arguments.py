@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
@@ -42,6 +43,13 @@ def at_most_one(options: Mapping[str, object]) -> None:
         raise UnmaskError(f"{' and '.join(named)} exclude each other. Leave one of them out")
 
 
+def changed(options: Any, **usual: Any) -> dict[str, Any]:
+    """The fields of a record of options that differ from their usual value, by the names of their flags."""
+    default = replace(type(options)(), **usual)
+    names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
+    return {f"no_{name}" if getattr(default, name) is True else name: getattr(options, name) for name in names}
+
+
 def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "") -> int:
     """An integer of Python or numpy from least to most; booleans and floats are refused."""
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
@@ -55,19 +63,11 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
     refuse(name, value, f"{span}{what}" if number is not None else f"a whole number, {span}{what}")
 
 
-def setting(name: str, usual: int, least: int = 1, most: int = MOST) -> int:
-    """The whole number in an environment variable; `usual` if it is not set."""
-    text = os.environ.get(name)
-    if text is None:
-        return usual
-    return whole(name, int(text) if text.isdecimal() and len(text) <= DIGITS else text, least, most)
-
-
 def number(
     name: str, value: Any, least: float = 0.0, most: float = INFINITY, *, above: bool = False, what: str = ""
 ) -> float:
     """A finite number from least to most, an integer of at most 64 bits; above: least itself is excluded."""
-    if _is_real(value):
+    if isinstance(value, Real) and not isinstance(value, bool):
         real: float = int(value) if isinstance(value, Integral) else float(value)
         widest = MOST if isinstance(real, int) else sys.float_info.max
         if abs(real) <= widest and (least < real if above else least <= real) and real <= most:
@@ -86,13 +86,9 @@ def number(
 
 def share(name: str, value: Any) -> float:
     """A number from 0 to below 1."""
-    if _is_real(value) and 0 <= value < 1:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < 1:
         return float(value)
     refuse(name, value, "a number from 0 to below 1")
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -201,5 +197,8 @@ def counted(number: int) -> str:
 
 def cores() -> int:
     """Number of threads: UNMASK_THREADS, or the number of cores that this process may use."""
-    usual = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return setting("UNMASK_THREADS", usual, 1, MOST_THREADS)
+    text = os.environ.get("UNMASK_THREADS")
+    if text is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    given = int(text) if text.isdecimal() and len(text) <= DIGITS else text
+    return whole("UNMASK_THREADS", given, 1, MOST_THREADS)

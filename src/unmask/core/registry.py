@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 LONGEST, DEEPEST = 2**14, 8  # of a specification: characters, and levels of nested names
 Allowed = bool | Sequence[str]  # modules that names may import: all (True), none (False), or these
-_imports: ContextVar[Allowed] = ContextVar("imports", default=True)
+IMPORTS: ContextVar[Allowed] = ContextVar("imports", default=True)
 
 
 @contextmanager
@@ -35,15 +35,11 @@ def imports(allowed: Allowed) -> Iterator[None]:
     Names from a file may import none, except those that the user allows. Entry points of installed packages are always
     allowed.
     """
-    before = _imports.set(allowed)
+    before = IMPORTS.set(allowed)
     try:
         yield
     finally:
-        _imports.reset(before)
-
-
-def imports_allowed() -> Allowed:
-    return _imports.get()
+        IMPORTS.reset(before)
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,7 @@ class Registry(Generic[Made]):
     def check_import(self, name: str) -> None:
         """Raise an error if a name requires an import that is not allowed."""
         module, colon, _ = name.partition(":")
-        allowed = _imports.get()
+        allowed = IMPORTS.get()
         if colon and not (allowed if isinstance(allowed, bool) else module.strip() in allowed):
             problem = f"{self.noun} {shown(name)} imports code, and is named in a file, which is not trusted"
             raise UnmaskError(f"{problem}. If you trust it, pass --allow-imports {cut(module)}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,3 @@ class Measuring:
     limit: float | None = None
     attempts: int = 3
     allow_imports: Annotated[tuple[str, ...], "MODULE"] = ()
-
-
-def changed(options: Any, **usual: Any) -> dict[str, Any]:
-    """The fields of a record of options that differ from their usual value, by the names of their flags."""
-    default = replace(type(options)(), **usual)
-    names = [field.name for field in fields(options) if getattr(options, field.name) != getattr(default, field.name)]
-    return {f"no_{name}" if getattr(default, name) is True else name: getattr(options, name) for name in names}

@@ -1,19 +1,24 @@
-"""A result as lines of a name and its value, for the command line and for `repr`."""
+"""Text that can be printed: escaped; a result as lines of a name and its value, for the command line and `repr`.
+
+Errors need this module, so it imports little.
+"""
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import zip_longest
 from typing import Any
-
-from unmask.core.errors import plain
 
 Row = tuple[str, str]
 BRIEF = 6  # lines of a result in a notebook
 WIDE = 140  # columns of output to a file or another program
+
+
+def plain(text: str) -> str:
+    """Escape control characters, line ends and lone surrogates, so that the text can be printed anywhere."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def as_table(self: Any) -> str:
@@ -23,6 +28,8 @@ def as_table(self: Any) -> str:
 
 def as_html(self: Any) -> str:
     """`_repr_html_` of the same: its first lines, in the colors of the notebook."""
+    from html import escape
+
     style = 'style="text-align: left; vertical-align: top; color: inherit; background: none"'
     rows = (
         f"<tr><th {style}>{escape(name)}</th><td {style}>{escape(text)}</td></tr>"
@@ -49,6 +56,9 @@ def rows_of(result: Mapping[str, Any], prefix: str = "") -> list[Row]:
 
 def lines(rows: Sequence[Row]) -> list[str]:
     """Lines as wide as the terminal; a longer text continues below itself."""
+    import shutil
+    import textwrap
+
     width = max((len(name) for name, _ in rows), default=0) + 2
     columns = max(shutil.get_terminal_size().columns, width + 20)
     shown = []
@@ -63,6 +73,9 @@ def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list
 
     Columns that do not fit into the terminal follow below, with the first column repeated: no heading or cell is cut.
     """
+    import shutil
+    import textwrap
+
     columns = shutil.get_terminal_size((WIDE, 24)).columns
     head, rows = [plain(name) for name in head], [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]

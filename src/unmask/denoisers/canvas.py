@@ -72,18 +72,13 @@ class Canvas:
         """Whether the prediction for a position does not depend on its own token."""
         return self._engine.hollow
 
-    @property
-    def probes(self) -> Tensor:
-        """(B): model calls whose input is not the row itself: other contexts, or the row without its prompt."""
-        calls = self.denoiser.calls
-        return self.contexts + (self.model_calls - self.contexts) // calls * (calls - 1)
+    def counted(self) -> tuple[Tensor, Tensor]:
+        """(B) model calls whose input is not the row itself: other contexts, or the row without its prompt.
 
-    @property
-    def positions(self) -> Tensor:
-        """(B): computed positions of all model calls."""
-        own = self._engine.positions
-        own = (self.model_calls - self.contexts) * self.lengths if own is None else own
-        return own + self._positions
+        (B) computed positions of all model calls."""
+        calls, own, computed = self.denoiser.calls, self.model_calls - self.contexts, self._engine.positions
+        computed = own * self.lengths if computed is None else computed
+        return self.contexts + own // calls * (calls - 1), computed + self._positions
 
     @property
     def exhausted(self) -> bool:
@@ -91,10 +86,21 @@ class Canvas:
         return self.patience is not None and self._forwards > self.patience
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
-        """Predict K hidden entries, rows ascending; time (B), if the denoiser depends on it."""
+        """Predict K hidden entries, rows ascending; time (B), if the denoiser depends on it.
+
+        It is a model call for each of these rows that has changed, and for each row to be recomputed.
+        """
         needed = torch.zeros_like(self._fresh)
         needed[rows] = True
-        self._count(needed)
+        stale = (needed & ~self._fresh if self.time_free else needed) | self._recomputed
+        self.model_calls += stale * self.denoiser.calls
+        self._fresh |= stale
+        self._recomputed &= False
+        self._count_forward()
+        dead = self._engine.dead()
+        if dead is not None:
+            first = stale & dead & (self.impossible == 0)
+            self.impossible = torch.where(first, self.model_calls, self.impossible)
         if not len(rows):
             return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
         return as_marginals(self._engine.at(rows, positions, time))
@@ -174,18 +180,6 @@ class Canvas:
         self.hidden[rows, positions] = hidden
         self._fresh[rows] = False
         self._engine.renew(rows, positions)
-
-    def _count(self, needed: Tensor) -> None:
-        """Count a model call for each needed row, Bool (B), that has changed, and for each row to be recomputed."""
-        stale = (needed & ~self._fresh if self.time_free else needed) | self._recomputed
-        self.model_calls += stale * self.denoiser.calls
-        self._fresh |= stale
-        self._recomputed &= False
-        self._count_forward()
-        dead = self._engine.dead()
-        if dead is not None:
-            first = stale & dead & (self.impossible == 0)
-            self.impossible = torch.where(first, self.model_calls, self.impossible)
 
     def _count_forward(self) -> None:
         self._forwards += 1

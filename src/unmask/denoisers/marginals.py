@@ -152,7 +152,7 @@ class Table(Marginals):
 
     @property
     def best(self) -> Tensor:
-        return self._first
+        return self._rounded.argmax(-1)  # the first of equal ones
 
     def of(self, tokens: Tensor) -> Tensor:
         return self.probabilities.gather(1, columns(tokens)).view_as(tokens).double()
@@ -166,7 +166,7 @@ class Table(Marginals):
         if (temperature, top_p, top_k) == (1, 1, None):
             return self
         if temperature == 0:
-            return self._with(torch.zeros_like(p).scatter_(1, self._first.unsqueeze(1), 1.0))
+            return self._with(torch.zeros_like(p).scatter_(1, self._rounded.argmax(-1, keepdim=True), 1.0))
         table = self._with(p if temperature == 1 else torch.softmax(p.log() / temperature, -1))
         if top_p < 1:
             by_mass = table._descending()
@@ -203,11 +203,6 @@ class Table(Marginals):
     def _same(self, other: Marginals) -> Tensor:
         """(K, V): the probabilities of the same symbols under another prediction."""
         return other.dense()
-
-    @property
-    def _first(self) -> Tensor:
-        """(K): the column of the most likely symbol, the first of equal ones."""
-        return self._rounded.argmax(-1)
 
     @property
     def _rounded(self) -> Tensor:
@@ -390,7 +385,7 @@ class Few(Table):
 
     @property
     def best(self) -> Tensor:
-        return self._named(self._first)
+        return self._named(self._rounded.argmax(-1))
 
     def of(self, tokens: Tensor) -> Tensor:
         matches = self.symbols.unsqueeze(1) == columns(tokens).unsqueeze(2)

@@ -170,7 +170,6 @@ def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) 
 
 def find(name: str) -> Job:
     """The job of a name, or of "package.module:function"."""
-    JOBS.check_import(name)
     return _built_in(name) if name in INDEX else Job(name, JOBS.find(name))
 
 
@@ -206,27 +205,24 @@ class Cell:
         return [cell_of(needed) for needed in find(self.job).ask("needs", self.values, ())]
 
     @property
-    def span(self) -> Rows:
-        """(first row, end) of a cell that merges."""
+    def layout(self) -> tuple[Rows, Rows]:
+        """((first row, end) of a cell that merges, (rows of a block, rows that stay together))."""
         rows = arguments.whole("rows", self.values.get("rows"), 1, arguments.MOST_ROWS)
         first = arguments.whole("first_row", self.values.get("first_row"), 0, arguments.MOST - rows)
-        return first, first + rows
-
-    @property
-    def size(self) -> Rows:
-        """(rows of a block, rows that stay together)."""
         together = arguments.whole("rows_per_prompt", self.values.get("rows_per_prompt", 1))
         usual = max(TOKENS_A_BLOCK // arguments.length(self.values.get("length") or 1), 1), together
-        rows, together = find(self.job).ask("size", self.values, usual)
-        size = max(rows // together, 1) * together
-        if self.values["rows"] > MOST_BLOCKS * size:
-            what = f"{self.values['rows']} rows are more than {MOST_BLOCKS} blocks of {size}"
+        block, together = find(self.job).ask("size", self.values, usual)
+        size = max(block // together, 1) * together
+        if rows > MOST_BLOCKS * size:
+            what = f"{rows} rows are more than {MOST_BLOCKS} blocks of {size}"
             raise UnmaskError(f"{what}; reduce rows, or divide them among cells with first_row")
-        return size, together
+        return (first, first + rows), (size, together)
 
     def blocks(self, there: Collection[Rows]) -> tuple[list[Rows], list[Rows]]:
-        """(finished, missing) blocks that cover a cell that merges exactly; there: the finished ones of its stem."""
-        (at, end), (size, together) = self.span, self.size
+        """(finished, missing) blocks that cover a cell exactly; there: the finished ones of its stem."""
+        if not find(self.job).merges:
+            return [], [(0, 0)]
+        (at, end), (size, together) = self.layout
         have = dict[int, int]()
         for first, rows in there:
             ends = {first, first + rows} - {at, end}
@@ -261,7 +257,12 @@ def canonical(content: Any) -> str:
 
 def cells_of(recipe: Recipe) -> list[Cell]:
     """Each cell of a recipe once, after the cells that it needs."""
-    chosen = [[_chosen(specification) for specification in part.jobs] for part in recipe.parts]
+    chosen = list[list[tuple[Job, dict[str, Any]]]]()
+    for part in recipe.parts:
+        named = (parse("job", specification) for specification in part.jobs)
+        chosen.append([(find(name), settings) for name, settings in named])
+        for job, settings in chosen[-1]:
+            _check_names(job, settings)
     known = {name for own in chosen for job, _ in own for name in job.fields}
     for name in sorted({name for part in recipe.parts for name in part.names}):
         if name.partition(".")[0] not in known | {"rows", "seed"}:
@@ -293,18 +294,11 @@ def check(cells: Sequence[Cell]) -> None:
     for cell in cells:
         job, rows, length = find(cell.job), cell.values.get("rows"), cell.values.get("length")
         if job.merges:
-            first, end = cell.span
-            rows = min(end - first, cell.size[0])
+            (first, end), (size, _) = cell.layout
+            rows = min(end - first, size)
         job.ask("check", cell.values, None)
         if isinstance(rows, int) and isinstance(length, int):
             fits(rows, f"rows of {length} tokens", PLACE_BYTES * length)
-
-
-def _chosen(specification: str) -> tuple[Job, dict[str, Any]]:
-    """A job, and its settings in a recipe."""
-    name, own = parse("job", specification)
-    _check_names(find(name), own)
-    return find(name), own
 
 
 def _check_names(job: Job, given: Mapping[str, Any]) -> None:
@@ -324,32 +318,24 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
         if value is EMPTY:
             raise UnmaskError(f"job {job.name!r} needs {name}; put it under grid, zip or fixed")
         options = {key.partition(".")[2]: own for key, own in given.items() if key.startswith(f"{name}.")}
-        values[name] = _typed(job.name, name, value, default)
-        if value and (options or name == "language"):
-            values[name] = _with_options(name, value, options)
+        if type(default) is float and type(value) is int:
+            value = float(value)
+        if default is not None and default is not EMPTY and type(value) is not type(default):
+            expected = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+            kind = expected.get(type(default), repr(default))
+            raise UnmaskError(f"{name} of job {job.name!r} is {value!r}; expected {kind}")
+        if value and name == "language":
+            from unmask.languages.reading import varied  # here, since a worker imports torch only if a job needs it
+
+            value = varied(str(value), **options)
+        elif value and options:  # except for options that the spec sets itself
+            spec, own = parse(name, value)
+            value = written(spec, options | own)
+        values[name] = value
     if "digest" in values and digests is not None:
         files = [str(values[name]) for name in NAMED if values.get(name)]
         values["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
     return values
-
-
-def _with_options(axis: str, spec: Any, options: dict[str, Any]) -> str:
-    """A spec with these options, except for options that it sets itself."""
-    if axis == "language":
-        from unmask.languages.reading import varied  # here, since a worker imports torch only if a job needs it
-
-        return varied(str(spec), **options)
-    name, own = parse(axis, spec)
-    return written(name, options | own)
-
-
-def _typed(job: str, name: str, value: Any, default: Any) -> Any:
-    if type(default) is float and type(value) is int:
-        return float(value)
-    if default is None or default is EMPTY or type(value) is type(default):
-        return value
-    expected = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}.get(type(default))
-    raise UnmaskError(f"{name} of job {job!r} is {value!r}; expected {expected or repr(default)}")
 
 
 def digest(name: str) -> str:

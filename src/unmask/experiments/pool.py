@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 import traceback
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from contextlib import chdir, suppress
 from multiprocessing import Pipe, connection
 from pathlib import Path
@@ -25,16 +27,18 @@ import msgspec
 
 from unmask.core import progress
 from unmask.core.arguments import size
-from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
+from unmask.core.errors import MESSAGE, UnmaskError, shown
 from unmask.core.reading import fit, from_json
-from unmask.core.registry import Allowed, imports, imports_allowed
+from unmask.core.registry import IMPORTS, Allowed, imports
 from unmask.core.run import Measuring
+from unmask.core.tables import plain
 from unmask.experiments.cell import Place, Tally, call, find
 from unmask.experiments.store import LARGEST, LOG, CommonFields, Plain, directory_of, opened
 
 SINGLE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 FAILED_STARTS = 3  # workers in a row that end before their first answer
 LOOK = 0.1  # seconds between two checks of a guard
+WAIT = 1.0  # seconds between two looks at the workers
 GRACE = 1.0  # seconds for a process to end by itself
 EngineName = Literal["local", "here"]
 
@@ -63,9 +67,6 @@ class Answer(NamedTuple):
     seconds: float = 0.0
     error: str = ""
     lost: bool = False
-
-
-Answers = list[tuple[Block, Answer]]
 
 
 def attempt(block: Block, files: Path, allowed: Allowed) -> Answer:
@@ -127,31 +128,33 @@ def _text(error: Exception) -> str:
         return "its message is not readable"
 
 
-class Here:
-    """This process: it has the samplers that a notebook registered, and no protection."""
+def here(
+    ready: deque[Block], files: Path, how: Measuring, interrupts: Sequence[int], note: Callable[[int], None]
+) -> Generator[tuple[Block, Answer], None, None]:
+    """Measure blocks in this process: it has the samplers that a notebook registered, and no protection."""
+    from unmask.core.threads import torch_threads  # here, since a worker imports torch only if a job needs it
 
-    def __init__(self, files: Path, how: Measuring) -> None:
-        self.files, self.limit, self.most = files, how.limit, 1
-        self.running: list[Any] = []
-
-    @property
-    def busy(self) -> int:
-        """Running blocks."""
-        return len(self.running)
-
-    def start(self, block: Block) -> None:
-        self.running.append(block)
-
-    def wait(self, timeout: float) -> Answers:
-        """The answers of finished blocks; wait at most `timeout` seconds for one."""
-        from unmask.core.threads import torch_threads  # here, since a worker imports torch only if a job needs it
-
-        block = self.running.pop()
+    while ready and not interrupts:
+        note(1)
+        block = ready.popleft()
         with torch_threads(1):  # as in a worker, for the same numbers
-            return [(block, attempt(block, self.files, imports_allowed()))]
+            answer = attempt(block, files, IMPORTS.get())
+        yield block, answer
 
-    def stop(self) -> None:
-        """Nothing runs."""
+
+def local(
+    ready: deque[Block], files: Path, how: Measuring, interrupts: Sequence[int], note: Callable[[int], None]
+) -> Generator[tuple[Block, Answer], None, None]:
+    """Measure blocks in processes of this machine. note: a function of the number of running blocks."""
+    pool = Processes(files, how)
+    try:
+        while pool.running or (ready and not interrupts):
+            while ready and len(pool.running) < pool.most and not interrupts:
+                pool.start(ready.popleft())
+            note(len(pool.running))
+            yield from pool.wait(WAIT)
+    finally:
+        pool.stop()
 
 
 class _Worker:
@@ -181,7 +184,7 @@ class _Worker:
     def start(self, block: Block, files: Path) -> None:
         self.block, self.began = block, time.monotonic()
         with suppress(OSError):  # it has died; `wait` finds out
-            self.pipe.send((block, files, imports_allowed()))
+            self.pipe.send((block, files, IMPORTS.get()))
 
     def stop(self, patience: float = 0.0) -> int:
         """End it with all that its jobs have started; return its exit code."""
@@ -194,21 +197,21 @@ class _Worker:
         return self.process.wait()
 
 
-class Processes(Here):
+class Processes:
     """Processes of this machine; one that dies or hangs is replaced."""
 
     def __init__(self, files: Path, how: Measuring) -> None:
-        super().__init__(files, how)
-        self.log, self.most = files.parent / LOG, how.workers or cores()
+        self.files, self.log, self.limit, self.most = files, files.parent / LOG, how.limit, how.workers or cores()
         self.threads = how.threads or max(cores() // self.most, 1)
-        self.idle, self.failed_starts = list[_Worker](), 0
+        self.running, self.idle, self.failed_starts = list[_Worker](), list[_Worker](), 0
 
     def start(self, block: Block) -> None:
         worker = self.idle.pop() if self.idle else _Worker(self.log, self.threads)
         worker.start(block, self.files)
         self.running.append(worker)
 
-    def wait(self, timeout: float) -> Answers:
+    def wait(self, timeout: float) -> list[tuple[Block, Answer]]:
+        """The answers of finished blocks; wait at most `timeout` seconds for one."""
         connection.wait([worker.pipe for worker in self.running], timeout)
         now = time.monotonic()
         over = [one for one in self.running if one.ready or (self.limit and now - one.began > self.limit)]
@@ -280,4 +283,4 @@ def _death(code: int) -> str:
     return f"its process {how}; see {LOG}"
 
 
-ENGINES: dict[str, type[Here]] = {"here": Here, "local": Processes}
+ENGINES = {"here": here, "local": local}

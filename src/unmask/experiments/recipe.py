@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -67,18 +67,21 @@ class _File(_Keys, kw_only=True):
     """The keys of a file, common to all parts, and its parts."""
 
     name: str = ""
-    parts: Annotated[tuple[_Keys, ...], msgspec.Meta(min_length=1)] = msgspec.field(default_factory=lambda: (_Keys(),))
+    parts: Annotated[tuple[_Keys, ...], msgspec.Meta(min_length=1)] = (_Keys(),)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Jobs, and the lists of values that make their cells."""
+    """Jobs, or one, and the lists of values that make their cells, the seeds last."""
 
-    jobs: tuple[str, ...]
+    jobs: tuple[str, ...] | str
     lists: tuple[Mapping[str, tuple[Plain, ...]], ...]
 
     def __post_init__(self) -> None:
-        if not self.jobs:
+        jobs = (self.jobs,) if isinstance(self.jobs, str) else tuple(dict.fromkeys(self.jobs))
+        object.__setattr__(self, "jobs", jobs)
+        object.__setattr__(self, "lists", tuple(sorted(self.lists, key=lambda tied: [*tied] == ["seed"])))
+        if not jobs:
             raise UnmaskError("there are no jobs; name at least one")
         for tied in self.lists:
             if len({len(values) for values in tied.values()}) > 1:
@@ -124,7 +127,7 @@ class Part:
                 raise UnmaskError(f"set a name within {name}, not {name} itself: steps=[8, 16]")
             keys = {name: value} if name in ("jobs", "rows", "seeds") else {"grid": {name: _listed(value)}}
             changed: _Keys = fit(keys, _Keys, "a recipe")
-            jobs = _jobs(changed.jobs) or jobs
+            jobs = changed.jobs or jobs
             for new in changed.lists():
                 at = next((i for i, tied in enumerate(lists) if new.keys() & tied.keys()), len(lists))
                 tied = dict(lists[at]) if at < len(lists) else {}
@@ -132,7 +135,7 @@ class Part:
                     lists[at : at + 1] = [{key: tied[key] for key in tied if key not in new}, new]
                 else:
                     lists[at : at + 1] = [{**tied, **new}]
-        return Part(jobs, tuple(sorted(lists, key=lambda tied: [*tied] == ["seed"])))
+        return Part(jobs, tuple(lists))
 
 
 @dataclass(frozen=True)
@@ -165,9 +168,6 @@ class Recipe:
             raise unknown(f"{name} of {self.name}", str(other[0]), map(str, known))
         parts = [part.only(name, values) for part in self.parts]
         return Recipe(self.name, tuple(part for part in parts if all(next(iter(t.values())) for t in part.lists)))
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
@@ -208,20 +208,12 @@ def from_dict(content: Any, name: str = "") -> Recipe:
         keys = ", ".join(field.name for field in msgspec.structs.fields(_File))
         raise UnmaskError(f"a recipe is a mapping with the keys {keys}")
     file: _File = fit(content, _File, "a recipe")
-    return Recipe(file.name or name, tuple(_part(file, own) for own in file.parts))
-
-
-def _part(common: _Keys, own: _Keys) -> Part:
-    """A part with the common keys: its own jobs, rows and seeds replace theirs; other keys are joined."""
-    replaced = {"rows"} if own.rows is not None else set()
-    replaced |= {"seed"} if own.seeds is not None else set()
-    above = [tied for tied in common.lists() if not tied.keys() <= replaced or len(tied) > 1]
-    lists = sorted([*above, *own.lists()], key=lambda tied: [*tied] == ["seed"])
-    return Part(_jobs(own.jobs) or _jobs(common.jobs), tuple(lists))
-
-
-def _jobs(names: Sequence[str] | str) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    parts = []
+    for own in file.parts:  # its jobs, rows and seeds replace the common ones; other keys are joined
+        replaced = {key for key, value in {"rows": own.rows, "seed": own.seeds}.items() if value is not None}
+        above = [tied for tied in file.lists() if not tied.keys() <= replaced or len(tied) > 1]
+        parts.append(Part(own.jobs or file.jobs, (*above, *own.lists())))
+    return Recipe(file.name or name, tuple(parts))
 
 
 def _listed(value: Any) -> Any:

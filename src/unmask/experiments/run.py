@@ -7,9 +7,9 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import code, origin
-from unmask.core.registry import imports, imports_allowed
+from unmask.core.registry import IMPORTS, imports
 from unmask.core.run import Measuring
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
 from unmask.experiments.pool import ENGINES, Answer, Block, EngineName
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 HOME = Path("sweeps")  # the default directory of stores, by name
 MOST = 1000  # workers, threads of each, attempts
-WAIT = 1.0  # seconds between two looks at the workers
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,36 +118,29 @@ def sweep(
         plan = read_recipe(arguments.path("recipe", recipe), changes)
     directory = HOME / plan.name if store is None else arguments.path("store", store)
     arguments.flag("fresh", fresh)
-    with imports(how.allow_imports or (imports_allowed() and not isinstance(recipe, str | Path))):
+    with imports(how.allow_imports or (IMPORTS.get() and not isinstance(recipe, str | Path))):
         cells = cells_of(plan)
         if not os.path.exists(directory):
             check(cells)  # before the store is created
-        return _driven(directory, how, plan.to_dict(), lambda target: _todo(target, cells, fresh), cells)
+        with writing(directory) as target:
+            return _driven(target, how, asdict(plan), [c for c in cells if not _settled(target, c, fresh)], cells)
 
 
 def resume(directory: str | Path, *, again: bool = False, **options: Any) -> Sweep:
     """Measure the remaining cells of a store. again: also the failed cells. options: of `sweep`."""
     how, directory = _checked(Measuring(**options)), arguments.path("store", directory)
     recipe = Store.open(directory).runs[-1].recipe
-
-    def rest(store: Writer) -> list[Cell]:
+    with imports(how.allow_imports), writing(directory) as store:
         left = [*(cell.key for cell in store.todo), *(store.failed if again else ())]
-        return [cell_of(store.spec(key), planned=True) for key in left]
-
-    with imports(how.allow_imports):
-        return _driven(directory, how, recipe, rest)
+        return _driven(store, how, recipe, [cell_of(store.spec(key), planned=True) for key in left])
 
 
-def _todo(store: Store, cells: Sequence[Cell], fresh: bool) -> list[Cell]:
-    """The cells that are to be measured: those of other code versions only if fresh, and no lasting ones that exist."""
-
-    def settled(cell: Cell) -> bool:
-        if (failed := store.failed.get(cell.key)) is not None:
-            return not fresh or failed.code == code()
-        done = store.done.get(cell.key)
-        return done is not None and (not fresh or done.code == code() or find(cell.job).lasts)
-
-    return [cell for cell in cells if not settled(cell)]
+def _settled(store: Store, cell: Cell, fresh: bool) -> bool:
+    """Whether a cell has an answer. fresh: of this version of the code, except for a lasting one."""
+    if (failed := store.failed.get(cell.key)) is not None:
+        return not fresh or failed.code == code()
+    done = store.done.get(cell.key)
+    return done is not None and (not fresh or done.code == code() or find(cell.job).lasts)
 
 
 def _checked(how: Measuring) -> Measuring:
@@ -168,28 +160,22 @@ def _checked(how: Measuring) -> Measuring:
 
 
 def _driven(
-    directory: Path,
-    how: Measuring,
-    recipe: Mapping[str, Any],
-    rest: Callable[[Writer], list[Cell]],
-    cells: Sequence[Cell] = (),
+    store: Writer, how: Measuring, recipe: Mapping[str, Any], todo: Sequence[Cell], cells: Sequence[Cell] = ()
 ) -> Sweep:
     """Measure the rest of a store. cells: of the sweep (default: all of the store)."""
     began = time.perf_counter()
-    with writing(directory) as store:
-        if store.killed:
-            progress.note(f"the last driver, {store.killed}, was killed; unfinished cells are measured again")
-        todo = rest(store)
-        if todo or not store.runs:
-            check(todo)
-            about = origin()
-            run = Run(SCHEMA, time.time(), about["code"], str(how.engine), dict(recipe), about)
-            known = {key for key in store.cells if key not in store.done and key not in store.failed}
-            planned = [Planned(c.key, c.stem, c.job, c.values) for c in todo if c.key not in known]
-            store.append(run, *planned)
-            _Drive(store, todo, how).run(str(recipe.get("name", "sweep")))
-        keys = tuple(cell.key for cell in cells) or tuple(store.cells)
-    return Sweep(directory, keys, time.perf_counter() - began)
+    if store.killed:
+        progress.note(f"the last driver, {store.killed}, was killed; unfinished cells are measured again")
+    if todo or not store.runs:
+        check(todo)
+        about = origin()
+        run = Run(SCHEMA, time.time(), about["code"], str(how.engine), dict(recipe), about)
+        known = {key for key in store.cells if key not in store.done and key not in store.failed}
+        planned = [Planned(c.key, c.stem, c.job, c.values) for c in todo if c.key not in known]
+        store.append(run, *planned)
+        _Drive(store, todo, how).run(str(recipe.get("name", "sweep")))
+    keys = tuple(cell.key for cell in cells) or tuple(store.cells)
+    return Sweep(store.directory, keys, time.perf_counter() - began)
 
 
 class _Drive:
@@ -202,16 +188,13 @@ class _Drive:
         self.open: dict[str, set[Rows]] = {}  # the unfinished ones of each unfinished cell
         self.lost = Counter[tuple[str, Rows]]()
         self.ready, self.waiting = deque[Block](), list(cells)
-        self.blocks = sum(len(self._blocks(cell)[1]) for cell in cells)
+        self.blocks = sum(len(cell.blocks(self._there(cell))[1]) for cell in cells)
         self._wake()
 
     def _there(self, cell: Cell) -> dict[Rows, Stored]:
         """The finished blocks; all sums of a cell are of one version of the code."""
         blocks = self.store.blocks.get(cell.stem, {}).items()
         return {rows: block for rows, block in blocks if block.code == self.code}
-
-    def _blocks(self, cell: Cell) -> tuple[list[Rows], list[Rows]]:
-        return cell.blocks(self._there(cell)) if find(cell.job).merges else ([], [(0, 0)])
 
     def _wake(self) -> None:
         """Queue the cells whose needs are done; fail those whose needs have failed."""
@@ -228,7 +211,7 @@ class _Drive:
                 return True
             if before.key not in self.store.done:
                 return False
-        used, missing = self._blocks(cell)
+        used, missing = cell.blocks(self._there(cell))
         self.plan[cell.key], self.open[cell.key] = sorted([*used, *missing]), set(missing)
         whole, needs = len(used) + len(missing) == 1, tuple(other.stem for other in cell.needs)
         self.ready += [Block(cell.key, cell.stem, cell.job, cell.values, rows, whole, needs) for rows in missing]
@@ -247,27 +230,20 @@ class _Drive:
         """Measure the cells; after a KeyboardInterrupt the unfinished cells remain to be measured."""
         if not self.ready:
             return
-        pool = ENGINES[str(self.how.engine)](self.store.files.absolute(), self.how)
+        engine, files = ENGINES[str(self.how.engine)], self.store.files.absolute()
         stopped = KeyboardInterrupt(f"{self.store.directory} has the finished cells; the same command continues there")
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
-            try:
-                while self.ready or pool.busy:
-                    while self.ready and pool.busy < pool.most and not interrupts:
-                        pool.start(self.ready.popleft())
-                    if not pool.busy:
-                        raise stopped
-                    self.store.tell(pool.busy)
-                    answers = pool.wait(WAIT)
+            with closing(engine(self.ready, files, self.how, interrupts, self.store.tell)) as answers:
+                for block, answer in answers:
                     progress.rename(label)  # a training in this process gives the bar its own
-                    for block, answer in answers:
-                        advance(int(block.tally is None and not answer.lost))
-                        self._settle(block, answer)
-            finally:
-                pool.stop()
+                    advance(int(block.tally is None and not answer.lost))
+                    self._settle(block, answer)
+            if self.ready:
+                raise stopped
 
     def _settle(self, block: Block, answer: Answer) -> None:
         """Write an answer. A block of a lost process is measured again; a failed one fails its cell."""
-        key, rows = block.key, block.rows
+        key, rows, seconds = block.key, block.rows, answer.seconds
         if rows not in self.open.get(key, ()):  # another block of the cell has failed
             return
         self.lost[key, rows] += answer.lost
@@ -276,25 +252,23 @@ class _Drive:
         elif answer.error:
             self.store.append(Failed(key, self.code, max(self.lost[key, rows], 1), answer.error))
             del self.open[key]
-            self.ready = deque(other for other in self.ready if other.key != key)
+            left = [other for other in self.ready if other.key != key]
+            self.ready.clear()
+            self.ready.extend(left)
             self._wake()
         else:
-            self._finish(block, answer)
-
-    def _finish(self, block: Block, answer: Answer) -> None:
-        cell, seconds = self.cells[block.key], answer.seconds
-        if answer.tally is not None and block.tally is None:
-            self.store.append(Stored(block.stem, *block.rows, self.code, seconds, answer.tally))
-        self.open[block.key].discard(block.rows)
-        if answer.records is not None:
-            if block.tally is not None:
-                there = self._there(cell)
-                seconds += sum(there[rows].seconds for rows in self.plan[block.key])
-            self.store.append(Done(block.key, self.code, time.time(), seconds, self.plan[block.key], answer.records))
-            del self.open[block.key]
-            self._wake()
-        elif not self.open[block.key]:
-            self.ready.appendleft(self._last(cell))
+            if answer.tally is not None and block.tally is None:
+                self.store.append(Stored(block.stem, *rows, self.code, seconds, answer.tally))
+            self.open[key].discard(rows)
+            if answer.records is not None:
+                if block.tally is not None:
+                    there = self._there(self.cells[key])
+                    seconds += sum(there[part].seconds for part in self.plan[key])
+                self.store.append(Done(key, self.code, time.time(), seconds, self.plan[key], answer.records))
+                del self.open[key]
+                self._wake()
+            elif not self.open[key]:
+                self.ready.appendleft(self._last(self.cells[key]))
 
 
 @contextmanager

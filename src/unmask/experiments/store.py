@@ -131,8 +131,19 @@ class Store:
         self.done: dict[str, Done] = {}
         self.failed: dict[str, Failed] = {}
         self.blocks: dict[str, dict[Rows, Block]] = {}
-        for line in lines(self.directory / FILE):
-            self._note(line)
+        path, number = self.directory / FILE, 0
+        if not os.path.lexists(path):
+            return
+        with opened(path, os.O_RDONLY) as file:
+            while line := file.readline(LONGEST + 1):
+                number += 1
+                if len(line) > LONGEST:
+                    raise UnmaskError(f"cannot read {cut(str(path))}: line {number} has more than {size(LONGEST)}")
+                try:
+                    value = json.loads(line, parse_constant=_refused)  # it reads names that are not Unicode, too
+                except (ValueError, RecursionError):
+                    continue
+                self._note(fit(value, Line, f"line {number} of {cut(str(path))}"))
 
     @classmethod
     def open(cls, directory: str | Path) -> Store:
@@ -258,23 +269,6 @@ def writing(directory: str | Path) -> Iterator[Writer]:
 def records(path: str | Path) -> Iterator[dict[str, Any]]:
     """The records of a store as rows of one table."""
     return Store.open(path).rows()
-
-
-def lines(path: Path) -> Iterator[Line]:
-    """The whole lines of a file, which need not exist."""
-    if not os.path.lexists(path):
-        return
-    with opened(path, os.O_RDONLY) as file:
-        number = 0
-        while line := file.readline(LONGEST + 1):
-            number += 1
-            if len(line) > LONGEST:
-                raise UnmaskError(f"cannot read {cut(str(path))}: line {number} has more than {size(LONGEST)}")
-            try:
-                value = json.loads(line, parse_constant=_refused)  # it reads names that are not Unicode, too
-            except (ValueError, RecursionError):
-                continue
-            yield fit(value, Line, f"line {number} of {cut(str(path))}")
 
 
 def _refused(constant: str) -> None:

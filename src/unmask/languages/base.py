@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -54,6 +54,7 @@ def as_tokens(tokens: Tokens, what: str = "tokens") -> Tensor:
     return tokens.long().cpu().contiguous()
 
 
+@final  # so that it is always true
 @dataclass(frozen=True)
 class Steps:
     """The reasoning steps of B rows, each with at most E steps.

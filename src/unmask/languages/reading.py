@@ -88,7 +88,8 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
 
     With `successors=None` every entry remains, so every string is possible.
     """
-    _check(1.0, 0.0, states=states, vocabulary=vocabulary)
+    for name, size in {"states": states, "vocabulary": vocabulary}.items():
+        arguments.whole(name, size, 1, MAX_SIZE)
     if successors is not None:
         arguments.whole("successors", successors, 1, states, ", or none for all")
     emission = np.eye(vocabulary)[np.arange(states) % vocabulary]
@@ -154,30 +155,28 @@ PRESETS.register("brackets")(Brackets)
 def is_random(spec: str) -> bool:
     """Whether the preset of a spec has a seed; presets without one are a single language each."""
     name = spec.partition("(")[0].strip()
-    return name in PRESETS.makers and "seed" in PRESETS.entry(name).options
+    return name in PRESETS.makers and "seed" in inspect.signature(PRESETS.makers[name]).parameters
 
 
 def varied(spec: str, **options: Any) -> str:
     """The spec with these options if its preset is random: varied("paper-2gram", seed=3) is "paper-2gram(seed=3)".
 
-    Options with their default value are omitted; options in the spec take precedence.
+    Options with their default value are omitted, the others in the preset's order; those in the spec take precedence.
     """
-    return _with(spec, lambda own: options | own)
+    if not is_random(spec):
+        return spec
+    name, own = parse("language", spec)
+    defaults, chosen = PRESETS.entry(name).options, options | own
+    chosen = {option: chosen[option] for option in dict.fromkeys((*defaults, *chosen)) if option in chosen}
+    return written(name, {option: value for option, value in chosen.items() if value != defaults.get(option)})
 
 
 def unseeded(spec: str) -> str:
     """The spec without its seed: languages that differ in nothing else are pooled."""
-    return _with(spec, lambda own: {option: value for option, value in own.items() if option != "seed"})
-
-
-def _with(spec: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> str:
-    """A random preset's spec with changed options, in the preset's order; every other spec as it is."""
     if not is_random(spec):
         return spec
     name, own = parse("language", spec)
-    defaults, chosen = PRESETS.entry(name).options, change(own)
-    chosen = {option: chosen[option] for option in dict.fromkeys((*defaults, *chosen)) if option in chosen}
-    return written(name, {option: value for option, value in chosen.items() if value != defaults.get(option)})
+    return varied(written(name, {option: value for option, value in own.items() if option != "seed"}))
 
 
 MOST = 2**29  # bytes of the largest table of an n-gram, with all digits

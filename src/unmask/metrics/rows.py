@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -44,24 +43,11 @@ class Rows:
     valid: Tensor  # Bool (B): q(x | c) > 0
     bits: Tensor  # (B) -log2 q(x | c), infinite for rows that are not valid
     size: Tensor  # (B) |x|: number of tokens to write
+    steps: Steps | None  # of reasoning
     model_calls: Tensor | None = None  # (B), of a Generation
 
     def __repr__(self) -> str:
         return f"<Rows: {len(self)} of {self.tokens.shape[1]} tokens, {int((~self.valid).sum())} impossible>"
-
-    @property
-    def informative(self) -> Tensor:
-        """Bool (B): valid rows with tokens to write."""
-        return self.valid & (self.size > 0)
-
-    @property
-    def bits_per_token(self) -> Tensor:
-        """(B) -log2 q(x | c) / |x|; NaN for rows that are not informative."""
-        return torch.where(self.informative, self.bits / self.size, torch.nan)
-
-    @cached_property
-    def steps(self) -> Steps | None:
-        return self.language.steps(self.tokens)
 
     @property
     def ser(self) -> Estimate:
@@ -96,16 +82,17 @@ class Metric:
         return self.reduce(self.values(rows), rows.prompt)
 
 
-def _of_steps(rows: Rows, value: Callable[[Steps], Tensor]) -> Tensor | None:
-    return None if rows.steps is None else value(rows.steps).double()
+def bits_per_token(rows: Rows) -> Tensor:
+    """(B) -log2 q(x | c) / |x| of valid rows with tokens to write; NaN for the others."""
+    return torch.where(rows.valid & (rows.size > 0), rows.bits / rows.size, torch.nan)
 
 
 METRICS = {
     "ser": Metric(lambda rows: (~rows.valid).double(), events=True),
-    "generative_perplexity": Metric(lambda rows: rows.bits_per_token, shown=lambda bits: 2.0**bits),
-    "answer_error": Metric(lambda rows: _of_steps(rows, lambda steps: ~steps.answer), events=True),
-    "right_by_wrong_steps": Metric(lambda rows: _of_steps(rows, lambda steps: steps.answer & ~rows.valid), events=True),
-    "wrong_steps": Metric(lambda rows: _of_steps(rows, lambda steps: steps.wrong_share)),
+    "generative_perplexity": Metric(bits_per_token, shown=lambda bits: 2.0**bits),
+    "answer_error": Metric(lambda rows: rows.steps and (~rows.steps.answer).double(), events=True),
+    "right_by_wrong_steps": Metric(lambda rows: rows.steps and (rows.steps.answer & ~rows.valid).double(), events=True),
+    "wrong_steps": Metric(lambda rows: rows.steps and rows.steps.wrong_share),
     "model_calls": Metric(lambda rows: None if rows.model_calls is None else rows.model_calls.double(), cost=True),
 }
 
@@ -133,10 +120,11 @@ def rows(
         language=language,
         tokens=tokens,
         given=shown,
-        prompt=prompt if prompt is not None else prompt_numbers(shown),
+        prompt=prompt if prompt is not None or shown is None else prompt_numbers(shown),
         valid=torch.isfinite(bits),
         bits=bits,
-        size=own_sizes(language, tokens, shown),
+        size=language.sizes(tokens) if shown is None else own_sizes(language, tokens, shown),
+        steps=language.steps(tokens),
         model_calls=None if generation is None else generation.model_calls,
     )
 
@@ -146,14 +134,12 @@ def patterns(language: Language, given: Tensor, rows: int, length: int) -> Tenso
     return language.check_given(given, rows, length).expand(rows, length)
 
 
-def prompt_numbers(given: Tensor | None) -> Tensor | None:
-    """(rows): number of the prompt that each row continues; None without given tokens."""
-    return None if given is None else given.unique(dim=0, return_inverse=True)[1]
+def prompt_numbers(given: Tensor) -> Tensor:
+    """(rows): number of the prompt that each row continues."""
+    return given.unique(dim=0, return_inverse=True)[1]
 
 
-def own_sizes(language: Language, tokens: Tensor, given: Tensor | None) -> Tensor:
+def own_sizes(language: Language, tokens: Tensor, given: Tensor) -> Tensor:
     """|x| of each row (B): its tokens up to and including the first end, without given ones."""
-    if given is None:
-        return language.sizes(tokens)
     inside = torch.arange(tokens.shape[1]) < language.sizes(tokens).unsqueeze(1)
     return (inside & (given == language.vocabulary)).sum(1)

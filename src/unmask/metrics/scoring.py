@@ -12,7 +12,7 @@ from unmask.core.estimates import Estimate
 from unmask.core.samples import read_tokens
 from unmask.core.tables import Row, as_html, as_table
 from unmask.languages import LanguageLike
-from unmask.metrics.rows import METRICS, Rows, rows
+from unmask.metrics.rows import METRICS, Rows, bits_per_token, rows
 from unmask.metrics.windows import Bigrams, bigrams
 from unmask.samplers import Generation
 
@@ -81,14 +81,15 @@ def score(samples: Generation | Tensor | str | Path, language: LanguageLike, giv
         samples = read_tokens(Path(samples))
     scored = rows(samples, language, given=given)
     language = scored.language
-    some = scored.informative
+    bits = bits_per_token(scored)
+    some = ~bits.isnan()
     metrics = {name: one for name, one in METRICS.items() if name != "ser" and not one.cost}
     return Score(
         rows=len(scored),
         length=scored.tokens.shape[1],
         ser=scored.ser,
         metrics={name: one.of(scored) for name, one in metrics.items() if one.values(scored) is not None},
-        nll_bits_per_token=float(scored.bits_per_token[some].mean()) if some.any() else None,
+        nll_bits_per_token=float(bits[some].mean()) if some.any() else None,
         nll_bits_per_token_pooled=float(scored.bits[some].sum() / scored.size[some].sum()) if some.any() else None,
         impossible_rows=int((~scored.valid).sum()),
         bigrams=bigrams(scored.tokens, language, scored.given),

@@ -1,4 +1,4 @@
-"""load(): a language or a model by its name, file, directory or module:Name; begin(): with its first tokens."""
+"""load(): a language or a model by its name, file, directory or module:Name."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.run import Amount, Loading, Prompting, changed
+from unmask.core.run import Loading
 
 if TYPE_CHECKING:
     from unmask.denoisers import Denoiser
     from unmask.languages import Language
-    from unmask.models.text import Tokenizer
     from unmask.models.trained import Trunk
 
-NO_PROMPTS, USUAL = Prompting(), Loading()
 CONFIG = "config.json"  # in the directory of a network
 WEIGHTS = (".safetensors", ".bin", ".index.json")
 
@@ -28,7 +26,7 @@ def load(source: str | Path, **options: Any) -> Language | Denoiser:
     Options are those of `read_network` and `load_model`.
     """
     path = arguments.path("source", source)
-    if _is_own(source):
+    if is_own(source):
         from unmask.models.open.own import named
 
         return named(str(source))
@@ -49,11 +47,11 @@ def load(source: str | Path, **options: Any) -> Language | Denoiser:
 
 def load_model(model: str, how: Loading, causal_model: str | None = None, batch: int | None = None) -> Any:
     """Load the model of a command: your own by module:Name, an open one, or the network of a directory."""
-    if _is_own(model):
+    if is_own(model):
         from unmask.denoisers import as_denoiser
         from unmask.models.open.own import named
 
-        for name, value in (changed(how) | {"causal_model": causal_model, "batch": batch}).items():
+        for name, value in (arguments.changed(how) | {"causal_model": causal_model, "batch": batch}).items():
             if value is not None:
                 problem = f"--{name.replace('_', '-')} is for checkpoints, and {cut(model)} is your own model"
                 raise UnmaskError(f"{problem}. Write it as an option of its name: module:Name({name}=..)")
@@ -68,59 +66,6 @@ def load_model(model: str, how: Loading, causal_model: str | None = None, batch:
     from unmask.models.trained import read_network
 
     return read_network(model, causal_model, how.device, batch)
-
-
-class Begun(NamedTuple):
-    """The source of sequences, the beginnings and ends as arguments of `generate`, and its tokenizer."""
-
-    source: Any
-    start: dict[str, Any]
-    tokenizer: Tokenizer | None = None
-
-
-def begin(
-    language: str | None,
-    model: str | None,
-    amount: Amount,
-    prompting: Prompting = NO_PROMPTS,
-    loading: Loading = USUAL,
-    causal_model: str | None = None,
-    batch: int | None = None,
-    usual: tuple[int, int] | None = None,
-) -> Begun:
-    """Load the source of a command and read its prompts. usual: rows and length of a language in place of 2000 x 512;
-    the length is then the nearest that the language has."""
-    if (language is None) == (model is None):
-        raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
-    own = load_model(model, loading, causal_model, batch) if model is not None and _is_own(model) else None
-    if model is not None and (hasattr(own, "tokenizer") or (own is None and is_open(model))):
-        from unmask.models.open.prompted import begun, queries_of
-
-        queries = queries_of(prompting)  # before the model is loaded
-        opened = own or load_model(model, loading, causal_model, batch)
-        return Begun(opened, begun(opened, queries, prompting, amount), opened.tokenizer)
-    from unmask.samplers.making import begun as started
-
-    of_open = changed(prompting, given=prompting.given, prompt=prompting.prompt)
-    of_open |= changed(loading, device=loading.device) if model is None else {}
-    for name in of_open:
-        raise UnmaskError(f"--{name.replace('_', '-')} needs an open model, --model NAME")
-    if model is None:
-        for name, value in {"causal-model": causal_model, "batch": batch}.items():
-            if value is not None:
-                raise UnmaskError(f"--{name} needs --model. Add it, or leave --{name} out")
-        from unmask import languages
-
-        known = languages.load(str(language))
-        return Begun(known, started(known, prompting, amount, usual))
-    if own is not None:
-        return Begun(own, started(own, prompting, amount, usual))
-    from unmask.models.trained.checkpoints import read_tokenizer
-
-    tokenizer = read_tokenizer(model)
-    network = load_model(model, loading, causal_model, batch)
-    network.tokenizer = tokenizer  # for constraints of joint draws
-    return Begun(network, started(network, prompting, amount, usual, tokenizer), tokenizer)
 
 
 class Studied(NamedTuple):
@@ -150,10 +95,10 @@ def writes_text(model: str) -> bool:
     """Whether the tokens of a model are those of a text."""
     from unmask.models.trained.checkpoints import read_tokenizer
 
-    return is_open(model) or (not _is_own(model) and read_tokenizer(model) is not None)
+    return is_open(model) or (not is_own(model) and read_tokenizer(model) is not None)
 
 
-def _is_own(model: str | Path) -> bool:
+def is_own(model: str | Path) -> bool:
     """Whether a model is named as module:Name or file.py:Name, with its options in brackets."""
     return ":" in str(model).partition("(")[0] and not os.path.exists(model)
 
@@ -165,7 +110,7 @@ def is_trained(model: str | Path) -> bool:
 
 def is_open(model: str | Path) -> bool:
     """Whether a model is an open one, that is, neither a directory of `unmask train` nor your own."""
-    if _is_own(model):
+    if is_own(model):
         return False
     from unmask.core.reading import read_json
     from unmask.models.trained.checkpoints import MODEL_TYPE

@@ -111,8 +111,25 @@ class Sampler:
 
     @property
     def spec(self) -> str:
-        """Its name and options, from which it can be created again: "blocks(block_length=16, inner='margin')"."""
-        return specification(self)
+        """Its name, or the path of its class, and the options that differ from their defaults, to create it again:
+        "blocks(block_length=16, inner='margin')"."""
+        kind = type(self)
+        name = SAMPLERS.name_of(kind) or f"{kind.__module__}:{kind.__qualname__}"
+        options: list[str] = []
+        known: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
+        for option in known:
+            value = getattr(self, option.name)
+            if value == option.default:
+                continue
+            if isinstance(value, Sampler):
+                text = repr(value.spec)
+            elif callable(value):
+                named = hasattr(value, "__qualname__")
+                text = f"{value.__module__}:{value.__qualname__}" if named else type(value).__name__
+            else:
+                text = repr(value)
+            options.append(f"{option.name}={text}")
+        return f"{name}({', '.join(options)})" if options else name
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
         """Steps 1..N (B, L) of every hidden position (B, L), 0 elsewhere; independent of the tokens."""
@@ -190,24 +207,3 @@ def inner_of(outer: Any) -> Sampler:
     """The field `inner` after `check_inner`."""
     assert isinstance(outer.inner, Sampler)
     return outer.inner
-
-
-def specification(sampler: Sampler) -> str:
-    """The registered name of a sampler, or the path of its class, with the options that differ from the defaults."""
-    kind = type(sampler)
-    name = SAMPLERS.name_of(kind) or f"{kind.__module__}:{kind.__qualname__}"
-    options: list[str] = []
-    known: tuple[Field[Any], ...] = fields(sampler) if is_dataclass(sampler) else ()
-    for option in known:
-        value = getattr(sampler, option.name)
-        if value == option.default:
-            continue
-        if isinstance(value, Sampler):
-            text = repr(value.spec)
-        elif callable(value):
-            named = hasattr(value, "__qualname__")
-            text = f"{value.__module__}:{value.__qualname__}" if named else type(value).__name__
-        else:
-            text = repr(value)
-        options.append(f"{option.name}={text}")
-    return f"{name}({', '.join(options)})" if options else name

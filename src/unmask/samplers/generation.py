@@ -88,7 +88,9 @@ class Generation:
 
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
-        written = int(self.written.sum())
+        written, impossible = int(self.written.sum()), None
+        if self.ideal is not None:
+            impossible = int((self.ideal.log_evidence(self.tokens) == -torch.inf).sum())
         together = {} if self.fallbacks is None else {"fallback_steps": int(self.fallbacks.sum())}
         return together | {
             "rows": rows,
@@ -99,7 +101,7 @@ class Generation:
             "forwards": self.spent.forwards,
             "rows_computed": self.spent.rows,
             "tokens_computed": self.spent.tokens,
-            "impossible_rows": None if self.ideal is None else int((~self.ideal.supports(self.tokens)).sum()),
+            "impossible_rows": impossible,
             "seconds": self.seconds,
             "tokens_per_second": written / max(self.seconds, 1e-9),  # of all rows together
         }
@@ -162,7 +164,10 @@ def join(parts: Sequence[Generation]) -> Generation:
 
 def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generation:
     """The generation of a finished session."""
-    account = session.account()
+    account, taken, nothing = session.account(), None, torch.zeros(0, dtype=torch.int64)
+    if session.trace or not bool(session.revised.any()):
+        none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
+        taken = Taken._make(map(torch.cat, zip(none, *session.taken, strict=True)))
     return Generation(
         tokens=session.tokens,
         order=session.order,
@@ -176,8 +181,8 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         planned=session.planned,
         vocabulary=session.denoiser.vocabulary,
         ideal=session.denoiser.language if session.denoiser.ideal else None,
-        fallbacks=None if session.together is None else session.together.fallbacks,
-        taken=session.taken(),
+        fallbacks=None if session.joint is None else session.together.fallbacks,
+        taken=taken,
         **about,
     )
 

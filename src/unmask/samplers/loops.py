@@ -16,13 +16,14 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Marginals
 from unmask.samplers import orders
 from unmask.samplers.contract import Choice, Sampler
-from unmask.samplers.orders import BlockSchedules, turns
+from unmask.samplers.orders import turns
+from unmask.samplers.schedules import BlockSchedules
 from unmask.samplers.session import Breach, Session
 from unmask.samplers.view import View
 
 
 def fill(sampler: Sampler, session: Session) -> None:
-    """Let the sampler complete the session's rows."""
+    """Let the sampler complete the session's rows, then check them: all filled, given tokens unchanged."""
     if (noise := session.denoiser.removes) != sampler.removes:
         problem = f"{session.name} removes {sampler.removes} noise, and {session.denoiser.name} removes {noise} noise"
         other = "a sampler of masks, such as ancestral" if noise == "mask" else "uniform-ancestral"
@@ -31,7 +32,8 @@ def fill(sampler: Sampler, session: Session) -> None:
         if sampler.implements("run"):
             sampler.run(session)
         else:
-            fill_blocks(sampler, session, torch.where(session.hidden, 0, -1))
+            for _ in steps_of(sampler, session, torch.where(session.hidden, 0, -1)):
+                pass
     except UnmaskError as error:
         if not session.exhausted:
             raise
@@ -39,13 +41,8 @@ def fill(sampler: Sampler, session: Session) -> None:
         where = f"position {position} of row {int(session.rng.row_ids[row])}"
         raise Breach(f"{session.name}, at {where} after step {int(session.order.max())}: {error}") from error
     session.check_stop()
-    if session.together is not None and not session.together.used and bool(session.hidden.any()):
+    if session.joint is not None and not session.together.used and bool(session.hidden.any()):
         raise Breach(f"{session.name} draws its tokens itself; expected draw='product'")
-    _check_finished(session)
-
-
-def _check_finished(session: Session) -> None:
-    """Check the result of any sampler: all positions filled, given tokens unchanged, all tokens valid."""
     tokens, given, order, hidden = session.tokens, session.given, session.order, session.hidden
     vocabulary = session.denoiser.vocabulary
     for wrong, problem in (
@@ -65,20 +62,14 @@ def _first(session: Session, wrong: Tensor) -> tuple[str, int]:
     return f"position {position} of row {int(session.rng.row_ids[row])}", row
 
 
-def fill_blocks(sampler: Sampler, session: Session, blocks: Tensor) -> None:
+def steps_of(sampler: Sampler, session: Session, blocks: Tensor) -> Iterator[None]:
     """Fill positions block by block: blocks (B, L) numbers the blocks of a row from 0; -1 is not filled.
 
     A row's N steps are divided among its blocks: N // blocks each, and one more in the first N % blocks. The shape of
-    the schedule applies within each block.
+    the schedule applies within each block. It waits before each model call: a loop may compute the marginals.
     """
-    for _ in steps_of(sampler, session, blocks):
-        pass
-
-
-def steps_of(sampler: Sampler, session: Session, blocks: Tensor) -> Iterator[None]:
-    """The steps of `fill_blocks`, which wait before each model call: for loops that compute the marginals elsewhere."""
     session.blocks = blocks
-    schedules = BlockSchedules.of(blocks, session.delta, sampler.pace)
+    schedules = BlockSchedules.of(blocks, session.delta, sampler.pace == "free")
     if sampler.implements("order"):
         yield from _follow(sampler, session, blocks, schedules)
     elif sampler.implements("choose"):

@@ -1,7 +1,7 @@
 """Orders: the step 1..N that reveals each position (B, L), 0 for given positions (theory.md's tau).
 
-N steps are divided among the blocks of a row, and each row counts its own. B rows, L positions; rows with blocks of
-equal sizes are of one kind, and have equal steps.
+The samplers with an order are in rules/orders.py. Here are orders by rank, the steps of an order, and the steps of
+samplers that choose: each row counts its own. B rows, L positions.
 """
 
 from __future__ import annotations
@@ -13,35 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core.chance import Randomness, Stream
-from unmask.core.errors import UnmaskError
 from unmask.samplers.contract import Pace
-from unmask.samplers.schedules import Schedule, sizes
-
-
-def independent(delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-    """Draw the step of each position independently from delta, as in ancestral sampling: POI(alpha, N)."""
-    u = rng.grid(Stream.ORDER, hidden.shape[1])
-    edges = delta.cumsum(0)
-    last = int(delta.nonzero()[-1])
-    return torch.where(hidden, torch.searchsorted(edges, u, right=True).clamp(max=last) + 1, 0)
-
-
-def shuffled(delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-    """Exactly `sizes` positions per step, uniformly chosen."""
-    return by_rank(hidden, rng.grid(Stream.ORDER, hidden.shape[1]), lambda count: sizes(delta, count))
-
-
-def one_by_one(hidden: Tensor, rng: Randomness) -> Tensor:
-    """One position per step in a uniformly random order: the limit of `independent` for large N."""
-    priority = rng.grid(Stream.ORDER, hidden.shape[1])
-    return by_rank(hidden, priority, lambda count: torch.ones(count, dtype=torch.int64))
-
-
-def left_to_right(delta: Tensor, hidden: Tensor) -> Tensor:
-    """Exactly `sizes` positions per step, the leftmost first."""
-    positions = torch.arange(hidden.shape[1], dtype=torch.float64, device=hidden.device)
-    return by_rank(hidden, positions.expand(hidden.shape), lambda count: sizes(delta, count))
+from unmask.samplers.schedules import BlockSchedules, sizes
 
 
 def by_rank(hidden: Tensor, priority: Tensor, cut: Callable[[int], Tensor]) -> Tensor:
@@ -54,30 +27,6 @@ def by_rank(hidden: Tensor, priority: Tensor, cut: Callable[[int], Tensor]) -> T
         filled = cut(count).cumsum(0).to(ranks.device)
         steps[rows] = torch.searchsorted(filled, ranks[rows], right=True) + 1
     return torch.where(hidden, steps, 0)
-
-
-def coarsen(delta: Tensor, steps: int) -> Tensor:
-    """The same schedule in fewer steps, each of which merges neighbouring ones."""
-    edges = Schedule(delta).alpha
-    at = torch.linspace(0, len(delta), steps + 1, dtype=torch.float64)
-    low = at.floor().long().clamp(max=len(delta) - 1)
-    grid = edges[low] + (at - low) * (edges[low + 1] - edges[low])
-    return grid[1:] - grid[:-1]
-
-
-def strided(steps: int, hidden: Tensor) -> Tensor:
-    """Position j at step j mod N + 1: each step reveals every N-th position."""
-    positions = torch.arange(hidden.shape[1], device=hidden.device)
-    return torch.where(hidden, positions % steps + 1, 0)
-
-
-def dyadic(steps: int, hidden: Tensor) -> Tensor:
-    """Multiples of K = 2^(N-1) at step 1, then the midpoints between revealed positions (theory.md 7.6)."""
-    positions = torch.arange(hidden.shape[1], device=hidden.device)
-    halvings = torch.log2((positions & -positions).double()).long().clamp(min=0)  # the exponent of 2 in a position
-    order = (steps - halvings).clamp(min=1)
-    order[0] = 1
-    return torch.where(hidden, order, 0)
 
 
 def steps(order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -98,38 +47,6 @@ def steps(order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     parts = zip(rows.split(counts), positions.reshape(-1)[by_number].split(counts), strict=True)
     next(parts)  # number 0: given positions
     yield from parts
-
-
-class BlockSchedules(NamedTuple):
-    """The schedules of the blocks of each kind of row."""
-
-    kind: Tensor  # (B)
-    sizes: Tensor  # (kinds, blocks): positions of each block
-    deltas: list[list[Tensor]]  # for each kind the schedule of each block
-
-    @classmethod
-    def of(cls, blocks: Tensor, delta: Tensor, pace: Pace) -> BlockSchedules:
-        """For blocks (B, L), numbered from 0 in each row; -1 is in no block."""
-        number = max(int(blocks.max()) + 1, 1)
-        counts = torch.zeros((len(blocks), number + 1), dtype=torch.int64)
-        counts.scatter_add_(1, blocks + 1, torch.ones_like(blocks))
-        counts = counts[:, 1:]
-        if bool((counts == counts[0]).all()):  # the usual case: no given tokens
-            kinds, kind = counts[:1], torch.zeros(len(counts), dtype=torch.int64)
-        else:
-            kinds, kind = counts.unique(dim=0, return_inverse=True)
-        return cls(kind, kinds, [_schedules(delta, int((of > 0).sum()), int(of[0]), pace) for of in kinds])
-
-
-def _schedules(delta: Tensor, number: int, size: int, pace: Pace) -> list[Tensor]:
-    """The schedule of each block: `number` blocks, the first with `size` positions."""
-    if number <= 1:
-        return [delta]
-    steps = len(delta)
-    if steps < number and pace != "free":
-        raise UnmaskError(f"steps is {steps} for {number} blocks of {size} positions; expected at least {number} steps")
-    parts = sizes(torch.full((number,), 1 / number, dtype=torch.float64), steps).clamp(min=1).tolist()
-    return [coarsen(delta, part) for part in parts]
 
 
 class Plan(NamedTuple):

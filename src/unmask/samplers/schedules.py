@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -47,15 +47,6 @@ class Fit:
 def is_fitted(name: str) -> bool:
     """Whether a named schedule needs a `Fit`."""
     return "fit" in inspect.signature(SCHEDULES.find(name)).parameters
-
-
-def check(schedule: str, steps: int, fit: Fit | None = None) -> None:
-    """Raise the errors of `deltas`, without fitting a schedule, which can be slow."""
-    name, _ = parse("schedule", schedule)
-    if fit is not None and is_fitted(name):
-        SCHEDULES.bind(schedule, 2)
-    else:
-        deltas(schedule, steps, fit)
 
 
 def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = None) -> Tensor:
@@ -165,6 +156,47 @@ def sizes(delta: Tensor, hidden: int) -> Tensor:
         equal = (remainders == least).nonzero().squeeze(1)
         whole[torch.cat([more, equal[: missing - len(more)]])] += 1
     return whole.long()
+
+
+def coarsen(delta: Tensor, steps: int) -> Tensor:
+    """The same schedule in fewer steps, each of which merges neighbouring ones."""
+    edges = Schedule(delta).alpha
+    at = torch.linspace(0, len(delta), steps + 1, dtype=torch.float64)
+    low = at.floor().long().clamp(max=len(delta) - 1)
+    grid = edges[low] + (at - low) * (edges[low + 1] - edges[low])
+    return grid[1:] - grid[:-1]
+
+
+class BlockSchedules(NamedTuple):
+    """N steps are divided among the blocks of a row; rows with blocks of equal sizes are of one kind."""
+
+    kind: Tensor  # (B)
+    sizes: Tensor  # (kinds, blocks): positions of each block
+    deltas: list[list[Tensor]]  # for each kind the schedule of each block
+
+    @classmethod
+    def of(cls, blocks: Tensor, delta: Tensor, free: bool) -> BlockSchedules:
+        """For blocks (B, L), numbered from 0 in each row; -1 is in no block. free: N is not used."""
+        number = max(int(blocks.max()) + 1, 1)
+        counts = torch.zeros((len(blocks), number + 1), dtype=torch.int64)
+        counts.scatter_add_(1, blocks + 1, torch.ones_like(blocks))
+        counts = counts[:, 1:]
+        if bool((counts == counts[0]).all()):  # the usual case: no given tokens
+            kinds, kind = counts[:1], torch.zeros(len(counts), dtype=torch.int64)
+        else:
+            kinds, kind = counts.unique(dim=0, return_inverse=True)
+        deltas = []
+        for size in kinds:
+            own = int((size > 0).sum())  # number of blocks
+            if own <= 1:
+                deltas.append([delta])
+                continue
+            if len(delta) < own and not free:
+                problem = f"steps is {len(delta)} for {own} blocks of {int(size[0])} positions"
+                raise UnmaskError(f"{problem}; expected at least {own} steps")
+            parts = sizes(torch.full((own,), 1 / own, dtype=torch.float64), len(delta)).clamp(min=1)
+            deltas.append([coarsen(delta, part) for part in parts.tolist()])
+        return cls(kind, kinds, deltas)
 
 
 def _from_alpha(alpha: Callable[[Tensor], Tensor], steps: int) -> Tensor:

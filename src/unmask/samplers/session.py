@@ -74,10 +74,11 @@ class Session:
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
         self.joint = joint  # how the tokens of a step are drawn together; None: independently
         self.trace = trace  # whether re-masked tokens are recorded
-        self._taken: list[Taken] = []
-        self._revised = torch.zeros_like(self.lengths)  # (B): number of re-masked tokens
+        self.taken: list[Taken] = []
+        self.revised = torch.zeros_like(self.lengths)  # (B): number of re-masked tokens
         self._attempts: list[tuple[Tensor, Account]] = []
         self._hidings = 0
+        self.patience = PATIENCE * (given.shape[1] + len(delta))  # model calls, and re-maskings, of an endless sampler
 
     @cached_property
     def canvas(self) -> Canvas:
@@ -85,8 +86,9 @@ class Session:
         return self.canvas_kind(self.denoiser, self.tokens, self.rng, valid=self.valid, patience=self.patience)
 
     @cached_property
-    def together(self) -> Together | None:
-        return None if self.joint is None else Together(self.joint, self.canvas)
+    def together(self) -> Together:
+        assert self.joint is not None
+        return Together(self.joint, self.canvas)
 
     @cached_property
     def causal(self) -> Causal:
@@ -96,11 +98,6 @@ class Session:
     def uses(self, part: str) -> bool:
         """Whether the sampler has used the 'canvas' or the 'causal' reader."""
         return part in self.__dict__
-
-    @property
-    def patience(self) -> int:
-        """Number of model calls, and of re-maskings, after which a sampler counts as endless."""
-        return PATIENCE * (self.tokens.shape[1] + len(self.delta))
 
     @property
     def exhausted(self) -> bool:
@@ -114,11 +111,11 @@ class Session:
 
     def ask(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
         """The marginals (K) of hidden positions, rows ascending, in one model call of each row."""
-        return (self.together or self.canvas).at(rows, positions, time)
+        return (self.canvas if self.joint is None else self.together).at(rows, positions, time)
 
     def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (K) of a step, and the marginal probability (K) of each."""
-        if self.together is not None:
+        if self.joint is not None:
             return self.together.draw(rows, positions)
         tokens = self.canvas.draw(marginals, rows, positions)
         return tokens, marginals.of(tokens)
@@ -160,9 +157,9 @@ class Session:
         """Replace rows (K) by an attempt, and add its cost."""
         for name in ("tokens", "order", "probability", "lengths", "reasons"):
             getattr(self, name)[rows] = getattr(attempt, name)
-        self._taken = [taken.select(~torch.isin(taken.rows, rows)) for taken in self._taken]
-        self._taken += [taken.select(torch.ones_like(taken.rows, dtype=torch.bool), rows) for taken in attempt._taken]
-        self._revised[rows] = attempt._revised
+        self.taken = [taken.select(~torch.isin(taken.rows, rows)) for taken in self.taken]
+        self.taken += [taken.select(torch.ones_like(taken.rows, dtype=torch.bool), rows) for taken in attempt.taken]
+        self.revised[rows] = attempt.revised
         self.charge(rows, attempt)
 
     def charge(self, rows: Tensor, attempt: Session) -> None:
@@ -174,25 +171,15 @@ class Session:
         impossible, probes, positions = (torch.zeros_like(self.lengths) for _ in range(3))
         calls, spent = {}, Cost()
         if self.uses("canvas"):
-            impossible, probes = self.canvas.impossible.clone(), self.canvas.probes
-            positions = self.canvas.positions
+            impossible, (probes, positions) = self.canvas.impossible.clone(), self.canvas.counted()
             calls["denoiser"], spent = self.canvas.model_calls.clone(), self.canvas.spent
         if self.uses("causal"):
             positions = positions + self.causal.positions
             calls["causal"], spent = self.causal.model_calls.clone(), spent + self.causal.spent
-        account = Account(impossible, probes, positions, self._revised.clone(), calls, spent)
+        account = Account(impossible, probes, positions, self.revised.clone(), calls, spent)
         for rows, attempt in self._attempts:
             account.add(rows, attempt)
         return account
-
-    def taken(self) -> Taken | None:
-        """The re-masked tokens; None if there are any but trace is off."""
-        if not self.trace and bool(self._revised.any()):
-            return None
-        nothing = torch.zeros(0, dtype=torch.int64)
-        none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
-        parts = [none, *self._taken]
-        return Taken._make(map(torch.cat, zip(*parts, strict=True)))
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, steps: Tensor | int) -> None:
         """Reveal tokens (K) that had this probability (K) at positions (K) of rows (K), in this step."""
@@ -233,10 +220,10 @@ class Session:
         if self._hidings > self.patience:
             problem = f"has hidden tokens {self._hidings} times and seems to loop forever"
             self._refuse(problem, ~shown, rows, positions, steps)
-        self._revised.index_add_(0, rows, torch.ones_like(rows))
+        self.revised.index_add_(0, rows, torch.ones_like(rows))
         if self.trace:
             at, turn = (rows, positions), torch.as_tensor(steps).expand(len(rows))
-            self._taken.append(Taken(*at, self.order[at], self.tokens[at], self.probability[at], turn))
+            self.taken.append(Taken(*at, self.order[at], self.tokens[at], self.probability[at], turn))
         self.order[rows, positions] = 0
         self.probability[rows, positions] = 1.0
         self.canvas.hide((rows, positions))

@@ -87,7 +87,7 @@ class Lesson(Session):
 
     def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """With a joint draw the tokens of a step have one cost, -log J, of which each has an equal part."""
-        if self.together is None:
+        if self.joint is None:
             return super().draw(marginals, rows, positions)
         tokens, log = self.truth[rows, positions], self.together.log_probability(rows, positions, self.truth)
         self.canvas.nats[rows, positions] = (-log / rows.bincount(minlength=len(log)))[rows]

@@ -27,7 +27,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.threads import over_blocks
 from unmask.languages.kernels.machine import Floats
-from unmask.samplers import orders
+from unmask.samplers.rules.orders import Ancestral
 from unmask.samplers.schedules import Schedule
 from unmask.theory.chains import FirstOrder
 
@@ -84,7 +84,7 @@ def valid_given_order(chain: FirstOrder, order: Tensor) -> Tensor:
 def ser_by_orders(chain: FirstOrder, length: int, delta: Tensor, *, rows: int = 200, seed: int = 0) -> Estimate:
     """SER of ancestral sampling with only the orders drawn: the mean of 1 - P(valid | order), at any length."""
     rng = Randomness(check_seed(seed), torch.arange(rows))
-    order = orders.independent(delta, torch.ones((rows, length), dtype=torch.bool), rng)
+    order = Ancestral().order(delta, torch.ones((rows, length), dtype=torch.bool), rng)
     return bounded_mean(1 - valid_given_order(chain, order), method="rao-blackwell")
 
 

@@ -18,7 +18,7 @@ from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import LanguageLike, load
 from unmask.metrics.exact import hidden_counts
 from unmask.metrics.rows import own_sizes, patterns, prompt_numbers
-from unmask.samplers import orders
+from unmask.samplers.rules.orders import FixedSize
 from unmask.samplers.schedules import deltas
 from unmask.samplers.teaching import teach
 from unmask.theory.curves import ErrorCurve, InformationCurve, Measured
@@ -56,7 +56,7 @@ def information_curve(
     drawn = language.sample(rows, length, seed=seed, given=shown)
     start = language.blank(rows, length) if shown is None else shown
     rng = _rng(rows, seed)
-    order = orders.shuffled(deltas("linear", length), start == language.vocabulary, rng)
+    order = FixedSize().order(deltas("linear", length), start == language.vocabulary, rng)
     source, entropies = denoiser or Ideal(language), denoiser is None and language.end is None
 
     def some(part: slice) -> Tensor:
@@ -73,10 +73,10 @@ def information_curve(
     terms[revealed.nonzero(as_tuple=True)[0], order[revealed] - 1] = nats[revealed]
     measured = Measured(
         terms,
-        own_sizes(language, drawn, shown).double(),
+        (language.sizes(drawn) if shown is None else own_sizes(language, drawn, shown)).double(),
         None if denoiser is None else -language.log_prob(drawn, shown),
         hidden,
-        prompt_numbers(shown) if prompt is None else prompt,
+        prompt_numbers(shown) if prompt is None and shown is not None else prompt,
     )
     return InformationCurve(measured.f, "monte carlo", measured, language)
 

@@ -10,10 +10,9 @@ import torch
 from scipy import stats
 
 from unmask import generate, languages
-from unmask.core.pvalues import chi_square
-from unmask.diagnosis.audit.races import BFLOAT16, FINE, race
+from unmask.diagnosis.audit.changes import BFLOAT16, FINE, race
 from unmask.diagnosis.audit.specimens import _by_delta
-from unmask.diagnosis.audit.statistics import Noise, Statistics
+from unmask.diagnosis.audit.statistics import Noise, Statistics, chi_square
 
 
 def test_distances_of_equal_laws_are_chi_square():
@@ -49,13 +48,10 @@ def test_a_coarse_race_is_truncated_as_the_theory_says():
 
 def test_the_shares_of_the_wrong_rate():
     """Revealed with delta_k instead of rho_k, by simulation: within five standard deviations."""
-    from types import SimpleNamespace
-
-    session = SimpleNamespace(delta=torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64))
-    delta = session.delta.numpy()
-    _by_delta(session)
-    chances = np.random.default_rng(0).random((200_000, 4)) < delta
+    delta = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    spoiled = _by_delta(delta)
+    chances = np.random.default_rng(0).random((200_000, 4)) < delta.numpy()
     chances[:, -1] = True
     seen = np.bincount(chances.argmax(1), minlength=4) / 200_000
-    np.testing.assert_allclose(seen, session.delta.numpy(), atol=5 * 0.5 / math.sqrt(200_000))
-    assert float(session.delta.sum()) == pytest.approx(1)
+    np.testing.assert_allclose(seen, spoiled.numpy(), atol=5 * 0.5 / math.sqrt(200_000))
+    assert float(spoiled.sum()) == pytest.approx(1)

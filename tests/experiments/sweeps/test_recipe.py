@@ -144,7 +144,6 @@ def test_blocks_are_what_is_left():
         (OF | {"fixed": {"language": "interval5"}}, "'interval5'; did you mean interval-5"),
         (OF | {"fixed": {"language": "paper-2gram", "language.sed": 1}}, "unknown option of language 'paper-2gram'"),
         (OF | {"fixed": {"language": "interval-5", "sampler": "ancestrl"}}, "did you mean ancestral"),
-        (OF | {"fixed": {"language": "interval-5", "schedule": "lineer"}}, "did you mean linear"),
         (OF | {"fixed": {"language": "interval-5", "steps": 0}}, "steps is 0"),
         (OF | {"fixed": {"language": "interval-5", "seed": -1}}, "seed is"),
         (OF | {"fixed": {"language": "interval-5", "first_row": 2**63 - 2}}, "first_row is"),

@@ -11,6 +11,7 @@ import torch
 
 from tests.experiments.sweeps.conftest import by_name, measured
 from unmask import generate, languages, metrics, score, sweep
+from unmask.core.errors import UnmaskError
 from unmask.core.estimates import mean as usual_mean
 from unmask.core.estimates import share
 from unmask.denoisers import Ideal
@@ -18,7 +19,7 @@ from unmask.experiments import cell as module
 from unmask.experiments.cell import Place as Directories
 from unmask.experiments.cell import call, cell_of, find, merged
 from unmask.experiments.jobs import sources as tallies
-from unmask.experiments.jobs.sources import Amount, records_of_samples, tally_of
+from unmask.experiments.jobs.sources import Amount, Pace, Source, check, records_of_samples, tally_of
 from unmask.experiments.pool import Block, attempt
 from unmask.languages import random_ngram
 from unmask.samplers.schedules import deltas
@@ -226,3 +227,16 @@ def test_a_file_that_is_written_anew_is_read_anew(tmp_path):
         found.append(made.rows()[1]["value"])
         assert found[-1] == metrics.ter_autoregressive(languages.load(name), 35).value
     assert found[0] != found[1]
+
+
+def test_a_fitted_schedule_is_checked_without_being_fitted():
+    """Of sequences of 2^20 tokens, to which none could be fitted."""
+    source = Source("interval-5", length=2**20)
+    check(source, Pace(5, "optimal"), Amount())
+    for schedule, steps, message in (
+        ("optimal(power=2)", 5, "has no options"),
+        ("optimall", 5, "unknown schedule 'optimall'; did you mean optimal"),
+        ("linear", 0, "at least 1"),
+    ):
+        with pytest.raises(UnmaskError, match=message):
+            check(source, Pace(steps, schedule), Amount())

@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from unmask.core import pvalues
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Canvas, Denoiser
 from unmask.denoisers.record import Run
 from unmask.diagnosis.audit.specimens import Meant, deciding, keeps_schedule
+from unmask.diagnosis.audit.statistics import against_distribution, at_least, chi_square, shares
 from unmask.samplers.loops import walk
 
 CERTAIN = 25  # expected number of an event that never occurs: probability e^-25
@@ -128,7 +128,7 @@ class Observed:
         if self.meant.sampler.draws_steps:
             empty = sum(float(((1 - self.meant.delta) ** run.step.numel()).sum()) for run in self.runs)
             missing = sum(steps - count for count in calls)
-            p_value = pvalues.at_least(missing, steps * len(calls), min(1.0, empty / (steps * len(calls))))
+            p_value = at_least(missing, steps * len(calls), min(1.0, empty / (steps * len(calls))))
             return replace(self, aligned=False), replace(wrong, p_value=p_value)
         filled = ours.unique()
         if set(calls) == {len(filled)}:
@@ -140,7 +140,7 @@ class Observed:
         mine, theirs = (packed(order).amax(1) for order in (self.order, ours))
         mean = float(theirs.double().mean())
         full = [int((many >= mean).sum()) for many in (mine, theirs)]
-        p_value = pvalues.shares(full[0], len(mine), full[1], len(theirs))
+        p_value = shares(full[0], len(mine), full[1], len(theirs))
         if int(mine.max()) == len(self.meant.delta):
             what = f"{float(mine.double().mean()):.3g} steps change a sequence, not {mean:.3g}"
             wrong = replace(wrong, fault="uneven steps", detail=what)
@@ -188,7 +188,7 @@ class Observed:
             beta = min(max(beta + float(excess.sum() / variance.sum().clamp(min=1e-12)), 0.05), 20.0)
         more, spread = (step.bincount(values)[1:] for values in (excess, variance))
         known = spread >= CELL
-        p_value = pvalues.chi_square(float((more[known] ** 2 / spread[known]).sum()), max(int(known.sum()) - 1, 0))
+        p_value = chi_square(float((more[known] ** 2 / spread[known]).sum()), max(int(known.sum()) - 1, 0))
         error = quantile() / math.sqrt(max(float(variance.sum()), 1e-12))
         low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
         return None if p_value < CHANCE else Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
@@ -215,7 +215,7 @@ class Observed:
         if self.meant.sampler.draws_steps:
             distribution = torch.zeros(steps, dtype=torch.float64)
             distribution[: len(self.meant.delta)] = self.meant.delta
-            p_value, mean = pvalues.against_distribution(counts.sum(0), distribution), distribution * ours.shape[1]
+            p_value, mean = against_distribution(counts.sum(0), distribution), distribution * ours.shape[1]
         else:
             p_value, mean = 1.0, expected.double().mean(0)
         empty = (counts.sum(0) == 0) & (len(counts) * mean >= CERTAIN)

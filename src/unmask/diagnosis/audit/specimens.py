@@ -7,7 +7,7 @@ The record of the oracle names two more: a choice over a batch, and positions th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -17,8 +17,7 @@ from torch import Tensor
 
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.audit import changes
-from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, Filtered
-from unmask.diagnosis.audit.races import BFLOAT16, FLOAT32, EarlyLevels, OneShot, PlugIn, RaceRandomness
+from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, Filtered, OneShot, RaceRandomness
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import inner_of
 from unmask.samplers.rules.blocks import Blocks
@@ -72,12 +71,9 @@ class Specimen:
     steps: int | None = None  # if different from the requested number
 
     @property
-    def shown(self) -> str:
-        return self.detail if self.value is None else f"{self.value:.3g}"
-
-    @property
     def name(self) -> str:
-        return f"{self.fault} ({self.shown})" if self.shown else self.fault
+        shown = self.detail if self.value is None else f"{self.value:.3g}"
+        return f"{self.fault} ({shown})" if shown else self.fault
 
 
 @dataclass(frozen=True)
@@ -92,26 +88,13 @@ class Meant:
     draft: float | None = None  # weight of the error of the draft
 
     @property
-    def steps(self) -> int:
-        return len(self.delta)
-
-    @property
     def denoiser(self) -> Denoiser:
         return Filtered(self.exact, self.filters) if self.filters else self.exact
-
-    def altered(self, fault: str, change: Change, detail: str = "", **options: Any) -> Specimen:
-        """The sampler with changed probabilities."""
-        return Specimen(fault, Changed(self.sampler, _altered(change, **options)), detail)
-
-    def raced(self, fault: str, detail: str, **options: Any) -> Specimen:
-        """The sampler with tokens that are drawn by a race."""
-        return Specimen(fault, Changed(self.sampler, _race(**options)), detail)
 
     def with_filters(self, filters: Mapping[str, Any], change: Change | None = None) -> Sampler:
         """The sampler with other filters, of changed probabilities."""
         exact = self.exact if change is None else Altered(self.exact, change)
-        denoiser = Filtered(exact, filters)
-        return Changed(self.sampler, lambda session: setattr(session, "denoiser", denoiser))
+        return Changed(self.sampler, denoiser=Filtered(exact, filters))
 
 
 @dataclass(frozen=True)
@@ -119,53 +102,68 @@ class Changed(Sampler):
     """A sampler whose session is changed before it is filled."""
 
     inner: Sampler
-    change: Callable[[Session], None]
+    delta: Tensor | None = None  # another schedule
+    denoiser: Denoiser | None = None  # another one
+    change: Change | None = None  # of the probabilities
+    timed: bool = False  # whether the change depends on the time
+    race: Mapping[str, Any] | None = None  # options of RaceRandomness: tokens are drawn by a race
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "removes", self.inner.removes)
 
     def run(self, session: Session) -> None:
-        self.change(session)
+        if self.delta is not None:
+            session.delta = self.delta
+        if self.denoiser is not None:
+            session.denoiser = self.denoiser
+        if self.change is not None:
+            session.denoiser = Altered(session.denoiser, self.change, self.timed)
+        if self.race is not None:
+            session.denoiser = Altered(session.denoiser)  # its engine draws every token separately
+            session.rng = RaceRandomness(session.rng.seed, session.rng.row_ids, **self.race)
         fill(self.inner, session)
 
 
 def specimens(meant: Meant) -> Iterator[Specimen]:
     """Every ungraded fault that this loop can have."""
-    sampler, steps, decides = meant.sampler, meant.steps, deciding(meant.sampler)
+    sampler, steps, decides = meant.sampler, len(meant.delta), deciding(meant.sampler)
     if meant.filters:
         yield from _filter_faults(meant)
     if meant.draft is not None:
         for fault in SPOILED:
             unfiltered = Altered(meant.exact, partial(changes.spoiled, fault, meant.draft, meant.filters))
-            yield Specimen(fault[0], Changed(sampler, _with(unfiltered)), fault[1])
+            yield Specimen(fault[0], Changed(sampler, denoiser=unfiltered), fault[1])
     if isinstance(sampler, UniformAncestral):
-        yield Specimen("plug-in", PlugIn(sampler.grid))
-        yield Specimen("early levels", EarlyLevels(sampler.grid))
+        yield Specimen("plug-in", changes.PlugIn(sampler.grid))
+        yield Specimen("early levels", changes.EarlyLevels(sampler.grid))
     if sampler.removes == "uniform" or not decides.implements("run") or isinstance(decides, Autoregressive):
-        yield meant.altered("precision", partial(changes.rounded, torch.bfloat16), "logits in bfloat16")
+        coarse = Changed(sampler, change=partial(changes.rounded, torch.bfloat16))
+        yield Specimen("precision", coarse, "logits in bfloat16")
     if decides.implements("run") and not isinstance(decides, Autoregressive):
         return
     if steps > 1 and keeps_schedule(sampler):
-        yield Specimen("wrong reveal rate", Changed(sampler, _by_delta))
-        yield meant.altered("greedy last step", partial(changes.greedy_last, steps), "argmax", timed=True)
-    yield meant.raced("precision", "noise in bfloat16", bits=BFLOAT16)
-    yield meant.raced("reused noise", "at every position", shared="positions")
+        yield Specimen("wrong reveal rate", Changed(sampler, delta=_by_delta(meant.delta)))
+        greedy = Changed(sampler, change=partial(changes.greedy_last, steps), timed=True)
+        yield Specimen("greedy last step", greedy, "argmax")
+    yield Specimen("precision", Changed(sampler, race={"bits": changes.BFLOAT16}), "noise in bfloat16")
+    yield Specimen("reused noise", Changed(sampler, race={"shared": "positions"}), "at every position")
     penalised = meant.with_filters({REPEATS: PENALTY, **meant.filters})
     if REPEATS not in meant.filters:
         yield Specimen("repetition penalty", penalised, f"{PENALTY}, of every token of the row")
     few = not meant.filters.keys().isdisjoint(CUTS)
-    drawn = Changed(sampler, _race(reshape=changes.few_as_logits if few else changes.as_logits))
-    yield Specimen("probabilities as logits", Changed(drawn, _altered(changes.possible)))
+    drawn = Changed(sampler, race={"reshape": changes.few_as_logits if few else changes.as_logits})
+    yield Specimen("probabilities as logits", Changed(drawn, change=changes.possible))
     if decides.implements("choose"):
-        yield meant.altered("probabilities as logits", lambda p, _: changes.as_logits(p), "in the scores too")
+        scored = Changed(sampler, change=lambda p, _: changes.as_logits(p))
+        yield Specimen("probabilities as logits", scored, "in the scores too")
     if sampler.draws_steps:
         race = "mask and tokens in one race"
-        yield Specimen("precision", OneShot(bits=BFLOAT16), f"noise in bfloat16, {race}")
-        yield Specimen("precision", OneShot(bits=FLOAT32), f"noise in float32, {race}")
+        yield Specimen("precision", OneShot(bits=changes.BFLOAT16), f"noise in bfloat16, {race}")
+        yield Specimen("precision", OneShot(bits=changes.FLOAT32), f"noise in float32, {race}")
         yield Specimen("reused noise", OneShot(shared="positions"), f"at every position, {race}")
         yield Specimen("reused noise", OneShot(shared="steps"), f"in every step, {race}")
     elif sampler.implements("choose"):
-        yield meant.raced("reused noise", "in every step", shared="steps")
+        yield Specimen("reused noise", Changed(sampler, race={"shared": "steps"}), "in every step")
     own = getattr(decides, "ties", None)
     if own in BY_TIES and keeps_schedule(decides):
         for ties, detail in BY_TIES.items():
@@ -191,13 +189,14 @@ def _filter_faults(meant: Meant) -> Iterator[Specimen]:
     if sampler.draws_steps and not filters.keys().isdisjoint(CUTS):
         one = Changed(
             OneShot(filters=_only(filters, CUTS)),
-            _with(Filtered(meant.exact, _only(filters, NEUTRAL.keys() - {*CUTS}))),
+            denoiser=Filtered(meant.exact, _only(filters, NEUTRAL.keys() - {*CUTS})),
         )
         yield Specimen(LATE, one, "tokens and mask in one race")
     elif deciding(sampler).implements("choose"):
         after, before = _only(filters, NEUTRAL.keys() - {REPEATS}), _only(filters, {REPEATS})
-        drawn = Changed(sampler, _race(reshape=lambda p: changes.filtered(after, p).dense()))
-        yield Specimen(LATE, Changed(drawn, _with(Filtered(meant.exact, before))), "positions are chosen without it")
+        drawn = Changed(sampler, race={"reshape": lambda p: changes.filtered(after, p).dense()})
+        one = Changed(drawn, denoiser=Filtered(meant.exact, before))
+        yield Specimen(LATE, one, "positions are chosen without it")
 
 
 def tempered(meant: Meant, temperature: float) -> Specimen:
@@ -210,7 +209,7 @@ def tempered(meant: Meant, temperature: float) -> Specimen:
     elif own:
         changed = _inside(meant.sampler, temperature=temperature)
     else:
-        changed = Changed(meant.sampler, _altered(lambda marginals, _: marginals.sharpened(temperature)))
+        changed = Changed(meant.sampler, change=lambda marginals, _: marginals.sharpened(temperature))
     return Specimen("temperature", changed, value=temperature)
 
 
@@ -245,32 +244,11 @@ def evaluates_everywhere(sampler: Sampler) -> bool:
     return inner.implements("choose") or isinstance(inner, OneShot)
 
 
-def _by_delta(session: Session) -> None:
+def _by_delta(delta: Tensor) -> Tensor:
     """Probability delta_k in each step, the rest in the last: fractions delta_k prod_{j<k} (1 - delta_j)."""
-    delta = session.delta
     survived = torch.cat([delta.new_ones(1), (1 - delta).cumprod(0)[:-1]])
-    session.delta = torch.cat([(delta * survived)[:-1], survived[-1:]])
+    return torch.cat([(delta * survived)[:-1], survived[-1:]])
 
 
 def _only(filters: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in filters.items() if name in names}
-
-
-def _with(denoiser: Denoiser) -> Callable[[Session], None]:
-    """Another denoiser in the session."""
-    return lambda session: setattr(session, "denoiser", denoiser)
-
-
-def _altered(change: Change, timed: bool = False) -> Callable[[Session], None]:
-    def alter(session: Session) -> None:
-        session.denoiser = Altered(session.denoiser, change, timed)
-
-    return alter
-
-
-def _race(**options: Any) -> Callable[[Session], None]:
-    def change(session: Session) -> None:
-        session.denoiser = Altered(session.denoiser, lambda p, _: p)  # its engine draws every token separately
-        session.rng = RaceRandomness(session.rng.seed, session.rng.row_ids, **options)
-
-    return change

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import pvalues
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Reshaped
-from unmask.diagnosis.audit.observed import Observed, packed, predictions, surprise_of
+from unmask.diagnosis.audit import statistics
+from unmask.diagnosis.audit.observed import packed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import (
     Changed,
     Meant,
@@ -58,7 +58,7 @@ class Suspect:
 
     @property
     def p_value(self) -> float:
-        return pvalues.chi_square(self.misfit, self.degrees)
+        return statistics.chi_square(self.misfit, self.degrees)
 
 
 def suspect(specimen: Specimen, generated: Rows, samples: Rows) -> Suspect:
@@ -120,17 +120,17 @@ class Plan(NamedTuple):
 def plan_of(meant: Meant) -> Plan:
     """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults."""
     grades = []
-    sampler, steps = meant.sampler, meant.steps
+    sampler, steps = meant.sampler, len(meant.delta)
     heat = float(getattr(deciding(sampler), "temperature", 1.0))
     if "temperature" in meant.filters:
         heat = meant.filters["temperature"] * (heat > 0)
     if heat > 0:
         near, far = (tuple(heat * t for t in part) for part in ((0.9, 1.1), (COLD, 0.5, 0.8, 1.25, 2.0)))
-        grades.append(Grade("temperature", heat, lambda t: tempered(meant, t), near, far))
+        grades.append(Grade("temperature", heat, partial(tempered, meant), near, far))
     if isinstance(meant.schedule, str) and keeps_schedule(sampler):  # it exists for other numbers of steps
         close = {max(1, 3 * steps // 4), math.ceil(4 * steps / 3)} - {steps}
         further = {1, steps // 4, steps // 2, steps - 1, steps + 1, 2 * steps, 4 * steps} - {0, steps} - close
-        grades.append(Grade("miscounted steps", steps, lambda n: stepped(sampler, n), tuple(close), tuple(further)))
+        grades.append(Grade("miscounted steps", steps, partial(stepped, sampler), tuple(close), tuple(further)))
     graded = [grade.make(value) for grade in grades for value in grade.near]
     return Plan([Specimen("none", sampler), *specimens(meant), *graded], grades)
 
@@ -198,21 +198,15 @@ class Bench:
         self.lookups = length * self.language.vocabulary  # symbols per step, if a specimen evaluates all positions
         count = max(2 * rows, min(20 * rows, 60_000))
         if evaluates_everywhere(self.sampler):
-            count = min(count, max(rows, 6 * DRAWS // (self.lookups * meant.steps)))
+            count = min(count, max(rows, 6 * DRAWS // (self.lookups * len(meant.delta))))
         generation = self._generate(Specimen("none", self.sampler), count, seed)
         self.generated = generation
-        steps = max(meant.steps, int(generation.order.max()))
+        steps = max(len(meant.delta), int(generation.order.max()))
         self.statistics = Statistics(self.language, generation.tokens, rows, steps)
 
     @cached_property
     def reference(self) -> Rows:
         return self._counted(self.generated, False)
-
-    def count(self, tokens: Tensor, observed: Observed | None) -> Rows:
-        """Statistics of samples, with their steps if these are compared."""
-        if observed is None or not self.ordered:
-            return self.statistics(tokens)
-        return self.statistics(tokens, observed.order, observed.predictions.surprise)
 
     def make(self, specimen: Specimen, times: int = 2) -> Rows:
         """Statistics of generated rows; times: their number, relative to the samples."""
@@ -239,25 +233,19 @@ class Bench:
     def tests(self, samples: Rows, directions: Directions) -> dict[str, float]:
         """p-values of the samples against reference rows, for any fault."""
         p_values = compared(samples, self.reference, directions.noise)
-        distribution = self._distribution()
+        length, vocabulary, distribution = self.length, self.language.vocabulary, None
+        if length <= MAX_LENGTH and vocabulary**length <= MAX_SEQUENCES:  # the probability of every sequence, if known
+            if self.sampler.draws_steps:
+                distribution = output_distribution(self.denoiser, length, self.delta)
+            elif self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Reshaped):
+                distribution = self.language.log_prob(sequences(vocabulary, length)).exp()
+            elif callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
+                distribution = self.sampler.distribution(self.denoiser, length, self.delta)
         if distribution is not None:
-            which = codes(samples.tokens, self.language.vocabulary, self.length).squeeze(1)
+            which = codes(samples.tokens, vocabulary, length).squeeze(1)
             counts = torch.bincount(which, minlength=len(distribution))
-            p_values["exact distribution"] = pvalues.against_distribution(counts, distribution)
+            p_values["exact distribution"] = statistics.against_distribution(counts, distribution)
         return p_values
-
-    def _distribution(self) -> Tensor | None:
-        """Probability of every sequence, if it is known and the sequences can be enumerated."""
-        length, vocabulary = self.length, self.language.vocabulary
-        if length > MAX_LENGTH or vocabulary**length > MAX_SEQUENCES:
-            return None
-        if self.sampler.draws_steps:
-            return output_distribution(self.denoiser, length, self.delta)
-        if self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Reshaped):
-            return self.language.log_prob(sequences(vocabulary, length)).exp()
-        if callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
-            return self.sampler.distribution(self.denoiser, length, self.delta)
-        return None
 
 
 def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
@@ -268,9 +256,9 @@ def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
     moved = noise.white(samples.mean - reference.mean)
     invalid = int(samples.invalid.sum()), len(samples), int(reference.invalid.sum()), len(reference)
     return {
-        "all statistics": pvalues.chi_square(math.inf if noise.apart else float(moved @ moved), noise.degrees),
-        "validity": pvalues.shares(*invalid),
-        "surprise of a row": pvalues.table(*bins),
+        "all statistics": statistics.chi_square(math.inf if noise.apart else float(moved @ moved), noise.degrees),
+        "validity": statistics.shares(*invalid),
+        "surprise of a row": statistics.table(*bins),
         "repeated rows": repetition(samples, reference),
     }
 
@@ -280,4 +268,4 @@ def repetition(samples: Rows, reference: Rows) -> float:
     size = min(len(samples), len(reference))
     parts = [part for part in (samples.tokens[:size], *reference.tokens.split(size)) if len(part) == size]
     repeats = [size - len({row.tobytes() for row in part.numpy()}) for part in parts]
-    return pvalues.at_least(repeats[0], sum(repeats), 1 / len(repeats))
+    return statistics.at_least(repeats[0], sum(repeats), 1 / len(repeats))

@@ -236,7 +236,9 @@ class Trial:
             self.record, counted = self.record.as_steps(bench.generated.order)
             self.findings = [counted, *self.record.findings(bench.generated.order)]
             bench.ordered, bench.packed = self.record.aligned or self.record.packed, self.record.packed
-        self.ours, self.theirs = bench.reference, bench.count(self.tokens, self.record)
+        known = self.record if bench.ordered else None
+        seen = () if known is None else (known.order, known.predictions.surprise)
+        self.ours, self.theirs = bench.reference, bench.statistics(self.tokens, *seen)
         self.advance(1)
         self.suspects = list(self.compare(self.planned.specimens))
         self.directions = Directions(self.theirs, self.ours, self.suspects[0].generated)
@@ -320,7 +322,7 @@ class Trial:
             rows=rows,
             length=length,
             sampler=sampler,
-            steps=self.meant.steps if keeps_schedule(self.meant.sampler) else 0,
+            steps=len(self.meant.delta) if keeps_schedule(self.meant.sampler) else 0,
             compared_with=f"{len(ours)} generated rows"
             + " and the exact distribution" * ("exact distribution" in self.p_values)
             + ", with the steps in the record of the oracle" * self.bench.ordered,

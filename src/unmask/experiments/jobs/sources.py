@@ -11,7 +11,7 @@ sums s_k and sizes n_k, four more sums give the variance of their mean, as in co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -25,12 +25,13 @@ from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion, within
 from unmask.core.files import finite
+from unmask.core.registry import parse
 from unmask.denoisers import Denoiser
 from unmask.experiments.cell import Record, Tally
 from unmask.experiments.cell import digest as of_contents
 from unmask.languages import Language, load
 from unmask.metrics import METRICS, rows
-from unmask.samplers import SAMPLERS, Generation, fit_of, generate, prompts, schedules
+from unmask.samplers import SAMPLERS, Generation, generate, prompts, schedules
 
 PROMPT_SEEDS = 2**61  # added to a seed: a continuation must not share the random numbers that drew its prompt
 OF_AR = "model calls of causal"  # calls of the AR model that assists a masked model
@@ -105,7 +106,11 @@ def check(source: Source, pace: Pace, amount: Amount, sampler: str = Sampling.sa
     """Refuse an unknown language, sampler or schedule, and numbers that are out of range; a cell has some of these."""
     amount.check(arguments.length(source.length))
     source.q.check_length(source.length)
-    schedules.check(pace.schedule, pace.steps, fit_of(SAMPLERS.make(sampler), source.q, source.length))
+    SAMPLERS.make(sampler)
+    if schedules.is_fitted(parse("schedule", pace.schedule)[0]):  # fitting can be slow
+        schedules.SCHEDULES.bind(pace.schedule, 2)
+    else:
+        schedules.deltas(pace.schedule, pace.steps)
 
 
 def about(source: Source) -> Record:
@@ -135,7 +140,7 @@ def unchanged(digest: str, *names: str) -> None:
 
 def record(measure: str, estimate: Estimate, model_calls: float | None) -> Record:
     """A record of an estimate, with None for infinity. `model_calls`: model calls per row, None without rows."""
-    return {"measure": measure} | finite(estimate.to_dict()) | {"model_calls": model_calls}
+    return {"measure": measure} | finite(asdict(estimate)) | {"model_calls": model_calls}
 
 
 def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) -> Tally:

@@ -105,6 +105,11 @@ def from_edges(
         mass = emission[state, symbol].astype(np.float64)
     by_symbol = np.lexsort((state, symbol))
     source, target, weight = source[order], target[order].astype(np.int64), weight[order].astype(np.float64)
+    columns = np.zeros(0)
+    if states * vocabulary <= MAX_COLUMNS:
+        columns = aligned((vocabulary + 1, states))
+        columns[symbol, state] = mass
+        columns[vocabulary] = 1.0
     return Machine(
         np.ascontiguousarray(initial, np.float64),
         starts_of(source, states),
@@ -114,7 +119,7 @@ def from_edges(
         np.ascontiguousarray(state[by_symbol], np.int64),
         np.ascontiguousarray(mass[by_symbol], np.float64),
         np.ascontiguousarray(final, np.float64),
-        _columns(state, symbol, mass, states, vocabulary),
+        columns.reshape(-1),
         **_fast_form(states, source, target, weight),
     )
 
@@ -156,15 +161,6 @@ def explore(
     return from_edges(initial, source.astype(np.int64), target.astype(np.int64), weight, symbols, vocabulary, ends)
 
 
-def _columns(state: Ints, symbol: Ints, mass: Floats, states: int, vocabulary: int) -> Floats:
-    if states * vocabulary > MAX_COLUMNS:
-        return np.zeros(0)
-    columns = aligned((vocabulary + 1, states))
-    columns[symbol, state] = mass
-    columns[vocabulary] = 1.0
-    return columns.reshape(-1)
-
-
 def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
     """`dense` or the runs, the form that multiplies a message faster; the other is empty.
 
@@ -192,7 +188,12 @@ def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, 
         run[e] = len(owner) - 1
     high = np.zeros(len(owner), np.int64)
     np.maximum.at(high, run, target)
-    first = _few_starts(np.maximum(high - LANES + 1, 0), np.minimum(np.array(low, np.int64), states - LANES))
+    earliest, latest = np.maximum(high - LANES + 1, 0), np.minimum(np.array(low, np.int64), states - LANES)
+    first, chosen = np.empty(len(latest), np.int64), -1  # of each run, with as few distinct starts as possible
+    for i in np.argsort(latest, kind="stable"):
+        if chosen < earliest[i]:
+            chosen = latest[i]
+        first[i] = chosen
     weights = aligned((len(owner), LANES))
     weights[run, target - first[run]] = weight
     owners = np.array(owner, np.int64)
@@ -209,17 +210,6 @@ def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, 
         "group_source": owners[by_start].astype(np.uint64),
         "group_weight": group_weight,
     }
-
-
-def _few_starts(earliest: Ints, latest: Ints) -> Ints:
-    """A start between earliest and latest for each run, with as few distinct starts as possible."""
-    first = np.empty(len(latest), np.int64)
-    chosen = -1
-    for i in np.argsort(latest, kind="stable"):
-        if chosen < earliest[i]:
-            chosen = latest[i]
-        first[i] = chosen
-    return first
 
 
 def aligned(shape: tuple[int, ...]) -> Floats:

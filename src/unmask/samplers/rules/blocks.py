@@ -30,7 +30,7 @@ from unmask.samplers.contract import (
     check_inner,
     inner_of,
 )
-from unmask.samplers.loops import fill_blocks
+from unmask.samplers.loops import steps_of
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
 
@@ -79,7 +79,8 @@ class Blocks(Sampler):
                 raise UnmaskError("blocks with a nucleus cannot be inside another sampler. Set its nucleus instead")
             session.denoiser = Nucleus(session.denoiser, self.nucleus)
         inner = inner_of(self) if self.first is None else FirstAlone(inner_of(self), self.first)
-        fill_blocks(inner, session, self.numbered(session.hidden, session.denoiser.grid))
+        for _ in steps_of(inner, session, self.numbered(session.hidden, session.denoiser.grid)):
+            pass
 
     def numbered(self, hidden: Tensor, grid: int | None) -> Tensor:
         """(B, L): the block of each position to fill, Bool (B, L), from 0 in each row; -1 elsewhere.

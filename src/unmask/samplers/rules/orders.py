@@ -29,6 +29,7 @@ from torch import Tensor
 from unmask.core.chance import Randomness, Stream
 from unmask.samplers import orders
 from unmask.samplers.contract import SAMPLERS, Sampler
+from unmask.samplers.schedules import sizes
 
 
 @SAMPLERS.register("ancestral")
@@ -39,7 +40,9 @@ class Ancestral(Sampler):
     draws_steps = True
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-        return orders.independent(delta, hidden, rng)
+        """POI(alpha, N): the step of each position, independently from delta."""
+        u, last = rng.grid(Stream.ORDER, hidden.shape[1]), int(delta.nonzero()[-1])
+        return torch.where(hidden, torch.searchsorted(delta.cumsum(0), u, right=True).clamp(max=last) + 1, 0)
 
 
 @SAMPLERS.register("first-hitting")
@@ -50,7 +53,8 @@ class FirstHitting(Sampler):
     pace = "free"
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-        return orders.one_by_one(hidden, rng)
+        priority = rng.grid(Stream.ORDER, hidden.shape[1])
+        return orders.by_rank(hidden, priority, lambda count: torch.ones(count, dtype=torch.int64))
 
     def times(self, delta: Tensor, order: Tensor, rng: Randomness) -> Tensor:
         u = rng.grid(Stream.ORDER, order.shape[1])
@@ -66,7 +70,8 @@ class FixedSize(Sampler):
     """A fixed number of uniformly chosen positions in each step."""
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-        return orders.shuffled(delta, hidden, rng)
+        priority = rng.grid(Stream.ORDER, hidden.shape[1])
+        return orders.by_rank(hidden, priority, lambda count: sizes(delta, count))
 
 
 @SAMPLERS.register("left-to-right")
@@ -75,7 +80,8 @@ class LeftToRight(Sampler):
     """A fixed number of the leftmost hidden positions in each step."""
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-        return orders.left_to_right(delta, hidden)
+        positions = torch.arange(hidden.shape[1], dtype=torch.float64, device=hidden.device)
+        return orders.by_rank(hidden, positions.expand(hidden.shape), lambda count: sizes(delta, count))
 
 
 @SAMPLERS.register("strided")
@@ -84,7 +90,9 @@ class Strided(Sampler):
     """Every N-th position in each step, N being the number of steps."""
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-        return orders.strided(len(delta), hidden)
+        """Position j at step j mod N + 1."""
+        positions = torch.arange(hidden.shape[1], device=hidden.device)
+        return torch.where(hidden, positions % len(delta) + 1, 0)
 
 
 @SAMPLERS.register("dyadic")
@@ -93,4 +101,9 @@ class Dyadic(Sampler):
     """Every 2^(N-1)-th position first, then midpoints, N being the number of steps."""
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
-        return orders.dyadic(len(delta), hidden)
+        """Multiples of K = 2^(N-1) at step 1, then the midpoints between revealed positions (theory.md 7.6)."""
+        positions = torch.arange(hidden.shape[1], device=hidden.device)
+        halvings = torch.log2((positions & -positions).double()).long().clamp(min=0)  # the exponent of 2 in a position
+        order = (len(delta) - halvings).clamp(min=1)
+        order[0] = 1
+        return torch.where(hidden, order, 0)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from unmask.core.pvalues import against_distribution, at_least, chi_square, shares, table
+from unmask.diagnosis.audit.statistics import against_distribution, at_least, chi_square, shares, table
 
 
 def poisson_tail(value, degrees):
