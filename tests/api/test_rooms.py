@@ -10,18 +10,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2700,
-    "languages": 4320,
-    "denoisers": 2590,
-    "samplers": 4970,
-    "metrics": 580,
-    "models": 5540,
+    "core": 2640,
+    "languages": 4350,
+    "denoisers": 2580,
+    "samplers": 4930,
+    "metrics": 570,
+    "models": 5480,
     "theory": 2260,
     "diagnosis": 6970,
-    "experiments": 3990,
+    "experiments": 3940,
     "tasks": 2430,
     "report": 2210,
-    "cli": 2660,
+    "cli": 2690,
 }
 ROOMS = list(CAPS)
 
