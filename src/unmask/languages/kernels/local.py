@@ -81,11 +81,10 @@ def chain_marginal(chain, row, j, near, out):  # type: ignore[no-untyped-def]
     """out (V): the marginal at hidden position j of row (L). Return j and its neighbours."""
     vocabulary, most = out.shape[0], chain.powers.shape[0] - 1
     _, i, k = near = _neighbours(row, vocabulary, j, near)
-    before = chain.marginals[j] if i < 0 else chain.powers[min(j - i, most), row[i]]
     total = 0.0
     for attempt in range(2):
         for v in range(vocabulary):
-            mass = before[v]
+            mass = chain.marginals[j, v] if i < 0 else chain.powers[min(j - i, most), row[i], v]
             if attempt == 0 and k < row.shape[0]:
                 mass *= chain.powers[min(k - j, most), v, row[k]]
             out[v] = mass
