@@ -87,7 +87,7 @@ def form(automaton: Automaton) -> Form:
     states, symbols = automaton.moves.shape
     source, symbol = np.nonzero(automaton.moves >= 0)
     known, pair = np.unique(symbol * states + automaton.moves[source, symbol], return_inverse=True)
-    weights = (automaton.moves >= 0) * (1.0 if automaton.weights is None else automaton.weights)
+    weights: Floats = np.where(automaton.moves >= 0, 1.0 if automaton.weights is None else automaton.weights, 0.0)
     edges = weights[source, symbol]
     return Form(
         starts_of(known // states, symbols).astype(np.uint64),
