@@ -252,9 +252,8 @@ def fill(chain, width, scratch, tokens, order, begins, rng, visits, probability,
             model_calls[b] += 1
             if dead[b] and impossible[b] == 0:
                 impossible[b] = model_calls[b]
-            near = ALONE
-            for i in range(begin, end):  # draws of one step do not see each other; positions ascend
-                near = marginal(chain, width, row, at[i], near, distribution)
+            for i in range(begin, end):  # draws of one step do not see each other
+                marginal(chain, width, row, at[i], ALONE, distribution)
                 drawn[i] = write(distribution, rng, b, at[i], visits, probability)
             for i in range(begin, end):
                 row[at[i]] = drawn[i]
