@@ -33,6 +33,8 @@ class Size(NamedTuple):
     largest: dict[str, int]  # of the table at scale, next to a tenth and a hundredth of it
 
 
+# 10^4 positions of an HMM have messages of 5 MB, 10^5 of 51 MB: more than a cache, so a token takes longer.
+OVER_LINEAR = {"length": 1.8}
 LARGEST = {"rows": 10**6, "length": 10**5, "steps": 10**6, "symbols": 150_000}
 SIZES = {
     "toy": Size(4, 12, (3, 100), (12, 24), ("paper-hmm",), 4, 1, {"rows": 200}),
@@ -130,7 +132,8 @@ def at_scale(report: Report, largest: dict[str, int]) -> None:
             growth = "" if before is None else f"{cpu / before / 10:.2f}"
             rows.append((f"{axis} = {count:,}", f"{cpu:.3g}", growth, memory_size(memory), memory_size(result)))
             if count == most and before is not None:
-                report.at_most(f"{axis} = {count:,}: CPU seconds over linear", cpu / before / 10, 1.5, "times")
+                bound = OVER_LINEAR.get(axis, 1.5)
+                report.at_most(f"{axis} = {count:,}: CPU seconds over linear", cpu / before / 10, bound, "times")
             before = cpu
     table(("", "CPU s", "over linear", "memory", "of it the result"), rows)
 

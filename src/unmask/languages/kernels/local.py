@@ -81,11 +81,10 @@ def chain_marginal(chain, row, j, near, out):  # type: ignore[no-untyped-def]
     """out (V): the marginal at hidden position j of row (L). Return j and its neighbours."""
     vocabulary, most = out.shape[0], chain.powers.shape[0] - 1
     _, i, k = near = _neighbours(row, vocabulary, j, near)
-    before = chain.marginals[j] if i < 0 else chain.powers[min(j - i, most), row[i]]
     total = 0.0
     for attempt in range(2):
         for v in range(vocabulary):
-            mass = before[v]
+            mass = chain.marginals[j, v] if i < 0 else chain.powers[min(j - i, most), row[i], v]
             if attempt == 0 and k < row.shape[0]:
                 mass *= chain.powers[min(k - j, most), v, row[k]]
             out[v] = mass
@@ -253,9 +252,8 @@ def fill(chain, width, scratch, tokens, order, begins, rng, visits, probability,
             model_calls[b] += 1
             if dead[b] and impossible[b] == 0:
                 impossible[b] = model_calls[b]
-            near = ALONE
-            for i in range(begin, end):  # draws of one step do not see each other; positions ascend
-                near = marginal(chain, width, row, at[i], near, distribution)
+            for i in range(begin, end):  # draws of one step do not see each other
+                marginal(chain, width, row, at[i], ALONE, distribution)
                 drawn[i] = write(distribution, rng, b, at[i], visits, probability)
             for i in range(begin, end):
                 row[at[i]] = drawn[i]

@@ -41,7 +41,7 @@ class Sparse(NamedTuple):
     start: Indices  # (slices+1)
     target: Indices  # (slices*4): start of the eight lanes of each sum
     source: Indices  # (terms): start of the eight lanes of s
-    weight: Floats | None  # (terms); None: each is 1, and terms that fill up a slice are of lanes that are zero
+    weight: Floats  # (terms)
 
 
 class Lockstep(NamedTuple):
@@ -100,10 +100,10 @@ def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
     for i in range(uint64(start.shape[0] - 1)):
         a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for e in range(start[i], start[i + uint64(1)], uint64(SLICE)):
-            a += _term(weight, e, load(here, at + source[e]))
-            b += _term(weight, e + uint64(1), load(here, at + source[e + uint64(1)]))
-            c += _term(weight, e + uint64(2), load(here, at + source[e + uint64(2)]))
-            d += _term(weight, e + uint64(3), load(here, at + source[e + uint64(3)]))
+            a += splat(weight[e]) * load(here, at + source[e])
+            b += splat(weight[e + uint64(1)]) * load(here, at + source[e + uint64(1)])
+            c += splat(weight[e + uint64(2)]) * load(here, at + source[e + uint64(2)])
+            d += splat(weight[e + uint64(3)]) * load(here, at + source[e + uint64(3)])
         t = i * uint64(SLICE)
         store(there, target[t], a)
         store(there, target[t + uint64(1)], b)
@@ -111,13 +111,6 @@ def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
         store(there, target[t + uint64(3)], d)
         total += (a + b) + (c + d)
     return total
-
-
-@inner
-def _term(weight, e, mass):  # type: ignore[no-untyped-def]
-    if weight is None:
-        return mass
-    return splat(weight[e]) * mass
 
 
 @inner

@@ -285,12 +285,13 @@ def scratch(machine: Machine, length: int) -> Scratch:
 
 def blank(machine: Machine, length: int) -> Floats:
     """(2, L*S): the messages of a canvas without revealed tokens. It compiles nothing that `fill` does not need."""
-    forward, backward, restarts, everywhere, here, there, _ = scratch(machine, length)
+    _, _, restarts, everywhere, here, there, _ = scratch(machine, length)
+    forward, backward = both = aligned((2, length * machine.states))
     tokens = np.full(length, machine.vocabulary)
     forward[: machine.states], backward[-machine.states :] = machine.initial, machine.final
     sweep_forward(machine, tokens, forward, restarts, everywhere, here, there)
     sweep_backward(machine, tokens, backward, everywhere, here, there)
-    return np.stack([forward, backward])
+    return both
 
 
 @kernel(_nrt=False)

@@ -73,7 +73,7 @@ class Scratch(NamedTuple):
     f: Floats  # (L, V)
     old: Floats  # (L, V)
     backward: Floats  # (L+1, S+1): messages, each with its total
-    forward: Floats  # (2, S+1): messages at an even and an odd position, each with a zero
+    forward: Floats  # (2, S): messages at an even and an odd position
     pairs: Floats  # (pairs+1)
     c: Floats  # (V)
     chance: Floats
@@ -87,20 +87,13 @@ def form(automaton: Automaton) -> Form:
     states, symbols = automaton.moves.shape
     source, symbol = np.nonzero(automaton.moves >= 0)
     known, pair = np.unique(symbol * states + automaton.moves[source, symbol], return_inverse=True)
-    weights = (automaton.moves >= 0) * (1.0 if automaton.weights is None else automaton.weights)
-
-    def sums(start: Ints, end: Ints, starts: int, ends: int) -> Sparse:
-        found = sparse(start, end, weights[source, symbol], ends)
-        if automaton.weights is not None:
-            return found
-        of_zero = np.uint64(starts * LANES)
-        return found._replace(source=np.where(found.weight > 0, found.source, of_zero), weight=None)
-
+    weights: Floats = np.where(automaton.moves >= 0, 1.0 if automaton.weights is None else automaton.weights, 0.0)
+    edges = weights[source, symbol]
     return Form(
         starts_of(known // states, symbols).astype(np.uint64),
         (known % states * LANES).astype(np.uint64),
-        sums(source, pair, states, len(known)),
-        sums(pair, source, len(known), states),
+        sparse(source, pair, edges, len(known)),
+        sparse(pair, source, edges, states),
         np.maximum(automaton.moves, 0),
         weights,
         automaton.final.astype(np.float64),
@@ -111,7 +104,7 @@ def form(automaton: Automaton) -> Form:
 def scratch(form: Form, length: int) -> Scratch:
     states, symbols = form.moves.shape
     table = length * symbols
-    sizes = (table, table, table, (length + 1) * (states + 1), 2 * states + 2, len(form.target) + 1, symbols, 1, 1, 1)
+    sizes = (table, table, table, (length + 1) * (states + 1), 2 * states, len(form.target) + 1, symbols, 1, 1, 1)
     lanes = (aligned((size * LANES,)) for size in sizes)
     return Scratch._make([*lanes, np.zeros(LANES, np.int64)])
 
@@ -147,13 +140,13 @@ def pull(form, memory, length):  # type: ignore[no-untyped-def]
 def sweep(form, memory, length, active):  # type: ignore[no-untyped-def]
     """Fit f from left to right in the active lanes. Return the distance of the marginals from p before it."""
     states, symbols, lanes = uint64(form.moves.shape[0]), uint64(form.moves.shape[1]), uint64(LANES)
-    width = (states + uint64(1)) * lanes
+    width = states * lanes
     apart, scale = splat(0.0), splat(1.0)
     for s in range(states):
         store(memory.forward, s * lanes, splat(1.0) if s == uint64(0) else splat(0.0))
     for i in range(uint64(length)):
         at, here = i * symbols * lanes, (i & uint64(1)) * width
-        z = _expect(form, memory, at, here, (i + uint64(1)) * width)
+        z = _expect(form, memory, at, here, (i + uint64(1)) * (width + lanes))
         far, norm = _replace(memory, at, symbols, z, active)
         apart += far
         scale = _push(form, memory, at, width - here, scale, _inverse(norm))
