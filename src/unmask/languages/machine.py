@@ -196,7 +196,9 @@ class MachineLanguage(Language):
         return float(paths.path_entropy(self.machine, given.numpy(), self._ahead(given.unsqueeze(0))[0]))
 
     def _ahead(self, given: Tensor) -> Floats:
-        """(B, L, S) backward messages given the revealed tokens (B, L). Nothing is compiled where all of them are 1."""
+        """(B, L, S) backward messages given the revealed tokens (B, L).
+
+        With nothing revealed and every sequence able to go on, all of them are 1, and no kernel is compiled."""
         if self.machine.open_ended and bool((given == self.vocabulary).all()):
             return np.ones((*given.shape, self.machine.states))
         return paths.backward_rows(self.machine, given.numpy())
