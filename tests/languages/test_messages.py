@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import brute
-from unmask.languages import sparse_hmm
+from unmask.languages import load, sparse_hmm
 from unmask.languages.kernels.machine import Machine, from_dense
 from unmask.languages.kernels.messages import fill_rows, posterior_rows, sweep_forward, sweep_rows
 
@@ -345,3 +345,14 @@ def test_both_forms_of_a_machine_agree_with_its_matrix(states, vocabulary, seed)
         reference /= reference.sum(2, keepdims=True)
         np.testing.assert_allclose(ours / ours.sum(2, keepdims=True), reference, rtol=1e-11)
         assert ((ours == 0) == (reference == 0)).all()
+
+
+def test_a_chain_answers_by_its_neighbours_what_messages_say():
+    """Also in impossible contexts, and revealed tokens."""
+    chain, draws = load("paper-2gram"), np.random.default_rng(1)
+    tokens = np.where(draws.random((300, 24)) < 0.6, chain.vocabulary, draws.integers(chain.vocabulary, size=(300, 24)))
+    dead = chain.log_evidence(torch.from_numpy(tokens)) == -torch.inf
+    assert 50 < int(dead.sum()) < 250
+    said = np.empty((300, 24, chain.vocabulary))
+    posterior_rows(chain.machine, tokens, np.tile(np.arange(24), (300, 1)), said)
+    assert chain.posterior(tokens).numpy() == pytest.approx(said, abs=1e-12)
