@@ -253,9 +253,7 @@ def books() -> Answers:
     names = sorted(set("".join(weights)) | {" "})
     longest = max(map(len, weights))
     tokens = [[names.index(sign) for sign in text.ljust(longest)] for text in weights]
-    language = Answers(tokens, len(names), list(weights.values()))
-    language.name_tokens(names)
-    return language
+    return Answers(tokens, len(names), list(weights.values())).named(names)
 
 
 def enum(language: Answers, tokens: Tensor, weights: Tensor) -> Record:

@@ -77,14 +77,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Long tests only when they are asked for, and then nothing else; of cases that rotate, a part in every run."""
     ordered = sorted(items, key=lambda item: item.nodeid)
     cases: Counter[str] = Counter()
+    slow = {*(ROOT / "tests/slow.txt").read_text().split()}  # each takes seconds, and runs at every fourth commit
     long, now = [], []
     for item in ordered:
+        name = item.nodeid.partition("[")[0]
         rotates, never = item.get_closest_marker("rotates"), item.get_closest_marker("long")
-        if rotates or never:
+        parts = rotates.args[0] if rotates else 4 if name in slow else 0
+        if parts or never:
             long.append(item)
-        if rotates and not never:
-            name = item.nodeid.partition("[")[0]
-            now += [item] if (crc32(name.encode()) + cases[name] + turn()) % rotates.args[0] == 0 else []
+        if parts and not never:
+            now += [item] if (crc32(name.encode()) + cases[name] + turn()) % parts == 0 else []
             cases[name] += 1
     left_out = {*long} - {*now}
     number, many = part(config.option.part)

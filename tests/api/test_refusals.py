@@ -198,7 +198,7 @@ OTHERS = {
     "sums": [lambda: languages.ModularSum(10, 10**10), lambda: languages.ModularSum("x")],
     "n-gram": [lambda: languages.NGram("2", [1], [[1]]), lambda: languages.NGram(2, None, None)],
     "hmm": [lambda: languages.HMM(None, None, None), lambda: languages.HMM("x", "y", "z")],
-    "names": [lambda wrong=wrong: NAMELESS.name_tokens(wrong) for wrong in (3, "ab")],
+    "names": [lambda wrong=wrong: NAMELESS.named(wrong) for wrong in (3, "ab")],
     "sizes": [lambda: INTERVAL.sizes([1, 2]), lambda: INTERVAL.sizes(3)],
     "lengths": [
         lambda: INTERVAL.possible_lengths(10**15),

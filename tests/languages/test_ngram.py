@@ -140,7 +140,7 @@ def test_rows_that_sum_to_one_nearly_are_made_to():
 
 def test_a_chain_is_a_heat_map_in_a_notebook():
     """Each cell has its own probability, and no color of its own: it is readable on any background."""
-    chain = NGram(2, [0.5, 0.5], [[0.25, 0.75], [1.0, 0.0]], names=("<", "b"))
+    chain = NGram(2, [0.5, 0.5], [[0.25, 0.75], [1.0, 0.0]]).named(("<", "b"))
     drawn = ElementTree.fromstring(chain._repr_html_())
     opacity = {path[0].text: path.get("fill-opacity") for path in drawn.iter("path")}
     expected = {

@@ -211,5 +211,5 @@ def test_tokens_of_any_integer_type():
 def test_rendering():
     assert Interval(3).render(torch.tensor([3, 4, 0])) == "3 _ 0"
     assert Brackets().render(torch.tensor([0, 2, 4])) == "([_"
-    assert NGram(2, [1, 0], [[0.5, 0.5], [1, 0]], names=("x", "y")).render(torch.tensor([1, 0])) == "yx"
+    assert NGram(2, [1, 0], [[0.5, 0.5], [1, 0]]).named(("x", "y")).render(torch.tensor([1, 0])) == "yx"
     assert HMM([1.0], [[1.0]], [[0.5, 0.5]]).render(torch.tensor([0, 1, 2])) == "0 1 _"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.reading import no_file
+from unmask.core.reading import KINDS, OTHER
 
 TEMPORARY = (".unmask-", ".tmp")  # how the names of unfinished files begin and end
 USED = ("unmask", "torch", "numpy", "numba")  # packages whose versions an origin has
@@ -99,7 +99,7 @@ def destination(path: str | Path) -> Path:
         raise UnmaskError(f"cannot write {cut(str(path))}: {error.strerror}; choose another name") from error
     except ValueError as error:  # a NUL, or half of a pair of surrogates
         raise UnmaskError(f"cannot write {cut(str(path))}: no file can have that name") from error
-    if mode is not None and (kind := no_file(mode)):
+    if mode is not None and (kind := KINDS.get(stat.S_IFMT(mode), OTHER)):
         raise UnmaskError(f"cannot write {cut(str(path))}: it is {kind}; expected a file")
     size = len(os.fsencode(target.name))
     if size > LONGEST:

@@ -36,14 +36,16 @@ WORDS = {  # for the types in messages of msgspec
     "array": "a list",
     "object": "a mapping",
 }
-KINDS = {
-    stat.S_ISDIR: "a directory",
-    stat.S_ISFIFO: "a pipe",
-    stat.S_ISSOCK: "a socket",
-    stat.S_ISCHR: "a device",
-    stat.S_ISBLK: "a device",
-    stat.S_ISLNK: "a link that leads to itself",
+KINDS = {  # of a file, by the type in `st_mode`
+    stat.S_IFREG: "",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a link that leads to itself",
 }
+OTHER = "not a regular file"
 
 
 def read_json(path: str | Path, schema: Any = Any, most: int = MOST) -> Any:
@@ -111,20 +113,13 @@ def check_file(path: str | Path, most: int | None = None) -> int:
         reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror or str(error)
     except ValueError:  # a NUL, or half of a pair of surrogates
         reason = "no file can have that name"
-    if status is not None and (kind := no_file(status.st_mode)):
+    if status is not None and (kind := KINDS.get(stat.S_IFMT(status.st_mode), OTHER)):
         reason = f"it is {kind}; expected a file"
     elif status is not None and most is not None and status.st_size > most:
         reason = f"it has {size(status.st_size)}; expected at most {size(most)}"
     if reason or status is None:
         raise UnmaskError(f"cannot read {cut(str(path))}: {reason}")
     return status.st_size
-
-
-def no_file(mode: int) -> str | None:
-    """The kind of a file that is not regular, from `st_mode`; None for a regular file."""
-    if stat.S_ISREG(mode):
-        return None
-    return next((kind for is_kind, kind in KINDS.items() if is_kind(mode)), "not a regular file")
 
 
 def from_json(text: str | bytes, schema: Any = Any, where: str = "the text") -> Any:

@@ -54,6 +54,7 @@ class Canvas:
         self.impossible = self.tokens.new_zeros(len(tokens))
         self.contexts = self.tokens.new_zeros(len(tokens))
         self.patience = patience
+        self.exhausted = False  # whether there were more forward passes than `patience`
         self._fresh = torch.zeros_like(self.model_calls, dtype=torch.bool)
         self._recomputed = torch.zeros_like(self._fresh)
         self._forwards = 0
@@ -79,11 +80,6 @@ class Canvas:
         calls, own, computed = self.denoiser.calls, self.model_calls - self.contexts, self._engine.positions
         computed = own * self.lengths if computed is None else computed
         return self.contexts + own // calls * (calls - 1), computed + self._positions
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether there were more forward passes than `patience`."""
-        return self.patience is not None and self._forwards > self.patience
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
         """Predict K hidden entries, rows ascending; time (B), if the denoiser depends on it.
@@ -167,22 +163,20 @@ class Canvas:
         """Draw symbols (K) from marginals at rows and positions (K), with new random numbers."""
         return self.rng.tokens(marginals, rows, positions, self.visits)
 
-    def reveal(self, where: Places | Tensor, tokens: Tensor) -> None:
-        """Write tokens (K) at (rows, positions) or Bool (B, L)."""
-        self._write(where, tokens, hidden=False)
-
     def hide(self, where: Places | Tensor) -> None:
-        self._write(where, self.vocabulary, hidden=True)
+        self.reveal(where, self.vocabulary)
 
-    def _write(self, where: Places | Tensor, tokens: Tensor | int, hidden: bool) -> None:
+    def reveal(self, where: Places | Tensor, tokens: Tensor | int) -> None:
+        """Write tokens (K) at (rows, positions) or Bool (B, L); V hides them."""
         rows, positions = where.nonzero(as_tuple=True) if isinstance(where, Tensor) else where
         self.tokens[rows, positions] = tokens
-        self.hidden[rows, positions] = hidden
+        self.hidden[rows, positions] = self.tokens[rows, positions] == self.vocabulary
         self._fresh[rows] = False
         self._engine.renew(rows, positions)
 
     def _count_forward(self) -> None:
         self._forwards += 1
+        self.exhausted = self.patience is not None and self._forwards > self.patience
         if self.exhausted:
             left = f"{int(self.hidden.any(1).sum())} rows still have hidden positions"
             raise UnmaskError(f"after {self._forwards} forward passes of the sampler, {left}; it seems to loop forever")

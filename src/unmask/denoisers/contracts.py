@@ -78,9 +78,6 @@ class Spender:
         """The cost so far."""
         return self._account
 
-    def spend(self, cost: Cost) -> None:
-        self._account = self._account + cost
-
 
 class Engine(Spender, ABC):
     """Computes predictions for a canvas; it shares the tokens (B, L) of the canvas, which calls `renew` on changes."""
@@ -102,12 +99,12 @@ class Engine(Spender, ABC):
     def spend_on(self, rows: Tensor) -> None:
         """Record one forward pass of rows (K), ascending; each distinct row counts once, with all its positions."""
         number = int((rows[1:] != rows[:-1]).sum()) + 1 if len(rows) else 0
-        self.spend(Cost(int(number > 0), number, number * self.tokens.shape[1]))
+        self._account += Cost(int(number > 0), number, number * self.tokens.shape[1])
 
     def spend_on_steps(self, model_calls: Tensor) -> None:
         """Record the forward passes of a batch with these model calls per row (B)."""
         number = int(model_calls.sum())
-        self.spend(Cost(int(model_calls.max()), number, number * self.tokens.shape[1]))
+        self._account += Cost(int(model_calls.max()), number, number * self.tokens.shape[1])
 
     @abstractmethod
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:

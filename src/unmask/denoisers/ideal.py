@@ -287,7 +287,7 @@ class FilterCausal(Causal):
         returned = followed(self.lengths, counts, tokens.shape[1], len(self.ahead), selected)
         self.lengths += counts
         self.need(counts > 0)
-        self.spend(Cost(1, int((counts > 0).sum()), int(counts.sum())))
+        self._account += Cost(1, int((counts > 0).sum()), int(counts.sum()))
         return marginals[returned]
 
     def rewind(self, lengths: Tensor) -> None:
@@ -305,7 +305,7 @@ class FilterCausal(Causal):
         self.passes.draw(self.ahead, rng, prefixes, tokens.numpy(), probability.numpy())
         left = len(self.ahead) - 1 - self.lengths
         self.need(left)
-        self.spend(Cost(int(left.max()), int(left.sum()), int(left.sum())))
+        self._account += Cost(int(left.max()), int(left.sum()), int(left.sum()))
         return probability
 
 

@@ -413,9 +413,9 @@ def as_marginals(values: Tensor | Marginals) -> Marginals:
     """Marginals, or probabilities (.., V) as a table, row by row."""
     if isinstance(values, Tensor):
         return Table(values.reshape(-1, values.shape[-1]))
-    expected = "probabilities (.., V), a tensor, or Marginals"
-    marginals: Marginals = arguments.of_kind("the prediction of a denoiser", values, Marginals, expected)
-    return marginals
+    if not isinstance(values, Marginals):
+        arguments.refuse("the prediction of a denoiser", values, "probabilities (.., V), a tensor, or Marginals")
+    return values
 
 
 def joined(parts: Sequence[Marginals]) -> Marginals:

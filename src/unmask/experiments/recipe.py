@@ -80,7 +80,8 @@ class Part:
     def __post_init__(self) -> None:
         jobs = (self.jobs,) if isinstance(self.jobs, str) else tuple(dict.fromkeys(self.jobs))
         object.__setattr__(self, "jobs", jobs)
-        object.__setattr__(self, "lists", tuple(sorted(self.lists, key=lambda tied: [*tied] == ["seed"])))
+        seeds = tuple(tied for tied in self.lists if [*tied] == ["seed"])
+        object.__setattr__(self, "lists", tuple(tied for tied in self.lists if tied not in seeds) + seeds)
         if not jobs:
             raise UnmaskError("there are no jobs; name at least one")
         for tied in self.lists:
@@ -151,8 +152,6 @@ class Recipe:
 
     def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
         """The recipe with other values, in the parts that set a name, or in all parts if none does."""
-        if not changes:
-            return self
         own = {name: value for name, value in changes.items() if name != "name"}
         every = {"jobs", "rows", "seeds"} | own.keys() - set[str]().union(*(part.names for part in self.parts))
         parts = [
@@ -180,7 +179,8 @@ def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = (
     content = read_yaml(path)
     try:
         recipe = from_dict(content, Path(path).stem)
-        return recipe.with_changes(changes if isinstance(changes, Mapping) else settings(changes))
+        changes = changes if isinstance(changes, Mapping) else settings(changes)
+        return recipe.with_changes(changes) if changes else recipe
     except UnmaskError as error:
         raise UnmaskError(f"{path}: {error}") from error
 

@@ -110,10 +110,9 @@ def sweep(
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
     how = _checked(Measuring(engine, workers, threads, limit, attempts, allow_imports))  # type: ignore[arg-type]
-    if isinstance(recipe, Recipe):
-        plan = recipe.with_changes(changes)
-    elif isinstance(recipe, Mapping):
-        plan = from_dict(dict(recipe), "sweep").with_changes(changes)
+    if isinstance(recipe, Recipe | Mapping):
+        plan = recipe if isinstance(recipe, Recipe) else from_dict(dict(recipe), "sweep")
+        plan = plan.with_changes(changes) if changes else plan
     else:
         plan = read_recipe(arguments.path("recipe", recipe), changes)
     directory = HOME / plan.name if store is None else arguments.path("store", store)

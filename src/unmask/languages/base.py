@@ -7,9 +7,11 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -176,8 +178,12 @@ class Language(ABC):
 
     def source(self) -> dict[str, str]:
         """The identity of the language: its kind, and a digest of its JSON form."""
+        return {"kind": self.kind, "digest": self._digest}
+
+    @cached_property
+    def _digest(self) -> str:
         form = json.dumps({"kind": self.kind} | self.parameters(), sort_keys=True)
-        return {"kind": self.kind, "digest": hashlib.sha256(form.encode()).hexdigest()[:16]}
+        return hashlib.sha256(form.encode()).hexdigest()[:16]
 
     def check_origin(self, source: Mapping[str, Any] | None, where: str) -> None:
         """Raise an error if sequences come from another language, by the `source` that their file names."""
@@ -301,16 +307,17 @@ class Language(ABC):
         ended = tokens == self.end
         return torch.where(ended.any(1), ended.int().argmax(1) + 1, tokens.shape[1])
 
-    def name_tokens(self, names: Sequence[str] | None) -> None:
-        """Give the tokens names for `render` and for files, one each."""
-        if names is not None:
-            if not isinstance(names, list | tuple):
-                arguments.refuse("names", names, "a list of names, one per token")
-            if len(names) != self.vocabulary:
-                raise UnmaskError(f"there are {len(names)} names; expected {self.vocabulary}, one per token")
-        self.names = None if names is None else tuple(str(name) for name in names)
-        if (longest := max(map(len, self.names or ()), default=0)) > LONGEST_NAME:
+    def named(self, names: Sequence[str]) -> Self:
+        """This language with a name of each token, for `render` and for files."""
+        if not isinstance(names, list | tuple):
+            arguments.refuse("names", names, "a list of names, one per token")
+        if len(names) != self.vocabulary:
+            raise UnmaskError(f"there are {len(names)} names; expected {self.vocabulary}, one per token")
+        if (longest := max(map(len, map(str, names)), default=0)) > LONGEST_NAME:
             raise UnmaskError(f"a name has {longest:,} characters; expected at most {LONGEST_NAME}")
+        language = copy(self)
+        language.names = tuple(map(str, names))
+        return language
 
     def blank(self, rows: int, length: int) -> Tensor:
         return torch.full((rows, length), self.vocabulary)

@@ -94,7 +94,6 @@ class HMM(MachineLanguage):
         emission: ArrayLike,
         final: ArrayLike | None = None,
         *,
-        names: tuple[str, ...] | None = None,
         end: int | None = None,
         normalise: bool = False,
     ) -> None:
@@ -111,7 +110,6 @@ class HMM(MachineLanguage):
                 raise UnmaskError("no path leads from initial to a state with positive final, so no sequence can end")
         self.vocabulary = self.emission.shape[1]
         self.end = None if end is None else arguments.whole("end", end, 0, self.vocabulary - 1)
-        self.name_tokens(names)
 
     def build(self) -> Machine:
         final = None if self.final is None else self.final / np.max(self.final)

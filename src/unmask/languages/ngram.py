@@ -44,7 +44,6 @@ class NGram(MachineLanguage):
         initial: ArrayLike,
         transition: ArrayLike,
         *,
-        names: tuple[str, ...] | None = None,
         normalise: bool = False,
     ) -> None:
         self.order = order
@@ -56,7 +55,6 @@ class NGram(MachineLanguage):
             expected = f"({contexts}, {self.vocabulary}) for order {order}: one row for each of V^(n-1) contexts"
             raise UnmaskError(f"transition has shape {self.transition.shape}; expected {expected}")
         self.initial = table("initial", initial, (contexts,), normalise)
-        self.name_tokens(names)
 
     def _repr_html_(self) -> str | None:
         """The transition matrix of a chain as a heat map in the color of the text; else None, for its repr."""
@@ -164,13 +162,8 @@ class NGram(MachineLanguage):
         singles = np.bincount(sequence, minlength=v).astype(np.float64)
         counts[counts.sum(1) == 0] = singles
         separator = "" if tokens == "characters" else " "
-        return cls(
-            order,
-            np.bincount(codes, minlength=v**memory) + smoothing,
-            counts,
-            names=tuple(name + separator for name in names),
-            normalise=True,
-        )
+        language = cls(order, np.bincount(codes, minlength=v**memory) + smoothing, counts, normalise=True)
+        return language.named([name + separator for name in names])
 
 
 def check_size(order: int, vocabulary: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin
@@ -112,31 +112,39 @@ def _check(temperature: float, threshold: float, **sizes: int) -> None:
     arguments.share("threshold", threshold)
 
 
+DRAWN = lru_cache(maxsize=4)  # seeds of each preset; a language never changes, so the same one serves everywhere
+
+
 @PRESETS.register("paper-2gram")
+@DRAWN
 def paper_2gram(seed: int = 0, pruned: bool = True) -> Language:
     """random 2-gram over 8 symbols (paper, Table 1)"""
     return random_ngram(2, threshold=0.008 * pruned, seed=seed)
 
 
 @PRESETS.register("paper-3gram")
+@DRAWN
 def paper_3gram(seed: int = 0, pruned: bool = True) -> Language:
     """random 3-gram over 8 symbols (paper, Table 1)"""
     return random_ngram(3, threshold=0.008 * pruned, seed=seed)
 
 
 @PRESETS.register("paper-4gram")
+@DRAWN
 def paper_4gram(seed: int = 0, pruned: bool = True) -> Language:
     """random 4-gram over 8 symbols (paper, Table 1)"""
     return random_ngram(4, threshold=0.005 * pruned, seed=seed)
 
 
 @PRESETS.register("paper-hmm")
+@DRAWN
 def paper_hmm(seed: int = 0, pruned: bool = True) -> Language:
     """random HMM with 32 states over 8 symbols (paper, Table 1); nearly every string is possible: for fluency only"""
     return random_hmm(threshold=0.003 * pruned, seed=seed)
 
 
 @PRESETS.register("sparse-hmm")
+@DRAWN
 def standard_sparse_hmm(seed: int = 0, pruned: bool = True) -> Language:
     """random HMM with 32 states over 8 symbols and four successors per state; has impossible strings, for SER"""
     return sparse_hmm(successors=4 if pruned else None, seed=seed)
@@ -206,9 +214,7 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
     LANGUAGES.check(type(language), f"kind of language {kind!r}")
     if language.kind != kind:  # otherwise its files would be read as another kind
         raise UnmaskError(f"the kind of language {kind!r} has the attribute kind {language.kind!r}; use one name")
-    if names is not None:
-        language.name_tokens(names)
-    return language
+    return language if names is None else language.named(names)
 
 
 @cache
@@ -247,10 +253,10 @@ def load(source: LanguageLike, *, normalise: bool = False) -> Language:
         return source
     if not isinstance(source, str | Path):
         arguments.refuse("language", source, LANGUAGE)
-    path, spec = arguments.path("language", source), str(source)
+    spec = str(source)
     name = spec.partition("(")[0].strip()
     registry = PRESETS if name in PRESETS.makers else None  # presets first, then files, then kinds
-    if registry is None and not os.path.exists(path):
+    if registry is None and not os.path.exists(path := arguments.path("language", source)):
         registry = LANGUAGES
         if ":" not in name and name not in LANGUAGES.names():
             raise unknown("language (neither a file nor a preset):", spec, [*PRESETS.names(), *LANGUAGES.names()])

@@ -89,7 +89,7 @@ def bits_per_token(rows: Rows) -> Tensor:
 
 METRICS = {
     "ser": Metric(lambda rows: (~rows.valid).double(), events=True),
-    "generative_perplexity": Metric(bits_per_token, shown=lambda bits: 2.0**bits),
+    "generative_perplexity": Metric(bits_per_token, shown=math.exp2),
     "answer_error": Metric(lambda rows: rows.steps and (~rows.steps.answer).double(), events=True),
     "right_by_wrong_steps": Metric(lambda rows: rows.steps and (rows.steps.answer & ~rows.valid).double(), events=True),
     "wrong_steps": Metric(lambda rows: rows.steps and rows.steps.wrong_share),

@@ -255,8 +255,7 @@ def generate(
 
     began = _now()
     block = denoiser.rows_at_once(length)
-    block = MOST_ROWS if block is None else arguments.whole(f"rows_at_once of {denoiser.name}", block)
-    block = min(block, rows)
+    block = rows if block is None else min(arguments.whole("rows_at_once of the denoiser", block), rows)
     each = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
     blocks = over_blocks(make, rows, block) if denoiser.concurrent else map(make, each)
     parts = []

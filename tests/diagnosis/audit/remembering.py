@@ -34,7 +34,7 @@ class Remembering(suspects.Bench):
 
 def remembered(meant, rows, length, ordered=False, seed=0):
     sampler, delta = meant.sampler, tuple(meant.delta.tolist())
-    how = str(meant.denoiser.source()), meant.draft, type(sampler), repr(vars(sampler)), delta
+    how = str(meant.exact.source()), str(meant.filters), meant.draft, type(sampler), repr(vars(sampler)), delta
     key = *how, rows, length, ordered, SEED
     if key not in BENCHES:
         BENCHES[key] = Remembering(meant, rows, length, ordered, suspects.REFERENCE + SEED)

@@ -60,7 +60,7 @@ def by_hand(row, filters, others=()):
 def test_filters_are_applied_in_their_order(filters):
     tokens = torch.tensor([[0, V, V, 3], [V, V, 1, V], [2, 2, V, V]])
     plain = Ideal(LANGUAGE).posterior(tokens)
-    found = changes.Filtered(Ideal(LANGUAGE), filters).posterior(tokens)
+    found = changes.Altered(Ideal(LANGUAGE), partial(changes.filtered, filters)).posterior(tokens)
     for row, place in (tokens == V).nonzero().tolist():
         others = set(tokens[row].tolist()) - {V}
         expected = torch.tensor(by_hand(plain[row, place].tolist(), filters, others), dtype=torch.float64)

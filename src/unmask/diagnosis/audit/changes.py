@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -101,41 +100,22 @@ def as_filters(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
     return {name: value for name, value in filters.items() if value != NEUTRAL[name]}
 
 
-class Filtered(Altered):
-    """A denoiser with the filters of a loop."""
-
-    def __init__(self, inner: Denoiser, filters: Mapping[str, Any]) -> None:
-        super().__init__(inner, partial(filtered, filters))
-        self.filters = dict(filters)
-
-    def options(self) -> Mapping[str, Any]:
-        return {name: str(value) for name, value in self.filters.items()}
-
-
 def filtered(filters: Mapping[str, Any], marginals: Marginals, question: Question | None = None) -> Marginals:
     """The probabilities after all filters, in their order; a repetition penalty needs the question."""
     scores = marginals.dense().double().log()
-    order: Tensor | None = None  # of the scores, from the highest, while they are sorted
     for name, value in filters.items():
         if name == "repetition_penalty":
             assert question is not None
-            scores, order = unsorted(scores, order), None
             seen = torch.zeros((len(question.tokens), scores.shape[1] + 1), dtype=torch.bool)
             seen = seen.scatter_(1, question.tokens, True)[question.rows, :-1]
             scores = torch.where(seen, torch.where(scores < 0, scores * value, scores / value), scores)
-            continue
-        if order is None:  # equal scores are in the order of tokens
-            order = (scores / EXACT).round().argsort(dim=-1, descending=True, stable=True)
-            scores = scores.gather(-1, order)
-        if name == "temperature" and value:
+        elif name == "temperature" and value:
             scores = scores / value
         else:
-            scores = scores.masked_fill(~remaining(name, value, scores), -torch.inf)
-    return Table(unsorted(scores, order).softmax(-1))
-
-
-def unsorted(scores: Tensor, order: Tensor | None) -> Tensor:
-    return scores if order is None else torch.empty_like(scores).scatter_(-1, order, scores)
+            order = (scores / EXACT).round().argsort(dim=-1, descending=True, stable=True)  # equal ones as the tokens
+            left = remaining(name, value, scores.gather(-1, order)).expand(scores.shape)
+            scores = scores.masked_fill(torch.empty_like(left).scatter_(-1, order, ~left), -torch.inf)
+    return Table(scores.softmax(-1))
 
 
 def remaining(name: str, value: Any, scores: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.audit import changes
-from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, Filtered, OneShot, RaceRandomness
+from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, OneShot, RaceRandomness, filtered
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import inner_of
 from unmask.samplers.rules.blocks import Blocks
@@ -89,12 +89,12 @@ class Meant:
 
     @property
     def denoiser(self) -> Denoiser:
-        return Filtered(self.exact, self.filters) if self.filters else self.exact
+        return Altered(self.exact, partial(filtered, self.filters)) if self.filters else self.exact
 
     def with_filters(self, filters: Mapping[str, Any], change: Change | None = None) -> Sampler:
         """The sampler with other filters, of changed probabilities."""
         exact = self.exact if change is None else Altered(self.exact, change)
-        return Changed(self.sampler, denoiser=Filtered(exact, filters))
+        return Changed(self.sampler, denoiser=Altered(exact, partial(filtered, filters)))
 
 
 @dataclass(frozen=True)
@@ -187,15 +187,13 @@ def _filter_faults(meant: Meant) -> Iterator[Specimen]:
     twice = meant.with_filters(filters, lambda p, _: changes.as_logits(p))
     yield Specimen("probabilities as logits", twice, "before the filters")
     if sampler.draws_steps and not filters.keys().isdisjoint(CUTS):
-        one = Changed(
-            OneShot(filters=_only(filters, CUTS)),
-            denoiser=Filtered(meant.exact, _only(filters, NEUTRAL.keys() - {*CUTS})),
-        )
+        before = partial(filtered, _only(filters, NEUTRAL.keys() - {*CUTS}))
+        one = Changed(OneShot(filters=_only(filters, CUTS)), denoiser=Altered(meant.exact, before))
         yield Specimen(LATE, one, "tokens and mask in one race")
     elif deciding(sampler).implements("choose"):
-        after, before = _only(filters, NEUTRAL.keys() - {REPEATS}), _only(filters, {REPEATS})
-        drawn = Changed(sampler, race={"reshape": lambda p: changes.filtered(after, p).dense()})
-        one = Changed(drawn, denoiser=Filtered(meant.exact, before))
+        before, after = partial(filtered, _only(filters, {REPEATS})), _only(filters, NEUTRAL.keys() - {REPEATS})
+        drawn = Changed(sampler, race={"reshape": lambda p: filtered(after, p).dense()})
+        one = Changed(drawn, denoiser=Altered(meant.exact, before))
         yield Specimen(LATE, one, "positions are chosen without it")
 
 
@@ -209,7 +207,7 @@ def tempered(meant: Meant, temperature: float) -> Specimen:
     elif own:
         changed = _inside(meant.sampler, temperature=temperature)
     else:
-        changed = Changed(meant.sampler, change=lambda marginals, _: marginals.sharpened(temperature))
+        changed = Changed(meant.sampler, change=partial(filtered, {"temperature": temperature}))
     return Specimen("temperature", changed, value=temperature)
 
 

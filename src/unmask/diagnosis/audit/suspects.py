@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
+from operator import itemgetter
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -55,16 +56,14 @@ class Suspect:
     generated: Rows
     misfit: float
     degrees: int
-
-    @property
-    def p_value(self) -> float:
-        return statistics.chi_square(self.misfit, self.degrees)
+    p_value: float
 
 
 def suspect(specimen: Specimen, generated: Rows, samples: Rows) -> Suspect:
     noise = Noise(samples, generated)
     difference = noise.white(samples.mean - generated.mean)
-    return Suspect(specimen, generated, math.inf if noise.apart else float(difference @ difference), noise.degrees)
+    misfit = math.inf if noise.apart else float(difference @ difference)
+    return Suspect(specimen, generated, misfit, noise.degrees, statistics.chi_square(misfit, noise.degrees))
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class Grade:
         """(coordinate, suspect) of the faultless suspect, which is the first, and of those with this fault."""
         mine = [(s.specimen.value, s) for s in suspects if s.specimen.fault == self.fault]
         placed = [(self.coordinate(value), s) for value, s in mine if value is not None]
-        return sorted([(self.coordinate(self.nominal), suspects[0]), *placed], key=lambda point: point[0])
+        return sorted([(self.coordinate(self.nominal), suspects[0]), *placed], key=itemgetter(0))
 
     def fit(self, suspects: Sequence[Suspect], samples: Rows) -> Estimate:
         """The value whose statistics, interpolated between specimens, are nearest to the samples."""

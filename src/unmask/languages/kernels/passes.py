@@ -57,7 +57,8 @@ class Passes:
         if self.eight_filter is None:
             return paths.log_evidence(self.machine, tokens)
         (rows, length), states = tokens.shape, len(self.eight_filter.initial)
-        scratch = np.empty(length * LANES, np.uint64), _lanes(length + 1), _lanes(states), _lanes(states)
+        sizes = length + 1, states, states
+        scratch = np.empty(length * LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes)
         out = np.empty(rows)
         evidence_rows(self.eight_filter, tokens, scratch, out)
         if (lost := np.isnan(out)).any():
@@ -71,7 +72,8 @@ class Passes:
             return
         length, states, symbols = tokens.shape[1], len(self.eight.initial), self.machine.vocabulary
         sizes = length * states, length * symbols, states, states, states, symbols + 1, symbols + 1
-        posterior_rows(self.eight, tokens, positions, (np.empty(length * LANES, np.uint64), *map(_lanes, sizes)), out)
+        scratch = np.empty(length * LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes)
+        posterior_rows(self.eight, tokens, positions, scratch, out)
 
     def draw(self, ahead: Floats, rng: Randomness, prefixes: Prefixes, tokens: Ints, probability: Floats) -> None:
         """`paths.draw_rows`."""
@@ -81,12 +83,8 @@ class Passes:
             return
         states, symbols = len(self.eight_draw.initial), self.machine.vocabulary
         sizes = tokens.shape[1], states, states, states, symbols + 1, symbols + 1, symbols, 1, 1
-        scratch = (np.empty(LANES, np.uint64), *map(_lanes, sizes))
+        scratch = (np.empty(LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes))
         draw_rows(self.eight_draw, ahead, keys, prefixes, scratch, tokens, probability)
-
-
-def _lanes(count: int) -> Floats:
-    return aligned((count, LANES)).reshape(-1)
 
 
 def machine_rows(
@@ -100,7 +98,7 @@ def machine_rows(
         )
     length, states, symbols = tokens.shape[1], len(passes.eight.initial), passes.machine.vocabulary
     sizes = length * states, length * symbols, states, states, states, symbols + 1, symbols + 1, length + 1
-    scratch = np.empty(length * LANES, np.uint64), *map(_lanes, sizes)
+    scratch = np.empty(length * LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes)
     _eight(*_at_levels(passes.eight, tokens, known, level, symbols), scratch, out, mass)
 
 

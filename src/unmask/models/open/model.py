@@ -247,7 +247,7 @@ class OpenEngine(Engine):
             self.settled[rows] = torch.minimum(leftmost // self.block * self.block, last)
         else:
             first, last = torch.zeros_like(ends), ends
-        self.spend(self.computer.compute(self.tokens, rows, first, last))
+        self._account += self.computer.compute(self.tokens, rows, first, last)
         self._positions[rows] += last - first
         self.stale[rows] = False
         self.reached[rows] = last if self.block is not None else ends
@@ -286,7 +286,7 @@ class OpenReader(Causal):
         if len(reading):
             last = self.lengths[reading] + counts[reading]
             first = torch.zeros_like(last) if self.computer.memory is None else self.lengths[reading]
-            self.spend(self.computer.compute(self.tokens, reading, first, last))
+            self._account += self.computer.compute(self.tokens, reading, first, last)
         self.lengths = self.lengths + counts
         self._positions = self._positions + counts
         self.need(counts > 0)

@@ -163,7 +163,7 @@ class NetworkCausal(Causal):
             given = tokens[rows, :width].to(self.trunk.device)
             computed = self.trunk.states(given, memory=self.memory, rows=None if len(rows) == len(tokens) else rows)
             states.append(computed[answered[rows, :width].to(self.trunk.device)])
-            self.spend(Cost(1, len(rows), int(counts[rows].sum())))
+            self._account += Cost(1, len(rows), int(counts[rows].sum()))
         self.memory.lengths = self.memory.lengths + counts
         self.need(counts > 0)
         return self.evaluator.marginals(torch.cat(states))
@@ -201,5 +201,5 @@ class NetworkCausal(Causal):
         left = self.length - read
         self.need(left)
         total = int(left.sum())
-        self.spend(Cost(int(left.max()), total, total))
+        self._account += Cost(int(left.max()), total, total)
         return probability
