@@ -15,7 +15,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Randomness
 from unmask.samplers import Sampler
-from unmask.samplers.rules.orders import Dyadic
+from unmask.samplers.rules.fixed_orders import Dyadic
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from unmask.core import arguments
 from unmask.core.chance import MAX_VISIT, Stream
 from unmask.denoisers import Marginals
 from unmask.samplers import Sampler, Session, orders
-from unmask.samplers.rules.orders import FixedSize
+from unmask.samplers.rules.fixed_orders import FixedSize
 
 SCORES = ("confidence", "margin")
 LEAST = 1e-300  # of a probability whose logarithm is taken

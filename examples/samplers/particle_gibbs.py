@@ -26,7 +26,7 @@ from unmask import UnmaskError
 from unmask.core import arguments
 from unmask.core.chance import MAX_SEED, MAX_VISIT, Stream, categorical
 from unmask.samplers import Sampler, Session
-from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.fixed_orders import Ancestral
 
 APART = 0x9E3779B97F4A7C15  # the golden ratio in 64 bits: far from the distance of any two seeds that users pick
 

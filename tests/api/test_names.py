@@ -18,7 +18,7 @@ from unmask.diagnosis import conformance
 from unmask.languages import load
 from unmask.samplers import SAMPLERS
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.orders import Strided
+from unmask.samplers.rules.fixed_orders import Strided
 
 EXAMPLE = Path(__file__).parent / "unmask_example_sampler"
 LANGUAGE = load("interval-5")
@@ -79,7 +79,7 @@ def test_nothing_is_imported_before_it_is_named(door):
 
 def test_a_broken_package_is_told_and_breaks_no_other(door):
     (door / "fine.py").write_text(
-        "from unmask.samplers.rules.orders import Strided\nclass Fine(Strided):\n    '''Works.'''\n"
+        "from unmask.samplers.rules.fixed_orders import Strided\nclass Fine(Strided):\n    '''Works.'''\n"
     )
     (door / "syntax.py").write_text("def :\n")
     offer(door, "many", fine="fine:Fine", gone="fine:Gone", none="nowhere.at:All", syntax="syntax:Any", text="no value")
@@ -93,7 +93,7 @@ def test_a_broken_package_is_told_and_breaks_no_other(door):
 
 
 def test_names_of_ours_come_first_and_two_offers_must_be_told_apart(door):
-    text = "from unmask.samplers.rules.orders import Strided\nclass Fine(Strided):\n    pass\n"
+    text = "from unmask.samplers.rules.fixed_orders import Strided\nclass Fine(Strided):\n    pass\n"
     (door / "fine.py").write_text(text)
     offer(door, "one", strided="fine:Fine", both="fine:Fine", same="fine:Fine")
     offer(door, "two", both="fine:Other", same="fine:Fine")
@@ -105,7 +105,7 @@ def test_names_of_ours_come_first_and_two_offers_must_be_told_apart(door):
 
 OWN = """
 from dataclasses import dataclass
-from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.fixed_orders import Ancestral
 from unmask.samplers import Sampler
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def test_a_module_in_the_working_directory(door, tmp_path_factory, monkeypatch):
     """The console script does not have it on its path."""
     here = tmp_path_factory.mktemp("work")
     (here / "lying_here.py").write_text(
-        "from unmask.samplers.rules.orders import Strided\nclass Here(Strided):\n    pass\n"
+        "from unmask.samplers.rules.fixed_orders import Strided\nclass Here(Strided):\n    pass\n"
     )
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])

@@ -131,7 +131,9 @@ def test_what_was_given_must_be_there(run):
 
 def test_a_sampler_of_a_module(run):
     """Named in full, from the working directory; a mistake in it is one line."""
-    Path("mine.py").write_text("from unmask.samplers.rules.orders import Strided\nclass Mine(Strided):\n    pass\n")
+    Path("mine.py").write_text(
+        "from unmask.samplers.rules.fixed_orders import Strided\nclass Mine(Strided):\n    pass\n"
+    )
     made = run(*GENERATE, "--length", 8, "--rows", 3, "--sampler", "mine:Mine", "--out", "samples.npy")
     assert made.code == 0
     ours = generate(LANGUAGE, sampler="strided", steps=3, length=8, rows=3)

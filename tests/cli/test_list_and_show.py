@@ -15,7 +15,7 @@ from unmask.samplers.schedules import SCHEDULES, deltas, is_fitted
 REGISTRIES = {"sampler": SAMPLERS, "schedule": SCHEDULES, "job": JOBS}
 PLUG_IN = """
 from dataclasses import dataclass
-from unmask.samplers.rules.orders import Strided
+from unmask.samplers.rules.fixed_orders import Strided
 
 @dataclass(frozen=True)
 class Plugged(Strided):

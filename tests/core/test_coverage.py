@@ -18,7 +18,7 @@ from scipy.stats import binom, multinomial
 from unmask.core.chance import Randomness
 from unmask.core.estimates import LEAST, bounded_mean, mean, proportion, share, within
 from unmask.languages import Interval, load
-from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.fixed_orders import Ancestral
 from unmask.samplers.schedules import deltas
 from unmask.tasks.evaluation.compare import compare_shares
 from unmask.theory.curves import weights

@@ -24,4 +24,4 @@ def test_a_name_imports_its_module_alone():
         "print([name for name in sys.modules.keys() - before if name.startswith('unmask.samplers.rules.')])"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "['unmask.samplers.rules.orders']"
+    assert ran.stdout.strip() == "['unmask.samplers.rules.fixed_orders']"

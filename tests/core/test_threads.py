@@ -20,7 +20,7 @@ from unmask.denoisers import Ideal, Perturbed
 from unmask.diagnosis.audit import audit
 from unmask.diagnosis.loss_curve import loss_curve
 from unmask.languages import load
-from unmask.theory import gaps, sampled
+from unmask.theory import recursion, sampled
 from unmask.theory.chains import first_order
 
 EXAMPLES = settings(deadline=None, database=None, derandomize=True)
@@ -147,7 +147,7 @@ SHARED_OUT = {  # everything that is shared out over threads
     "posteriors": lambda: HMM.posterior(torch.where(torch.arange(24) % 3 == 1, drawn(), HMM.vocabulary)),
     "a curve of information": lambda: sampled.information_curve(HMM, 12, rows=600).terms,
     "a curve of errors": lambda: sampled.error_curve(CHAIN, 12, rows=40).terms,
-    "orders": lambda: gaps.valid_given_order(first_order(CHAIN), 1 + torch.arange(24000).view(-1, 24) % 7 % 3),
+    "orders": lambda: recursion.valid_given_order(first_order(CHAIN), 1 + torch.arange(24000).view(-1, 24) % 7 % 3),
     "a curve of losses": lambda: loss_curve(Ideal(HMM), drawn()).losses,
     "a gap": lambda: gap(LEAKY, generate(LEAKY, steps=4, length=24, rows=3000), reference=0).nats,
     "an audit": lambda: list(audit(CHAIN.sample(200, 12, seed=3), CHAIN, steps=4).p_values.values()),

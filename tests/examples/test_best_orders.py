@@ -13,7 +13,7 @@ from tests.theory.small import CHAINS, every_order
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
 from unmask.languages import Interval, NGram, load
-from unmask.samplers.rules.orders import Dyadic
+from unmask.samplers.rules.fixed_orders import Dyadic
 from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import known
 from unmask.theory.chains import first_order, order_divergence

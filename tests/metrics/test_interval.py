@@ -19,7 +19,7 @@ from unmask.denoisers import Ideal
 from unmask.languages import Interval
 from unmask.languages.closed_form import agreement
 from unmask.metrics import output_distribution, score, ter
-from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.fixed_orders import Ancestral
 from unmask.samplers.schedules import deltas
 
 ENUMERATED = [(2, length) for length in range(1, 7)] + [(3, length) for length in range(1, 6)] + [(4, 3), (4, 4)]

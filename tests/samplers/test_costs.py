@@ -14,7 +14,7 @@ from unmask.core.chance import Randomness, Stream
 from unmask.denoisers import Denoiser, Ideal, Perturbed, Sharpened, Table
 from unmask.languages import load
 from unmask.samplers import schedules
-from unmask.samplers.rules.orders import FirstHitting, Strided
+from unmask.samplers.rules.fixed_orders import FirstHitting, Strided
 from unmask.samplers.rules.published import coarse, race
 from unmask.samplers.rules.repair import Gibbs
 

@@ -22,7 +22,7 @@ from unmask.metrics import output_distribution
 from unmask.samplers import Choice, Sampler, Session, View, schedules, walk
 from unmask.samplers.ranking import ranks
 from unmask.samplers.rules.confidence import LowConfidence
-from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.fixed_orders import Ancestral
 from unmask.samplers.rules.speculative import Autoregressive, Speculative
 
 ALARM = 1e-6

@@ -26,7 +26,7 @@ from unmask.languages import Answers, NGram, automata, load
 from unmask.languages.automata import Automaton
 from unmask.languages.patterns import regex
 from unmask.samplers.joint import Joint
-from unmask.samplers.joint.steps import masses
+from unmask.samplers.joint.drawing import masses
 
 CHAIN, WIDE, HIDDEN = (sparse_chain(1, 2), 6), (sparse_chain(2, 3), 6), (sparse_hidden(1), 6)
 TABLE = [  # language, draw, N, SER, KL of the law, mean KL of an order

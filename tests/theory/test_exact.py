@@ -110,7 +110,7 @@ def test_a_full_support_makes_no_errors():
         (
             as_ngram(Interval(2)),
             {"entropy_bits_per_token", "expected_plan_divergence_nats"},
-            "a primitive chain.*theory.gaps.ser_by_orders",
+            "a primitive chain.*theory.recursion.ser_by_orders",
         ),
         (
             NGram(2, [1, 0], [[0.5, 0.5], [0.0005, 0.9995]]),
@@ -120,7 +120,7 @@ def test_a_full_support_makes_no_errors():
         (
             NGram(2, [0.5, 0.5, 0], [[0.999, 0, 0.001], [0, 0.999, 0.001], [0.5, 0.5, 0]]),
             {"entropy_bits_per_token", "expected_plan_divergence_nats"},
-            "not yet linear in the length, .* Estimate: theory.gaps.ser_by_orders",
+            "not yet linear in the length, .* Estimate: theory.recursion.ser_by_orders",
         ),
         (
             HMM([1, 0, 0], np.roll(np.eye(3), 1, 1) / 2 + 0.5 / 3, np.eye(3), end=2),
@@ -140,7 +140,7 @@ def test_too_many_symbols_for_a_recursion(monkeypatch):
     monkeypatch.setattr(door, "MOST_WORK", 10)
     values = exact(SPARSE, 30, deltas("linear", 4))
     assert values.ser is None
-    assert "4 symbols and 4 steps take too long. Estimate: theory.gaps.ser_by_orders" in values.notes[-1]
+    assert "4 symbols and 4 steps take too long. Estimate: theory.recursion.ser_by_orders" in values.notes[-1]
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from unmask.samplers.schedules import deltas
 from unmask.theory import exponential
 from unmask.theory.chains import first_order
 from unmask.theory.exponential import LONGEST, SHORTEST, Line, error_curve, exponential_ser
-from unmask.theory.gaps import ser_by_orders, valid_mass
 from unmask.theory.known import error_curve as any_error_curve
+from unmask.theory.recursion import ser_by_orders, valid_mass
 
 SPARSE = random_ngram(2, 4, **SHARP, seed=4)
 
@@ -153,7 +153,7 @@ def test_a_full_support_makes_no_errors():
 @pytest.mark.parametrize(
     ("language", "message"),
     [
-        (as_ngram(Interval(2)), "a primitive chain. Estimate it with theory.gaps.ser_by_orders"),
+        (as_ngram(Interval(2)), "a primitive chain. Estimate it with theory.recursion.ser_by_orders"),
         (NGram(2, [0.5, 0.5], np.eye(2)), "expected a primitive chain"),
         (random_hmm(3, 3), "SER of hmm is not known to be exponential .*; expected a first-order chain.*metrics.score"),
         (Interval(5), "SER of interval is not known to be exponential"),

@@ -35,7 +35,7 @@ def run(
     stop after the running cells, twice to stop immediately.
 
     Args:
-        recipe: YAML file with name, metrics, grid, zip, fixed, rows and seeds; or the name of an included recipe.
+        recipe: YAML file with name, jobs, grid, zip, fixed, rows and seeds; or the name of an included recipe.
         set: Other values for the recipe: steps=[8,16] adds to the grid, rows=200 is fixed.
         store: Directory of the sweep. (default: sweeps/NAME)
         dry_run: Print the cells and their number, and stop.

@@ -26,7 +26,7 @@ BY_MODULE: dict[str, dict[str, str]] = {
         "ngram": "ngram",
     },
     "sampler": {
-        "orders": "ancestral dyadic first-hitting fixed-size left-to-right strided",
+        "fixed_orders": "ancestral dyadic first-hitting fixed-size left-to-right strided",
         "published": "as-published-mdlm dream llada",
         "speculative": "autoregressive self-speculative speculative",
         "blocks": "blocks",

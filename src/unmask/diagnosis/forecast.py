@@ -4,7 +4,7 @@ With ell_f(k) = M times the mean loss of a hidden token of an answer of M tokens
 
     G_N = sum_k s_k ell_f(c_k) / M - sum_{i < M} ell_f(i) / M        nats per answer,
 
-where step k reveals s_k tokens after c_k, in random order (theory-2026.md A8). For an ideal denoiser and answers of its
+where step k reveals s_k tokens after c_k, in random order. For an ideal denoiser and answers of its
 language this is E KL(q || p_order). For a trained one it is the additional loss on these answers, of N steps against
 one token per step. It can be negative, as such a denoiser does not agree with itself on an order; so it is not clipped.
 The loss curve is measured once, and gives all N and schedules.

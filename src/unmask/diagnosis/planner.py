@@ -41,9 +41,9 @@ from unmask.theory import correctness, optimal
 from unmask.theory.chains import first_order
 from unmask.theory.curves import InformationCurve
 from unmask.theory.exponential import exponential_ser
-from unmask.theory.gaps import ser_by_orders
 from unmask.theory.known import FITTED, LONGEST, MOST_WORK, exact, work
 from unmask.theory.partitions import Partitions, partitions, tiny
+from unmask.theory.recursion import ser_by_orders
 
 Metric = Literal["ser", "ter", "kl"]
 OPTIMAL = {"ser": "fewest-pairs", "ter": "optimal", "kl": "optimal"}

@@ -81,8 +81,8 @@ class HMM(MachineLanguage):
     """q(x, z) ~ initial(z_1) prod transition(z_t, z_{t+1}) prod emission(z_t, x_t) final(z_L)     (theory.md 3)
 
     initial (S), transition (S, S), emission (S, V), final (S) or None: weights of the last state, if not every state
-    can be last; every likelihood is then divided by Z_L. Likelihoods are exact up to rounding. So are posteriors,
-    unless later evidence leaves only paths below 1e-140 of the probability of another (kernels/messages).
+    can be last; every likelihood is then divided by Z_L. Likelihoods are exact up to rounding. So are posteriors
+    (machine.py), unless later evidence leaves only paths below 1e-140 of the probability of another (kernels/messages).
     """
 
     kind: ClassVar[str] = "hmm"

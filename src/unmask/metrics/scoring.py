@@ -16,12 +16,6 @@ from unmask.metrics.rows import METRICS, Rows, bits_per_token, rows
 from unmask.metrics.windows import Bigrams, bigrams
 from unmask.samplers import Generation
 
-STEPS = {  # metrics of languages with intermediate steps
-    "answer_error": "incorrect answers",
-    "right_by_wrong_steps": "right answer, wrong steps",
-    "wrong_steps": "wrong steps",
-}
-
 
 @dataclass(frozen=True)
 class Score:
@@ -54,8 +48,8 @@ class Score:
         if self.bigrams is not None:
             entropy, of_language = self.bigrams.entropy_bits, self.bigrams.entropy_bits_of_language
             rows.append(("bigram entropy", f"{entropy:.4g} bits; the language's own: {of_language:.4g} bits"))
-        steps = ((label, self.metrics.get(name)) for name, label in STEPS.items())
-        return rows + [(label, one.percent) for label, one in steps if one is not None]
+        others = ((metric, self.metrics.get(name)) for name, metric in METRICS.items() if metric.label)
+        return rows + [(how.label, one.percent if how.fraction else str(one)) for how, one in others if one is not None]
 
     @property
     def generative_perplexity(self) -> Estimate | None:

@@ -28,8 +28,8 @@ from unmask.languages.reading import PRESETS
 from unmask.samplers import Sampler, Session, StopRule, fill
 from unmask.samplers.contract import as_sampler, inner_of
 from unmask.samplers.generation import Generation, finished, join
+from unmask.samplers.joint.drawing import Joint
 from unmask.samplers.joint.draws import as_joint
-from unmask.samplers.joint.steps import Joint
 from unmask.samplers.schedules import Fit, ScheduleLike, deltas
 from unmask.samplers.stopping import stop_rule
 

@@ -1,7 +1,7 @@
 """Orders: the step 1..N that reveals each position (B, L), 0 for given positions (theory.md's tau).
 
-The samplers with an order are in rules/orders.py. Here are orders by rank, the steps of an order, and the steps of
-samplers that choose: each row counts its own. B rows, L positions.
+The samplers of fixed orders are in rules/fixed_orders.py. Here are orders by rank, the steps of an order, and the steps
+of samplers that choose: each row counts its own. B rows, L positions.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from torch import Tensor
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Marginals
-from unmask.samplers.joint.steps import Joint, Together
+from unmask.samplers.joint.drawing import Joint, Together
 from unmask.samplers.stopping import Account, Progress, StopRule
 
 PATIENCE = 1000  # model calls per position and step; beyond this a sampler with its own loop counts as endless

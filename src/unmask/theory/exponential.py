@@ -28,7 +28,7 @@ from unmask.languages.machine import primitive, second_eigenvalue
 from unmask.samplers.schedules import as_delta
 from unmask.theory.chains import METHOD, FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, by_size
-from unmask.theory.gaps import valid_mass
+from unmask.theory.recursion import valid_mass
 
 LONGEST = 24  # of the lengths for fit and test
 SHORTEST = 9
@@ -126,7 +126,7 @@ def exponential_ser(language: Language, delta: Tensor, longest: int = LONGEST) -
         raise UnmaskError(f"{problem}; expected a first-order chain. Measure it with metrics.score.")
     if not primitive(machine):
         problem = "SER of this chain is not exponential in the length"
-        raise UnmaskError(f"{problem}; expected a primitive chain. Estimate it with theory.gaps.ser_by_orders.")
+        raise UnmaskError(f"{problem}; expected a primitive chain. Estimate it with theory.recursion.ser_by_orders.")
     arguments.whole("longest", longest, SHORTEST, what=": the longest length for fit and test")
     mass, log_mass = valid_mass(chain, longest, delta)
     first, second = longest * 2 // 3, longest * 5 // 6

@@ -26,8 +26,8 @@ from unmask.theory import chains, exponential, sampled
 from unmask.theory.chains import FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, InformationCurve
 from unmask.theory.exponential import ExponentialSER, exponential_ser
-from unmask.theory.gaps import valid_mass
 from unmask.theory.partitions import Partitions, partitions, tiny
+from unmask.theory.recursion import valid_mass
 
 MOST_WORK = 5e9  # products in a recursion on gaps: about five seconds
 LONGEST = 60  # gaps above which the exponential fit is as good
@@ -185,7 +185,7 @@ def _distribution(
     values: Values, language: Language, chain: FirstOrder, length: int, delta: Tensor
 ) -> ExponentialSER | None:
     """The exponential fit of this chain, from the shortest gaps that are enough; or None and a note with the reason."""
-    distribution, nearest = None, "Estimate: theory.gaps.ser_by_orders"
+    distribution, nearest = None, "Estimate: theory.recursion.ser_by_orders"
     for longest in FITTED:
         if work(chain, longest, delta) > MOST_WORK:
             break

@@ -18,7 +18,7 @@ from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import LanguageLike, load
 from unmask.metrics.exact import hidden_counts
 from unmask.metrics.rows import own_sizes, patterns, prompt_numbers
-from unmask.samplers.rules.orders import FixedSize
+from unmask.samplers.rules.fixed_orders import FixedSize
 from unmask.samplers.schedules import deltas
 from unmask.samplers.teaching import teach
 from unmask.theory.curves import ErrorCurve, InformationCurve, Measured

@@ -11,7 +11,7 @@ from unmask.denoisers import Canvas, as_marginals
 from unmask.samplers import Choice, Sampler, orders, walk
 from unmask.samplers.ranking import ranks
 from unmask.samplers.rules.confidence import LowConfidence
-from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.fixed_orders import Ancestral
 from unmask.samplers.rules.speculative import Autoregressive
 
 

@@ -190,7 +190,7 @@ def test_rounds_are_part_of_a_cell_and_not_of_a_name():
 
 def test_a_stranger_whose_code_has_changed_is_another_cell(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    source = "from unmask.samplers.rules.orders import LeftToRight\nclass Mine(LeftToRight): mark = {}\n"
+    source = "from unmask.samplers.rules.fixed_orders import LeftToRight\nclass Mine(LeftToRight): mark = {}\n"
     keys = set()
     for number in (1, 2):
         (tmp_path / "stranger.py").write_text(source.format(number))

@@ -17,7 +17,7 @@ from unmask.experiments.tables import status
 CODE = """
 import pathlib
 pathlib.Path("was-imported").touch()
-from unmask.samplers.rules.orders import Strided
+from unmask.samplers.rules.fixed_orders import Strided
 
 class Mine(Strided):
     pass

@@ -255,7 +255,7 @@ class Trial:
         alarms = [finding for finding in self.findings if finding.fault and finding.p_value < self.each]
         if alarms:
             verdict = Verdict("differs", alarms[0].fault, "; ".join(finding.detail for finding in alarms), None, True)
-            likely = judge(self.suspects, self.theirs, {}) if self.meant.filters else verdict
+            likely = nearest(self.suspects, self.theirs, {}) if self.meant.filters else verdict
             if likely.fault == LATE and likely.exactly:  # it changes the counts too
                 verdict = likely
         else:
@@ -271,7 +271,7 @@ class Trial:
         """The nearest fault, with fitted sizes of the graded ones."""
         self.fitted = {grade.fault: grade.fit(self.suspects, self.theirs) for grade in self.planned.grades}
         fitted = self.compare([grade.make(self.fitted[grade.fault].value) for grade in self.planned.grades])
-        return judge([*self.suspects, *fitted], self.theirs, self.fitted)
+        return nearest([*self.suspects, *fitted], self.theirs, self.fitted)
 
     def warmer(self, record: Observed) -> Verdict | None:
         """Another temperature of draws and scores, if it explains the draws of all steps."""
@@ -340,7 +340,7 @@ def _steps(order: Tensor, tokens: Tensor) -> Tensor:
     return checked
 
 
-def judge(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estimate]) -> Verdict:
+def nearest(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Estimate]) -> Verdict:
     """Name the nearest suspect if the samples fit it, or if it explains most of the difference."""
     faultless, *faulty = suspects
     best = min(faulty, key=lambda s: s.misfit)

@@ -46,7 +46,7 @@ from unmask.samplers import Generation
 from unmask.theory import known
 from unmask.theory.chains import first_order
 from unmask.theory.curves import InformationCurve
-from unmask.theory.gaps import order_loss
+from unmask.theory.recursion import order_loss
 from unmask.theory.sampled import information_curve
 
 Calls = Literal["one", "chain"]
@@ -165,7 +165,7 @@ def gap_records(
 
 
 def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | None:
-    """The divergence by recursion on gaps (theory/gaps.py), where it is exact and quick."""
+    """The divergence by recursion on gaps (theory/recursion.py), where it is exact and quick."""
     chain, pacing = first_order(source.q), delta(source, sampling)
     plain = (sampling.sampler, sampling.temperature, sampling.top_p, sampling.top_k) == ("ancestral", 1, 1, None)
     if chain is None or not plain or amount.prompt_length or source.length > known.LONGEST:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -16,7 +15,7 @@ import msgspec
 import torch
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, shown
+from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.reading import read_json
 from unmask.models.trained.checkpoints import MODEL_TYPE
 
@@ -117,9 +116,7 @@ def find(name: str) -> Card:
     for card in CARDS.values():
         if name.lower() in (card.name, card.repository.lower()):
             return card
-    near = get_close_matches(name.lower(), CARDS, 1, 0.5)
-    hint = f". Did you mean {near[0]}?" if near else ""
-    raise UnmaskError(f"{shown(name)} does not exist; expected a directory, or a name of `unmask show model`{hint}")
+    raise unknown("model (neither a directory nor a card of `unmask show model`):", name, CARDS)
 
 
 def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from unmask.core.lazy import lazily
 
 if TYPE_CHECKING:
+    from unmask.samplers.joint.drawing import Joint as Joint
+    from unmask.samplers.joint.drawing import Together as Together
     from unmask.samplers.joint.draws import DRAWS as DRAWS
     from unmask.samplers.joint.draws import as_joint as as_joint
-    from unmask.samplers.joint.plans import divergence as divergence
-    from unmask.samplers.joint.plans import log_paths as log_paths
-    from unmask.samplers.joint.steps import Joint as Joint
-    from unmask.samplers.joint.steps import Together as Together
+    from unmask.samplers.joint.likelihood import divergence as divergence
+    from unmask.samplers.joint.likelihood import log_paths as log_paths
 
 __getattr__, __dir__ = lazily(__name__, __path__)

@@ -1,4 +1,4 @@
-"""The names of draws: from the product of marginals, or together, the tokens of a step (steps.py draws them).
+"""The names of draws: from the product of marginals, or together, the tokens of a step (drawing.py draws them).
 
     fitted   the joint nearest to the product among those with its marginals on the allowed strings, for all hidden
              positions; the step keeps its own positions
@@ -21,7 +21,7 @@ from unmask.languages import automata, patterns
 from unmask.languages.automata import Automaton
 from unmask.languages.patterns import regex as pattern_automaton
 from unmask.samplers.contract import Sampler
-from unmask.samplers.joint.steps import SWEEPS, Joint
+from unmask.samplers.joint.drawing import SWEEPS, Joint
 
 MOST_CLASSES = 2**12  # of tokens
 BREAK = "\n\n"  # the text of the token that ends a document

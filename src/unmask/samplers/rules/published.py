@@ -70,7 +70,7 @@ from unmask.samplers.contract import SAMPLERS, Choice, Distribution, Sampler, ch
 from unmask.samplers.ranking import ROUND_TIES
 from unmask.samplers.rules.blocks import Blocks
 from unmask.samplers.rules.confidence import Entropy, LowConfidence, Margin
-from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.fixed_orders import Ancestral
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
 

@@ -22,11 +22,11 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers import Ideal
 from unmask.languages import Interval, load, random_ngram
 from unmask.metrics import output_distribution
-from unmask.samplers.rules.orders import Ancestral, Dyadic, LeftToRight
+from unmask.samplers.rules.fixed_orders import Ancestral, Dyadic, LeftToRight
 from unmask.samplers.schedules import Schedule, deltas
-from unmask.theory import gaps
+from unmask.theory import recursion
 from unmask.theory.chains import first_order
-from unmask.theory.gaps import order_loss, ser_by_orders, valid_given_order, valid_mass
+from unmask.theory.recursion import order_loss, ser_by_orders, valid_given_order, valid_mass
 
 SCHEDULES = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.3, 0.0, 0.7, 0.0], None)]
 
@@ -158,5 +158,5 @@ def test_wrong_rates_are_caught(monkeypatch, wrong):
     delta = deltas("cosine", 3)
     expected = valid_mass(first_order(language), length, delta)[0][-1]
     rho = torch.from_numpy(wrong(Schedule(delta).rho.numpy()))
-    monkeypatch.setattr(gaps, "Schedule", lambda delta: SimpleNamespace(rho=rho))
+    monkeypatch.setattr(recursion, "Schedule", lambda delta: SimpleNamespace(rho=rho))
     assert abs(valid_mass(first_order(language), length, delta)[0][-1] - expected) > 1e-3

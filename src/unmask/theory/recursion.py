@@ -27,7 +27,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.threads import over_blocks
 from unmask.languages.kernels.machine import Floats
-from unmask.samplers.rules.orders import Ancestral
+from unmask.samplers.rules.fixed_orders import Ancestral
 from unmask.samplers.schedules import Schedule
 from unmask.theory.chains import FirstOrder
 

@@ -12,8 +12,8 @@ from unmask.denoisers import Canvas, Denoiser, as_denoiser
 from unmask.languages import Language
 from unmask.samplers import orders
 from unmask.samplers.contract import as_sampler
+from unmask.samplers.joint.drawing import Joint, Together
 from unmask.samplers.joint.draws import as_joint
-from unmask.samplers.joint.steps import Joint, Together
 from unmask.samplers.schedules import ScheduleLike, deltas
 
 ROWS = 256  # at once
