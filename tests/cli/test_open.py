@@ -261,7 +261,7 @@ def test_list_and_show_say_what_cards_say(run):
     assert run("show", "model", "llada-8b-instruct", "--json").result == plain(
         msgspec.to_builtins(find("llada-8b-instruct"))
     )
-    assert "did you mean llada-8b-instruct?" in run("show", "model", "llada-8b-instuct").err
+    assert "did you mean llada-8b-instruct" in run("show", "model", "llada-8b-instuct").err
 
 
 def spoil_config(place, **fields):

@@ -33,7 +33,7 @@ ANSWERED = {
     "infinite": "not JSON compliant",
     "nan": "not JSON compliant",
     "word": "[0].value is a text; expected a number or null",
-    "nested": "[0][...] is a mapping",
+    "nested": "[0].more is a mapping",
     "object": "object is not JSON serializable",
     "surrogate": "invalid utf-16 surrogate pair",
     "large": "its numbers take 33.6 MB; expected at most 16.8 MB",

@@ -118,8 +118,8 @@ def test_blocks_are_what_is_left():
     ("content", "expected"),
     [
         (GRID | {"girds": {}}, "a recipe: unknown key 'girds'; did you mean grid"),
-        (GRID | {"grid": {"w": [1], "x": [], "y": []}}, "grid[...] does not fit; expected a list of length >= 1"),
-        (GRID | {"grid": {"x": [{"a": 1}]}}, "grid[...][0] is a mapping"),
+        (GRID | {"grid": {"w": [1], "x": [], "y": []}}, "grid.x does not fit; expected a list of length >= 1"),
+        (GRID | {"grid": {"x": [{"a": 1}]}}, "grid.x[0] is a mapping"),
         (GRID | {"fixed": {"x": 1}}, "x is set more than once"),
         (GRID | {"zip": {"a": [1], "b": [1, 2]}}, "a has 1, b has 2"),
         (GRID | {"rows": 0}, "rows is 0"),

@@ -83,7 +83,7 @@ PLANNED, LAST, BLOCK = 3, CELLS + 7, -2
         (LAST, {"records": [{"measure": "a", "value": "b"}]}, "[0].value is a text; expected a number or null"),
         (LAST, {"seconds": -1.0}, "seconds "),
         (BLOCK, {"first": -4}, "first "),
-        (BLOCK, {"tally": {"sum": 1.5}}, "tally[...] "),
+        (BLOCK, {"tally": {"sum": 1.5}}, "tally.sum "),
     ],
 )
 def test_lines_are_read_by_their_schema(store, line, fields, expected):
