@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2640,
+    "core": 2650,
     "languages": 4350,
-    "denoisers": 2580,
-    "samplers": 4930,
+    "denoisers": 2570,
+    "samplers": 4920,
     "metrics": 570,
     "models": 5480,
     "theory": 2260,
-    "diagnosis": 6970,
+    "diagnosis": 6950,
     "experiments": 3940,
     "tasks": 2430,
     "report": 2210,

@@ -149,6 +149,6 @@ def test_who_has_no_steps_says_nothing_of_them():
     language = load("paper-2gram")
     drawn = language.sample(20, 8)
     assert language.steps(drawn) is None
-    assert score(drawn, language).metrics.keys() == {"generative_perplexity"}
+    assert score(drawn, language).metrics.keys().isdisjoint(("answer_error", "right_by_wrong_steps", "wrong_steps"))
     with pytest.raises(UnmaskError, match="never revealed"):
         ModularSum().steps([[0, 10, 13, 11, 0]])

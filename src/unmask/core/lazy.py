@@ -1,52 +1,32 @@
 """Names whose modules are imported at their first use: public names of packages, and names of registries.
 
-So `import unmask` is fast, and a name is found without an import of the others. `python -m tests.index --write` writes
-the table of registries; tests/core/test_index.py holds it true.
+So `import unmask` is fast, and a name is found without an import of the others. The module of a name has
+a line `@SAMPLERS.register("name")`; to find all such lines takes a millisecond. tests/core/test_index.py compares.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 from inspect import getsource
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
 from unmask.core.errors import unknown
 
-PACKAGES = {"kind of language": "languages.", "sampler": "samplers.rules.", "task": "tasks."}
-BY_MODULE: dict[str, dict[str, str]] = {
-    "kind of language": {
-        "answers": "answers",
-        "grammars": "brackets modular-sum",
-        "hmm": "hmm",
-        "interval": "interval",
-        "ngram": "ngram",
-    },
-    "sampler": {
-        "fixed_orders": "ancestral dyadic first-hitting fixed-size left-to-right strided",
-        "published": "as-published-mdlm dream llada",
-        "speculative": "autoregressive self-speculative speculative",
-        "blocks": "blocks",
-        "confidence": "entropy low-confidence margin top-probability",
-        "adaptive": "entropy-bounded entropy-sum factor klass localleap threshold",
-        "repair": "gibbs token-editing wino",
-        "remasking": "p2 remdm",
-        "uniform": "renoise uniform-ancestral",
-    },
-    "schedule": {
-        "samplers.schedules": "linear cosine cosine-squared polynomial sqrt beta geometric theorem-4.2",
-        "theory.optimal": "optimal fewest-pairs",
-    },
-    "task": {
-        "latin": "latin",
-        "lists": "lists",
-        "sudoku": "sudoku",
-        "sums": "sums",
-    },
+PLACES = {  # the files that register the names of a registry
+    "kind of language": ("languages/*.py",),
+    "sampler": ("samplers/rules/*.py",),
+    "schedule": ("samplers/schedules.py", "theory/optimal.py"),
+    "task": ("tasks/*.py",),
 }
+REGISTERED = re.compile(r'^@(?:LANGUAGES|SAMPLERS|SCHEDULES|TASKS)\.register\("([^"]+)"\)', re.MULTILINE)
+PACKAGE = Path(__file__).parents[1]
 Hooks = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
@@ -83,8 +63,13 @@ def declared(package: str) -> dict[str, str]:
     return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
+@cache
 def modules(noun: str) -> dict[str, str]:
-    """Each built-in name of a registry with its module; schedules are in the order of the table, others sorted."""
-    table, package = BY_MODULE.get(noun, {}), f"unmask.{PACKAGES.get(noun, '')}"
-    names = {name: package + module for module, own in table.items() for name in own.split()}
+    """Each built-in name of a registry with its module; schedules as they are written, others sorted."""
+    files = [file for place in PLACES.get(noun, ()) for file in sorted(PACKAGE.glob(place))]
+    names = {
+        name: ".".join(("unmask", *file.relative_to(PACKAGE).with_suffix("").parts))
+        for file in files
+        for name in REGISTERED.findall(file.read_text("utf-8"))
+    }
     return names if noun == "schedule" else dict(sorted(names.items()))

@@ -1,1 +1,1 @@
-"""Rules that decide which positions are revealed; core/lazy.py has the module of each name."""
+"""Rules that decide which positions are revealed; core/lazy.py finds the module of a name."""
