@@ -12,15 +12,6 @@ for what, case, ask in golden.cases():
     CASES.setdefault(what, {})[case] = ask
 
 
-def difference(was: object, now: object) -> str:
-    """What differs between two answers, nothing where they agree; sums of floats may by 1e-11 of their size."""
-    if was is None or "refused" in (was, now):
-        return "" if was == now else f"{str(now)[:7]}, recorded as {str(was)[:7]}"
-    if isinstance(was, str):
-        return ", ".join(part for part, a, b in zip(golden.PARTS, was.split(), now.split(), strict=False) if a != b)
-    return "" if was == pytest.approx(now, rel=1e-11, abs=1e-11) else "numbers"
-
-
 def test_every_sampler_has_digests():
     new = [name for name in golden.samplers() if name not in RECORDED]
     assert not new, f"no digests of the sampler {', '.join(new)}; record them: {golden.COMMAND}"
@@ -44,7 +35,7 @@ def test_a_sampler_writes_what_was_recorded(what, first):
 
 def compare(what: str, part: slice) -> None:
     recorded, cases = RECORDED[what], list(CASES[what].items())[part]
-    found = {case: difference(recorded.get(case), golden.answer(ask)) for case, ask in cases}
+    found = {case: golden.difference(recorded.get(case), golden.answer(ask)) for case, ask in cases}
     changed = [f"{what} | {case}: {parts}" for case, parts in found.items() if parts]
     assert not changed, "\n".join(changed)
 
