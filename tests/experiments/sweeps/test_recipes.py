@@ -37,7 +37,7 @@ SMALLER = {
     "reasoning-quick": {"length": 19, "training_steps": 2, "sampler": ["ancestral"], "steps": 4, "layers": 1},
 }
 SIZES = {"smoke": 51, "lengths": 90, "figure-1-exact": 135, "demo": 129, "board": 504}
-SIZES |= {"figure-1-quick": 108, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
+SIZES |= {"figure-1-quick": 96, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
 SIZES |= {"figure-1": 88, "figure-2": 21, "reasoning-quick": 27, "growth": 313, "growth-quick": 78}
 SIZES |= {"gap": 406, "gap-quick": 74, "growth-networks": 78, "joint": 30}
 
