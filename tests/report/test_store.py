@@ -79,6 +79,14 @@ def test_another_metric_of_the_same_does_not_count_twice():
     assert (second["knob"], second["steps"]) == ("threshold = 0.5", None)
 
 
+def test_an_ar_network_may_learn_longer_without_being_a_setting():
+    about = {"job": "learned", "language": "interval-5", "length": 8, "key": "k"}
+    masked = [about | {"sampler": "strided", "steps": n, "training_steps": 9} | record("ser", 1) for n in (2, 4)]
+    causal = about | {"sampler": "autoregressive", "training_steps": 3} | record("ser", 1)
+    assert {p["setting"] for p in points([*masked, causal])} == {None}
+    assert {p["setting"] for p in points([*masked, masked[0] | {"training_steps": 3}])} != {None}
+
+
 def test_means_of_seeds_have_their_mean():
     rows = [
         {"job": "samples", "key": "k", "language": "interval-5", "seed": seed, "measure": "generative_perplexity"}

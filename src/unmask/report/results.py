@@ -242,14 +242,14 @@ def _named(model: Any) -> str | None:
 
 
 def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Other fields of cells in which cells of one metric and language differ."""
-    texts: dict[tuple[str, str, str], set[str]] = {}
+    """Other fields of cells in which cells of one metric, language and kind differ."""
+    texts: dict[tuple[str, str, str, str], set[str]] = {}
     for row in rows:
-        of = _of(row)
+        of, kind = _of(row), _kind(row)
         for name in row:
             if name not in OWN and name not in AFTER and "budget" not in row:
-                texts.setdefault((row["job"], of, name), set()).add(str(row[name]))
-    return list(dict.fromkeys(name for (_, _, name), values in texts.items() if len(values) > 1))
+                texts.setdefault((row["job"], of, kind, name), set()).add(str(row[name]))
+    return list(dict.fromkeys(name for (*_, name), values in texts.items() if len(values) > 1))
 
 
 def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
