@@ -63,6 +63,7 @@ def test_what_fits_comes_as_it_is_declared():
 
 MISFITS = [
     ({"inner": {"kind": "mdx"}}, "inner.kind", "did you mean mdm"),
+    ({"inner": {"kind": "[...]"}}, "unknown value of inner.kind: '[...]'"),
     ({"inner": {"kind": ["mdm"]}}, "inner.kind is a list; expected a text"),
     ({"inner": {"kind": "mdm", "numbr": 1}}, "unknown key of inner: 'numbr'; did you mean number"),
     ({"iner": {}}, "unknown key 'iner'; did you mean inner"),

@@ -212,4 +212,8 @@ def test_rendering():
     assert Interval(3).render(torch.tensor([3, 4, 0])) == "3 _ 0"
     assert Brackets().render(torch.tensor([0, 2, 4])) == "([_"
     assert NGram(2, [1, 0], [[0.5, 0.5], [1, 0]]).named(("x", "y")).render(torch.tensor([1, 0])) == "yx"
+    shared = load("sparse-hmm(seed=5)")
+    assert shared.named([*"abcdefgh"]).names != shared.names
+    assert load("sparse-hmm(seed=5)") is shared
+    assert shared.names is None
     assert HMM([1.0], [[1.0]], [[0.5, 0.5]]).render(torch.tensor([0, 1, 2])) == "0 1 _"

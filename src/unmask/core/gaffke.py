@@ -4,8 +4,8 @@ With x_(1) .. x_(n) the samples and D ~ Dirichlet(1, .., 1) of n+1 parts, the (1
 
     D_1 x_1 + .. + D_n x_n + D_(n+1) 1
 
-is at least the mean with probability 1 - alpha: the last part stands for unseen values. For samples that are 0 or 1
-this is Clopper and Pearson's bound, which is proven. For other samples it is Gaffke's conjecture (2005): no
+is at least the mean with probability 1 - alpha: the last part is of the values that did not occur. For samples that
+are 0 or 1 this is Clopper and Pearson's bound, which is proven. For other samples it is Gaffke's conjecture (2005): no
 counterexample is known, and tests/core/test_coverage.py finds none. For large n it is as narrow as a normal interval;
 proven bounds (Hoeffding's, or by betting) are 1.4 times as wide.
 """

@@ -163,8 +163,7 @@ def fit(value: Any, schema: Any, where: str) -> Any:
     try:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
-        message = _keyed(str(error), value, schema) if "[...]" in str(error) else str(error)
-        reason = _plain(message, msgspec.inspect.type_info(schema))
+        reason = _plain(_keyed(str(error), value, schema), msgspec.inspect.type_info(schema))
         raise UnmaskError(f"{cut(where)}: {reason}") from error
 
 
@@ -172,7 +171,9 @@ def _keyed(message: str, value: Any, schema: Any) -> str:
     """A message of msgspec with the key in place of `[...]`: that of the first entry which does not fit by itself."""
     import msgspec
 
-    before, _, after = message.rpartition("$")[2].partition("[...]")
+    before, unnamed, after = message.rpartition("$")[2].partition("[...]")
+    if not unnamed:
+        return message
     content = where = deepcopy(value)
     for name, number in re.findall(r"\.([^.\[\]]+)|\[(\d+)\]", before):
         where = where[name or int(number)]

@@ -69,7 +69,7 @@ class Metric:
     shown: Callable[[float], float] = float  # nondecreasing
     cost: bool = False  # of making the rows, not part of their score
     label: str = ""  # in the table of a score, which leaves out metrics without one
-    fraction: bool = False  # shown there in percent
+    fraction: bool = False  # shown there in percent, as events are
 
     def reduce(self, values: Tensor | None, prompt: Tensor | None = None) -> Estimate | None:
         """The estimate from values (n), also of some rows; None without any value."""
@@ -93,13 +93,12 @@ METRICS = {
     "ser": Metric(lambda rows: (~rows.valid).double(), events=True),
     "generative_perplexity": Metric(bits_per_token, shown=math.exp2),
     "answer_error": Metric(
-        lambda rows: rows.steps and (~rows.steps.answer).double(), True, label="incorrect answers", fraction=True
+        lambda rows: rows.steps and (~rows.steps.answer).double(), events=True, label="incorrect answers"
     ),
     "right_by_wrong_steps": Metric(
         lambda rows: rows.steps and (rows.steps.answer & ~rows.valid).double(),
-        True,
+        events=True,
         label="right answer, wrong steps",
-        fraction=True,
     ),
     "wrong_steps": Metric(lambda rows: rows.steps and rows.steps.wrong_share, label="wrong steps", fraction=True),
     "model_calls": Metric(lambda rows: None if rows.model_calls is None else rows.model_calls.double(), cost=True),

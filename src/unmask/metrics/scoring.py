@@ -48,8 +48,10 @@ class Score:
         if self.bigrams is not None:
             entropy, of_language = self.bigrams.entropy_bits, self.bigrams.entropy_bits_of_language
             rows.append(("bigram entropy", f"{entropy:.4g} bits; the language's own: {of_language:.4g} bits"))
-        others = ((metric, self.metrics.get(name)) for name, metric in METRICS.items() if metric.label)
-        return rows + [(how.label, one.percent if how.fraction else str(one)) for how, one in others if one is not None]
+        for name, metric in METRICS.items():
+            if metric.label and (one := self.metrics.get(name)) is not None:
+                rows.append((metric.label, one.percent if metric.events or metric.fraction else str(one)))
+        return rows
 
     @property
     def generative_perplexity(self) -> Estimate | None:
