@@ -23,7 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ from reproduction import figure_1, models
 from reproduction.items import ITEMS
 from reproduction.judge import Size, own, part
 from reproduction.records import Records, plain
+from unmask import generate, score
 from unmask.core import progress
 from unmask.core.arguments import available, size
 from unmask.core.errors import UnmaskError
@@ -46,8 +47,9 @@ from unmask.diagnosis import flops
 from unmask.diagnosis.clock import device_name, peak
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
-from unmask.models.trained import Shape, preset
-from unmask.models.trained.loop import PART_TOKENS, needed
+from unmask.languages import load as load_language
+from unmask.models.trained import Network, Shape, checkpoints, preset
+from unmask.models.trained.loop import PART_TOKENS, Conditions, Training, needed, train
 from unmask.models.trained.recipe import recipe
 
 MINUTES = 9.0
@@ -56,6 +58,15 @@ SMALL = 4 * 10**9  # bytes of networks of at most 25 million parameters, with th
 MOST = 40e9  # bytes of the device that a piece may allocate
 TINY = {"length": 12, "steps": 4, "batch": 2, "preset": "quick", "layers": 2}  # of each cell, in a dry run
 LEARNED = (*figure_1.NGRAMS, figure_1.HMM)
+HARDEST, SECONDS = "paper-4gram", 75.0  # a language, and the time of each recipe that learns it
+WARM, TIMED = 10, 20  # steps that tell how many fit
+SOFT: dict[str, Any] = {"batch": 64, "rate": 7e-3, "fall": 0.6, "average": 0.998}
+SOFT |= {"targets": "posterior", "optimiser": "muon"}
+RECIPES: dict[str, tuple[str, int, dict[str, Any]]] = {  # kind, neighbours of the memory, what differs from the paper's
+    "paper": ("mdm", 0, {}),
+    "ours": ("mdm", 5, SOFT | {"spread": 0.5, "run": 7}),
+    "ours-ar": ("ar", 0, SOFT),
+}
 OPEN = {"0.5b": (1024, 24), "1.5b": (2048, 20), "3b": (2560, 32), "7b": (4096, 32)}  # hidden size, layers
 VOCABULARY, HEAD = 126_464, 128  # of LLaDA
 GIVEN, NEW, STEPS = 512, 256, 64  # tokens, and steps of an open model
@@ -146,6 +157,34 @@ def verdicts(records: list[dict[str, Any]]) -> dict[str, Any]:
     return {"claims": {name: verdict for name, verdict in found.items() if verdict != "not tested"}}
 
 
+def learning(name: str, here: Here) -> dict[str, Any]:
+    """The paper's network of the hardest language after so many seconds of a recipe: its losses, and its samples."""
+    kind, neighbours, changes = RECIPES[name]
+    sizes = {"hidden": 32, "length": 12, "layers": 2} if here.tiny else {"layers": 10}
+    shape = preset("paper", kind, 8, neighbours=neighbours, **sizes)
+    how = replace(recipe("paper", kind), samples=None, **changes | ({"batch": 2} if here.tiny else {}))
+    language, conditions = load_language(HARDEST), Conditions(here.device, say=progress.note)
+    with tempfile.TemporaryDirectory() as directory:
+        trial = Training(language, HARDEST, shape, how, Path(directory), conditions)
+
+        def learn(end: int) -> float:
+            for _ in trial.learn(end):
+                pass
+            return float(trial.unseen[-1][0])  # waits for the device
+
+        learn(WARM)
+        pace = seconds(partial(learn, WARM + TIMED)) / TIMED
+        how = replace(how, steps=4 if here.tiny else int(SECONDS / pace))
+        place = Path(directory) / "whole"
+        made = train(language, shape, how, place, label=HARDEST, conditions=conditions)
+        journal, trunk = checkpoints.facts(place).journal, checkpoints.load(place, here.device)
+    sampling = {"sampler": "autoregressive"} if kind == "ar" else {"sampler": "ancestral", "steps": 64}
+    samples = generate(Network(**{kind: trunk}), rows=4 if here.tiny else 500, length=shape.length, seed=1, **sampling)
+    told = {"recipe": how.to_dict(), "shape": shape.to_dict(), "seconds_a_step": pace, "trained": made.to_dict()}
+    del told["trained"]["directory"]
+    return told | {"journal": journal, "sampling": sampling, "score": score(samples, language).to_dict()}
+
+
 def opened(name: str, here: Here) -> dict[str, Any]:
     """Steps per second and memory, with and without caches; the published loop runs the same network."""
     hidden, layers, vocabulary, head = (32, 1, 500, 16) if here.tiny else (*OPEN[name], VOCABULARY, HEAD)
@@ -192,6 +231,10 @@ def pieces() -> dict[str, Piece]:
         logits = 20 * (GIVEN + NEW) * VOCABULARY  # bfloat16, and float64 twice
         about = f"an open model of {name[:-1]} billion parameters, with and without caches"
         found[f"open-{name}"] = Piece(about, 1 + weights / 5e9, weights + logits, partial(opened, name))
+    for name, (kind, _, _) in RECIPES.items():
+        shape = preset("paper", kind, 8, layers=10)
+        about = f"{SECONDS:.0f} seconds of training an {kind.upper()} on {HARDEST} by the recipe {name}, and samples"
+        found[f"learning-{name}"] = Piece(about, 2.5, _trained_bytes(shape), partial(learning, name))
     for language in LEARNED:
         for kind in ("mdm", "ar"):
             shape = preset("paper", kind, 8, layers=10 if language == "paper-4gram" else None)

@@ -78,7 +78,7 @@ def engines(length: int, hidden: int, layers: int) -> dict[str, Engine]:
 
 def measure(report: Report, device: str) -> None:
     toy = report.size == "toy"
-    rows, length, hidden, layers = (2, 8, 16, 1) if toy else (64, 64, 128, 4)
+    rows, length, hidden, layers = (2, 8, 16, 1) if toy else (40, 32, 64, 4)
     for name, engine in engines(length, hidden, layers).items():
         say(f"parity: {name}")
         for dtype in APART:
