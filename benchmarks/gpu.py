@@ -58,14 +58,27 @@ SMALL = 4 * 10**9  # bytes of networks of at most 25 million parameters, with th
 MOST = 40e9  # bytes of the device that a piece may allocate
 TINY = {"length": 12, "steps": 4, "batch": 2, "preset": "quick", "layers": 2}  # of each cell, in a dry run
 LEARNED = (*figure_1.NGRAMS, figure_1.HMM)
-HARDEST, SECONDS = "paper-4gram", 75.0  # a language, and the time of each recipe that learns it
 WARM, TIMED = 10, 20  # steps that tell how many fit
 SOFT: dict[str, Any] = {"batch": 64, "rate": 7e-3, "fall": 0.6, "average": 0.998}
 SOFT |= {"targets": "posterior", "optimiser": "muon"}
-RECIPES: dict[str, tuple[str, int, dict[str, Any]]] = {  # kind, neighbours of the memory, what differs from the paper's
-    "paper": ("mdm", 0, {}),
-    "ours": ("mdm", 5, SOFT | {"spread": 0.5, "run": 7}),
-    "ours-ar": ("ar", 0, SOFT),
+MASKED = SOFT | {"spread": 0.5, "run": 7}
+
+
+class Lesson(NamedTuple):
+    """The paper's network of a language, and what differs from its recipe."""
+
+    language: str
+    kind: str
+    seconds: float
+    neighbours: int = 0  # of the n-gram memory
+    changes: Mapping[str, Any] = {}
+
+
+LESSONS = {
+    "paper": Lesson("paper-4gram", "mdm", 75),
+    "ours": Lesson("paper-4gram", "mdm", 75, 5, MASKED),
+    "ours-ar": Lesson("paper-4gram", "ar", 30, 0, SOFT),
+    "ours-2gram": Lesson("paper-2gram", "mdm", 30, 5, MASKED),
 }
 OPEN = {"0.5b": (1024, 24), "1.5b": (2048, 20), "3b": (2560, 32), "7b": (4096, 32)}  # hidden size, layers
 VOCABULARY, HEAD = 126_464, 128  # of LLaDA
@@ -121,8 +134,8 @@ def times(here: Here) -> dict[str, Any]:
 
 def training(language: str, kind: str, here: Here) -> dict[str, Any]:
     network = figure_1.network(here.size) | {"language": language}
-    layers = {"layers": 10} if language == "paper-4gram" else {}
-    return measured(here, part("training", kind=[kind], **network, **layers))
+    layers = layers_of(language)
+    return measured(here, part("training", kind=[kind], **network, **({"layers": layers} if layers else {})))
 
 
 def figure(here: Here) -> dict[str, Any]:
@@ -158,14 +171,14 @@ def verdicts(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def learning(name: str, here: Here) -> dict[str, Any]:
-    """The paper's network of the hardest language after so many seconds of a recipe: its losses, and its samples."""
-    kind, neighbours, changes = RECIPES[name]
-    sizes = {"hidden": 32, "length": 12, "layers": 2} if here.tiny else {"layers": 10}
-    shape = preset("paper", kind, 8, neighbours=neighbours, **sizes)
-    how = replace(recipe("paper", kind), samples=None, **changes | ({"batch": 2} if here.tiny else {}))
-    language, conditions = load_language(HARDEST), Conditions(here.device, say=progress.note)
+    """The paper's network after so many seconds of a recipe: its losses, and its samples."""
+    named, kind, seconds_, neighbours, changes = LESSONS[name]
+    tiny: dict[str, Any] = {"hidden": 32, "length": 12, "layers": 2} if here.tiny else {"layers": layers_of(named)}
+    shape = preset("paper", kind, 8, neighbours=neighbours, **tiny)
+    how = replace(recipe("paper", kind), samples=None, **{**changes, **({"batch": 2} if here.tiny else {})})
+    language, conditions = load_language(named), Conditions(here.device, say=progress.note)
     with tempfile.TemporaryDirectory() as directory:
-        trial = Training(language, HARDEST, shape, how, Path(directory), conditions)
+        trial = Training(language, named, shape, how, Path(directory), conditions)
 
         def learn(end: int) -> float:
             for _ in trial.learn(end):
@@ -174,19 +187,29 @@ def learning(name: str, here: Here) -> dict[str, Any]:
 
         learn(WARM)
         pace = seconds(partial(learn, WARM + TIMED)) / TIMED
-        how = replace(how, steps=4 if here.tiny else int(SECONDS / pace))
+        how = replace(how, steps=4 if here.tiny else int(seconds_ / pace))
         place = Path(directory) / "whole"
-        made = train(language, shape, how, place, label=HARDEST, conditions=conditions)
+        made = train(language, shape, how, place, label=named, conditions=conditions)
         journal, trunk = checkpoints.facts(place).journal, checkpoints.load(place, here.device)
-    sampling = {"sampler": "autoregressive"} if kind == "ar" else {"sampler": "ancestral", "steps": 64}
-    samples = generate(Network(**{kind: trunk}), rows=4 if here.tiny else 500, length=shape.length, seed=1, **sampling)
-    told = {"recipe": how.to_dict(), "shape": shape.to_dict(), "seconds_a_step": pace, "trained": made.to_dict()}
-    del told["trained"]["directory"]
-    return told | {"journal": journal, "sampling": sampling, "score": score(samples, language).to_dict()}
+    network = Network(mdm=trunk) if kind == "mdm" else Network(ar=trunk)
+    sampling: dict[str, Any] = {"sampler": "ancestral", "steps": 64} if kind == "mdm" else {"sampler": "autoregressive"}
+    samples = generate(network, rows=4 if here.tiny else 500, length=shape.length, seed=1, **sampling)
+    trained = {name: value for name, value in made.to_dict().items() if name != "directory"}
+    told = {"language": named, "recipe": how.to_dict(), "shape": shape.to_dict(), "seconds_a_step": pace}
+    return (
+        told
+        | {"trained": trained, "journal": journal, "sampling": sampling}
+        | {"score": score(samples, language).to_dict()}
+    )
+
+
+def layers_of(language: str) -> int | None:
+    """The paper has two layers more for its hardest language."""
+    return 10 if language == "paper-4gram" else None
 
 
 def opened(name: str, here: Here) -> dict[str, Any]:
-    """Steps per second and memory, with and without caches; the published loop runs the same network."""
+    """Steps per second and memory; the published loop runs the same network."""
     hidden, layers, vocabulary, head = (32, 1, 500, 16) if here.tiny else (*OPEN[name], VOCABULARY, HEAD)
     given, new, steps = (8, 8, 4) if here.tiny else (GIVEN, NEW, STEPS)
     block, usual = min(32, new // 2), torch.get_default_dtype()
@@ -229,15 +252,15 @@ def pieces() -> dict[str, Piece]:
     for name, (hidden, layers) in OPEN.items():
         weights = 2 * (2 * VOCABULARY * hidden + 12 * hidden**2 * layers)
         logits = 20 * (GIVEN + NEW) * VOCABULARY  # bfloat16, and float64 twice
-        about = f"an open model of {name[:-1]} billion parameters, with and without caches"
+        about = f"an open model of {name[:-1]} billion parameters, next to the published loop"
         found[f"open-{name}"] = Piece(about, 1 + weights / 5e9, weights + logits, partial(opened, name))
-    for name, (kind, _, _) in RECIPES.items():
-        shape = preset("paper", kind, 8, layers=10)
-        about = f"{SECONDS:.0f} seconds of training an {kind.upper()} on {HARDEST} by the recipe {name}, and samples"
-        found[f"learning-{name}"] = Piece(about, 2.5, _trained_bytes(shape), partial(learning, name))
+    for name, (language, kind, time_, _, _) in LESSONS.items():
+        about = f"{time_:.0f} seconds of an {kind.upper()} learning {language} by the recipe {name}, and samples"
+        room = _trained_bytes(preset("paper", kind, 8, layers=layers_of(language)))
+        found[f"learning-{name}"] = Piece(about, 0.9 + time_ / 60, room, partial(learning, name))
     for language in LEARNED:
         for kind in ("mdm", "ar"):
-            shape = preset("paper", kind, 8, layers=10 if language == "paper-4gram" else None)
+            shape = preset("paper", kind, 8, layers=layers_of(language))
             how = recipe("paper", kind)
             flop = STEP_PASSES * flops.evaluation(shape, shape.length) * how.batch * how.steps
             about = f"the paper's training of an {kind.upper()} on {language}"

@@ -206,8 +206,8 @@ def test_a_network_that_cannot_be_used_is_refused(make, message):
 
 
 def test_parameters_are_counted_without_the_head():
-    assert Wrapped(Split().eval(), 11, 20).parameters_used() == 12 * 8  # it names no embedding
-    assert Wrapped(Net().eval(), 11, 20).parameters_used() == 12 * 8 + 12 * 8 + 12
+    assert Wrapped(Split().eval(), 11, 20).parameters_used == 12 * 8  # it names no embedding
+    assert Wrapped(Net().eval(), 11, 20).parameters_used == 12 * 8 + 12 * 8 + 12
 
 
 MINE = '''

@@ -60,6 +60,7 @@ class Body(nn.Module):
     def dtype(self) -> torch.dtype:
         return next((weight.dtype for weight in self.parameters() if weight.is_floating_point()), torch.float32)
 
+    @property
     @abstractmethod
     def parameters_used(self) -> int:
         """Number of weights that multiply one token, without the embedding and the head."""
@@ -67,4 +68,4 @@ class Body(nn.Module):
     def flops(self, columns: int, keys: int) -> float:
         """FLOPs of all layers for a number of columns, each attending to `keys` keys; a multiply-add counts as two."""
         attention = 0.0 if self.sizes is None else 4.0 * self.sizes.layers * columns * keys * self.attended
-        return 2.0 * columns * self.parameters_used() + attention
+        return 2.0 * columns * self.parameters_used + attention

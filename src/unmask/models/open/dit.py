@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,7 @@ class DiT(Body):
     def logits(self, states: Tensor) -> Tensor:
         return self.head(states)
 
+    @cached_property
     def parameters_used(self) -> int:
         return sum(weight.numel() for weight in self.blocks.parameters())
 

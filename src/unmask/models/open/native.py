@@ -14,6 +14,7 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -100,6 +101,7 @@ class Native(Body):
     def logits(self, states: Tensor) -> Tensor:
         return self.head(states)
 
+    @cached_property
     def parameters_used(self) -> int:
         outside = {id(self.head.weight), id(self.model.get_input_embeddings().weight)}
         return sum(weight.numel() for weight in self.parameters() if id(weight) not in outside)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class Wrapped(Body):
     def logits(self, states: Tensor) -> Tensor:
         return states if self.head is None else self.head(states)
 
+    @cached_property
     def parameters_used(self) -> int:
         embedding = getattr(self.network, "get_input_embeddings", lambda: None)()
         outside = {id(weight) for part in (embedding, self.head) if part is not None for weight in part.parameters()}
