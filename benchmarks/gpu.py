@@ -83,7 +83,7 @@ LESSONS = {
 OPEN = {"0.5b": (1024, 24), "1.5b": (2048, 20), "3b": (2560, 32), "7b": (4096, 32)}  # hidden size, layers
 VOCABULARY, HEAD = 126_464, 128  # of LLaDA
 GIVEN, NEW, STEPS = 512, 256, 64  # tokens, and steps of an open model
-SPEED = 3e14  # FLOP per second of an H100 in training, by which --list estimates
+SPEED = 1.8e14  # FLOP per second of the paper's training, measured on an H200; --list estimates by it
 
 
 class Here(NamedTuple):
@@ -100,7 +100,7 @@ class Here(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """minutes: on an H100, estimated before anything was measured; resumes: whether it goes on where it stopped."""
+    """minutes: on an H200, those of Figure 1 estimated; resumes: whether it goes on where it stopped."""
 
     about: str
     minutes: float
@@ -172,10 +172,11 @@ def verdicts(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 def learning(name: str, here: Here) -> dict[str, Any]:
     """The paper's network after so many seconds of a recipe: its losses, and its samples."""
-    named, kind, seconds_, neighbours, changes = LESSONS[name]
-    tiny: dict[str, Any] = {"hidden": 32, "length": 12, "layers": 2} if here.tiny else {"layers": layers_of(named)}
-    shape = preset("paper", kind, 8, neighbours=neighbours, **tiny)
-    how = replace(recipe("paper", kind), samples=None, **{**changes, **({"batch": 2} if here.tiny else {})})
+    named, kind, budget, neighbours, changes = LESSONS[name]
+    shape = preset("paper", kind, 8, neighbours=neighbours, layers=layers_of(named))
+    how = replace(recipe("paper", kind), samples=None, **changes)  # no sequence twice
+    if here.tiny:
+        shape, how = replace(shape, hidden=32, length=12, layers=2), replace(how, batch=2)
     language, conditions = load_language(named), Conditions(here.device, say=progress.note)
     with tempfile.TemporaryDirectory() as directory:
         trial = Training(language, named, shape, how, Path(directory), conditions)
@@ -187,7 +188,7 @@ def learning(name: str, here: Here) -> dict[str, Any]:
 
         learn(WARM)
         pace = seconds(partial(learn, WARM + TIMED)) / TIMED
-        how = replace(how, steps=4 if here.tiny else int(seconds_ / pace))
+        how = replace(how, steps=4 if here.tiny else int(budget / pace))
         place = Path(directory) / "whole"
         made = train(language, shape, how, place, label=named, conditions=conditions)
         journal, trunk = checkpoints.facts(place).journal, checkpoints.load(place, here.device)
@@ -196,11 +197,8 @@ def learning(name: str, here: Here) -> dict[str, Any]:
     samples = generate(network, rows=4 if here.tiny else 500, length=shape.length, seed=1, **sampling)
     trained = {name: value for name, value in made.to_dict().items() if name != "directory"}
     told = {"language": named, "recipe": how.to_dict(), "shape": shape.to_dict(), "seconds_a_step": pace}
-    return (
-        told
-        | {"trained": trained, "journal": journal, "sampling": sampling}
-        | {"score": score(samples, language).to_dict()}
-    )
+    told |= {"trained": trained, "journal": journal, "sampling": sampling}
+    return told | {"score": score(samples, language).to_dict()}
 
 
 def layers_of(language: str) -> int | None:
@@ -246,18 +244,20 @@ def pieces() -> dict[str, Piece]:
     """By name, in order of worth a minute."""
     claims: tuple[str, ...] = ("timing.ar", "timing.considerable", "figure-1.speed")
     found = {
-        "parity": Piece("every engine gives the sequences of the CPU", 3, SMALL, compared),
-        "timing": Piece("512 steps and AR at 512, 1024, 2048 tokens, as on the poster", 2, SMALL, times, claims=claims),
+        "parity": Piece("every engine gives the sequences of the CPU", 0.7, SMALL, compared),
+        "timing": Piece(
+            "512 steps and AR at 512, 1024, 2048 tokens, as on the poster", 0.4, SMALL, times, claims=claims
+        ),
     }
     for name, (hidden, layers) in OPEN.items():
         weights = 2 * (2 * VOCABULARY * hidden + 12 * hidden**2 * layers)
         logits = 20 * (GIVEN + NEW) * VOCABULARY  # bfloat16, and float64 twice
         about = f"an open model of {name[:-1]} billion parameters, next to the published loop"
-        found[f"open-{name}"] = Piece(about, 1 + weights / 5e9, weights + logits, partial(opened, name))
-    for name, (language, kind, time_, _, _) in LESSONS.items():
-        about = f"{time_:.0f} seconds of an {kind.upper()} learning {language} by the recipe {name}, and samples"
+        found[f"open-{name}"] = Piece(about, 0.3 + weights / 8e10, weights + logits, partial(opened, name))
+    for name, (language, kind, budget, _, _) in LESSONS.items():
+        about = f"{budget:.0f} seconds of an {kind.upper()} learning {language} by the recipe {name}, and samples"
         room = _trained_bytes(preset("paper", kind, 8, layers=layers_of(language)))
-        found[f"learning-{name}"] = Piece(about, 0.9 + time_ / 60, room, partial(learning, name))
+        found[f"learning-{name}"] = Piece(about, 0.9 + budget / 60, room, partial(learning, name))
     for language in LEARNED:
         for kind in ("mdm", "ar"):
             shape = preset("paper", kind, 8, layers=layers_of(language))

@@ -21,6 +21,7 @@ paper has lost its inline formulas; reconstructions are marked.
 """
 WIDE = 116  # characters per line of the document
 MOST = 2  # measurements of a claim in the document
+MEASURED = " Measured on "
 Findings = Mapping[str, Sequence[tuple[Claim, Finding]]]
 
 
@@ -33,7 +34,7 @@ def findings(items: Mapping[str, Item], sources: Sequence[Measured]) -> Findings
         for source, own in zip(sources[1:], records[1:], strict=True):
             other = claim.finding(own)
             if other.verdict != "not tested" and other.ours != finding.ours:
-                finding = replace(other, why=f"{other.why} Measured on {machine(source)} ({source.name}).")
+                finding = replace(other, why=f"{other.why}{MEASURED}{machine(source)} ({source.name}).")
         return finding
 
     return {name: [(claim, last(claim)) for claim in item.claims.values()] for name, item in items.items()}
@@ -68,15 +69,15 @@ def full(claim: Claim, finding: Finding) -> str:
     return "\n".join([*lines, f"  {finding.why}"])
 
 
-def markdown(judged: Findings, source: Measured) -> str:
-    """reproduction/README.md; source: the first records."""
-    whole = totals(judged)
+def markdown(judged: Findings, sources: Sequence[Measured]) -> str:
+    """reproduction/README.md, from these records."""
+    whole, source = totals(judged), sources[0]
     text = f"{whole['agrees']} agree, {whole['differs']} differ, {whole['not tested']} not tested"
     lines = ["# The paper, claim by claim", "", *_filled(" ".join(INTRODUCTION.split())), ""]
     lines += _filled(
         f"**{sum(whole.values())} claims: {text}.** A claim that is not tested needs weights, a GPU or more rows. Size "
-        f"{source.size}: {source.seconds:.0f} seconds of work on {machine(source)}. Made from results/{source.name} by "
-        "`python -m reproduction document`."
+        f"{source.size}: {source.seconds:.0f} seconds of work on {machine(source)}. Made from "
+        f"{' and '.join(one.name for one in sources)} in results by `python -m reproduction document`."
     )
     for name, own in judged.items():
         lines += ["", f"## {name}", "", *_filled(f"{ITEMS[name].about}."[:1].upper() + f"{ITEMS[name].about}."[1:]), ""]
@@ -90,7 +91,8 @@ def _entry(item: str, claim: Claim, finding: Finding) -> str:
     theirs = f" ({claim.figure})" if claim.figure else ""
     ours = "; ".join(f"{label}: {number(estimate)}" for label, estimate in finding.ours[:MOST])
     more = f"; {len(finding.ours) - MOST} more" if len(finding.ours) > MOST else ""
-    text = finding.why if finding.verdict != "agrees" or not ours else f"{ours}{more}."
+    measured = "".join(finding.why.partition(MEASURED)[1:])
+    text = finding.why if finding.verdict != "agrees" or not ours else f"{ours}{more}.{measured}"
     name = claim.name.partition(f"{item}.")[2]
     return f"- `{name}` *{finding.verdict}*. {claim.where}: {claim.words}{theirs} **Here**: {text}"
 
