@@ -10,7 +10,7 @@ import pytest
 
 from reproduction import __main__ as program
 from reproduction import figures, judge, rebuttal, separators, theorems
-from reproduction.document import findings, markdown
+from reproduction.document import findings, markdown, totals
 from reproduction.items import ITEMS
 from reproduction.judge import VERDICTS, Size, Values, all_of, claim, part, shown
 from reproduction.records import Absent, Records, plain, read
@@ -256,6 +256,9 @@ def test_the_document_is_that_of_the_records(measured):
     text = markdown(findings(ITEMS, sources), sources)
     assert text == (ROOT / "reproduction/README.md").read_text()
     assert text.count("\n- `") == 90
+    agree, differ, untested = totals(findings(ITEMS, sources)).values()
+    words = " ".join((ROOT / "README.md").read_text().split())
+    assert f"{agree} agree, {differ} differ, and {untested} need" in words
 
 
 def test_the_program(capsys):

@@ -99,16 +99,16 @@ def begin(
 
     usual: rows and length of a language in place of 2000 x 512; the length is then the nearest that the language has.
     """
-    from unmask.models.loading import is_open, is_own, load_model
+    from unmask.models.loading import is_open, is_own, of_command
 
     if (language is None) == (model is None):
         raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
-    own = load_model(model, loading, causal_model, batch) if model is not None and is_own(model) else None
+    own = of_command(model, loading, causal_model, batch) if model is not None and is_own(model) else None
     if model is not None and (hasattr(own, "tokenizer") or (own is None and is_open(model))):
         from unmask.models.open.prompted import begun, queries_of
 
         queries = queries_of(prompting)  # before the model is loaded
-        opened = own or load_model(model, loading, causal_model, batch)
+        opened = own or of_command(model, loading, causal_model, batch)
         return opened, begun(opened, queries, prompting, amount), opened.tokenizer
     from unmask.samplers.making import begun as started
 
@@ -129,7 +129,7 @@ def begin(
     from unmask.models.trained.checkpoints import read_tokenizer
 
     tokenizer = read_tokenizer(model)
-    network = load_model(model, loading, causal_model, batch)
+    network = of_command(model, loading, causal_model, batch)
     network.tokenizer = tokenizer  # for constraints of joint draws
     return network, started(network, prompting, amount, usual, tokenizer), tokenizer
 

@@ -69,7 +69,7 @@ def command(
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
     from unmask.denoisers import as_denoiser
-    from unmask.models.loading import load_model
+    from unmask.models.loading import of_command
     from unmask.report.player import chosen, play
     from unmask.samplers import trace as traces
     from unmask.samplers.making import reshaped
@@ -90,7 +90,7 @@ def command(
         known = None if language is None else languages.load(language)
         if known is not None:
             known.check_origin(read.source, str(trace))
-        source: Any = known if model is None else load_model(model, loading)
+        source: Any = known if model is None else of_command(model, loading)
         own = sampling.temperature or 1.0, sampling.top_p, sampling.top_k, sampling.guidance
         judge = reshaped(as_denoiser(source), *own) if gap else None
         player = chosen({read.sampler or trace.name: read}, None if gap else known, row, model=judge)

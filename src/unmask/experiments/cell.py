@@ -37,6 +37,8 @@ from unmask.core.registry import Entry, Registry, parse, written
 from unmask.experiments.recipe import Recipe
 
 SCHEMA = 5  # of cells: a change gives every cell a new key
+# JSON text that does not depend on the order of keys
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 TOKENS_A_BLOCK = 2**18  # rows of a block x length: 0.5 s to a few s of work
 MOST_BLOCKS = 10**5
 LARGE, END = 2**28, 2**20  # bytes: of larger files, only the two ends enter the digest; size of an end
@@ -118,11 +120,11 @@ class Job:
                 defaults |= {part: getattr(default, part, own.default) for part, own in every.items()}
         return defaults
 
-    @property
+    @cached_property
     def merges(self) -> bool:
         return hasattr(self.run, "records")
 
-    @property
+    @cached_property
     def lasts(self) -> bool:
         return bool(getattr(self.run, "lasts", False))
 
@@ -248,11 +250,6 @@ def merged(tallies: Sequence[Tally]) -> Tally:
 
 def key_of(job: str, values: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical([SCHEMA, job, values]).encode()).hexdigest()[:40]
-
-
-def canonical(content: Any) -> str:
-    """JSON text that does not depend on the order of keys."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def cells_of(recipe: Recipe) -> list[Cell]:

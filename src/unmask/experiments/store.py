@@ -118,6 +118,7 @@ class Holder(msgspec.Struct):
 
 
 Line = Run | Planned | Block | Done | Failed
+LINES = msgspec.json.Decoder(Line)
 
 
 class Store:
@@ -140,7 +141,12 @@ class Store:
                 if len(line) > LONGEST:
                     raise UnmaskError(f"cannot read {cut(str(path))}: line {number} has more than {size(LONGEST)}")
                 try:
-                    value = json.loads(line, parse_constant=_refused)  # it reads names that are not Unicode, too
+                    self._note(LINES.decode(line))
+                    continue
+                except (msgspec.DecodeError, UnmaskError, UnicodeError, RecursionError):
+                    pass  # json reads names that are not Unicode and large integers, too, and `fit` tells the fault
+                try:
+                    value = json.loads(line, parse_constant=_refused)
                 except (ValueError, RecursionError):
                     continue
                 self._note(fit(value, Line, f"line {number} of {cut(str(path))}"))

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -101,7 +102,7 @@ METRICS = {
         label="right answer, wrong steps",
     ),
     "wrong_steps": Metric(lambda rows: rows.steps and rows.steps.wrong_share, label="wrong steps", fraction=True),
-    "model_calls": Metric(lambda rows: None if rows.model_calls is None else rows.model_calls.double(), cost=True),
+    "model_calls": Metric(attrgetter("model_calls"), cost=True),
 }
 
 

@@ -45,7 +45,7 @@ def load(source: str | Path, **options: Any) -> Language | Denoiser:
     return read_network(path, **options)
 
 
-def load_model(model: str, how: Loading, causal_model: str | None = None, batch: int | None = None) -> Any:
+def of_command(model: str, how: Loading, causal_model: str | None = None, batch: int | None = None) -> Any:
     """Load the model of a command: your own by module:Name, an open one, or the network of a directory."""
     if is_own(model):
         from unmask.denoisers import as_denoiser

@@ -46,7 +46,7 @@ from unmask.report.charts import (
 )
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
 from unmask.report.results import AR, JOINT, Point
-from unmask.report.verdict import Shown, differs, distinct, usable
+from unmask.report.verdict import Shown, distinct, usable
 from unmask.tasks.exact import is_ideal
 
 with needed("pages", "a figure"):
@@ -263,8 +263,8 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
     for p in sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model_calls"], sign * p["value"])):
         better = sign * p["value"] < best and usable(p["sampler"])
         best = sign * p["value"] if better else best
-        at = min(range(len(shown.settings)), key=lambda n: differs(shown.settings[n], p))
-        rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=str(at)))
+        at = str(shown.setting_of(p))
+        rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=at))
     return rows
 
 

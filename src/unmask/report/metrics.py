@@ -64,12 +64,12 @@ SER = METRICS["ser"]
 
 def matching(points: Iterable[Point], values: Fields, free: Sequence[str] = ()) -> list[Point]:
     """Points with these values, or without a value; AR has no sampler to choose."""
-    fixed = [name for name in ("of", *FIELDS) if name not in free and values.get(name) is not None]
-    return [
-        point
-        for point in points
-        if all(point[n] in (None, values[n]) or (n in RIVALS and point["kind"] == "ar") for n in fixed)
-    ]
+    left = list(points)
+    for name in ("of", *FIELDS):
+        if name not in free and (value := values.get(name)) is not None:
+            rival = name in RIVALS
+            left = [p for p in left if p[name] is None or p[name] == value or (rival and p["kind"] == "ar")]
+    return left
 
 
 @dataclass(frozen=True)

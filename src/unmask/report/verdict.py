@@ -26,6 +26,9 @@ class Shown:
 
     results: Results
     view: View = field(default_factory=View)
+    _numbers: dict[tuple[Any, ...], int] = field(
+        default_factory=dict, repr=False
+    )  # of the nearest settings, once found
 
     @cached_property
     def metrics(self) -> list[Metric]:
@@ -66,7 +69,15 @@ class Shown:
     @cached_property
     def at(self) -> int:
         """The number of the first setting."""
-        return min(range(len(self.settings)), key=lambda n: differs(self.settings[n], self.state))
+        return self.setting_of(self.state)
+
+    def setting_of(self, values: Fields) -> int:
+        """The number of the nearest setting."""
+        own = tuple(values.get(name) for name in FIELDS)
+        if own not in self._numbers:
+            apart = [differs(one, values) for one in self.settings]
+            self._numbers[own] = apart.index(min(apart))
+        return self._numbers[own]
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -92,12 +103,13 @@ class Shown:
     def nearest(self, keys: Sequence[Fields]) -> dict[tuple[str, int], int]:
         """For each choice of a language ("all", or its number) and of a setting the number of the nearest key."""
         languages = {"all": self.state["of"]} | {str(n): of for n, of in enumerate(self.languages)}
-        return {
-            (language, at): min(range(len(keys)), key=lambda n: differs(keys[n], values | {"of": of}))
-            for language, of in languages.items()
-            for at, values in enumerate(self.settings)
-            if keys
-        }
+        numbers = {}
+        for at, values in enumerate(self.settings if keys else ()):
+            apart = [(differs(key, values | {"of": None}), key.get("of")) for key in keys]
+            for language, of in languages.items():
+                whole = [n + (own not in (None, of) and of is not None) for n, own in apart]
+                numbers[language, at] = whole.index(min(whole))
+        return numbers
 
 
 def differs(one: Fields, other: Fields) -> float:
