@@ -289,6 +289,7 @@ def _from_file(path: str) -> ModuleType:
     return sys.modules[path]
 
 
+@lru_cache(maxsize=64)  # a sweep asks for each cell
 def _returns(function: Callable[..., Any], types: tuple[type, ...]) -> bool:
     """Whether a function is declared to return only these types; it is not called."""
     try:
