@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2650,
+    "core": 2660,
     "languages": 4350,
     "denoisers": 2570,
     "samplers": 4920,

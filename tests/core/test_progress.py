@@ -99,7 +99,9 @@ def test_an_error_restores_the_cursor_and_passes(error):
 def test_an_inner_track_adds_no_bar():
     with watched() as terminal, progress.track("outer", 2) as advance:
         with progress.track("inner", 5) as advance_inner:
+            progress.rename("part of it")
             advance_inner(5)
+        assert progress._outermost.label == "outer"
         while "0%" not in terminal.getvalue():  # the outer bar need not wait for its own first step
             time.sleep(0.01)
         advance(1)

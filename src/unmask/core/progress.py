@@ -68,7 +68,14 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     global _outermost
     notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None  # which can draw
     watched = sys.stderr.isatty() or notebook
-    if _silent or _outermost is not None or not (watched or _lines):
+    if (outer := _outermost) is not None:
+        own = outer.label
+        try:
+            yield lambda steps: None
+        finally:
+            outer.label = own  # which `rename` may have changed
+        return
+    if _silent or not (watched or _lines):
         yield lambda steps: None
         return
     bar = _outermost = _Bar(label, total)

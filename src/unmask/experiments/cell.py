@@ -261,7 +261,7 @@ def cells_of(recipe: Recipe) -> list[Cell]:
         for job, settings in chosen[-1]:
             _check_names(job, settings)
     known = {name for own in chosen for job, _ in own for name in job.fields}
-    for name in sorted({name for part in recipe.parts for name in part.names}):
+    for name in sorted({name for part in recipe.parts for tied in part.lists for name in tied}):
         if name.partition(".")[0] not in known | {"rows", "seed"}:
             raise unknown("parameter:", name, known - {"seed", "digest"})
     cells, digests = dict[str, Cell](), dict[str, str]()

@@ -234,7 +234,6 @@ class _Drive:
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
             with closing(engine(self.ready, files, self.how, interrupts, self.store.tell)) as answers:
                 for block, answer in answers:
-                    progress.rename(label)  # a training in this process gives the bar its own
                     advance(int(block.tally is None and not answer.lost))
                     self._settle(block, answer)
             if self.ready:
