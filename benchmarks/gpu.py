@@ -134,8 +134,7 @@ def times(here: Here) -> dict[str, Any]:
 
 def training(language: str, kind: str, here: Here) -> dict[str, Any]:
     network = figure_1.network(here.size) | {"language": language}
-    layers = layers_of(language)
-    return measured(here, part("training", kind=[kind], **network, **({"layers": layers} if layers else {})))
+    return measured(here, part("training", kind=[kind], layers=layers_of(language), **network))
 
 
 def figure(here: Here) -> dict[str, Any]:

@@ -261,7 +261,7 @@ def cells_of(recipe: Recipe) -> list[Cell]:
         for job, settings in chosen[-1]:
             _check_names(job, settings)
     known = {name for own in chosen for job, _ in own for name in job.fields}
-    for name in sorted({name for part in recipe.parts for tied in part.lists for name in tied}):
+    for name in sorted({name for part in recipe.parts for name in next(part.points(), ())}):
         if name.partition(".")[0] not in known | {"rows", "seed"}:
             raise unknown("parameter:", name, known - {"seed", "digest"})
     cells, digests = dict[str, Cell](), dict[str, str]()
@@ -331,7 +331,8 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
         values[name] = value
     if "digest" in values and digests is not None:
         files = [str(values[name]) for name in NAMED if values.get(name)]
-        values["digest"] = "".join(digests.setdefault(file, digest(file)) for file in files)
+        digests |= {file: digest(file) for file in files if file not in digests}
+        values["digest"] = "".join(digests[file] for file in files)
     return values
 
 

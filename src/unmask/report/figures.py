@@ -263,8 +263,7 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
     for p in sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model_calls"], sign * p["value"])):
         better = sign * p["value"] < best and usable(p["sampler"])
         best = sign * p["value"] if better else best
-        at = str(shown.setting_of(p))
-        rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=at))
+        rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=str(shown.setting_of(p))))
     return rows
 
 

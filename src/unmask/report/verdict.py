@@ -26,9 +26,6 @@ class Shown:
 
     results: Results
     view: View = field(default_factory=View)
-    _numbers: dict[tuple[Any, ...], int] = field(
-        default_factory=dict, repr=False
-    )  # of the nearest settings, once found
 
     @cached_property
     def metrics(self) -> list[Metric]:
@@ -70,6 +67,10 @@ class Shown:
     def at(self) -> int:
         """The number of the first setting."""
         return self.setting_of(self.state)
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[Any, ...], int]:
+        return {}  # of the nearest settings, once found
 
     def setting_of(self, values: Fields) -> int:
         """The number of the nearest setting."""
