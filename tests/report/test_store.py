@@ -12,9 +12,9 @@ from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin
 from unmask.experiments.cell import SCHEMA, Cell, find
 from unmask.experiments.store import Done, Failed, Planned, Run, writing
-from unmask.report.metrics import METRICS
-from unmask.report.results import points, read
-from unmask.report.verdict import Shown, grid
+from unmask.report.metrics import FIELDS, METRICS
+from unmask.report.results import WHO, Results, points, read
+from unmask.report.verdict import Shown, differs, grid
 from unmask.tasks.sample import lines
 
 SAMPLES = find("samples").fields
@@ -166,6 +166,22 @@ def test_all_settings_of_an_evaluation_and_ar_are_in_one_view(tmp_path):
     settings = {("AR", "")} | {(name, f"{n} steps") for name in ("llada", "ancestral") for n in (4, 8)}
     assert set(table) == settings
     assert all(len(cells) == 1 for cells in table.values())
+
+
+def test_the_nearest_key_has_the_fewest_other_values():
+    """Of each choice, and of points: their own setting, also where it is known already."""
+    places = [(of, name, n) for of in "ab" for name in ("x", "y", "z") for n in (8, 64) if (of, name) != ("b", "x")]
+    numbers = {"kind": "mdm", "measure": "ser", "value": 0.5}
+    every = [dict.fromkeys(WHO) | numbers | {"of": of, "sampler": name, "length": n} for of, name, n in places]
+    shown, keys = Shown(Results(every)), [{"of": of, "sampler": name, "length": n} for of, name, n in places[1::2]]
+    nearest = shown.nearest([*keys, {"of": None, "sampler": "z", "length": 8}])
+    assert len(nearest) == 3 * len(shown.settings)
+    for (language, at), number in nearest.items():
+        wanted = shown.settings[at] | {"of": shown.state["of"] if language == "all" else shown.languages[int(language)]}
+        apart = [differs(key, wanted) for key in [*keys, {"of": None, "sampler": "z", "length": 8}]]
+        assert number == apart.index(min(apart))
+    for point in every * 2:
+        assert {name: point[name] for name in FIELDS} == shown.settings[shown.setting_of(point)]
 
 
 @pytest.mark.parametrize(
