@@ -123,7 +123,7 @@ def _languages() -> dict[str, Case]:
     made["show_l_sparse"] = Case(["show", "language", "l.json"], {"l.json": sparse})
     made["show_l_deep"] = Case(["show", "language", "l.json"], {"l.json": "[" * 10**5})
     made["train_interval"] = Case(
-        _with(TRAIN, language="l.json"), {"l.json": text_of({"kind": "interval", "width": 16})}
+        _with(TRAIN, language="l.json", steps=1), {"l.json": text_of({"kind": "interval", "width": 16})}
     )
     return made
 
