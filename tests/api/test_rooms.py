@@ -11,17 +11,17 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # lines of each room, from the one under all to the one on top; an import goes to a room before its own
     "core": 2660,
-    "languages": 4350,
+    "languages": 4370,
     "denoisers": 2570,
     "samplers": 4920,
     "metrics": 570,
     "models": 5480,
     "theory": 2260,
     "diagnosis": 6950,
-    "experiments": 3940,
+    "experiments": 3990,
     "tasks": 2430,
     "report": 2210,
-    "cli": 2690,
+    "cli": 2700,
 }
 ROOMS = list(CAPS)
 

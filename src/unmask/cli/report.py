@@ -116,12 +116,16 @@ def measured(
     import webbrowser
 
     from unmask.core.errors import unknown
-    from unmask.report.publishing import Selection, page_of, publish
+    from unmask.experiments.run import prepared
 
     if name not in names:
         raise unknown("recipe", name, names)
-    cells = Selection(f"{name}-quick" if quick else name, changes, languages, device)
-    published = publish(page_of(name), cells, out, svg, **by.options(device or "cpu"))
+    options = by.options(device or "cpu")
+    with prepared(**options):
+        from unmask.report.publishing import Selection, page_of, publish
+
+        cells = Selection(f"{name}-quick" if quick else name, changes, languages, device)
+        published = publish(page_of(name), cells, out, svg, **options)
     if open:
         webbrowser.open(published.page.as_uri())
     return answer_of(published)

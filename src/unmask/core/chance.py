@@ -188,8 +188,10 @@ def _first_above(masses: Tensor, u: Tensor, relative: bool) -> tuple[Tensor, Ten
 @kernel
 def draw(weights, u):  # type: ignore[no-untyped-def]
     """`categorical` for one short row of weights, in kernels: the same symbol for the same u."""
-    threshold = u * weights.sum()
-    cumulative, last = 0.0, 0
+    total = 0.0
+    for i in range(weights.shape[0]):  # `weights.sum()` would take half a second to compile
+        total += weights[i]
+    threshold, cumulative, last = u * total, 0.0, 0
     for i in range(weights.shape[0]):
         if weights[i] > 0.0:
             cumulative += weights[i]

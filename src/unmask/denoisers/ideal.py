@@ -237,12 +237,12 @@ class LocalEngine(Engine):
         self.form = chain, width
         self._dead = torch.zeros(len(tokens), dtype=torch.bool)
         if not bool((tokens == self.vocabulary).all()):
-            self._dead = language.log_evidence(tokens) == -torch.inf
+            self._dead = language.impossible(tokens)
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         if bool((self.tokens[rows, positions] == self.vocabulary).any()):  # hiding may undo a contradiction
             which = rows.unique()
-            self._dead[which] = self.language.log_evidence(self.tokens[which]) == -torch.inf
+            self._dead[which] = self.language.impossible(self.tokens[which])
         else:
             arrays = (t.numpy() for t in (self.tokens, rows, positions, self._dead))
             local.contradictions(*self.form, *arrays)

@@ -21,7 +21,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from unmask.core import arguments, progress
@@ -221,6 +220,8 @@ def _truth(
 
 def _fit(total: Floats, count: Floats, monotone: bool) -> Floats:
     """f(0..L-1) from sums and numbers of losses at each k: monotone if asked, linear between observed k."""
+    from scipy.optimize import isotonic_regression  # half a second to load
+
     seen = np.flatnonzero(count)
     means = total[seen] / count[seen]
     fitted = isotonic_regression(means, weights=count[seen], increasing=False).x if monotone else means

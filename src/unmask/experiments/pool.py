@@ -7,6 +7,7 @@ driver is gone, also if these are stopped.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pickle
@@ -17,9 +18,9 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import chdir, suppress
-from multiprocessing import Pipe, connection
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import chdir, contextmanager, nullcontext, suppress
+from multiprocessing import Pipe, connection, reduction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -40,6 +41,8 @@ FAILED_STARTS = 3  # workers in a row that end before their first answer
 LOOK = 0.1  # seconds between two checks of a guard
 WAIT = 1.0  # seconds between two looks at the workers
 GRACE = 1.0  # seconds for a process to end by itself
+APPENDED = os.O_RDWR | os.O_APPEND | os.O_CREAT
+USUAL = "unmask.experiments.jobs.samples"  # what most jobs need
 EngineName = Literal["local", "here"]
 
 
@@ -158,13 +161,16 @@ def local(
 
 
 class _Worker:
-    """A process that measures one block at a time. lifeline: a pipe that closes with the driver."""
+    """A process that measures one block at a time. lifeline: a pipe that closes with the driver.
 
-    def __init__(self, log: Path, threads: int) -> None:
+    Without a log it loads what most jobs need, and waits for `tell`.
+    """
+
+    def __init__(self, threads: int, log: Path | None = None) -> None:
         self.pipe, theirs = Pipe()
         lifeline, self.lifeline = os.pipe()
-        program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline})"
-        with theirs, opened(log, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+        program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline}, {log is None})"
+        with theirs, opened(log, APPENDED) if log else nullcontext(subprocess.DEVNULL) as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
@@ -180,6 +186,11 @@ class _Worker:
     @property
     def ready(self) -> bool:
         return self.pipe.poll() or self.process.poll() is not None
+
+    def tell(self, log: Path) -> None:
+        """Where it prints."""
+        with opened(log, APPENDED) as file, suppress(OSError):  # it has died; `wait` finds out
+            reduction.send_handle(self.pipe, file.fileno(), self.process.pid)
 
     def start(self, block: Block, files: Path) -> None:
         self.block, self.began = block, time.monotonic()
@@ -197,16 +208,21 @@ class _Worker:
         return self.process.wait()
 
 
+EARLY = list[_Worker]()  # of the sweep that comes next
+
+
 class Processes:
     """Processes of this machine; one that dies or hangs is replaced."""
 
     def __init__(self, files: Path, how: Measuring) -> None:
-        self.files, self.log, self.limit, self.most = files, files.parent / LOG, how.limit, how.workers or cores()
-        self.threads = how.threads or max(cores() // self.most, 1)
+        self.files, self.log, self.limit, (self.most, self.threads) = files, files.parent / LOG, how.limit, _size(how)
         self.running, self.idle, self.failed_starts = list[_Worker](), list[_Worker](), 0
 
     def start(self, block: Block) -> None:
-        worker = self.idle.pop() if self.idle else _Worker(self.log, self.threads)
+        if not self.idle and EARLY:
+            EARLY[-1].tell(self.log)
+            self.idle.append(EARLY.pop())
+        worker = self.idle.pop() if self.idle else _Worker(self.threads, self.log)
         worker.start(block, self.files)
         self.running.append(worker)
 
@@ -239,6 +255,24 @@ class Processes:
             worker.stop()
 
 
+@contextmanager
+def prepared(how: Measuring) -> Iterator[None]:
+    """Processes for a sweep in this block: they start while this process still imports what the sweep needs."""
+    most, threads = _size(how)
+    try:
+        EARLY.extend(_Worker(threads) for _ in range(most if how.engine == "local" else 0))
+        yield
+    finally:
+        while EARLY:
+            EARLY.pop().stop()
+
+
+def _size(how: Measuring) -> tuple[int, int]:
+    """The number of processes, and the threads of each."""
+    most = how.workers or cores()
+    return most, how.threads or max(cores() // most, 1)
+
+
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -249,14 +283,21 @@ def variables(threads: int) -> dict[str, str]:
     return dict.fromkeys(SINGLE, "1") | {"UNMASK_THREADS": str(threads), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
 
 
-def serve(handle: int, lifeline: int) -> None:
-    """Measure blocks until the driver is gone."""
+def serve(handle: int, lifeline: int, early: bool) -> None:
+    """Measure blocks until the driver is gone. early: load what most jobs need, then wait for the log."""
     worker = os.getpid()
     if os.fork() == 0:
         _guard(worker, lifeline)
     os.close(lifeline)
     os.set_inheritable(handle, False)
     with suppress(EOFError, OSError), connection.Connection(handle) as pipe, progress.silent():
+        if early:
+            with suppress(Exception):  # the first job says what is wrong
+                importlib.import_module(USUAL)
+            log = reduction.recv_handle(pipe)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            os.close(log)
         while True:
             block, files, allowed = pipe.recv()
             try:

@@ -56,6 +56,11 @@ def as_tokens(tokens: Tokens, what: str = "tokens") -> Tensor:
     return tokens.long().cpu().contiguous()
 
 
+def codes(tokens: Tensor, vocabulary: int, size: int) -> Tensor:
+    """(B, L - size + 1): the index of each window of tokens (B, L) among all V^size, in lexicographic order."""
+    return tokens.unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
+
+
 @final  # so that it is always true
 @dataclass(frozen=True)
 class Steps:
@@ -226,6 +231,10 @@ class Language(ABC):
         """q(x) > 0, bool (B)."""
         return self.log_prob(tokens) > -torch.inf
 
+    def impossible(self, tokens: Tensor) -> Tensor:
+        """q(x_R) = 0, bool (B), of tokens with V where hidden."""
+        return self.log_evidence(tokens) == -torch.inf
+
     def posterior(self, tokens: Tokens, positions: Tokens | None = None) -> Tensor:
         """q(x_j | x_R) from scratch, (B, K, V) float64; positions (K) or (B, K), all by default; revealed: one-hot."""
         tokens = self.check_tokens(tokens, hidden=True)
@@ -359,7 +368,7 @@ class Language(ABC):
         given = self.check_tokens(given, hidden=True)
         if given.shape[1] != length or len(given) not in (1, rows):
             raise UnmaskError(f"given has shape {tuple(given.shape)}; expected ({length},) or ({rows}, {length})")
-        impossible = self.log_evidence(given) == -torch.inf
+        impossible = self.impossible(given)
         if impossible.any():
             raise UnmaskError(f"given row {int(impossible.int().argmax())} has probability zero: no sequence fits it")
         return given

@@ -8,16 +8,19 @@ from html import escape
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError
-from unmask.languages.base import LANGUAGES, UNKNOWN
+from unmask.core.threads import over_blocks
+from unmask.languages.base import LANGUAGES, UNKNOWN, codes
 from unmask.languages.hmm import table
 from unmask.languages.kernels.local import Chain, chain
 from unmask.languages.kernels.machine import Ints, Machine, from_edges
-from unmask.languages.machine import MachineLanguage
+from unmask.languages.machine import ROWS, MachineLanguage
 
 MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
 MAX_SMOOTHING = 1e12  # far above any count of a text
@@ -124,6 +127,18 @@ class NGram(MachineLanguage):
     @cached_property
     def _chains(self) -> dict[int, Chain | None]:
         return {}
+
+    def impossible(self, tokens: Tensor) -> Tensor:
+        """From the tables where no token is hidden: a first generation then waits for one compilation less."""
+        if tokens.shape[1] < self.order or bool((tokens == self.vocabulary).any()):
+            return super().impossible(tokens)
+        begins, follows = (torch.from_numpy(table.reshape(-1) > 0) for table in (self.initial, self.transition))
+        first = codes(tokens[:, : self.order - 1], self.vocabulary, self.order - 1).squeeze(1)
+
+        def follow(rows: slice) -> Tensor:
+            return follows[codes(tokens[rows], self.vocabulary, self.order)].all(1)
+
+        return ~(begins[first] & torch.cat(list(over_blocks(follow, len(tokens), ROWS))))
 
     def parameters(self) -> dict[str, Any]:
         return {"order": self.order, "initial": self.initial.tolist(), "transition": self.transition.tolist()}

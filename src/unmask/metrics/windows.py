@@ -11,7 +11,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.estimates import LEVEL, Estimate, mean, quantile
 from unmask.languages import LanguageLike, load
-from unmask.languages.base import as_tokens
+from unmask.languages.base import as_tokens, codes
 
 GROUPS = 20  # of rows, for the jackknife interval
 MAX_WINDOWS = 2**20
@@ -76,11 +76,6 @@ def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1, w
     counted = torch.ones_like(every, dtype=torch.bool) if where is None else where
     parts = zip(every.tensor_split(groups), counted.tensor_split(groups), strict=True)
     return torch.stack([torch.bincount(part[mask], minlength=vocabulary**size) for part, mask in parts]).double()
-
-
-def codes(tokens: Tensor, vocabulary: int, size: int) -> Tensor:
-    """(B, L - size + 1): the index of each window of tokens (B, L) among all V^size, in lexicographic order."""
-    return tokens.unfold(1, size, 1) @ (vocabulary ** torch.arange(size - 1, -1, -1))
 
 
 def total_variation(tokens: Tensor, language: LanguageLike, size: int = 2) -> Estimate:

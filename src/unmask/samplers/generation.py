@@ -90,7 +90,7 @@ class Generation:
         rows, length = self.tokens.shape
         written, impossible = int(self.written.sum()), None
         if self.ideal is not None:
-            impossible = int((self.ideal.log_evidence(self.tokens) == -torch.inf).sum())
+            impossible = int(self.ideal.impossible(self.tokens).sum())
         together = {} if self.fallbacks is None else {"fallback_steps": int(self.fallbacks.sum())}
         return together | {
             "rows": rows,

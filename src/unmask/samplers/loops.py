@@ -104,9 +104,8 @@ def _follow(sampler: Sampler, session: Session, blocks: Tensor, schedules: Block
     canvas = session.canvas
     session.planned = True
     if session.stop is None and session.joint is None and (probability := canvas.follow(order)) is not None:
-        planned = order > 0
-        session.order[planned] = order[planned]
-        session.probability[planned] = probability[planned]
+        for kept, new in ((session.order, order), (session.probability, probability)):
+            torch.where(order > 0, new, kept, out=kept)
         return
     for rows, positions in orders.steps(order):
         going = ~session.settled[rows]

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 from torch import Tensor
 
 from unmask.core.compiled import kernel
@@ -175,6 +174,8 @@ def model_calls_per_token(constant: float, ser: float) -> float:
 
 def crossing(ratio: float) -> float:
     """The x with this number of model calls per token: x (1 - e^(-1/x)) = r, for r between 0 and 1."""
+    from scipy.optimize import brentq  # half a second to load
+
     if not 0 < ratio < 1:
         raise UnmaskError(f"ratio is {ratio}; expected AR token time / model call time, between 0 and 1")
     return float(brentq(lambda x: calls_per_token(x) - ratio, SMALL, LARGE, xtol=1e-15, rtol=1e-14))

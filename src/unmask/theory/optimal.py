@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from unmask.core.compiled import kernel
@@ -64,6 +63,8 @@ def for_divergence(
     """delta (N) of the least E KL(q || p_order). halves: f measured on each half of the rows, if it was measured."""
 
     def solve(f: Floats) -> Tensor:
+        from scipy.optimize import isotonic_regression  # half a second to load
+
         return _least_divergence(
             InformationCurve(isotonic_regression(f, increasing=False).x, curve.method), steps, fixed_size
         )

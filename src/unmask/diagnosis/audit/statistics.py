@@ -16,8 +16,8 @@ from scipy import stats
 from torch import Tensor
 
 from unmask.languages import Language
+from unmask.languages.base import codes
 from unmask.metrics import window_counts
-from unmask.metrics.windows import codes
 
 MAX_WINDOWS = 4096  # largest V^size of windows with a table of probabilities
 LONGEST = 4
@@ -68,7 +68,7 @@ class Statistics:
         classes = torch.where(impossible, BITS + 1, bits.long().clamp(max=BITS))
         pairs = self.cells[codes(tokens, self.language.vocabulary, self.pair_size)]
         whole = bits.sum(1)
-        invalid = self.language.log_evidence(tokens) == -torch.inf
+        invalid = self.language.impossible(tokens)
         counts = [
             _histogram(pairs, int(self.cells.max()) + 1),
             _histogram(classes, BITS + 2),

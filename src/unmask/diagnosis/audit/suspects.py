@@ -33,9 +33,9 @@ from unmask.diagnosis.audit.specimens import (
     tempered,
 )
 from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
+from unmask.languages.base import codes
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
-from unmask.metrics.windows import codes
 from unmask.samplers import Generation, generate
 from unmask.samplers.rules.uniform import ENUMERABLE
 

@@ -16,8 +16,6 @@ from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
-from scipy.optimize import brentq
-
 from unmask import metrics
 from unmask.core import arguments
 from unmask.core.estimates import LEVEL, Estimate, exactly, proportion, quantile
@@ -221,6 +219,8 @@ def fit_slope(counts: Sequence[tuple[int, int, int]], level: float = LEVEL) -> E
 
     Each point gets half an impossible and half a valid row more, so that the estimate always exists.
     """
+    from scipy.optimize import brentq  # half a second to load
+
     data = [(1 / n, impossible + 0.5, rows + 1.0) for n, impossible, rows in counts]
 
     def score(c: float) -> float:
