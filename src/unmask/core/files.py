@@ -127,11 +127,13 @@ def write_json(path: str | Path, content: Any) -> None:
 
 def finite(value: Any) -> Any:
     """The value with None in place of infinities, which JSON lacks: the open end of an interval is null."""
-    if isinstance(value, Mapping):
-        return {name: finite(entry) for name, entry in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
         return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, str | int) or value is None or not isinstance(value, Mapping):
+        return value
+    return {name: finite(entry) for name, entry in value.items()}
 
 
 def origin(**configuration: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ LOOK = 0.1  # seconds between two checks of a guard
 WAIT = 1.0  # seconds between two looks at the workers
 GRACE = 1.0  # seconds for a process to end by itself
 APPENDED = os.O_RDWR | os.O_APPEND | os.O_CREAT
-USUAL = "unmask.experiments.jobs.samples"  # what most jobs need
+USUAL = "unmask.experiments.jobs.samples"
 EngineName = Literal["local", "here"]
 
 
@@ -163,7 +163,7 @@ def local(
 class _Worker:
     """A process that measures one block at a time. lifeline: a pipe that closes with the driver.
 
-    Without a log it loads what most jobs need, and waits for `tell`.
+    Without a log it loads the usual jobs, and waits for `tell`.
     """
 
     def __init__(self, threads: int, log: Path | None = None) -> None:
@@ -284,7 +284,7 @@ def variables(threads: int) -> dict[str, str]:
 
 
 def serve(handle: int, lifeline: int, early: bool) -> None:
-    """Measure blocks until the driver is gone. early: load what most jobs need, then wait for the log."""
+    """Measure blocks until the driver is gone. early: load the usual jobs, then wait for the log."""
     worker = os.getpid()
     if os.fork() == 0:
         _guard(worker, lifeline)

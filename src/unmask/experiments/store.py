@@ -126,20 +126,20 @@ class Store:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
-        self.files = self.directory / FILES
+        self.path, self.files = self.directory / FILE, self.directory / FILES
         self.runs: list[Run] = []
         self.cells: dict[str, Planned] = {}
         self.done: dict[str, Done] = {}
         self.failed: dict[str, Failed] = {}
         self.blocks: dict[str, dict[Rows, Block]] = {}
-        path, number = self.directory / FILE, 0
-        if not os.path.lexists(path):
+        number = 0
+        if not os.path.lexists(self.path):
             return
-        with opened(path, os.O_RDONLY) as file:
+        with opened(self.path, os.O_RDONLY) as file:
             while line := file.readline(LONGEST + 1):
                 number += 1
                 if len(line) > LONGEST:
-                    raise UnmaskError(f"cannot read {cut(str(path))}: line {number} has more than {size(LONGEST)}")
+                    raise UnmaskError(f"cannot read {cut(str(self.path))}: line {number} has more than {size(LONGEST)}")
                 try:
                     self._note(LINES.decode(line))
                     continue
@@ -149,7 +149,7 @@ class Store:
                     value = json.loads(line, parse_constant=_refused)
                 except (ValueError, RecursionError):
                     continue
-                self._note(fit(value, Line, f"line {number} of {cut(str(path))}"))
+                self._note(fit(value, Line, f"line {number} of {cut(str(self.path))}"))
 
     @classmethod
     def open(cls, directory: str | Path) -> Store:
@@ -169,7 +169,7 @@ class Store:
                 self.runs.append(line)
             case Planned():
                 if key_of(line.job, line.values) != line.key:
-                    where = cut(str(self.directory / FILE))
+                    where = cut(str(self.path))
                     raise UnmaskError(f"{where}: the cell {line.key} has another key than its content")
                 self.cells[line.key] = line
                 self.done.pop(line.key, None)
@@ -198,7 +198,7 @@ class Store:
     def records(self, key: str) -> list[Record]:
         """The records of a finished cell."""
         records = self.done[key].records
-        fit(records, list[CommonFields], f"{cut(str(self.directory / FILE))}, records of cell {key}")
+        fit(records, list[CommonFields], f"{cut(str(self.path))}, records of cell {key}")
         return records
 
     def rows(self, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:

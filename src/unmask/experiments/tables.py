@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,13 @@ def check_out(path: Path) -> None:
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     check_out(path)
+    with atomic(path) as file:
+        file.write(csv_of(rows, columns(rows)).encode())
+
+
+def csv_of(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns(rows), lineterminator="\n")
+    writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    with atomic(path) as file:
-        file.write(text.getvalue().encode())
+    return text.getvalue()

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.estimates import Estimate
+from unmask.experiments.tables import csv_of
 from unmask.report.metrics import Fields
 from unmask.report.results import AR, IDEAL, Point
 from unmask.report.verdict import Shown, pace, usable
 
 with needed("pages", "a figure"):
     import altair as alt
-    import pandas as pd
     import vl_convert
 
 Row = dict[str, Any]
@@ -40,6 +40,7 @@ MARGIN = 0.05  # fraction of an axis, at each end
 TALK = 3  # figures for slides
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
 DOTS, DASHES = [2, 3], [6, 4]
+SHORT: dict[type, Callable[[Any], Any]] = {float: "{:.6g}".format, bool: int, type(None): lambda _: ""}  # in CSV
 
 
 class Sentence(NamedTuple):
@@ -126,12 +127,16 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
     }
 
 
-def base(rows: Iterable[Row], keyed: bool = True, where: str = "") -> alt.Chart:
-    """A layer of rows: those of the drawing on view, for which a test holds. Numbers have six digits."""
-    short = [{n: float(f"{v:.6g}") if isinstance(v, float) else v for n, v in row.items()} for row in rows]
-    tests = (["datum.k == now"] if keyed else []) + ([where] if where else [])
-    chart = alt.Chart(pd.DataFrame(short))
-    return chart.transform_filter(" && ".join(tests)) if tests else chart
+def base(rows: Sequence[Row], keyed: bool = True) -> alt.Chart:
+    """A layer of rows: those of the drawing on view. They are CSV, a third of JSON; numbers have six digits."""
+    kinds: dict[str, set[type]] = {}
+    for row in rows:
+        for name, value in row.items():
+            kinds.setdefault(name, set()).add(type(value))
+    numbers = {name: "number" for name, own in kinds.items() if own <= {bool, int, float, type(None)}}
+    text = csv_of(({name: SHORT.get(type(v), str)(v) for name, v in row.items()} for row in rows), list(kinds))
+    chart = alt.Chart(alt.InlineData(values=text, format={"type": "csv", "parse": numbers}))
+    return chart.transform_filter("datum.k == now") if keyed else chart
 
 
 def each(values: Sequence[Any]) -> alt.ExprRef:

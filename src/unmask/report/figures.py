@@ -88,17 +88,17 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     y = up(None, share, scale=between(lows, highs, zero=False))
     look = {"color": colour(shown, names, "hue"), "opacity": here(rows) if by == "of" else alt.value(1)}
     ar = [r for r in rows if r["kind"] == "ar"]
-    lines, measured = base(own, where="datum.line"), base(own, where="datum.dot")
-    first = base(ar, where="datum.first")
+    masked, causal = base(own), base(ar)
+    lines, measured = (masked.transform_filter(f"datum.{flag}") for flag in ("line", "dot"))
     named = [r | {"x": max(wide[r["k"]]), "l": ""} for r in ar if r["first"]]
     dash = alt.condition("datum.joint", alt.value(DASHES), alt.value([1, 0]))
     points = dots(measured).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
     layers = [
-        dotted(first).encode(y=y),
-        bars(base(own), x, y, **look),
+        dotted(causal.transform_filter("datum.first")).encode(y=y),
+        bars(masked, x, y, **look),
         lines.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         points.add_params(picked("language", "l", shown.language)) if by == "of" else points,
-        base(ar).mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER, color=INK).encode(x=x, y=y),
+        causal.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER, color=INK).encode(x=x, y=y),
         ends([r for r in own if r["line"]] + named, (lows, highs), x, y, **look),
     ]
     controls = keys.now()
@@ -229,16 +229,17 @@ def front(shown: Shown) -> Drawn | None:
     few = len({r["series"] for r in own}) <= MOST_BESIDE
     hues = colour(shown, [r["series"] for r in own], legend=None if few else below())
     look = {"color": hues, "opacity": bright(chosen, 0.6)}
-    points = dots(base(own), 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
+    masked = base(own)
+    points = dots(masked, 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
     even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each([one["length"] for one in drawings]).expr)
     layers = [
-        base(own, where="datum.front")
+        masked.transform_filter("datum.front")
         .mark_line(interpolate="step-after", strokeWidth=9, opacity=0.13, color=INK)
         .encode(x=x, y=y),
         dotted(even).encode(x=x),
         word(even.encode(x=x, y=alt.value(0)), text="AR", dy=-10, fontWeight="bold"),
-        bars(base(own), x, y, color=hues, opacity=bright(chosen, 0.3)),
-        base(own).mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), **look),
+        bars(masked, x, y, color=hues, opacity=bright(chosen, 0.3)),
+        masked.mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), **look),
         points.add_params(picked("at", "a", str(shown.at))),
         base(ar).mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER).encode(x=x, y=y),
         *([ends(own, (lows, highs), x, y, color=hues)] if few else []),

@@ -17,7 +17,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from unmask.core.errors import UnmaskError, needed
+from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, finite, origin
 from unmask.experiments.board.run import recipe as recipe_of_board
 from unmask.experiments.board.settings import Settings as OfBoard
@@ -26,15 +26,13 @@ from unmask.experiments.board.table import tables as of_board
 from unmask.experiments.cell import cells_of, check
 from unmask.experiments.recipe import Recipe, read_recipe
 from unmask.experiments.run import Sweep, sweep
+from unmask.experiments.tables import csv_of
 from unmask.report import charts
 from unmask.report.figures import drawn
 from unmask.report.metrics import Card, View, saved
 from unmask.report.page import page
 from unmask.report.results import COLUMNS, STORE, Results, read
 from unmask.report.verdict import Shown
-
-with needed("pages", "a page"):
-    import pandas as pd
 
 PAGE = "index.html"
 NUMBERS = "data"  # the name of the data files
@@ -142,7 +140,7 @@ def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> di
     lines = ",\n  ".join(json.dumps(finite(record), allow_nan=False) for record in records)
     head = "".join(f' "{key}": {json.dumps(finite(value), allow_nan=False)},\n' for key, value in about.items())
     data = f'{{\n{head} "records": [\n  {lines}\n ]\n}}\n'
-    return {f"{name}.json": data.encode(), f"{name}.csv": pd.DataFrame(list(records)).to_csv(index=False).encode()}
+    return {f"{name}.json": data.encode(), f"{name}.csv": csv_of(records, list(records[0]) if records else ()).encode()}
 
 
 def check_directory(out: Path, last: str) -> None:

@@ -13,6 +13,7 @@ the fields of its cell.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -43,7 +44,7 @@ WHO = ("of", "model", "kind", "sampler", "schedule", "length", "steps", "knob", 
 IDEAL, TRAINED = "ideal", "trained"
 OF = ("language", "task", "text")
 RANDOM = ("seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
-OWN = {*OF, *RANDOM, *WHO, "draw", "job", "noise", "causal_model"}
+OWN = {*OF, *RANDOM, *WHO, *AFTER, "draw", "job", "noise", "causal_model"}
 AR = "autoregressive"
 JOINT = " + "  # "ancestral + fitted": a sampler with a joint draw
 ENDS = ("value", "low", "high")
@@ -62,9 +63,12 @@ class Results:
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
     examples: dict[str, str] = field(default_factory=dict)  # a text by its model
+    _of: dict[tuple[str, ...], list[Point]] = field(default_factory=dict)  # the points of metrics, once asked
 
     def of(self, *measures: str) -> list[Point]:
-        return [point for point in self.points if point["measure"] in measures]
+        if measures not in self._of:
+            self._of[measures] = [point for point in self.points if point["measure"] in measures]
+        return self._of[measures]
 
     def choices(self, name: str) -> list[Any]:
         """The values of a field, in the order of the points."""
@@ -106,7 +110,7 @@ def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> di
     cells: dict[str, list[dict[str, Any]]] = {}
     for row in store.rows(keys):
         cells.setdefault(row["key"], []).append(row)
-    for key, own in cells.items():
+    for key, own in cells.items() if os.path.lexists(store.files) else ():
         of_files(store.place(key), own, results)
     if store.todo:
         left = f"{len(store.todo)} of {len(store.cells)} cells of {store.directory}"
@@ -243,13 +247,13 @@ def _named(model: Any) -> str | None:
 
 def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Other fields of cells in which cells of one metric, language and kind differ."""
-    texts: dict[tuple[str, str, str, str], set[str]] = {}
+    texts: dict[tuple[str, str, str], dict[str, set[str]]] = {}
     for row in rows:
-        of, kind = _of(row), _kind(row)
-        for name in row:
-            if name not in OWN and name not in AFTER and "budget" not in row:
-                texts.setdefault((row["job"], of, kind, name), set()).add(str(row[name]))
-    return list(dict.fromkeys(name for (*_, name), values in texts.items() if len(values) > 1))
+        own = texts.setdefault((row["job"], _of(row), _kind(row)), {})
+        for name in row if "budget" not in row else ():
+            if name not in OWN:
+                own.setdefault(name, set()).add(str(row[name]))
+    return list(dict.fromkeys(name for own in texts.values() for name, values in own.items() if len(values) > 1))
 
 
 def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
