@@ -257,7 +257,7 @@ class Processes:
 
 @contextmanager
 def prepared(how: Measuring) -> Iterator[None]:
-    """Processes for a sweep in this block: they start while this process still imports what the sweep needs."""
+    """Processes for a sweep in this block: they start while this process still imports its own modules."""
     most, threads = _size(how)
     try:
         EARLY.extend(_Worker(threads) for _ in range(most if how.engine == "local" else 0))
