@@ -44,7 +44,8 @@ SIZES = {
     "quick": Size(200, 512, 20, 64, 2, (8, 64, MANY), 64, 1),
     "full": Size(2000, 512, 200, 512, 32, (8, 64, 512, 2048, MANY), 512, 3),
 }
-AT_MOST = {"paper-hmm": 10.0, "sparse-hmm": 5.0, "paper-2gram": 0.3, "paper-3gram": 4.0, "paper-4gram": 35.0}
+# The 2-gram's slowest N is 10^6, whose table of the schedule fits no cache; at N = 512 it takes half of that.
+AT_MOST = {"paper-hmm": 10.0, "sparse-hmm": 5.0, "paper-2gram": 0.45, "paper-3gram": 4.0, "paper-4gram": 35.0}
 AT_MOST |= {"interval-5": 0.5, "low-confidence": 3.0}
 MANY_STEPS = ("paper-2gram", "paper-hmm", "sparse-hmm")
 WITH_PEERS = {"paper-2gram": ("dynamax",), "paper-hmm": ("dynamax", "torch", "hmmlearn"), "sparse-hmm": ("dynamax",)}
