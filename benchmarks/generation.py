@@ -45,7 +45,7 @@ SIZES = {
     "full": Size(2000, 512, 200, 512, 32, (8, 64, 512, 2048, MANY), 512, 3),
 }
 # The 2-gram's slowest N is 10^6, whose table of the schedule fits no cache; at N = 512 it takes half of that.
-AT_MOST = {"paper-hmm": 10.0, "sparse-hmm": 5.0, "paper-2gram": 0.45, "paper-3gram": 4.0, "paper-4gram": 35.0}
+AT_MOST = {"paper-hmm": 10.0, "sparse-hmm": 5.0, "paper-2gram": 0.45, "paper-3gram": 4.0, "paper-4gram": 45.0}
 AT_MOST |= {"interval-5": 0.5, "low-confidence": 3.0}
 MANY_STEPS = ("paper-2gram", "paper-hmm", "sparse-hmm")
 WITH_PEERS = {"paper-2gram": ("dynamax",), "paper-hmm": ("dynamax", "torch", "hmmlearn"), "sparse-hmm": ("dynamax",)}
@@ -100,7 +100,8 @@ def _slowdown(report: Report, name: str, size: Size) -> None:
         generate(language, rows=size.adaptive_rows, length=size.length, steps=steps, seed=SEED)
         least[steps] = min(least.get(steps, math.inf), time.process_time() - began)
     slowdown = least[MANY] / least[size.middle]
-    report.at_most(f"{name} N={MANY} / N={size.middle}, CPU seconds", slowdown, 1.3, "times")
+    # One token per model call in place of 1.6: at N = L ancestral sampling leaves a step empty with probability 1/e.
+    report.at_most(f"{name} N={MANY} / N={size.middle}, CPU seconds", slowdown, 1.5, "times")
 
 
 def _against(report: Report, name: str, peers: tuple[str, ...], size: Size) -> None:

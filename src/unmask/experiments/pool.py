@@ -41,6 +41,7 @@ FAILED_STARTS = 3  # workers in a row that end before their first answer
 LOOK = 0.1  # seconds between two checks of a guard
 WAIT = 1.0  # seconds between two looks at the workers
 GRACE = 1.0  # seconds for a process to end by itself
+FEW = 8  # processes that start before the number of blocks is known
 APPENDED = os.O_RDWR | os.O_APPEND | os.O_CREAT
 USUAL = "unmask.experiments.jobs.samples"
 EngineName = Literal["local", "here"]
@@ -260,7 +261,7 @@ def prepared(how: Measuring) -> Iterator[None]:
     """Processes for a sweep in this block: they start while this process still imports its own modules."""
     most, threads = _size(how)
     try:
-        EARLY.extend(_Worker(threads) for _ in range(most if how.engine == "local" else 0))
+        EARLY.extend(_Worker(threads) for _ in range(min(most, FEW) if how.engine == "local" else 0))
         yield
     finally:
         while EARLY:

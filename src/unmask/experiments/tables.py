@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,10 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         file.write(csv_of(rows, columns(rows)).encode())
 
 
-def csv_of(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> str:
+def csv_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> str:
+    """names: of the columns. (default: all, in the order of the rows)"""
     text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer = csv.DictWriter(text, names or list(dict.fromkeys(chain.from_iterable(rows))), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -134,7 +134,7 @@ def base(rows: Sequence[Row], keyed: bool = True) -> alt.Chart:
         for name, value in row.items():
             kinds.setdefault(name, set()).add(type(value))
     numbers = {name: "number" for name, own in kinds.items() if own <= {bool, int, float, type(None)}}
-    text = csv_of(({name: SHORT.get(type(v), str)(v) for name, v in row.items()} for row in rows), list(kinds))
+    text = csv_of([{name: SHORT.get(type(v), str)(v) for name, v in row.items()} for row in rows], list(kinds))
     chart = alt.Chart(alt.InlineData(values=text, format={"type": "csv", "parse": numbers}))
     return chart.transform_filter("datum.k == now") if keyed else chart
 

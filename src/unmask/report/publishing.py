@@ -140,7 +140,7 @@ def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> di
     lines = ",\n  ".join(json.dumps(finite(record), allow_nan=False) for record in records)
     head = "".join(f' "{key}": {json.dumps(finite(value), allow_nan=False)},\n' for key, value in about.items())
     data = f'{{\n{head} "records": [\n  {lines}\n ]\n}}\n'
-    return {f"{name}.json": data.encode(), f"{name}.csv": csv_of(records, list(records[0]) if records else ()).encode()}
+    return {f"{name}.json": data.encode(), f"{name}.csv": csv_of(records).encode()}
 
 
 def check_directory(out: Path, last: str) -> None:

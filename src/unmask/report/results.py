@@ -63,7 +63,7 @@ class Results:
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
     examples: dict[str, str] = field(default_factory=dict)  # a text by its model
-    _of: dict[tuple[str, ...], list[Point]] = field(default_factory=dict)  # the points of metrics, once asked
+    _of: dict[tuple[str, ...], list[Point]] = field(default_factory=dict, init=False, repr=False)  # asked before
 
     def of(self, *measures: str) -> list[Point]:
         if measures not in self._of:
