@@ -100,7 +100,6 @@ def _slowdown(report: Report, name: str, size: Size) -> None:
         generate(language, rows=size.adaptive_rows, length=size.length, steps=steps, seed=SEED)
         least[steps] = min(least.get(steps, math.inf), time.process_time() - began)
     slowdown = least[MANY] / least[size.middle]
-    # One token per model call in place of 1.6: at N = L ancestral sampling leaves a step empty with probability 1/e.
     report.at_most(f"{name} N={MANY} / N={size.middle}, CPU seconds", slowdown, 1.5, "times")
 
 
