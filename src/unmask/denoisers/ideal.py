@@ -244,13 +244,14 @@ class LocalEngine(Engine):
             which = rows.unique()
             self._dead[which] = self.language.impossible(self.tokens[which])
         else:
-            arrays = (t.numpy() for t in (self.tokens, rows, positions, self._dead))
+            arrays = (t.contiguous().numpy() for t in (self.tokens, rows, positions, self._dead))
             local.contradictions(*self.form, *arrays)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
-        local.marginals_at(*self.form, *(t.numpy() for t in (self.tokens, rows, positions, out)))
+        arrays = (t.contiguous().numpy() for t in (self.tokens, rows, positions, out))  # compiled for one layout
+        local.marginals_at(*self.form, *arrays)
         return out
 
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:

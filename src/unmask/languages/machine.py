@@ -212,7 +212,8 @@ class MachineLanguage(Language):
             fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
             starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]
         distribution = np.zeros(self.vocabulary**size)
-        paths.window_masses(self.machine, starts, ends, size, distribution)
+        scratch = np.empty(size, np.int64), np.empty((size, self.machine.states)), np.empty_like(distribution)
+        paths.window_masses(self.machine, starts, ends, scratch, distribution)
         return torch.from_numpy(distribution)
 
     def facts(self) -> dict[str, Any]:

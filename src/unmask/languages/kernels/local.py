@@ -23,7 +23,7 @@ from unmask.languages.kernels.machine import Floats, Ints
 from unmask.languages.kernels.messages import FLOOR, step_end, write
 
 MAX_BYTES = 2**26
-ALONE = (-1, -1, -1)  # no position on the left is known
+ALONE = (np.int64(-1),) * 3  # no position on the left is known; literals would be compiled once more
 
 
 class Chain(NamedTuple):
@@ -265,7 +265,7 @@ def fill(chain, width, scratch, tokens, order, begins, rng, visits, probability,
 def posterior_rows(form: tuple[Chain | None, int | None], tokens: Ints, positions: Ints, out: Floats) -> None:
     """out (B, K, V): marginals at positions (B, K) of tokens (B, L), one-hot if revealed. form: (chain, width)."""
     shown = np.take_along_axis(tokens, positions, 1)
-    rows, which = np.nonzero(shown == out.shape[2])
+    rows, which = map(np.ascontiguousarray, np.nonzero(shown == out.shape[2]))  # compiled for one layout
     distributions = np.empty((len(rows), out.shape[2]))
     marginals_at(*form, tokens, rows, positions[rows, which], distributions)
     out[:] = shown[..., None] == np.arange(out.shape[2])

@@ -276,17 +276,15 @@ def draw_rows(machine, ahead, rng, prefixes, tokens, probability):  # type: igno
             carry(machine, message, zero, token, here, there, zero)
 
 
-@kernel
-def window_masses(machine, starts, ends, size, distribution):  # type: ignore[no-untyped-def]
+@kernel(_nrt=False)
+def window_masses(machine, starts, ends, scratch, distribution):  # type: ignore[no-untyped-def]
     """Add to `distribution` (V^size) the mean mass of each window over T positions, between starts and ends (T, S).
 
-    The windows are walked depth first: a common beginning is computed once, and an impossible one is skipped.
+    The windows are walked depth first: a common beginning is computed once, and an impossible one is skipped. scratch:
+    a window (size), the mass before each of its tokens is emitted (size, S), and the masses of all windows (V^size).
     """
-    count, states = starts.shape
-    vocabulary = machine.column_start.shape[0] - 1
-    level = np.zeros((size, states))  # the mass before the k-th token of the window is emitted
-    here = np.zeros(distribution.shape[0])
-    token = np.zeros(size, np.int64)
+    (count, states), (token, level, here) = starts.shape, scratch
+    size, vocabulary = token.shape[0], machine.column_start.shape[0] - 1
     for t in range(count):
         clear(here)
         for s in range(states):
