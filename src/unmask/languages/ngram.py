@@ -132,7 +132,7 @@ class NGram(MachineLanguage):
         """From the tables where no token is hidden: a first generation then waits for one compilation less."""
         if tokens.shape[1] < self.order or bool((tokens == self.vocabulary).any()):
             return super().impossible(tokens)
-        begins, follows = (torch.from_numpy(table.reshape(-1) > 0) for table in (self.initial, self.transition))
+        begins, follows = torch.from_numpy(self.initial > 0), torch.from_numpy(self.transition.reshape(-1) > 0)
         first = codes(tokens[:, : self.order - 1], self.vocabulary, self.order - 1).squeeze(1)
 
         def follow(rows: slice) -> Tensor:
