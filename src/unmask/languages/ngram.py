@@ -15,7 +15,6 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError
-from unmask.core.threads import over_blocks
 from unmask.languages.base import LANGUAGES, UNKNOWN, codes
 from unmask.languages.hmm import table
 from unmask.languages.kernels.local import Chain, chain
@@ -134,11 +133,8 @@ class NGram(MachineLanguage):
             return super().impossible(tokens)
         begins, follows = torch.from_numpy(self.initial > 0), torch.from_numpy(self.transition.reshape(-1) > 0)
         first = codes(tokens[:, : self.order - 1], self.vocabulary, self.order - 1).squeeze(1)
-
-        def follow(rows: slice) -> Tensor:
-            return follows[codes(tokens[rows], self.vocabulary, self.order)].all(1)
-
-        return ~(begins[first] & torch.cat(list(over_blocks(follow, len(tokens), ROWS))))
+        later = [follows[codes(rows, self.vocabulary, self.order)].all(1) for rows in tokens.split(ROWS)]
+        return ~(begins[first] & torch.cat(later))
 
     def parameters(self) -> dict[str, Any]:
         return {"order": self.order, "initial": self.initial.tolist(), "transition": self.transition.tolist()}
