@@ -26,7 +26,7 @@ from unmask.languages.answers import Answers, normalised
 from unmask.languages.base import MESSAGE_BYTES
 from unmask.languages.kernels import local, messages, paths
 from unmask.languages.kernels.local import Chain
-from unmask.languages.kernels.machine import Floats, Ints, aligned
+from unmask.languages.kernels.machine import Floats, aligned
 from unmask.languages.machine import MachineLanguage
 
 
@@ -173,8 +173,14 @@ class MessageEngine(Engine):
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         if self._messages is None:
             return
-        which, starts, places = _grouped(rows, positions, self.tokens.shape[1])
-        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._messages, which, starts, places)
+        length = self.tokens.shape[1]
+        keys = rows * length + positions
+        if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):  # each once, in ascending order
+            keys = keys.unique()
+            rows, positions = keys // length, keys % length
+        distinct, counts = rows.unique_consecutive(return_counts=True)
+        which, starts = distinct.numpy(), np.concatenate([[0], np.cumsum(counts.numpy())])
+        messages.sweep_rows(self.machine, self.tokens.numpy(), *self._messages, which, starts, positions.numpy())
         self._dead[which] = torch.from_numpy(self._messages[2][which].any(1))
 
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -193,16 +199,6 @@ class MessageEngine(Engine):
     def dead(self) -> Tensor:
         _ = self.messages  # sets _dead
         return self._dead
-
-
-def _grouped(rows: Tensor, positions: Tensor, length: int) -> tuple[Ints, Ints, Ints]:
-    """(distinct rows (R), starts (R+1), positions) of entries (K), each once, in ascending order."""
-    keys = rows * length + positions
-    if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):
-        keys = keys.unique()
-        rows, positions = keys // length, keys % length
-    which, counts = rows.unique_consecutive(return_counts=True)
-    return which.numpy(), np.concatenate([[0], np.cumsum(counts.numpy())]), positions.numpy()
 
 
 def _follow(

@@ -142,10 +142,7 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
     if decides.implements("run") and not isinstance(decides, Autoregressive):
         return
     if steps > 1 and keeps_schedule(sampler):
-        # delta_k is the probability in step k: a fraction delta_k prod_{j<k} (1 - delta_j), and the rest in the last
-        survived = torch.cat([meant.delta.new_ones(1), (1 - meant.delta).cumprod(0)[:-1]])
-        delta = torch.cat([(meant.delta * survived)[:-1], survived[-1:]])
-        yield Specimen("wrong reveal rate", Changed(sampler, delta=delta))
+        yield Specimen("wrong reveal rate", Changed(sampler, delta=_by_delta(meant.delta)))
         greedy = Changed(sampler, change=partial(changes.greedy_last, steps), timed=True)
         yield Specimen("greedy last step", greedy, "argmax")
     yield Specimen("precision", Changed(sampler, race={"bits": changes.BFLOAT16}), "noise in bfloat16")
@@ -243,6 +240,12 @@ def evaluates_everywhere(sampler: Sampler) -> bool:
         sampler = sampler.inner
     inner = deciding(sampler)
     return inner.implements("choose") or isinstance(inner, OneShot)
+
+
+def _by_delta(delta: Tensor) -> Tensor:
+    """Probability delta_k in each step, the rest in the last: fractions delta_k prod_{j<k} (1 - delta_j)."""
+    survived = torch.cat([delta.new_ones(1), (1 - delta).cumprod(0)[:-1]])
+    return torch.cat([(delta * survived)[:-1], survived[-1:]])
 
 
 def _only(filters: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
