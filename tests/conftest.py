@@ -192,3 +192,11 @@ def ordinary(tmp_path: Path) -> Iterator[Callable[[], None]]:
 
     yield become
     os.seteuid(before)
+
+
+@pytest.fixture(autouse=True)
+def files_are_read_again() -> Iterator[None]:
+    """Two tests may have a file of one name: a module of a file has this name, and stays loaded."""
+    yield
+    for name in [name for name in sys.modules if name.endswith(".py")]:
+        del sys.modules[name]
