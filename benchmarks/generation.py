@@ -45,6 +45,7 @@ SIZES = {
     "full": Size(2000, 512, 200, 512, 32, (8, 64, 512, 2048, MANY), 512, 3),
 }
 # The 2-gram's slowest N is 10^6, whose table of the schedule fits no cache; at N = 512 it takes half of that.
+# The 4-gram has the messages of every machine: windows of its own were faster here and slower elsewhere (docs/log.md).
 AT_MOST = {"paper-hmm": 10.0, "sparse-hmm": 5.0, "paper-2gram": 0.45, "paper-3gram": 4.0, "paper-4gram": 45.0}
 AT_MOST |= {"interval-5": 0.5, "low-confidence": 3.0}
 MANY_STEPS = ("paper-2gram", "paper-hmm", "sparse-hmm")

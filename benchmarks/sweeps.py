@@ -62,7 +62,7 @@ def looks(report: Report, size: Size, directory: Path) -> None:
     say(f"sweeps: the status of {size.large} cells")
     many(directory / "large", size.large)
     taken = min(seconds(lambda: status(directory / "large")) for _ in range(size.repeats))
-    report.at_most(f"sweep: status of {size.large} cells", taken, 2.0)  # half of it holds each key against its cell
+    report.at_most(f"sweep: status of {size.large} cells", taken, 2.0)  # two fifths hold keys against cells
 
 
 def many(directory: Path, cells: int) -> None:

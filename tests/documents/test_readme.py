@@ -44,7 +44,7 @@ def page_directory(tmp_path, monkeypatch):
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:  # and what it imports from here
-        if Path(getattr(sys.modules[name], "__file__", None) or "").parent == tmp_path:
+        if getattr(sys.modules[name], "__file__", None) == f"{tmp_path / name}.py":
             del sys.modules[name]
 
 

@@ -229,7 +229,7 @@ class Language(ABC):
 
     def supports(self, tokens: Tokens) -> Tensor:
         """q(x) > 0, bool (B)."""
-        return self.log_prob(tokens) > -torch.inf
+        return ~self.impossible(self.check_tokens(tokens))
 
     def impossible(self, tokens: Tensor) -> Tensor:
         """q(x_R) = 0, bool (B), of tokens with V where hidden."""
