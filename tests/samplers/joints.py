@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache, lru_cache
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import torch
@@ -94,6 +95,16 @@ class Laws:
         law = law / len(plans)
         outside = 1 - law.sum()
         return outside, 0.5 * (np.abs(law - self.q).sum() + outside), self.divergence(np.log(law)), np.mean(plans)
+
+    def in_random_order(self, joint, steps):
+        """(KL(q || p) of what is written, E KL(q || p_order)), where each position draws its step."""
+        labels = product(range(steps), repeat=self.length)
+        orders = Counter(
+            tuple(tuple(i for i in range(self.length) if each[i] == k) for k in sorted({*each})) for each in labels
+        )
+        logs = np.stack([self.log_order(joint, order) for order in orders])
+        shares = np.array([*orders.values()]) / steps**self.length
+        return self.divergence(np.log(shares @ np.exp(logs))), float(shares @ [self.divergence(log) for log in logs])
 
 
 @lru_cache

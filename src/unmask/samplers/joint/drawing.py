@@ -112,15 +112,23 @@ class Together:
             inside[part] = weights.gather(1, tokens[part].unsqueeze(1)).squeeze(1) / weights.sum(1)
         return tokens, inside
 
+    def _drawn_together(self, now: Tensor) -> Tensor:
+        """(B, L): the entry of each position that this step draws together, -1 elsewhere; now: those it reveals."""
+        assert self._asked is not None
+        entries = self._asked[1]
+        # a sampler may have asked for more positions than it reveals: `alone` leaves them to later steps
+        return entries.where(now, -1) if self.joint.alone else entries
+
     def _step(self, rows: Tensor, positions: Tensor, kinds: Tensor, measured: bool) -> Tensor:
         """Draw classes of tokens into kinds (B, L), or return log J (B) of these."""
         assert self._asked is not None
         self.used = True
-        canvas, (marginals, entries), alone = self.canvas, self._asked, self.joint.alone
+        canvas, marginals, alone = self.canvas, self._asked[0], self.joint.alone
         count = self.automaton.moves.shape[1] - alone
         self._table = masses(marginals, self.classes, count) if self.merged else marginals.dense().double().contiguous()
         now, log = torch.zeros_like(canvas.hidden), torch.zeros(len(kinds), dtype=torch.float64)
         now[rows, positions] = True
+        entries = self._drawn_together(now)
         fallen = torch.zeros(len(kinds), dtype=torch.bool)
         case = Case(
             classes=torch.cat([self.classes, torch.tensor([count])]).numpy(),

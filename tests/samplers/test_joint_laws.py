@@ -1,0 +1,276 @@
+"""Every joint draw with every sampler that can have one, against tables of strings: the laws of what is written.
+
+Twelve tiny languages, N = 1, 2, 3 and L steps, with given tokens, rows of several lengths, and marginals that exclude
+every string. The reference fits dense tables. A rule chooses positions by the context alone, so the tokens of each
+(context, positions) have the distribution J(x_S | x_R), whatever the rule; and the log-likelihood of a text is its sum.
+A chi-square test of one language and draw, over all its rows, has a false-alarm rate of 1e-5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from tests.brute import sequences, tiny_languages
+from unmask import generate
+from unmask.denoisers import Denoiser, Ideal
+from unmask.diagnosis.likelihood import follow
+from unmask.languages import Answers
+from unmask.samplers import SAMPLERS
+from unmask.samplers.contract import as_sampler
+from unmask.samplers.joint import Together, as_joint, log_paths
+from unmask.samplers.joint.fitting import LESS, SMOOTH
+from unmask.samplers.schedules import deltas
+
+ROWS, ALARM = 400, 1e-5
+LANGUAGES = [
+    *("hmm, 3 tokens", "hmm, sparse", "hmm, final", "hmm, periodic", "2-gram, pruned", "3-gram, pruned"),
+    *("4-gram, pruned", "interval 2", "interval 3, partial", "sums", "brackets, 2 kinds", "brackets, 1 kind, stop"),
+]
+DRAWS = ["fitted", "fitted(sweeps=1)", "alone", "alone(sweeps=0)", "coupled", "soft", "soft(order=3)"]
+ASKS_FOR_ALL = "entropy"  # scores all hidden positions, and reveals some
+
+
+def can_be_joint(name):
+    sampler = SAMPLERS.make(name)
+    return sampler.distribution == "order" and not sampler.revises
+
+
+RULES = [*filter(can_be_joint, SAMPLERS.names())]
+
+
+class Biased(Denoiser):
+    """The ideal denoiser, which never expects one token: where the language needs it, every string is excluded."""
+
+    def __init__(self, language, length, never):
+        self.language, self.vocabulary, self.never = language, language.vocabulary, never
+        self.inner = Ideal(language)
+
+    def posterior(self, tokens, positions=None, time=None):
+        out = self.inner.posterior(tokens, positions, time).clone()
+        out[..., self.never] = 0
+        total = out.sum(-1, keepdim=True)
+        other = torch.eye(self.vocabulary, dtype=torch.float64)[(self.never + 1) % self.vocabulary]
+        return torch.where(total > 0, out / total, other)
+
+
+@dataclass(eq=False)
+class Tables:
+    """J(x_S | x_R) of one draw by tables of strings."""
+
+    denoiser: Denoiser
+    joint: object
+    length: int
+    cache: dict = field(default_factory=dict)
+
+    @cached_property
+    def allowed(self):
+        """(strings, weights): those that the automaton accepts, walked symbol by symbol."""
+        automaton, strings = self.joint.automaton, sequences(self.denoiser.vocabulary, self.length)
+        kinds = automaton.classes[strings]
+        weight, state = np.ones(len(strings)), np.zeros(len(strings), int)
+        for column in kinds.T:
+            move = automaton.moves[state, column]
+            weight *= np.where(move < 0, 0, 1 if automaton.weights is None else automaton.weights[state, column])
+            state = np.maximum(move, 0)
+        weight *= automaton.final[state]
+        return strings[weight > 0], weight[weight > 0]
+
+    def law(self, context, step):
+        """{x_S: J(x_S | x_R)}; context: tokens, V where hidden; step: the positions S."""
+        key = context, step
+        if key not in self.cache:
+            self.cache[key] = self._law(np.array(context), list(step))
+        return self.cache[key]
+
+    def _law(self, context, step):
+        strings, weights = self.allowed
+        hidden = np.flatnonzero(context == self.denoiser.vocabulary)
+        fits = (strings[:, context < self.denoiser.vocabulary] == context[context < self.denoiser.vocabulary]).all(1)
+        together = np.array(step) if self.joint.alone else hidden
+        inside, weights = strings[fits][:, together], weights[fits]
+        if self.joint.alone:  # whatever the later positions hold
+            inside = np.unique(inside, axis=0)
+            weights = np.ones(len(inside))
+
+        p = self.denoiser.posterior(torch.from_numpy(context)[None])[0].numpy()[together]
+        single = len(step) == 1 and self.joint.single
+        fitted = [k for k, place in enumerate(together) if place in step or not single]
+        f = self._fit(p, inside, weights, fitted)
+        mass = weights * np.prod([f[k][inside[:, k]] for k in range(len(together))], axis=0)
+        mass /= mass.sum()
+
+        where = [together.tolist().index(place) for place in step]
+        law = defaultdict(float)
+        for row, m in zip(inside[:, where].tolist(), mass, strict=True):
+            law[tuple(row)] += m
+        return law
+
+    def _fit(self, p, inside, weights, fitted):
+        """Potentials f (K, V), by sweeps from left to right; those of positions that are not fitted are 1."""
+        places = range(len(p))
+
+        def mass(f):
+            return weights * np.prod([f[k][inside[:, k]] for k in places], axis=0)
+
+        def start(p):
+            return np.where(np.isin(places, fitted)[:, None], p, 1.0)
+
+        f = start(p)
+        if not mass(f).sum() > 0:
+            p = (p + SMOOTH) / (p + SMOOTH).sum(1, keepdims=True)
+            f = start(p)
+
+        before = np.inf
+        for _ in range(self.joint.sweeps):
+            apart = 0.0
+            for k in fitted:
+                m = np.bincount(inside[:, k], mass(f), len(p[k]))
+                m /= m.sum()
+                apart += np.abs(m - p[k]).sum()
+                f[k] = np.where(m > 0, f[k] * p[k] / np.where(m > 0, m, 1), f[k])
+            if apart > LESS * before:
+                break
+            before = apart
+        return f
+
+
+def steps_of(given, tokens, order, vocabulary):
+    """(context, positions, tokens of these) of each step of one row."""
+    for step in sorted({*order.tolist()} - {0}):
+        now = order == step
+        context = torch.where((order < step) & ((order > 0) | (given < vocabulary)), tokens, vocabulary)
+        yield tuple(context.tolist()), tuple(np.flatnonzero(now).tolist()), tuple(tokens[now].tolist())
+
+
+class Case:
+    """One language, denoiser and draw: all rows that samplers write, and their likelihoods."""
+
+    def __init__(self, denoiser, length, draw, rules=RULES, given=None, rows=ROWS):
+        self.denoiser, self.length, self.draw, self.given = denoiser, length, draw, given
+        self.rules, self.rows = rules, rows
+        self.tables = {}
+
+    def of(self, length):
+        if length not in self.tables:
+            joint = as_joint(self.draw, as_sampler("ancestral"), self.denoiser, length)
+            self.tables[length] = Tables(self.denoiser, joint, length)
+        return self.tables[length]
+
+    def written(self, draw=None):
+        """Generations of every rule and number of steps."""
+        lengths = {"length": self.length, "rows": self.rows} if self.given is None else {"given": self.given}
+        halves = f"blocks(block_length={(self.length + 1) // 2}, inner='entropy')"
+        for number, rule in enumerate([*self.rules, halves]):
+            for steps in sorted({1 + (rule == halves), 2, 3, self.length}):
+                how = {"sampler": rule, "steps": steps, "seed": 100 * number + steps, "draw": draw or self.draw}
+                yield how, generate(self.denoiser, **how, **lengths)
+
+    def counts(self, draw=None):
+        """{(context, positions): counts of tokens}."""
+        found = defaultdict(Counter)
+        for _, made in self.written(draw):
+            for row, start, order, size in zip(made.tokens, made.given, made.order, made.lengths, strict=True):
+                size = int(size)
+                for context, step, tokens in steps_of(start[:size], row[:size], order[:size], made.vocabulary):
+                    found[context, step][tokens] += 1
+        return found
+
+    def p(self, draw=None):
+        """The p-value of a chi-square test over all contexts and steps; 0 for an impossible row."""
+        statistic, freedom = 0.0, 0
+        for (context, step), counts in self.counts(draw).items():
+            law, n = self.of(len(context)).law(context, step), sum(counts.values())
+            if counts.keys() - {tokens for tokens, mass in law.items() if mass > 0}:
+                return 0.0
+            usual = [tokens for tokens, mass in law.items() if mass * n >= 5]
+            rest = n - n * sum(law[tokens] for tokens in usual)
+            cells = [(counts[tokens], n * law[tokens]) for tokens in usual]
+            if rest >= 5:
+                cells.append((n - sum(counts[tokens] for tokens in usual), rest))
+            if sum(wanted for _, wanted in cells) < n - 1e-6:
+                # a tail too small to count alone joins the smallest cell
+                cells.sort(key=lambda cell: cell[1])
+                seen = n - sum(found for found, _ in cells)
+                cells[:1] = [(cells[0][0] + seen, cells[0][1] + rest)] if cells else []
+            if len(cells) > 1:
+                statistic += sum((seen - wanted) ** 2 / wanted for seen, wanted in cells)
+                freedom += len(cells) - 1
+        return float(chi2.sf(statistic, freedom)) if freedom else 1.0
+
+
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_what_is_written_has_the_law_of_its_draw(name, draw):
+    language, length = tiny_languages()[name]
+    assert Case(Ideal(language), length, draw).p() > ALARM
+
+
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_given_tokens_and_rows_of_several_lengths(name, draw):
+    language, length = tiny_languages()[name]
+    short = language.nearest_lengths(length - 1)[0]
+    given = []
+    for number, size in enumerate([length, short] * 2):
+        row = language.sample(1, size, seed=number)[0]
+        row[torch.arange(size) % 3 != number % 3] = language.vocabulary
+        given += [row.tolist()] * (ROWS // 4)
+    assert Case(Ideal(language), length, draw, given=given).p() > ALARM
+
+
+@pytest.mark.rotates(2)
+@pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
+@pytest.mark.parametrize(
+    ("name", "never"), [("2-gram, pruned", 2), ("3-gram, pruned", 1), ("4-gram, pruned", 0), ("hmm, periodic", 0)]
+)
+def test_marginals_that_exclude_every_string(name, never, draw):
+    """Every string of the language has the token that is never expected."""
+    language, length = tiny_languages()[name]
+    biased = Biased(language, length, never)
+    made = generate(biased, length=length, rows=50, steps=1, draw=draw)
+    assert int(made.fallbacks.min()) > 0
+    assert Case(biased, length, draw).p() > ALARM
+
+
+@pytest.mark.rotates(2)
+@pytest.mark.parametrize("draw", ["fitted", "alone", "coupled", "soft"])
+@pytest.mark.parametrize("name", ["hmm, sparse", "2-gram, pruned", "interval 2", "sums"])
+def test_likelihoods_are_sums_of_the_same_laws(name, draw):
+    """Of the sampler's own path (`of_sampler`), and of the recorded order (the gap's): exact, text by text."""
+    language, length = tiny_languages()[name]
+    case = Case(Ideal(language), length, draw, rows=20)
+    for how, made in case.written():
+        joint = as_joint(draw, as_sampler(how["sampler"]), case.denoiser, length)
+        start, numbers = torch.full_like(made.tokens, made.vocabulary), torch.arange(len(made.tokens))
+        delta = deltas("linear", how["steps"])
+        path = follow(case.denoiser, as_sampler(how["sampler"]), made.tokens, start, delta, numbers, how["seed"], joint)
+        assert torch.equal(path.order, made.order)  # the same random numbers, so the same path
+        wanted = [
+            sum(np.log(case.of(length).law(context, step)[tokens]) for context, step, tokens in steps)
+            for steps in (
+                steps_of(*row, made.vocabulary) for row in zip(made.given, made.tokens, made.order, strict=True)
+            )
+        ]
+        assert path.nats.numpy() == pytest.approx(wanted, abs=1e-9)
+        assert log_paths(case.denoiser, made.tokens, made.order, joint).numpy() == pytest.approx(wanted, abs=1e-9)
+
+
+def test_a_draw_of_all_that_was_asked_is_noticed(monkeypatch):
+    """What `alone` did once: with a rule that scores all positions, it was `fitted`."""
+    weights = np.random.default_rng(1).exponential(size=81) ** 2
+    kept = weights > 0.5
+    language = Answers(sequences(3, 4)[kept].tolist(), 3, weights[kept].tolist())
+    case = Case(Ideal(language), 4, "alone", rules=[ASKS_FOR_ALL], rows=4000)
+    assert case.p() > ALARM
+    assert case.p(draw="fitted") < 1e-9
+    monkeypatch.setattr(Together, "_drawn_together", lambda self, now: self._asked[1])
+    assert case.p() < 1e-9
