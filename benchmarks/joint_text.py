@@ -32,7 +32,8 @@ from torch import Tensor
 
 from unmask import gap, generate, train
 from unmask.core.chance import Randomness
-from unmask.core.estimates import Estimate, mean
+from unmask.core.estimates import Estimate
+from unmask.core.means import mean
 from unmask.diagnosis.judge import token_entropy
 from unmask.languages.automata import Automaton, of_windows
 from unmask.languages.kernels.machine import Floats, Ints

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import Report, main, say
-from unmask.core.estimates import of_variance, proportion
+from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin
+from unmask.core.means import of_variance
 from unmask.experiments import store as stores
 from unmask.experiments.cell import SCHEMA, Cell, find
 from unmask.report.player import Run, page

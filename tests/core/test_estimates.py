@@ -13,8 +13,9 @@ from scipy.integrate import quad
 from scipy.special import betainc
 from scipy.stats import beta, binomtest, t
 
-from unmask.core.estimates import Estimate, bounded_mean, exactly, mean, proportion, quantile, within
+from unmask.core.estimates import Estimate, bounded_mean, exactly, proportion, quantile, within
 from unmask.core.gaffke import exceeds
+from unmask.core.means import mean
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])

@@ -14,7 +14,8 @@ import torch
 
 from tests.brute import distribution, p_value, sequences, tiny_languages
 from unmask import UnmaskError, generate, metrics, prompts, score
-from unmask.core.estimates import mean, proportion, share
+from unmask.core.estimates import proportion, share
+from unmask.core.means import mean
 from unmask.denoisers import Ideal, Perturbed
 from unmask.languages import Interval, load, random_ngram
 from unmask.metrics.rows import own_sizes, prompt_numbers

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sparing import undrawn
 from unmask import UnmaskError, generate
-from unmask.core.estimates import mean
+from unmask.core.means import mean
 from unmask.diagnosis.judge import Judges
 from unmask.models.text import Text, read
 from unmask.models.trained import Network, load, loop

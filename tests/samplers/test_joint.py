@@ -163,7 +163,7 @@ def test_a_chain_in_random_order_can_lose_by_its_orders_and_not_in_what_it_write
     laws = Laws(NGram(2, [0.5, 0.49, 0.01], moves), 3)
     joint = joints(laws.denoiser.language, 3, sweeps=1000)
     found = [laws.in_random_order(joint[draw], steps) for draw in ("product", "fitted")]
-    assert [law for law, _ in found] == pytest.approx(written, abs=2e-5)
+    assert [law for law, _ in found] == pytest.approx(written, abs=5e-5)
     assert [plan for _, plan in found] == pytest.approx(orders, abs=6e-5)
 
 

@@ -156,7 +156,8 @@ def judge(
 
     import torch
 
-    from unmask.core.estimates import Estimate, mean
+    from unmask.core.estimates import Estimate
+    from unmask.core.means import mean
     from unmask.core.samples import read_texts
     from unmask.core.tables import rows_of
     from unmask.diagnosis.judge import judge, token_entropy, tokens_of

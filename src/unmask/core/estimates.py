@@ -126,7 +126,7 @@ def bounded_mean(
     samples = samples.double()
     value = float(samples.mean())
     if groups is not None and 1 < len(groups.unique()) < len(samples):
-        totals, sizes = _by_group(samples, groups)
+        totals, sizes = by_group(samples, groups)
         samples, method = totals / sizes, f"{method} by prompt"
     atoms, counts = samples.unique(return_counts=True)
     return within(value, atoms, counts, ends, level, method)
@@ -142,44 +142,8 @@ def within(
     return Estimate(value, min(low, value), max(high, value), int(numbers.sum()), level, method)
 
 
-def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tensor | None = None) -> Estimate:
-    """The mean of unbounded samples (n), with Student's interval; with fewer than LEAST samples it is the whole line.
-
-    Samples are independent, or only those of different groups (n numbers) are; the interval is then that of K groups.
-    """
-    n, samples = len(samples), samples.double()
-    value = float(samples.mean())
-    if groups is not None and 1 < (count := len(groups.unique())) < n:
-        return of_variance(value, _variance(samples, groups), count, level, f"{method} by prompt")
-    return of_variance(value, float(samples.var()) / n if n > 1 else 0.0, n, level, method)
-
-
-def ratio(total: Tensor, count: Tensor, method: str = "t", groups: Tensor | None = None) -> Estimate:
-    """A ratio of sums over n rows, as only rows are independent: linearized, with Student's interval."""
-    value = float(total.sum() / count.sum())
-    errors = (total - value * count) / count.mean()
-    return mean(errors, method=method, groups=groups).map(lambda error: value + error)
-
-
-def of_variance(value: float, variance: float, n: int, level: float, method: str) -> Estimate:
-    """Student's interval from the variance of a mean of n independent numbers.
-
-    Few rows do not show how skewed a distribution is: with fewer than LEAST the interval is the whole line.
-    """
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(n - 1, 0.5 + level / 2)) * math.sqrt(variance) if n >= LEAST else math.inf
-    return Estimate(value, value - half, value + half, n, level, method)
-
-
-def _by_group(samples: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+def by_group(samples: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
     """(K), (K): the sum over each group, and its size."""
     which = groups.unique(return_inverse=True)[1]
     sizes = which.bincount()
     return torch.zeros(len(sizes), dtype=torch.float64).index_add_(0, which, samples), sizes
-
-
-def _variance(samples: Tensor, groups: Tensor) -> float:
-    """Variance of the mean of n samples in K groups: K / (K-1) sum_k (sum_{i in k} (x_i - mean))^2 / n^2."""
-    sums, sizes = _by_group(samples - samples.mean(), groups)
-    return float((sums**2).sum()) * len(sizes) / (len(sizes) - 1) / len(samples) ** 2

@@ -5,6 +5,9 @@ an impossible token, of the mask and of all other ids beyond the vocabulary is -
 dtype, and it does not become NaN in computations in which -inf does (guidance, which subtracts logits; p log p). At
 revealed positions the logits are one-hot: this is q(x_j | x_R), and also MDLM's SUBS rule (theory.md 10). In contexts
 of probability zero the logits are those of `ideal.Ideal`.
+
+Of equally likely tokens the first has the largest logit, and each next one 1e-5 less. So every rule of ties (keep all
+that reach the k-th score, the indices of `topk`, the first tokens) keeps the same tokens: a rule of ties is no fault.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Noise
 from unmask.denoisers.ideal import Ideal
-from unmask.denoisers.marginals import as_marginals
+from unmask.denoisers.marginals import EXACT, as_marginals
 from unmask.denoisers.record import Record
 from unmask.denoisers.uniform import Level, UniformIdeal
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import as_tokens
 
+APART = 1e-5  # nats between equally likely tokens: ten times the resolution of float32, and too little to be noticed
 FLOOR = -1e4  # fits into float16, whose largest number is 65504
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 MAX_ID = 2**24  # limits the width of the logits
@@ -95,7 +99,7 @@ class Oracle(nn.Module, ABC):
         with ONE_AT_A_TIME:
             answers = self._answered(ids)
         logits = torch.full((*ids.shape, self.config.vocab_size), FLOOR, dtype=self.dtype, device=input_ids.device)
-        logits[..., : self.language.vocabulary] = answers.clamp(min=FLOOR).to(logits)
+        logits[..., : self.language.vocabulary] = answers.to(logits)
         return Output(logits)
 
     def _answered(self, ids: Tensor) -> Tensor:
@@ -132,7 +136,7 @@ class Oracle(nn.Module, ABC):
         if self.draft:
             predicted = valid if self.config.mask_token_id is None else ids == self.config.mask_token_id
             answers[predicted] = draft_of(self.draft, answers[predicted])
-        return answers.log()
+        return untied(answers)
 
     @abstractmethod
     def _answer(self, ids: Tensor, answers: Tensor, rows: Tensor) -> None:
@@ -308,7 +312,18 @@ def logits_of(language: Language, length: int) -> Tensor:
         raise UnmaskError(f"{problem}, with more than {MOST_LOGITS:,} logits. Use fewer positions")
     language.check_length(length)
     every = torch.cartesian_prod(*[torch.arange(language.vocabulary + 1)] * length).view(-1, length)
-    return language.posterior(every).log().clamp(min=FLOOR).float()
+    return untied(language.posterior(every)).float()
+
+
+def untied(p: Tensor) -> Tensor:
+    """log p (.., V), less APART for each equally likely token before."""
+    logits = p.log().clamp(min=FLOOR)
+    order = (logits / EXACT).round().argsort(dim=-1, descending=True, stable=True)
+    index = torch.arange(p.shape[-1]).expand(p.shape)
+    new = torch.ones_like(index, dtype=torch.bool)  # where a run of equal logits begins
+    new[..., 1:] = logits.gather(-1, order).diff(dim=-1).abs() > EXACT
+    begin = torch.where(new, index, 0).cummax(-1).values
+    return logits - APART * torch.empty_like(p).scatter_(-1, order, (index - begin).double())
 
 
 def draft_of(weight: float, p: Tensor) -> Tensor:

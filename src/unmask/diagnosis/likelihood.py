@@ -36,7 +36,7 @@ from unmask import metrics
 from unmask.core import arguments, progress
 from unmask.core.chance import Randomness, Stream, check_seed
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import mean
+from unmask.core.means import interval, mean
 from unmask.core.samples import read_tokens
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Ideal
@@ -334,11 +334,11 @@ def score(
         raise UnmaskError(f"{next(iter(how))} applies to a likelihood; expected likelihood=True with it")
     if not likelihood:
         return scored
-    tokens = samples
+    tokens = samples.tokens if isinstance(samples, Generation) else as_tokens(samples, "samples")
     if isinstance(samples, Generation):
         recorded = {name: samples.configuration.get(name) for name in RECORDED}
         how = (recorded if "sampler" not in how else {}) | how
-        tokens, given = samples.tokens, samples.given if given is None else given
+        given = samples.given if given is None else given
     how = {name: value for name, value in how.items() if value is not None}
     if str(how.get("draw", "")).startswith("Joint("):
         raise UnmaskError("the samples have a draw without a name; expected this draw. Pass it as draw=..")
@@ -351,4 +351,6 @@ def score(
         raise UnmaskError(f"all {len(there)} sequences have probability 0 under {how['sampler']}. Pass another")
     about = {"exact": likely.exact, **how, "model_calls": int(likely.model_calls.sum())}
     about |= {"left_out": int((~there).sum())}  # probability 0
-    return replace(scored, likelihood=about | {"nats": mean(likely.nats[there])})
+    same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others
+    nats = interval(likely.nats[there], seen=0.0) if same else mean(likely.nats[there])
+    return replace(scored, likelihood=about | {"nats": nats})

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from unmask.core.arguments import fits
 from unmask.core.chance import Stream, uniform
-from unmask.core.estimates import Estimate, exactly, mean, proportion
+from unmask.core.estimates import Estimate, exactly, proportion
+from unmask.core.means import mean
 from unmask.core.threads import over_blocks
 from unmask.languages.base import MESSAGE_BYTES, Language
 from unmask.languages.kernels import local, paths

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, exactly, mean
+from unmask.core.estimates import Estimate, exactly
+from unmask.core.means import mean
 from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked
 from unmask.languages import Language, LanguageLike, load

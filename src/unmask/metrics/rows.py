@@ -27,7 +27,8 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from unmask.core.estimates import Estimate, mean, share
+from unmask.core.estimates import Estimate, share
+from unmask.core.means import mean
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import Steps
 from unmask.samplers import Generation

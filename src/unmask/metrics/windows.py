@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.estimates import LEVEL, Estimate, mean, quantile
+from unmask.core.estimates import LEVEL, Estimate, quantile
+from unmask.core.means import mean
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens, codes
 

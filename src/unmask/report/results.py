@@ -22,8 +22,9 @@ from statistics import fmean
 from typing import Any
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion
+from unmask.core.estimates import LEVEL, Estimate, proportion
 from unmask.core.files import finite
+from unmask.core.means import of_variance
 from unmask.core.reading import read_text
 from unmask.diagnosis.flops import break_even
 from unmask.experiments.board.families import STEPS, apart

@@ -32,7 +32,8 @@ from torch import Tensor
 
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import LEVEL, Estimate, exactly, mean
+from unmask.core.estimates import LEVEL, Estimate, exactly
+from unmask.core.means import mean
 from unmask.languages import Language
 from unmask.languages.kernels.machine import Floats
 from unmask.samplers.schedules import Fit, Schedule, ScheduleLike, deltas

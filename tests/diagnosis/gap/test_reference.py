@@ -12,7 +12,7 @@ import unmask
 from tests.diagnosis.gap.test_gap import near
 from tests.diagnosis.gap.toys import Families, Toy, V, chained, surest, walked
 from unmask.core.estimates import Estimate
-from unmask.diagnosis.intervals import exceeds
+from unmask.core.means import exceeds
 from unmask.metrics.windows import variety
 
 L = 4

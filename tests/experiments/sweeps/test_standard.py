@@ -12,8 +12,8 @@ import torch
 from tests.experiments.sweeps.conftest import by_name, measured
 from unmask import generate, languages, metrics, score, sweep
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import mean as usual_mean
 from unmask.core.estimates import share
+from unmask.core.means import mean as usual_mean
 from unmask.denoisers import Ideal
 from unmask.experiments import cell as module
 from unmask.experiments.cell import Place as Directories

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, mean, proportion
+from unmask.core.estimates import Estimate, proportion
+from unmask.core.means import mean
 from unmask.core.tables import as_html, as_table
 from unmask.core.threads import over_blocks, torch_threads
 from unmask.denoisers import as_denoiser

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from unmask.core.estimates import LEAST, Estimate
+from unmask.core.means import exceeds, interval
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap.path import Path
-from unmask.diagnosis.intervals import exceeds, interval
 from unmask.diagnosis.loss_curve import looked
 from unmask.metrics.windows import Variety, variety
 from unmask.samplers import Generation, Sampler, generate

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from torch import Tensor
 
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
+from unmask.core.means import SEEN, interval, units
 from unmask.core.tables import Row, as_html, as_table
 from unmask.diagnosis.gap.estimators import Estimator
 from unmask.diagnosis.gap.reference import Reference
-from unmask.diagnosis.intervals import SEEN, interval, units
 
 Claim = Literal["divergence", "path", "ratio", "greedy", "unknown"]
 CLAIMS: dict[Claim, str] = {
@@ -115,7 +115,7 @@ class Gap:
             return None
         least = 0.0 if total is self.nats and not self.logs else least
         groups, count = (None if part is None else part[there] for part in (self.groups, count))
-        return interval(total[there], groups, least, count, wide=self.seen < SEEN)
+        return interval(total[there], groups, least, count, seen=self.seen)
 
     @property
     def verdict(self) -> str:

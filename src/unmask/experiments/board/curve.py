@@ -27,8 +27,9 @@ from unmask import metrics
 from unmask.core import progress
 from unmask.core.chance import Randomness
 from unmask.core.errors import Missing, UnmaskError, cut
-from unmask.core.estimates import Estimate, exactly, mean, proportion
+from unmask.core.estimates import Estimate, exactly, proportion
 from unmask.core.files import finite
+from unmask.core.means import mean
 from unmask.core.samples import digest as digest_of
 from unmask.denoisers import Denoiser, Ideal
 from unmask.experiments.board.families import STEPS, Family, code_of, family

@@ -22,7 +22,7 @@ from typing import Literal, get_args
 import torch
 
 from unmask import metrics
-from unmask.core import arguments, estimates
+from unmask.core import arguments, means
 from unmask.core.estimates import Estimate, exactly
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.flops import model_calls
@@ -182,4 +182,4 @@ def divergence(generation: Generation, q: Language) -> Estimate | None:
     nats -= q.log_evidence(generation.tokens) - q.log_evidence(given)
     groups = given.unique(dim=0, return_inverse=True)[1] if bool((given != q.vocabulary).any()) else None
     there = nats.isfinite()
-    return estimates.mean(nats[there], groups=None if groups is None else groups[there]) if there.any() else None
+    return means.mean(nats[there], groups=None if groups is None else groups[there]) if there.any() else None

@@ -4,7 +4,7 @@ A language file is part of a cell by its contents (`digest`), which are compared
 
 Numbers are added as whole numbers, in units of 2^-64: only rounding to the unit loses precision, and it is done to each
 number alone. So a mean and its interval do not depend on how the numbers are grouped. For K independent groups with
-sums s_k and sizes n_k, four more sums give the variance of their mean, as in core.estimates.mean:
+sums s_k and sizes n_k, four more sums give the variance of their mean, as in core.means.mean:
 
     K / (K-1) sum_k (s_k - n_k mean)^2 / n^2,   sum_k (..)^2 = sum s_k^2 - 2 mean sum s_k n_k + mean^2 sum n_k^2
 """
@@ -23,8 +23,9 @@ from unmask.core import arguments
 from unmask.core import run as options
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import LEVEL, Estimate, of_variance, proportion, within
+from unmask.core.estimates import LEVEL, Estimate, proportion, within
 from unmask.core.files import finite
+from unmask.core.means import of_variance
 from unmask.core.registry import parse
 from unmask.denoisers import Denoiser
 from unmask.experiments.cell import Record, Tally
@@ -204,7 +205,7 @@ def counts(name: str, events: Tensor, groups: Tensor | None = None) -> Tally:
 
 
 def mean(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
-    """The mean with its interval, as in core.estimates.mean; None if there are no samples."""
+    """The mean with its interval, as in core.means.mean; None if there are no samples."""
     n, total, squares = (tally[f"{name}_{part}"] for part in ("count", "sum", "squares"))
     if n == 0:
         return None

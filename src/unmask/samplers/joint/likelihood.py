@@ -7,7 +7,8 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Randomness
-from unmask.core.estimates import Estimate, mean
+from unmask.core.estimates import Estimate
+from unmask.core.means import interval, mean
 from unmask.denoisers import Canvas, Denoiser, as_denoiser
 from unmask.languages import Language
 from unmask.samplers import orders
@@ -17,6 +18,7 @@ from unmask.samplers.joint.draws import as_joint
 from unmask.samplers.schedules import ScheduleLike, deltas
 
 ROWS = 256  # at once
+CERTAIN = 1e-9  # a string that leaves less to the others has all the mass
 
 
 def log_paths(denoiser: Denoiser, tokens: Tensor, order: Tensor, joint: Joint | None) -> Tensor:
@@ -58,11 +60,22 @@ def divergence(
     used, source = as_sampler(sampler), as_denoiser(language if denoiser is None else denoiser)
     joint = as_joint(draw, used, source, length)
     delta = deltas(schedule, steps)
-    nats = []
+    nats, logs = [], []
     for first in range(0, arguments.whole("rows", rows), ROWS):
         count = min(ROWS, rows - first)
         tokens = language.sample(count, length, seed=seed, first_row=first)
         rng = Randomness(seed, torch.arange(first, first + count))
         order = used.order(delta, torch.ones_like(tokens, dtype=torch.bool), rng)
-        nats.append(language.log_prob(tokens) - log_paths(source, tokens, order, joint))
-    return mean(torch.cat(nats), method="monte carlo")
+        logs.append(language.log_prob(tokens))
+        nats.append(logs[-1] - log_paths(source, tokens, order, joint))
+
+    return mean_loss(torch.cat(nats), torch.cat(logs))
+
+
+def mean_loss(nats: Tensor, logs: Tensor) -> Estimate:
+    """The mean of losses (n) of strings x ~ q with log q(x) (n), of which one string may have most of the mass."""
+    most = float(logs.max().exp())
+    if 0.5 < most < 1 - CERTAIN:
+        # so many rows are expected to be another string, whatever these rows happen to hold
+        return interval(nats, seen=len(nats) * (1 - most))
+    return mean(nats, method="monte carlo")

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.estimates import Estimate, mean, share
+from unmask.core.estimates import Estimate, share
+from unmask.core.means import mean
 from unmask.experiments.cell import canonical
 from unmask.experiments.store import FILES, Store
 from unmask.tasks import sample as samples

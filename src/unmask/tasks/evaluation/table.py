@@ -9,7 +9,8 @@ import torch
 
 from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, mean, share
+from unmask.core.estimates import Estimate, share
+from unmask.core.means import mean
 from unmask.tasks.evaluation.compare import Comparison, compare
 from unmask.tasks.evaluation.records import Group, labels
 from unmask.tasks.logs import Outcome

@@ -1,0 +1,121 @@
+"""Means of numbers that nothing bounds: Student's interval, or Gaffke's where a few rows carry the mean.
+
+Where most rows lose little and a few lose much, Student's interval lies below the mean too often: with one sequence of
+mass .96 in 8 bits it covers 84% to 91% of cases at 100 rows. Gaffke's bound (core/gaffke.py) covers any distribution
+within known ends. Here the ends are 0 and twice the largest loss; where losses can be below 0, as log ratios, a quarter
+of the range beyond the rows.
+
+That suffices if the rows show the rare event. `seen` is the number of rows that should show it: of a gap, by the
+model's own probabilities, with less noise than the rows have:
+
+    expected = sum over rows of 1 - prod_i max_v c_i(v | x_R)
+
+or else by the rows alone, the number that carries the mean:
+
+    carriers = (sum_i |d_i|)^2 / sum_i d_i^2,   d_i the distance of row i from the median
+
+With fewer than SEEN, or with fewer than LEAST rows, there is no interval. The runs that just pass hold the event too
+often by chance, so their mean is too large. So with fewer than SURE the interval reaches to the median row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from unmask.core.estimates import LEAST, LEVEL, Estimate, bounded_mean, by_group
+
+SEEN = 12  # with 5, 3 and 2 rows expected, about 90%, 80% and 70% of intervals cover the mean
+SURE = 40  # from here on, runs that pass by chance are too few to matter
+RARE = 0.2  # fraction of the rows below which those that carry the mean are few
+
+
+def units(rows: int, groups: Tensor | None) -> int:
+    """Number of independent rows: those of one group (n numbers) are not, unless it is the only one."""
+    return rows if groups is None or len(groups.unique()) == 1 else len(groups.unique())
+
+
+def carriers(values: Tensor) -> float:
+    """The number of rows that carry the mean of values (n); infinite if they are not few."""
+    apart = (values.double() - values.double().median()).abs()
+    squares = float(apart.square().sum())
+    number = float(apart.sum()) ** 2 / squares if squares else 0.0
+    return number if 0 < number < RARE * len(values) else math.inf
+
+
+def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tensor | None = None) -> Estimate:
+    """The mean of unbounded samples (n); with fewer than LEAST samples its interval is the whole line.
+
+    Samples are independent, or only those of different groups (n numbers) are; the interval is then that of K groups.
+    """
+    n, samples = len(samples), samples.double()
+    if math.isfinite(few := carriers(samples)):
+        return interval(samples, groups, seen=few, level=level)
+
+    value = float(samples.mean())
+    if groups is not None and 1 < (count := len(groups.unique())) < n:
+        return of_variance(value, _variance(samples, groups), count, level, f"{method} by prompt")
+    return of_variance(value, float(samples.var()) / n if n > 1 else 0.0, n, level, method)
+
+
+def ratio(total: Tensor, count: Tensor, method: str = "t", groups: Tensor | None = None) -> Estimate:
+    """A ratio of sums over n rows, as only rows are independent: linearized, with Student's interval."""
+    value = float(total.sum() / count.sum())
+    errors = (total - value * count) / count.mean()
+    return mean(errors, method=method, groups=groups).map(lambda error: value + error)
+
+
+def of_variance(value: float, variance: float, n: int, level: float, method: str) -> Estimate:
+    """Student's interval from the variance of a mean of n independent numbers.
+
+    Few rows do not show how skewed a distribution is: with fewer than LEAST the interval is the whole line.
+    """
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, 0.5 + level / 2)) * math.sqrt(variance) if n >= LEAST else math.inf
+    return Estimate(value, value - half, value + half, n, level, method)
+
+
+def _variance(samples: Tensor, groups: Tensor) -> float:
+    """Variance of the mean of n samples in K groups: K / (K-1) sum_k (sum_{i in k} (x_i - mean))^2 / n^2."""
+    sums, sizes = by_group(samples - samples.mean(), groups)
+    return float((sums**2).sum()) * len(sizes) / (len(sizes) - 1) / len(samples) ** 2
+
+
+def interval(
+    values: Tensor,
+    groups: Tensor | None = None,
+    least: float | None = None,
+    count: Tensor | None = None,
+    seen: float = math.inf,
+    level: float = LEVEL,
+) -> Estimate:
+    """The mean of values (n), none below `least`; or per count (n): a ratio of sums, linearized.
+
+    seen: the number of independent rows that should show the rare event."""
+    size = torch.ones_like(values) if count is None else count.double()
+    share, value = size / size.mean(), float(values.sum() / size.sum())
+    each = values / size.mean() + value * (1 - share)
+    low, high, n = float(each.min()), float(each.max()), units(len(values), groups)
+    if seen < SEEN or n < LEAST:
+        return Estimate(value, -math.inf, math.inf, n, level, "no interval")
+
+    floor = low if least is None else float((least * share + value * (1 - share)).min())
+    span = high - floor
+    if span <= 1e-12 * (1 + abs(high)):
+        return Estimate(value, value, value, n, level, "all rows are equal")
+
+    ends = (floor - span / 4, high + span / 4) if least is None else (floor, high + span)
+    found = bounded_mean(each, ends, level, "gaffke, beyond the largest row", groups)
+    if seen >= SURE:
+        return found
+    usual = float(each.median())
+    return replace(found, low=min(found.low, usual), high=max(found.high, usual))
+
+
+def exceeds(one: Estimate, other: Estimate, margin: float = 0.0) -> bool:
+    """Whether a mean is above another one by more than a margin, beyond the noise of both."""
+    return one.value - other.value - math.hypot(one.value - one.low, other.high - other.value) > margin
