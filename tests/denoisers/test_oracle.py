@@ -9,11 +9,12 @@ import torch
 from tests.brute import distribution, posterior, sequences, tiny_languages
 from unmask import UnmaskError, languages, oracle
 from unmask.denoisers import Ideal
-from unmask.denoisers.oracles import FLOOR
+from unmask.denoisers.oracles import APART, FLOOR, untied
 
 V = 8
 MASK = 126336  # LLaDA's
 LANGUAGE = languages.load("paper-2gram")
+SPREAD = 4e-5  # of probabilities: equally likely tokens keep an order
 
 
 def contexts(language, length, rows=60, seed=0):
@@ -30,7 +31,7 @@ def test_logits_are_the_posterior_by_enumeration(name):
     logits = oracle(language, dtype=torch.float64)(x).logits
     strings = sequences(language.vocabulary, length)
     expected = posterior(distribution(language, length), strings, x.numpy(), language.vocabulary)
-    np.testing.assert_allclose(logits.exp()[..., : language.vocabulary].numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(logits.exp()[..., : language.vocabulary].numpy(), expected, atol=SPREAD)
     assert bool((logits[..., language.vocabulary] == FLOOR).all())
 
 
@@ -141,9 +142,11 @@ def test_the_causal_twin_reads_from_left_to_right(name):
     for i in range(length):
         prefix = torch.where(torch.arange(length) < i, x, v)
         expected = posterior(distribution(language, length), strings, prefix.numpy(), v)[:, i]
-        np.testing.assert_allclose(logits[:, i, :v].exp().numpy(), expected, atol=1e-12)
+        np.testing.assert_allclose(logits[:, i, :v].exp().numpy(), expected, atol=SPREAD)
     assert bool((logits[..., v] == FLOOR).all())
-    torch.testing.assert_close(logits[:, length, :v].exp(), torch.full((30, v), 1 / v, dtype=torch.float64))
+    torch.testing.assert_close(
+        logits[:, length, :v].exp(), torch.full((30, v), 1 / v, dtype=torch.float64), atol=SPREAD, rtol=0
+    )
 
 
 def test_the_causal_twin_without_a_length():
@@ -196,3 +199,41 @@ def test_bad_options(options, words):
 def test_a_length_that_the_language_has_not():
     with pytest.raises(UnmaskError, match="no sequence of length 6"):
         oracle("modular-sum")(torch.full((1, 6), 13))
+
+
+def kept(logits, rule, k=3):
+    """Bool (.., V): the tokens that a rule of ties leaves of the k most likely."""
+    if rule == "keep all":
+        return logits >= logits.topk(k, -1).values[..., -1:]
+    if rule == "topk":
+        chosen = logits.topk(k, -1).indices
+    else:
+        chosen = torch.sort(logits, dim=-1, descending=True, stable=True).indices[..., :k]
+    return torch.zeros(logits.shape, dtype=torch.bool).scatter(-1, chosen, True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("name", "length"), [("sparse-hmm", 24), ("interval-5", 20)])
+def test_every_rule_of_ties_keeps_the_same_tokens(name, length, dtype):
+    """And not with the plain logits, where the third and the fourth token are equal."""
+    language = languages.load(name)
+    x = contexts(language, length, rows=40)
+    x[:20, length // 4 :] = language.vocabulary
+    logits = oracle(language, dtype=dtype)(x).logits[..., : language.vocabulary]
+    plain = language.posterior(x).log().to(dtype)
+    hidden = x == language.vocabulary
+    rules = ("keep all", "topk", "lowest")
+
+    def different(scores):
+        first, *others = (kept(scores, rule) & (scores > FLOOR / 2) & hidden.unsqueeze(-1) for rule in rules)
+        return sum(int((first != other).sum()) for other in others)
+
+    assert different(logits) == 0
+    assert different(plain) > 0
+
+
+def test_only_equal_tokens_are_moved():
+    p = torch.tensor([[0.3, 0.3, 0.0, 0.25, 0.15, 0.0], [0.5, 0.1, 0.1, 0.1, 0.1, 0.1]], dtype=torch.float64)
+    moved = untied(p) - p.log().clamp(min=FLOOR)
+    expected = torch.tensor([[0, 1, 0, 0, 0, 1], [0, 0, 1, 2, 3, 4]], dtype=torch.float64)
+    assert torch.allclose(moved, -APART * expected, atol=1e-11)

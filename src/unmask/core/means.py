@@ -51,10 +51,14 @@ def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tenso
 
     Samples are independent, or only those of different groups (n numbers) are; the interval is then that of K groups.
     """
-    n, samples = len(samples), samples.double()
     if math.isfinite(few := carriers(samples)):
-        return interval(samples, groups, seen=few, level=level)
+        return interval(samples.double(), groups, seen=few, level=level)
+    return student(samples, level, method, groups)
 
+
+def student(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tensor | None = None) -> Estimate:
+    """The mean with Student's interval, for samples of which none can be far from the others."""
+    n, samples = len(samples), samples.double()
     value = float(samples.mean())
     if groups is not None and 1 < (count := len(groups.unique())) < n:
         return of_variance(value, _variance(samples, groups), count, level, f"{method} by prompt")

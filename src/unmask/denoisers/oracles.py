@@ -6,7 +6,7 @@ dtype, and it does not become NaN in computations in which -inf does (guidance, 
 revealed positions the logits are one-hot: this is q(x_j | x_R), and also MDLM's SUBS rule (theory.md 10). In contexts
 of probability zero the logits are those of `ideal.Ideal`.
 
-Of equally likely tokens the first has the largest logit, and each next one 1e-5 less. So every rule of ties (keep all
+Of equally likely tokens the first has the largest logit, and each next one 4e-6 less. So every rule of ties (keep all
 that reach the k-th score, the indices of `topk`, the first tokens) keeps the same tokens: a rule of ties is no fault.
 """
 
@@ -24,13 +24,13 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.contracts import Noise
 from unmask.denoisers.ideal import Ideal
-from unmask.denoisers.marginals import EXACT, as_marginals
+from unmask.denoisers.marginals import as_marginals
 from unmask.denoisers.record import Record
 from unmask.denoisers.uniform import Level, UniformIdeal
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import as_tokens
 
-APART = 1e-5  # nats between equally likely tokens: ten times the resolution of float32, and too little to be noticed
+APART = 4e-6  # nats between equally likely tokens: many times the resolution of float32, and too little to be noticed
 FLOOR = -1e4  # fits into float16, whose largest number is 65504
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 MAX_ID = 2**24  # limits the width of the logits
@@ -315,15 +315,27 @@ def logits_of(language: Language, length: int) -> Tensor:
     return untied(language.posterior(every)).float()
 
 
+def grouped(scores: Tensor) -> Tensor:
+    """(.., V): the number of each token's group of equal scores, from the highest on.
+
+    Neighbors that differ by less than V times APART are equal, so that `untied` never reorders two groups."""
+    order = scores.argsort(dim=-1, descending=True)
+    falling = scores.gather(-1, order).clamp(min=FLOOR).diff(dim=-1)
+    number = torch.zeros_like(order)
+    number[..., 1:] = (falling < -APART * scores.shape[-1]).cumsum(-1)
+    return torch.empty_like(order).scatter_(-1, order, number)
+
+
 def untied(p: Tensor) -> Tensor:
-    """log p (.., V), less APART for each equally likely token before."""
-    logits = p.log().clamp(min=FLOOR)
-    order = (logits / EXACT).round().argsort(dim=-1, descending=True, stable=True)
-    index = torch.arange(p.shape[-1]).expand(p.shape)
-    new = torch.ones_like(index, dtype=torch.bool)  # where a run of equal logits begins
-    new[..., 1:] = logits.gather(-1, order).diff(dim=-1).abs() > EXACT
+    """log p (.., V), where equally likely tokens have the logit of the likeliest, and each next one APART less."""
+    logits, groups = p.log().clamp(min=FLOOR), grouped(p.log())
+    order = groups.argsort(dim=-1, stable=True)
+    sorted_groups, index = groups.gather(-1, order), torch.arange(p.shape[-1]).expand(p.shape)
+    new = torch.ones_like(index, dtype=torch.bool)  # where a group begins
+    new[..., 1:] = sorted_groups.diff(dim=-1) > 0
     begin = torch.where(new, index, 0).cummax(-1).values
-    return logits - APART * torch.empty_like(p).scatter_(-1, order, (index - begin).double())
+    highest = torch.full_like(logits, -torch.inf).scatter_reduce_(-1, groups, logits, "amax").gather(-1, sorted_groups)
+    return torch.empty_like(p).scatter_(-1, order, highest - APART * (index - begin))
 
 
 def draft_of(weight: float, p: Tensor) -> Tensor:

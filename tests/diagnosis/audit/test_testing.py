@@ -41,6 +41,31 @@ def test_a_correct_loop_passes(name):
         assert found.unseen_temperatures is not None
 
 
+def three_most_likely(rule, length, model):
+    """Ancestral sampling in 8 steps from the three most likely tokens, with one rule of ties."""
+    mask = model.config.mask_token_id
+    x = torch.full((100, length), mask)
+    for step in range(8):
+        logits = model(x).logits[..., :mask]
+        if rule == "keep all":
+            left = logits >= logits.topk(3, -1).values[..., -1:]
+        else:
+            left = torch.zeros(logits.shape, dtype=torch.bool).scatter(-1, logits.topk(3, -1).indices, True)
+        tokens = torch.distributions.Categorical(logits=logits.masked_fill(~left, -torch.inf)).sample()
+        reveals = (x == mask) & (torch.rand(x.shape) < 1 / (8 - step))
+        x = torch.where(reveals, tokens, x)
+    return x
+
+
+@pytest.mark.rotates(2)
+@pytest.mark.parametrize("rule", ["keep all", "topk"])
+@pytest.mark.parametrize(("language", "length"), [("sparse-hmm", 32), ("interval-5", 20)])
+def test_a_rule_of_ties_is_no_fault(language, length, rule):
+    for seed in range(2):
+        how = {"sampler": "ancestral", "steps": 8, "language": language, "filters": {"top_k": 3}, "seed": seed}
+        assert_law(partial(three_most_likely, rule, length), **how)
+
+
 @pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(20, 200, 20))])
 def test_calls_that_are_left_out_are_no_steps(first):
     """200 runs of binomial counts without their zeros, and 200 rows of a loop that skips for each row alone."""

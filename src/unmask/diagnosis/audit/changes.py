@@ -36,7 +36,7 @@ from unmask.denoisers import Causal, Denoiser, Engine, Marginals, Reshaped, Tabl
 from unmask.denoisers.contracts import emitted, reverse
 from unmask.denoisers.denoiser import PrefixCausal
 from unmask.denoisers.marginals import EXACT
-from unmask.denoisers.oracles import draft_of
+from unmask.denoisers.oracles import draft_of, grouped
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.samplers import Sampler, Session
 from unmask.samplers.rules.uniform import UniformAncestral
@@ -112,7 +112,7 @@ def filtered(filters: Mapping[str, Any], marginals: Marginals, question: Questio
         elif name == "temperature" and value:
             scores = scores / value
         else:
-            order = (scores / EXACT).round().argsort(dim=-1, descending=True, stable=True)  # equal ones as the tokens
+            order = grouped(scores).argsort(dim=-1, stable=True)  # equal ones as the tokens
             left = remaining(name, value, scores.gather(-1, order)).expand(scores.shape)
             scores = scores.masked_fill(torch.empty_like(left).scatter_(-1, order, ~left), -torch.inf)
     return Table(scores.softmax(-1))
