@@ -27,6 +27,7 @@ from unmask.core.estimates import Estimate, exactly
 from unmask.denoisers import Ideal
 from unmask.languages import Language, NGram
 from unmask.languages.automata import support
+from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES, sequences
 from unmask.samplers.joint import Joint, log_paths
 from unmask.samplers.schedules import Schedule
 from unmask.theory import known
@@ -75,14 +76,26 @@ def universal(
     return Statement(largest * total + length * learning, "upper", "divergence", assumption, "ours", "theory.md 4")
 
 
+def entropy(language: Language, length: int) -> Estimate:
+    """H(q) in nats: exact if a sequence determines its path, or if all sequences can be listed; else estimated."""
+    found = language.entropy(length)
+    if found.exact or length > MAX_LENGTH or language.vocabulary**length > MAX_SEQUENCES:
+        return found
+    q = language.log_prob(sequences(language.vocabulary, length)).exp()
+    return exactly(float(torch.special.entr(q).sum()), "exact: all sequences")
+
+
 def joint_step(language: Language, length: int) -> Statement:
     """One fitted step for all positions: KL(q || J) <= KL(q || product) + log P(A), with the ideal denoiser."""
     string, order = language.sample(1, length, seed=0), torch.ones((1, length), dtype=torch.int64)
     cut = Joint(support(language), 0, single=False)  # p / P(A) on A
     apart, inside = (log_paths(Ideal(language), string, order, joint) for joint in (None, cut))
     marginals = language.posterior(language.blank(1, length))
-    value = float(torch.special.entr(marginals).sum() + apart - inside) - language.entropy(length).value
+    least = entropy(language, length)
+    value = float(torch.special.entr(marginals).sum() + apart - inside) - least.low
     how = "draw='fitted', one step, ideal denoiser"
+    if not least.exact:
+        how += f", H(q) at the lower end of its {least.level:.0%} interval [{least.low:.4g}, {least.high:.4g}]"
     return Statement(round(value, 12), "upper", "divergence", how, "ours", "docs/joint-draws.md")
 
 
@@ -103,7 +116,10 @@ def joint_uniform(language: Language, length: int) -> Statement:
     The uniform distribution has the marginals and is already on A, so it is its own projection. The theorem's C L steps
     are needed by draws from products only. A uniform draw from A without a model does the same.
     """
-    spread = abs(support(language).log_count(length) - language.entropy(length).value)
+    found = entropy(language, length)
+    if not found.exact:
+        raise UnmaskError(f"the entropy of {language.kind} at length {length} is estimated; expected an exact one")
+    spread = abs(support(language).log_count(length) - found.value)
     if spread > UNIFORM * length:
         problem = f"{language.kind} is not uniform on its support: log |A| - H is {spread:.3g} nats"
         raise UnmaskError(f"{problem}; expected 0, as for interval-5")
