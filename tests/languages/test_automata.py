@@ -187,7 +187,7 @@ def test_tokens_and_states_are_limited_together(monkeypatch):
         regex("(0[0-9]*){200}", 36)
     monkeypatch.undo()
     monkeypatch.setattr(patterns, "MOST_MOVES", 30)
-    with pytest.raises(UnmaskError, match=r"tell over \d+ classes of tokens apart"):
+    with pytest.raises(UnmaskError, match=r"separate over \d+ classes of tokens"):
         regex("0(123|45)0*", 36)
 
 

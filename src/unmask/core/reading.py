@@ -173,14 +173,14 @@ def _twice(text: str) -> str:
     """The first key that a mapping of a JSON text has twice."""
     import json
 
-    found: list[str] = []
+    repeated: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> None:
         names = [name for name, _ in pairs]
-        found.extend(name for name in names if names.count(name) > 1)
+        repeated.extend(name for name in names if names.count(name) > 1)
 
     json.loads(text, object_pairs_hook=note)
-    return f"the key {shown(found[0])}"
+    return f"the key {shown(repeated[0])}"
 
 
 def fit(value: Any, schema: Any, where: str) -> Any:

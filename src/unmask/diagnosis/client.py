@@ -291,7 +291,7 @@ def _forms(key: str) -> tuple[tuple[str, int], ...]:
 
 
 def _hide(hidden: bytearray, text: str, ends: Sequence[int], form: str, size: int) -> None:
-    """Mark where parts of a form are in a text; ends: the place of each of its characters in what is marked."""
+    """Mark where parts of a form are in a text; ends: where each of its characters begins in the marked text."""
     parts = {form[at : at + size] for at in range(len(form) - size + 1)}
     for part in parts:
         at = text.find(part)

@@ -151,7 +151,7 @@ def line_of(text: bytes) -> Line:
 def _tell_aside(path: Path, numbers: tuple[int, ...]) -> None:
     """Name, once for each process, the lines that are left out."""
     which = f"line{'s' * (len(numbers) > 1)} {listed(map(str, numbers))}"
-    progress.note(f"{cut(str(path))}: {which} damaged, so left out. Run the recipe again to measure what is missing.")
+    progress.note(f"{cut(str(path))}: {which} damaged, so left out. Run the recipe again to measure the missing cells.")
 
 
 class Store:
@@ -310,7 +310,7 @@ def _refused(constant: str) -> None:
 
 
 def _texts(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file without their ends; of a longer one than any of ours only the beginning."""
+    """The lines of a file without their ends; only the beginning of one that is too long."""
     while text := file.readline(LONGEST):
         yield text.rstrip(b"\n")
         while len(text) == LONGEST and not text.endswith(b"\n"):

@@ -236,7 +236,7 @@ def read(path: str | Path, names: tuple[str, ...] | None = None) -> Automaton:
     states, size = range(len(form.moves)), form.vocabulary
     most = min(MOST_STATES, MOST_MOVES // max(size, 1))
     if not 0 < len(states) <= most:  # before a list of tokens is built
-        raise UnmaskError(f"{path} has {len(states)} states of {size} tokens; expected 1 to {most} states of so many")
+        raise UnmaskError(f"{path} has {len(states)} states of {size} tokens; expected 1 to {most} states")
     if names is not None and len(names) != size:
         raise UnmaskError(f"{path} has a vocabulary of {size}; expected {len(names)}, as many as there are names")
     known = {name: token for token, name in enumerate(names or map(str, range(size)))}

@@ -1,11 +1,11 @@
 """Regular expressions and JSON templates over the text of tokens, as automata over tokens.
 
 Python's own parser reads a pattern, which must match a whole text. Its counts are written out as copies, so that it
-becomes a graph of places with moves by characters (Thompson 1968). A state of the automaton is the set of places that a
+becomes a graph of nodes with moves by characters (Thompson 1968). A state of the automaton is the set of nodes that a
 text can lead to. Characters that the pattern never distinguishes are one symbol. A token moves by all characters of its
 text.
 
-Both the places and the work are limited: a short pattern, such as (a{1,1000}){1,1000}, can need any amount of either.
+Both the nodes and the work are limited: a short pattern, such as (a{1,1000}){1,1000}, can need any amount of either.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ TYPES = {  # of values in a JSON template
 }
 EXPECTED = "expected characters, classes, groups, | and counts; it always matches the whole text"
 LONGEST = 2**20  # characters of a pattern
-MOST_PLACES = 2**18  # of a pattern, its counts written out
-MOST_WORK = 2**21  # places and characters that its states look up: at most two seconds
+MOST_NODES = 2**18  # of a pattern, its counts written out
+MOST_WORK = 2**21  # nodes and characters that its states look up: at most two seconds
 MOST_LOOKUPS = 2**30  # moves of all characters of all tokens: at most ten seconds
 Signs = frozenset[str]
-Places = frozenset[int]
-END = 0  # the place behind the pattern
+Nodes = frozenset[int]
+END = 0  # the node behind the pattern
 
 
 class Graph:
-    """The places of a pattern over an alphabet. From each one, a set of characters leads on, or the empty text does."""
+    """The nodes of a pattern over an alphabet. From each one, a set of characters leads on, or the empty text does."""
 
     def __init__(self, pattern: str, alphabet: Signs) -> None:
         self.pattern, self.alphabet, self.work = pattern, alphabet, 0
         self.sets: dict[Signs, int] = {}  # the different sets of characters, with their numbers
         self.known: dict[str, int] = {}  # the numbers of sets, by the parts of the pattern
-        self.by_set: list[tuple[int, int] | None] = [None]  # of each place: the set that leads on, and the next place
-        self.by_empty: list[Sequence[int]] = [()]  # of each place: those to which the empty text leads
+        self.by_set: list[tuple[int, int] | None] = [None]  # of each node: the set that leads on, and the next node
+        self.by_empty: list[Sequence[int]] = [()]  # of each node: those to which the empty text leads
         if len(pattern) > LONGEST:
             self.refuse(f"has {len(pattern)} characters; expected at most {LONGEST}")
         try:
@@ -65,7 +65,7 @@ class Graph:
         except (re.error, RecursionError, OverflowError, ValueError) as error:  # ValueError: of flags
             where = f"breaks at character {error.pos}" if isinstance(error, re.error) else "cannot be read"
             raise UnmaskError(f"the pattern {shown(pattern)} {where}: {error}; {EXPECTED}") from error
-        self.closed: dict[int, Places] = {}
+        self.closed: dict[int, Nodes] = {}
         self.symbols, self.symbol = self.distinguished()
 
     def refuse(self, problem: str) -> NoReturn:
@@ -77,57 +77,57 @@ class Graph:
         if self.work > MOST_WORK:
             self.refuse(f"needs over {MOST_WORK} steps to become an automaton; expected fewer counts or choices")
 
-    def place(self, by_set: tuple[int, int] | None, by_empty: Sequence[int] = ()) -> int:
-        if len(self.by_set) >= MOST_PLACES:
-            self.refuse(f"has over {MOST_PLACES} characters, with its counts written out; expected fewer")
+    def node(self, by_set: tuple[int, int] | None, by_empty: Sequence[int] = ()) -> int:
+        if len(self.by_set) >= MOST_NODES:
+            self.refuse(f"has over {MOST_NODES} characters, with its counts written out; expected fewer")
         self.by_set.append(by_set)
         self.by_empty.append(by_empty)
         return len(self.by_set) - 1
 
     def sequence(self, items: Any, then: int) -> int:
-        """The place from which these items lead to another one."""
-        for node in reversed(items):
-            then = self.item(node, then)
+        """The node from which these items lead to another one."""
+        for part in reversed(items):
+            then = self.item(part, then)
         return then
 
-    def item(self, node: Any, then: int) -> int:
-        operation, value = node
+    def item(self, part: Any, then: int) -> int:
+        operation, value = part
         match str(operation):
             case "BRANCH":
-                return self.place(None, [self.sequence(part, then) for part in value[1]])
+                return self.node(None, [self.sequence(part, then) for part in value[1]])
             case "SUBPATTERN" if not value[1] and not value[2]:  # without flags of its own
                 return self.sequence(value[3], then)
             case "MAX_REPEAT" | "MIN_REPEAT":
                 least, most, part = value
                 return self.repeat(least, most, part, then)
             case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
-                return self.place((self.set_of(node), then))
+                return self.node((self.set_of(part), then))
         raise UnmaskError(f"the pattern {shown(self.pattern)} has {str(operation).lower()}; {EXPECTED}")
 
     def repeat(self, least: int, most: Any, part: Any, then: int) -> int:
         """Copies of a part. Each that may be missing is within the one before it, so that it has only two exits."""
         after = then
         if most is _parser.MAXREPEAT:
-            then = self.place(None)
+            then = self.node(None)
             self.by_empty[then] = (self.sequence(part, then), after)
         else:
             for _ in range(most - least):
-                then = self.place(None, (self.sequence(part, then), after))
+                then = self.node(None, (self.sequence(part, then), after))
         for _ in range(least):
-            self.spend(1)  # a part without characters has no places to count
+            self.spend(1)  # a part without characters has no nodes to count
             then = self.sequence(part, then)
         return then
 
-    def set_of(self, node: Any) -> int:
+    def set_of(self, part: Any) -> int:
         """The number of the set of characters that a part of the pattern stands for."""
-        name = repr(node)
+        name = repr(part)
         if name not in self.known:
-            operation, value = node
+            operation, value = part
             if str(operation) == "LITERAL" and not self.whole.state.flags & re.IGNORECASE:
                 signs = self.alphabet & {chr(value)}
             else:
                 self.spend(len(self.alphabet))
-                one = _compiler.compile(_parser.SubPattern(self.whole.state, [node]), self.whole.state.flags)
+                one = _compiler.compile(_parser.SubPattern(self.whole.state, [part]), self.whole.state.flags)
                 signs = frozenset(filter(one.fullmatch, self.alphabet))
             self.known[name] = self.sets.setdefault(signs, len(self.sets))
         return self.known[name]
@@ -147,22 +147,22 @@ class Graph:
                     symbols[number].append(numbers[kind])
         return symbols, {sign: numbers[tuple(kind)] for sign, kind in kinds.items()}
 
-    def closure(self, place: int) -> Places:
-        """The places with a set, and the end, to which the empty text leads from a place."""
-        if place not in self.closed:
-            seen, stack = {place}, [place]
+    def closure(self, node: int) -> Nodes:
+        """The nodes with a set, and the end, to which the empty text leads from a node."""
+        if node not in self.closed:
+            seen, stack = {node}, [node]
             while stack:
                 new = [one for one in self.by_empty[stack.pop()] if one not in seen]
                 seen.update(new)
                 stack += new
             self.spend(len(seen))
-            self.closed[place] = frozenset(one for one in seen if one == END or self.by_set[one] is not None)
-        return self.closed[place]
+            self.closed[node] = frozenset(one for one in seen if one == END or self.by_set[one] is not None)
+        return self.closed[node]
 
-    def follow(self, places: Places) -> Moves:
-        """The places behind each symbol."""
-        closed = defaultdict[int, list[Places]](list)  # places behind each set
-        for move in map(self.by_set.__getitem__, places):
+    def follow(self, nodes: Nodes) -> Moves:
+        """The nodes behind each symbol."""
+        closed = defaultdict[int, list[Nodes]](list)  # nodes behind each set
+        for move in map(self.by_set.__getitem__, nodes):
             if move is not None:
                 number, then = move
                 closed[number].append(self.closure(then))
@@ -173,7 +173,7 @@ class Graph:
             for symbol in self.symbols[number]:
                 sets[symbol].append(number)
         union = {some: frozenset().union(*map(behind.__getitem__, some)) for some in set(map(tuple, sets.values()))}
-        self.spend(len(places) + len(sets) + sum(map(len, union.values())))
+        self.spend(len(nodes) + len(sets) + sum(map(len, union.values())))
         return [(symbol, union[tuple(some)]) for symbol, some in sets.items()]
 
 
@@ -191,7 +191,7 @@ def regex(pattern: str, vocabulary: int, names: tuple[str, ...] | None = None) -
     letters = explored(
         graph.closure(graph.start),
         graph.follow,
-        lambda places: END in places,
+        lambda nodes: END in nodes,
         max(graph.symbol.values(), default=0) + 1,
     )
     column = {sign: int(letters.classes[symbol]) for sign, symbol in graph.symbol.items()}
@@ -239,7 +239,7 @@ def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, 
                     moves.append(np.full(states, -1))
                     moves[-1][whole[0]] = whole[1]
             if len(moves) * states > MOST_MOVES:
-                problem = f"{states} states tell over {len(moves) - 1} classes of tokens apart"
+                problem = f"{states} states separate over {len(moves) - 1} classes of tokens"
                 raise UnmaskError(f"{problem}; expected at most {MOST_MOVES // states}. Pass a simpler constraint.")
     used, begin, which = np.unique([classes[text] for text in texts], return_index=True, return_inverse=True)
     order = begin.argsort()  # a class is numbered by its first token

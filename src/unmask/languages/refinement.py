@@ -1,7 +1,8 @@
 """The coarsest partition of an automaton's states by their futures, in time m log n for m moves (Valmari 2012).
 
-Moore's rounds are as many as the longest path, so a literal of n characters would take n of them. Here a set that is
-split puts only its smaller part on the list of splitters: each move is looked at log n times at most.
+Moore's refinement (1956) passes over all states as often as the longest path is long: n times for a literal of n
+characters. Here a set that is split puts only its smaller part on the list of splitters: each move is looked at log n
+times at most.
 
 A partition is one array of rows. Elements of a set are together in E; those that are marked come first.
 
@@ -31,15 +32,15 @@ def futures(moves: Ints, final: Flags) -> tuple[Ints, Ints]:
     states = len(moves)
     tail, label = (moves >= 0).nonzero()
     head = moves[tail, label]
-    found = _spread(tail, head, np.zeros(1, np.int64), states)
+    reached = _spread(tail, head, np.zeros(1, np.int64), states)
     alive = np.zeros(states, bool)
     alive[_spread(head, tail, np.flatnonzero(final), states)] = True
 
-    useful = found[alive[found]]
+    useful = reached[alive[reached]]
     number = np.full(states, -1)
     number[useful] = np.arange(len(useful))
-    kept = (number[tail] >= 0) & (number[head] >= 0)
-    tail, label, head = number[tail[kept]], label[kept], number[head[kept]]
+    inside = (number[tail] >= 0) & (number[head] >= 0)
+    tail, label, head = number[tail[inside]], label[inside], number[head[inside]]
 
     blocks, cords = _partition(final[useful].astype(np.int64)), _partition(label)
     _refine(tail, np.argsort(head, kind="stable"), _starts(head, len(useful)), blocks, cords)
@@ -68,14 +69,14 @@ def _starts(keys: Ints, count: int) -> Ints:
 def _partition(keys: Ints) -> Sets:
     """The partition of elements by their keys."""
     _, which, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    made = np.zeros((8, max(len(keys), 2)), np.int32)
-    made[E, : len(keys)] = np.argsort(which, kind="stable")
-    made[L, made[E, : len(keys)]] = np.arange(len(keys))
-    made[S, : len(keys)] = which
-    made[P, : len(sizes)] = sizes.cumsum()
-    made[F, : len(sizes)] = made[P, : len(sizes)] - sizes
-    made[Z, 0] = len(sizes)
-    return made
+    sets = np.zeros((8, max(len(keys), 2)), np.int32)
+    sets[E, : len(keys)] = np.argsort(which, kind="stable")
+    sets[L, sets[E, : len(keys)]] = np.arange(len(keys))
+    sets[S, : len(keys)] = which
+    sets[P, : len(sizes)] = sizes.cumsum()
+    sets[F, : len(sizes)] = sets[P, : len(sizes)] - sizes
+    sets[Z, 0] = len(sizes)
+    return sets
 
 
 @kernel

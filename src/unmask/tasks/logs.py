@@ -7,7 +7,7 @@ under one filter, with its metrics. A request to `unmask` also has a line in req
 Outcomes of other programs are lines of JSON with item and right (0 to 1), and some of model, task, calls, written and
 seconds; `item` names an item in all files that are compared.
 
-lm-eval writes each model into a directory of its own below --output_path. The newest run of a task by a model counts.
+lm-eval writes each model into its own directory below --output_path. The newest run of a task by a model counts.
 An item is a document by its number and the digest of its content: data sets repeat questions, and change.
 
 Metrics that are not numbers from 0 to 1 per item, such as the perplexity of a whole text, are left out by name. Two

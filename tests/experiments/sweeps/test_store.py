@@ -105,7 +105,7 @@ def test_a_line_of_another_shape_is_left_out_by_name_and_measured_again(store, w
     assert answers(store) == [""] * 4
     told = [text for text in capsys.readouterr().err.splitlines() if "damaged" in text]
     assert told == [
-        f"{store / FILE}: line {number} damaged, so left out. Run the recipe again to measure what is missing."
+        f"{store / FILE}: line {number} damaged, so left out. Run the recipe again to measure the missing cells."
     ]
     sweep({"jobs": [TOTAL], "rows": 12}, store=store, engine="here")
     assert results(store) == results(whole)
