@@ -89,8 +89,9 @@ COMMAND = "import sys; from unmask.cli.main import main; sys.exit(main(['show', 
     [
         (UNWRITABLE, {"NUMBA_CACHE_DIR": "/proc/nowhere"}, 0, "no cache directory is writable"),
         ("", {"NUMBA_DISABLE_JIT": "1"}, 2, "NUMBA_DISABLE_JIT is set"),
+        ("", {"NUMBA_NUM_THREADS": "0"}, 2, "Correct the variable NUMBA_NUM_THREADS, or unset it."),
     ],
-    ids=["no place", "no compiler"],
+    ids=["no place", "no compiler", "no thread"],
 )
 def test_without_a_place_to_keep_kernels_and_without_a_compiler(tmp_path, before, environment, code, words):
     """It works with every kernel and says so once, or says what it needs, in one line."""

@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from scipy.special import betainc
 from scipy.stats import beta, binomtest, t
 
+from unmask import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, exactly, proportion, quantile, within
 from unmask.core.gaffke import exceeds
 from unmask.core.means import mean
@@ -119,3 +120,12 @@ def test_printed(estimate, text):
     """A measured zero is an upper limit; only a computed one is zero."""
     assert str(estimate) == text
     assert estimate.exact == text.endswith("(exact)")
+
+
+@pytest.mark.parametrize("name", ["value", "low", "high", "n", "level", "method"])
+def test_a_record_without_a_field_of_its_interval_is_named(name):
+    record = {"measure": "ser"} | exactly(0.5).to_dict()
+    assert Estimate.of_record(record | {"low": None}).low == -math.inf
+    record.pop(name)
+    with pytest.raises(UnmaskError, match=f"a record of 'ser' has no {name}; expected value, low, high, n"):
+        Estimate.of_record(record)

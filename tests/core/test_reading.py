@@ -95,12 +95,25 @@ def test_what_does_not_fit_is_named_with_its_place(content, words):
     says(lambda: from_yaml(json.dumps(content), Outer, "f.yaml"), "f.yaml", *words)
 
 
+def test_64_levels_and_keys_in_texts_are_read():
+    for text in ("[" * 64 + "]" * 64, r'{"a": "{\"a\": 1, \"a\": 2}", "b\\": ["a", {"a": ":"}]}'):
+        assert from_json(text) == json.loads(text)
+
+
+def test_half_of_a_pair_is_named():
+    says(lambda: fit({"\ud800": 1}, Outer, "f.json"), "f.json", "a text that is not Unicode")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "is not JSON: Input data was truncated"),
         ("[1e999]", "Number out of range"),
         (r'["\ud800"]', "is not JSON"),
+        ("[" * 65 + "]" * 65, "nested more than 64 deep"),
+        ('{"a": ' * 65 + "1" + "}" * 65, "nested more than 64 deep"),
+        ('{"b": {"a": 1, "c": "a", "a" : 2}}', "the key 'a' twice"),
+        (r'{"a": 1, "\u0061": 2}', "the key 'a' twice"),
     ],
 )
 def test_json_that_is_refused(text, words):

@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.hostile.promise import Case, Content
 from tests.hostile.spoiling import (
+    HUGE,
     STORE,
     array,
     beside,
@@ -68,6 +69,7 @@ def _samples() -> dict[str, Case]:
         "unsigned": array(np.full((2, 3), 2**64 - 1, np.uint64)),
         "nothing": b"",
         "directory": Path.mkdir,
+        "zip": b"PK\3\4junk",
     }
     made = {
         f"score_{name}": Case(["score", "s.npy", "--language", "paper-2gram"], {"s.npy": content})
@@ -235,12 +237,20 @@ STORE_COMMANDS = {
     "resume": "sweep resume st --workers 1",
     "export": "sweep export st --out t.csv",
     "run": "sweep run tiny.yaml --store st --workers 1",
+    "report": "report st --out r",
 }
+
+
+def _without(record: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != name}
 
 
 def _stores() -> dict[str, Case]:
     stores: dict[str, Content] = {f"bytes{number}": bytes_at(number / 7) for number in range(7)} | {
         "fifo": beside(STORE, pipe),
+        "dome": line("done", lambda done: done | {"type": "dome"}),
+        "no_level": line("done", lambda done: done | {"records": [_without(one, "level") for one in done["records"]]}),
+        "half": line("done", lambda done: done | {"records": [{"measure": "a", "value": 1, "\udcff": 2}]}),
         "version": line("run", lambda run: run | {"schema": 10**6}),
         "kind": line("done", lambda done: done | {"type": "x[/red]"}),
         "no_values": line("cell", lambda cell: keyed(cell | {"values": {}})),
@@ -259,6 +269,50 @@ def _stores() -> dict[str, Case]:
         BOARD.split(), {"board": ("board", lambda path: spoil(path / "sweep"))}, changes=("board/",)
     )
     return made
+
+
+def _constraints() -> dict[str, Case]:
+    """Patterns, templates and machines, which a draw reads."""
+    draw = "generate --language interval-5 --length 10 --rows 2 --steps 2 --out o.npy --draw fitted(constraint={})"
+    deep = '{"a": ' * 900 + '"null"' + "}" * 900
+    patterns = ["(?u)0*", "(0{1,1000}){1,1000}", "(0|1|01|10|011){1,300}", "0" * 5000, "[[0]", "(" * 900 + ")" * 900]
+    templates = {
+        "deep": deep,
+        "twice": '{"a": "null", "a": "null"}',
+        "many": text_of({f"{n}": "null" for n in range(1000)}),
+    }
+    machines = {"far": {"vocabulary": 10**9}, "none": {"vocabulary": 0, "moves": [{"0": 0}]}, "neg": {"vocabulary": -1}}
+    made = {
+        f"draw_pattern_{number}": Case([*draw.format(f"regex(pattern='{pattern}')").split()])
+        for number, pattern in enumerate(patterns)
+    }
+    made |= {
+        f"draw_template_{name}": Case(draw.format("schema(file='t.json')").split(), {"t.json": text})
+        for name, text in templates.items()
+    }
+    return made | {
+        f"draw_machine_{name}": Case(
+            draw.format("machine(file='m.json')").split(), {"m.json": text_of({"moves": [{}], "final": [0]} | form)}
+        )
+        for name, form in machines.items()
+    }
+
+
+def _logs() -> dict[str, Case]:
+    """Logs of lm-eval."""
+    line = {"doc_id": 0, "metrics": ["acc"], "acc": 1, "filter": "none", "doc_hash": "h"}
+    name = "lm/samples_arc_2025-01-01T00-00-00.0.jsonl"
+    results = name.replace("samples_arc", "results").removesuffix("l")
+    made = {
+        f"logs_{field}_{number}": Case(["eval", "show", "lm"], {name: text_of(line | {field: value})})
+        for field in line
+        for number, value in enumerate((None, [1], {"a": 1}, 2**70, "x", HUGE))
+    }
+    forms: list[Any] = [[], {"config": []}, {"config": {"model_args": [1]}}, {"config": {"model": {}}}]
+    return made | {
+        f"logs_results_{number}": Case(["eval", "show", "lm"], {name: text_of(line), results: text_of(form)})
+        for number, form in enumerate(forms)
+    }
 
 
 def _numbers() -> dict[str, Case]:
@@ -312,4 +366,14 @@ def _numbers() -> dict[str, Case]:
 
 
 def cases() -> dict[str, Case]:
-    return _samples() | _languages() | _recipes() | _networks() | _texts() | _stores() | _numbers()
+    return (
+        _samples()
+        | _constraints()
+        | _logs()
+        | _languages()
+        | _recipes()
+        | _networks()
+        | _texts()
+        | _stores()
+        | _numbers()
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from tests.hostile.promise import Content, Make
 from unmask.experiments.cell import key_of
+from unmask.experiments.store import CHECK
 
 HUGE = "@@huge@@"  # becomes an integer of 5,000 digits, which Python writes as little as it reads
 STORE = "sweep.jsonl"
@@ -118,8 +120,9 @@ def line(kind: str, change: Callable[[dict[str, Any]], Any] | str) -> Content:
         made = []
         for text in (path / STORE).read_text().splitlines():
             content = json.loads(text)
-            if content["type"] == kind:
+            if content.pop("crc") and content["type"] == kind:
                 text = change if isinstance(change, str) else text_of(change(content) or content)
+                text = f"{text[:-1]}{(CHECK % zlib.crc32(text[:-1].encode())).decode()}"
             made.append(text)
         (path / STORE).write_text("".join(f"{text}\n" for text in made))
 

@@ -7,7 +7,7 @@ import pytest
 from tests.hostile.cases import cases
 
 CASES = cases()
-KINDS = ("score", "lines", "given", "acct", "rec", "sw", "net", "text", "st", "gen", "train")
+KINDS = ("score", "lines", "given", "acct", "rec", "sw", "net", "text", "st", "gen", "train", "draw", "logs")
 GROUPS: dict[str, list[str]] = {}
 for _name in CASES:
     GROUPS.setdefault(next((kind for kind in KINDS if _name.startswith(f"{kind}_")), "others"), []).append(_name)

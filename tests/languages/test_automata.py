@@ -15,6 +15,7 @@ from tests.brute import distribution, sequences, tiny_languages
 from unmask import UnmaskError
 from unmask.languages import Answers, automata, load, patterns
 from unmask.languages.patterns import regex
+from unmask.languages.refinement import futures
 
 SIZES = {  # states and edges of the minimal automata
     "paper-2gram": (7, 45),
@@ -44,9 +45,7 @@ def test_supports_are_minimal(name):
     automaton = automata.support(load(name))
     assert (automaton.states, automaton.edges) == SIZES[name]
     moves = automaton.moves[:, automaton.classes]
-    again = automata.explored(
-        0, lambda s, v: None if moves[s, v] < 0 else moves[s, v], automaton.final.__getitem__, len(automaton.classes)
-    )
+    again = automata.smallest(moves, automaton.final)
     assert np.array_equal(again.moves, automaton.moves)
 
 
@@ -163,3 +162,120 @@ def test_the_first_position_without_a_completion():
 def test_too_many_states_are_refused():
     with pytest.raises(UnmaskError, match="more than 65536 states"):
         regex(".*1.{20}", 2)
+
+
+COSTLY = {
+    "(0{1,1000}){1,1000}": "has over 262144 characters",
+    "((()*){1,60000}){1,60000}": "has over 262144 characters",
+    "(){3000000}": "needs over 2097152 steps",
+    "(0|1|01|10|011){1,300}": "needs over 2097152 steps",
+    "0?" * 3000: "needs over 2097152 steps",
+    "(.?){1000}": "needs over 2097152 steps",
+    "0" * (2**20 + 1): "has 1048577 characters",
+}
+
+
+@pytest.mark.parametrize("pattern", COSTLY, ids=lambda pattern: pattern[:30])
+def test_a_pattern_is_limited_by_places_and_work(pattern):
+    with pytest.raises(UnmaskError, match=COSTLY[pattern]):
+        regex(pattern, 2)
+
+
+def test_tokens_and_states_are_limited_together(monkeypatch):
+    monkeypatch.setattr(patterns, "MOST_LOOKUPS", 100)
+    with pytest.raises(UnmaskError, match="are too many to combine"):
+        regex("(0[0-9]*){200}", 36)
+    monkeypatch.undo()
+    monkeypatch.setattr(patterns, "MOST_MOVES", 30)
+    with pytest.raises(UnmaskError, match=r"separate over \d+ classes of tokens"):
+        regex("0(123|45)0*", 36)
+
+
+LONG = {"0" * 5000: "0" * 5000, f"({'01' * 1000})*": "01" * 1000, "0{20000}": "0" * 20000, "0{0,3000}1": "0" * 9 + "1"}
+
+
+@pytest.mark.parametrize("pattern", LONG, ids=lambda pattern: pattern[:12])
+def test_long_patterns_are_read(pattern):
+    """In a second. Copies of the rest for each character, and Moore's rounds, took the square of the length."""
+    automaton = regex(pattern, 2)
+    for text in (LONG[pattern], LONG[pattern][:-1], LONG[pattern] + "1" * 99):
+        accepted = automaton.accepts(torch.tensor([list(map(int, text))]))[0]
+        assert accepted == bool(re.fullmatch(pattern, text))
+
+
+def test_a_template_of_a_thousand_keys():
+    kinds = list(VALUES)
+    template = {f"key {number}": kinds[number % 5] for number in range(1000)} | {"of": [f"{n}" for n in range(2000)]}
+    automaton = regex(patterns.schema(template), 128, tuple(map(chr, range(128))))
+    examples = dict(zip(kinds, (-12, 0.5, "a", True, None), strict=True))
+    right = {key: examples.get(kind, "1999") if isinstance(kind, str) else "1999" for key, kind in template.items()}
+    for given, accepted in ((right, True), (right | {"of": "2000"}, False), (right | {"key 999": 1}, False)):
+        assert automaton.accepts(torch.tensor([list(json.dumps(given).encode())]))[0] == accepted
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_states_are_merged_as_by_rounds(seed):
+    """Random automata against Moore's rounds, which compare all moves of all states."""
+    g = np.random.default_rng(seed)
+    states, symbols = int(g.integers(1, 40)), int(g.integers(1, 4))
+    moves = g.integers(-1, states, (states, symbols)) // int(g.integers(1, 4))
+    final = g.random(states) < 0.3
+    table = np.vstack([np.where(moves < 0, states, moves), np.full((1, symbols), states)])
+    group, count = np.append(final, False).astype(int), 0
+    while group.max() + 1 > count:
+        count = group.max() + 1
+        group = np.unique(np.column_stack([group, group[table]]), axis=0, return_inverse=True)[1].reshape(-1)
+    firsts, groups = futures(moves, final)
+    reached = groups >= 0
+    same = group[:-1, None] == group[:-1]
+    assert np.array_equal((groups[:, None] == groups)[np.ix_(reached, reached)], same[np.ix_(reached, reached)])
+    assert groups[firsts].tolist() == list(range(len(firsts)))
+    assert not reached[group[:-1] == group[-1]].any()
+    assert bool(reached[0]) == (group[0] != group[-1])
+
+
+def test_letters_of_a_template_are_written_in_both_ways():
+    texts = tuple(sorted(set('{"é😀ü": .}\\u0123456789abcdef')))
+    automaton = regex(patterns.schema({"é": ["ü😀"]}), len(texts), texts)
+    for ascii in (True, False):
+        text = json.dumps({"é": "ü😀"}, ensure_ascii=ascii)
+        assert automaton.accepts(torch.tensor([[texts.index(sign) for sign in text]]))[0]
+    mixed = '{"\\u00e9": "ü\\ud83d\\ude00"}'
+    assert json.loads(mixed) == {"é": "ü😀"}
+    assert automaton.accepts(torch.tensor([[texts.index(sign) for sign in mixed]]))[0]
+    wrong = '{"e": "ü😀"}'
+    assert not automaton.accepts(torch.tensor([[texts.index(sign) for sign in wrong]]))[0]
+
+
+def nested(depth):
+    return {"a": nested(depth - 1)} if depth > 1 else "null"
+
+
+def test_a_template_is_64_deep_at_most(tmp_path):
+    assert patterns.schema(nested(64)).count("{") == 63
+    for depth in (65, 900):
+        with pytest.raises(UnmaskError, match="nested more than 64 deep"):
+            patterns.schema(nested(depth))
+
+
+MACHINES = {
+    "far": ({"vocabulary": 10**9, "moves": [{}], "final": [0]}, "vocabulary does not fit"),
+    "none": ({"vocabulary": 0, "moves": [{"0": 0}], "final": [0]}, "vocabulary"),
+    "large": ({"vocabulary": 2**22, "moves": [{}, {}], "final": [0]}, "2 states of 4194304 tokens"),
+    "empty": ({"vocabulary": 2, "moves": [], "final": []}, "0 states of 2 tokens"),
+    "names": ({"vocabulary": 2, "moves": [{"a": 0}], "final": [0]}, "expected 3, as many as there are names"),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_machine_is_checked_before_a_list_is_built(name, tmp_path):
+    form, words = MACHINES[name]
+    (tmp_path / "m.json").write_text(json.dumps(form))
+    with pytest.raises(UnmaskError, match=words):
+        automata.read(tmp_path / "m.json", ("a", "b", "c") if name == "names" else None)
+
+
+@pytest.mark.parametrize("flags", ["(?u)0*", "(?L)0*", "[[0]*", "(?>0*)0"])
+def test_flags_and_brackets_of_a_pattern_are_read_or_refused(flags):
+    with suppress(UnmaskError):
+        assert regex(flags, 2).states == 1

@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
+from tests.needs import needs
 from unmask import UnmaskError
 from unmask.cli.main import main
 from unmask.core.estimates import bounded_mean
@@ -79,7 +80,7 @@ def test_costs_are_sums_over_the_requests_of_an_item(tmp_path):
     assert lines[0] == {
         "model": "org/model",
         "task": "arc: acc",
-        "item": "h0",
+        "item": "0 h0",
         "right": 1.0,
         "calls": 7,
         "written": 0,
@@ -114,6 +115,116 @@ def test_files_of_items_are_compared(tmp_path, capsys):
     assert main(["eval", "compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["tasks"]["task"]
     assert (found["first_alone"], found["second_alone"], found["p"]) == (0, 10, pytest.approx(2 / 2**10))
+
+
+def test_each_model_has_its_directory_and_its_newest_run(tmp_path, capsys):
+    """As lm-eval writes two models; requests.jsonl is of the last run only."""
+    gsm8k(tmp_path / "org__one", [True, True])
+    gsm8k(tmp_path / "org__two", [False, False], date=SECOND, model="org/two")
+    gsm8k(tmp_path / "org__one", [True, False], date="2026-01-02T10-00-00.0")
+    asked = [{"task": "gsm8k", "doc": doc, "model_calls": 3, "seconds": 0.5} for doc in (0, 1)]
+    (tmp_path / logs.REQUESTS).write_text("".join(json.dumps(one) + "\n" for one in asked))
+    found = {(one.model, one.score, one.forwards) for one in logs.read(tmp_path) if "strict" in one.task}
+    assert found == {("org/model", 1, None), ("org/model", 0, None), ("org/two", 0, 3)}
+    assert main(["eval", "show", str(tmp_path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "1 older files of samples are left out" in err
+    shown = {(one["model"], one["task"]): one["accuracy"]["value"] for one in json.loads(out)["settings"]}
+    strict = "gsm8k: exact_match, strict-match"
+    assert (shown["org/model", strict], shown["org/two", strict]) == (0.5, 0)
+    assert main(["eval", "compare", str(tmp_path), str(tmp_path / "org__one")]) == 2
+    assert "2 models are to be compared as one: org/model, org/two" in " ".join(capsys.readouterr().err.split())
+    assert main(["eval", "compare", str(tmp_path / "org__two"), str(tmp_path / "org__one")]) == 0
+
+
+def test_questions_that_repeat_are_items_of_their_own(tmp_path):
+    """Ten documents with five questions, each once right and once not: 50% of ten items."""
+    lines = [line(doc, acc=float(doc < 5)) | {"doc_hash": f"h{doc % 5}"} for doc in range(10)]
+    write(tmp_path, "arc", lines)
+    assert sorted(one.score for one in logs.read(tmp_path)) == [0.0] * 5 + [1.0] * 5
+    write(tmp_path, "arc", [*lines, lines[3]])
+    with pytest.raises(UnmaskError, match=r"line 11 has document 3 of acc again"):
+        logs.read(tmp_path)
+
+
+def test_a_document_with_another_content_is_no_pair(tmp_path):
+    for name, digest in (("one", "a"), ("two", "b")):
+        write(tmp_path / name, "arc", [line(0, acc=1.0) | {"doc_hash": digest}, line(1, acc=1.0)])
+    both = logs.paired(logs.read(tmp_path / "one"), logs.read(tmp_path / "two"))
+    assert both["arc: acc"].items == 1
+
+
+FALSE = [(name, value) for name in ("filter", "metrics", "doc_id", "doc_hash") for value in (None, [1], {}, 1.5, True)]
+
+
+@pytest.mark.parametrize(("name", "value"), FALSE)
+def test_a_line_of_another_type_is_named(name, value, tmp_path):
+    write(tmp_path, "arc", [line(0, acc=1.0), line(1, acc=1.0) | {name: value}])
+    with pytest.raises(UnmaskError, match=rf"\.jsonl, line 2: .*{name}"):
+        logs.read(tmp_path)
+
+
+@pytest.mark.parametrize("results", [{"config": []}, {"config": {"model_args": [1]}}, {"config": {"model": 3}}, [1]])
+def test_results_of_another_type_are_named(results, tmp_path):
+    write(tmp_path, "arc", [line(0, acc=1.0)])
+    (tmp_path / f"results_{FIRST}.json").write_text(json.dumps(results))
+    with pytest.raises(UnmaskError, match=r"results_.*\.json: "):
+        logs.read(tmp_path)
+
+
+TASK = """\
+task: colours
+dataset_path: json
+dataset_kwargs: {data_files: {test: DATA}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{q}}"
+doc_to_choice: [red, blue]
+doc_to_target: a
+metric_list: [{metric: acc}]
+"""
+
+
+@needs("lm-eval")
+def test_logs_that_lm_eval_wrote_for_two_models(tmp_path, monkeypatch, capsys):
+    """Two models that choose by themselves, without a network; three of four questions are the same."""
+    from lm_eval import evaluator
+    from lm_eval.api.model import LM
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
+
+    class Always(LM):
+        def __init__(self, choice):
+            super().__init__()
+            self.choice = choice
+
+        def loglikelihood(self, requests, **options):
+            return [(float(one.idx == self.choice), True) for one in requests]
+
+        loglikelihood_rolling = generate_until = loglikelihood
+
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    questions = [{"q": q, "a": a} for q, a in (("sky", 1), ("sky", 0), ("sky", 1), ("sea", 1))]
+    (tmp_path / "data.json").write_text("".join(json.dumps(one) + "\n" for one in questions))
+    (tmp_path / "colours.yaml").write_text(TASK.replace("DATA", str(tmp_path / "data.json")))
+    tasks = TaskManager(include_path=str(tmp_path), include_defaults=False)
+    for choice, name in enumerate(("red", "blue")):
+        tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
+        tracker.general_config_tracker.model_name_sanitized = name
+        found = evaluator.simple_evaluate(Always(choice), tasks=["colours"], task_manager=tasks, log_samples=True)
+        samples = found.pop("samples")
+        tracker.save_results_aggregated(results=found, samples=samples)
+        tracker.save_results_samples("colours", samples["colours"])
+    outcomes = logs.read(tmp_path / "out")
+    models = {name: f"Always ({name})" for name in ("red", "blue")}  # one class, so one name
+    scores = {name: [one.score for one in outcomes if one.model == model] for name, model in models.items()}
+    assert scores == {"red": [0, 1, 0, 0], "blue": [1, 0, 1, 1]}
+    capsys.readouterr()
+    assert main(["eval", "compare", str(tmp_path / "out" / "red"), str(tmp_path / "out" / "blue"), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)["tasks"]["colours: acc"]
+    assert (compared["items"], compared["first_alone"], compared["second_alone"]) == (4, 1, 3)
 
 
 LINES = [{"item": 1}, {"item": 1, "right": 2}, {"item": 1, "right": 1, "call": 3}, {"item": 1, "right": 1, "calls": -1}]

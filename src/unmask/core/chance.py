@@ -17,11 +17,10 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numba import uint64
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.compiled import kernel
+from unmask.core.compiled import kernel, uint64
 from unmask.core.errors import UnmaskError
 
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

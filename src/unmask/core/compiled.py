@@ -18,12 +18,17 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.compiler_lock import global_compiler_lock
-
 from unmask.core import progress
 from unmask.core.errors import UnmaskError
+
+try:
+    from numba import config, njit
+    from numba import uint64 as uint64  # for kernels that are loaded first
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core.compiler_lock import global_compiler_lock
+except ValueError as error:
+    problem = f"the compiler numba cannot start: {error}"
+    raise UnmaskError(f"{problem} Correct the variable NUMBA_NUM_THREADS, or unset it.") from error
 
 PACKAGE = Path(__file__).parents[1]
 CALLED = ("core/compiled.py", "core/chance.py", "languages/kernels/*.py")  # have kernels that other files may call

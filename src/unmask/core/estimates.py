@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.gaffke import gaffke_end
 
 LEVEL = 0.95
@@ -63,7 +64,12 @@ class Estimate:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Estimate:
         """The estimate of a record that has its fields among others; null ends of JSON are open."""
-        ends = {name: record[name] for name in cls.__dataclass_fields__}
+        ends = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        if missing := cls.__dataclass_fields__.keys() - ends.keys():
+            problem = (
+                f"a record of {shown(record.get('measure', 'a number'))} has no {' and no '.join(sorted(missing))}"
+            )
+            raise UnmaskError(f"{problem}; expected {', '.join(cls.__dataclass_fields__)}. Measure it again.")
         ends["low"] = -math.inf if ends["low"] is None else ends["low"]
         ends["high"] = math.inf if ends["high"] is None else ends["high"]
         return cls(**ends)

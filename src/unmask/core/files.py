@@ -24,6 +24,8 @@ from unmask.core.reading import KINDS, OTHER
 TEMPORARY = (".unmask-", ".tmp")  # how the names of unfinished files begin and end
 USED = ("unmask", "torch", "numpy", "numba")  # packages whose versions an origin has
 OLD = 3600.0  # seconds after which an unlocked temporary file is deleted
+# numpy does not tell why a write was short
+PART = "only a part could be written; is the disk full? Free some space, or choose another disk"
 LONGEST = 239  # bytes of a file name: file systems take 255, and names of accompanying files are up to 16 longer
 
 
@@ -54,7 +56,7 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
             with suppress(FileNotFoundError):
                 os.unlink(name)
         if isinstance(error, OSError):
-            reason = error.strerror or str(error)
+            reason = error.strerror or (PART if "written" in str(error) else str(error))
             reason += "" if name is not None else ". Choose a directory that exists and is writable."
             raise UnmaskError(f"cannot write {cut(str(path))}: {reason}") from error
         raise

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from unmask.core.arguments import size
-from unmask.core.errors import UnmaskError, cut, unknown
+from unmask.core.errors import UnmaskError, cut, shown, unknown
 
 MOST = 2**26  # bytes of a file (default)
 MOST_YAML = 2**20  # bytes; YAML files are written by hand
@@ -48,6 +48,7 @@ KINDS = {  # of a file, by the type in `st_mode`
     stat.S_IFLNK: "a link that leads to itself",
 }
 OTHER = "not a regular file"
+STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"(\s*:)?')  # of a JSON text; a key has a colon behind it
 
 
 def read_json(path: str | Path, schema: Any = Any, most: int = MOST) -> Any:
@@ -135,6 +136,7 @@ def from_json(text: str | bytes, schema: Any = Any, where: str = "the text") -> 
     except (msgspec.DecodeError, UnicodeError) as error:
         reason = str(error).removeprefix("JSON is malformed: ")
         raise UnmaskError(f"{cut(where)} is not JSON: {reason}") from error
+    _check_nesting(text if isinstance(text, str) else text.decode(), value, where)
     return fit(value, schema, where)
 
 
@@ -154,6 +156,33 @@ def from_yaml(text: str, schema: Any = Any, where: str = "the text") -> Any:
     return fit(value, schema, where)
 
 
+def _check_nesting(text: str, value: Any, where: str) -> None:
+    """Raise an error if a decoded text is nested too deep, or has a key twice: of these it has only the last."""
+    level, depth, keys = [value], 0, 0
+    while level := [one for one in level if isinstance(one, dict | list)]:  # few, in a file of numbers
+        depth += 1
+        if depth > DEPTH:
+            raise UnmaskError(f"cannot read {cut(where)}: it is nested more than {DEPTH} deep; expected fewer levels")
+        keys += sum(len(one) for one in level if isinstance(one, dict))
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    if sum(1 for part in STRINGS.finditer(text) if part[1]) > keys:
+        raise UnmaskError(f"cannot read {cut(where)}: it has {_twice(text)} twice; expected each key once")
+
+
+def _twice(text: str) -> str:
+    """The first key that a mapping of a JSON text has twice."""
+    import json
+
+    repeated: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        repeated.extend(name for name in names if names.count(name) > 1)
+
+    json.loads(text, object_pairs_hook=note)
+    return f"the key {shown(repeated[0])}"
+
+
 def fit(value: Any, schema: Any, where: str) -> Any:
     """A plain value converted to the schema; the error names the position that does not fit."""
     if schema is Any:
@@ -165,6 +194,8 @@ def fit(value: Any, schema: Any, where: str) -> Any:
     except msgspec.ValidationError as error:
         reason = _plain(_keyed(str(error), value, schema), msgspec.inspect.type_info(schema))
         raise UnmaskError(f"{cut(where)}: {reason}") from error
+    except UnicodeError as error:
+        raise UnmaskError(f"{cut(where)}: it has a text that is not Unicode; expected no half of a pair") from error
 
 
 def _keyed(message: str, value: Any, schema: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from tokenize import TokenError
@@ -23,12 +24,13 @@ from torch import Tensor
 from unmask.core.arguments import available, fits
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
-from unmask.core.reading import check_file, fit, read_json, read_lines, read_text
+from unmask.core.reading import check_file, fit, opened, read_json, read_lines, read_text
 
 Ints = NDArray[np.int64]
 SUFFIXES = (".npy", ".jsonl")
 TEXT_SUFFIX, BETWEEN = ".txt", "\n\f\n"
 HEADER = (OSError, ValueError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError, MemoryError, TokenError)
+ARCHIVES = (b"PK\3\4", b"PK\5\6")  # their first bytes: of .npz, and of an empty one
 TOKEN = 8  # bytes of a token in memory
 TEXT = 12  # memory needed to read a .jsonl file, in multiples of its size, at most
 Token = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -117,18 +119,18 @@ def read_texts(path: str | Path) -> list[str]:
 def _read_npy(path: Path) -> Ints:
     """The array of a file; it is mapped, so its header allocates nothing."""
     total = check_file(path)
+    with opened(path) as file:
+        if file.read(4) in ARCHIVES:
+            raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
     try:
-        with np.errstate(over="ignore"):  # of a size
+        with np.errstate(over="ignore"), warnings.catch_warnings(action="ignore"):  # of a size, and a header of old
             tokens = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(tokens, np.memmap) and tokens.offset + tokens.nbytes != total:
+        if tokens.offset + tokens.nbytes != total:
             raise ValueError(f"{total - tokens.offset} bytes follow its header; expected {tokens.nbytes}")
     except HEADER as error:
         reason = "its beginning is another" if "pickle" in str(error) else cut(str(error))
         problem = f"{path} is not a complete .npy file: {reason}"
         raise UnmaskError(f"{problem}. Write it with numpy.save, or use .jsonl") from error
-    if not isinstance(tokens, np.memmap):
-        tokens.close()
-        raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
     if tokens.dtype.kind not in "iu":
         raise UnmaskError(f"{path} contains {cut(str(tokens.dtype))}; expected integers (rows, length)")
     fits(tokens.size, f"tokens of {path}", TOKEN, "their number: split the file")

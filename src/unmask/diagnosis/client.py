@@ -11,7 +11,7 @@
 
 A request is repeated before the first byte of its answer, or after a status that asks for it, after a waiting time
 uniform in [0, 0.5 * 2^n] s (full jitter). The key comes from UNMASK_API_KEY. No string of a server is cut, kept or
-printed before the key is masked.
+printed before the key is masked: also in other case, in base64, hexadecimal and percent form.
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ import asyncio
 import math
 import os
 import random
+import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
+from string import ascii_uppercase
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -36,6 +42,9 @@ with needed("endpoint", "the audit of a server"):
 
 KEY = "UNMASK_API_KEY"
 MASK, PART = "***", 8  # in place of each part of the key of so many characters or more
+CODED = 10  # characters of base64 that seven bytes determine, wherever they begin
+ALIKE = {**{ord(a): a.lower() for a in ascii_uppercase}, ord("-"): "+", ord("_"): "/"}  # case, and base64 in addresses
+PERCENT = re.compile("%([0-9a-fA-F]{2})|.", re.DOTALL)
 CONNECT, SILENCE, TOTAL = 5.0, 120.0, 600.0  # seconds to connect, without a byte, and of a whole answer
 MOST, MOST_TOKENS = 2**23, 2**31  # bytes and tokens of an answer
 AGAIN = (408, 409, 425, 429, 500, 502, 503, 504)
@@ -253,19 +262,42 @@ def dig(content: Any, path: str) -> Any:
 
 
 def _masked(text: str, key: str) -> str:
-    """The text without parts of the key, each as long as it goes; of a short key, only the whole."""
-    size = min(PART, len(key))
-    parts = {key[at : at + size] for at in range(len(key) - size + 1)}
-    if not any(part in text for part in parts):
+    """The text without parts of the key, in any of its forms; of a short key, only the whole."""
+    hidden = bytearray(len(text))
+    plain, whole = text.translate(ALIKE), range(len(text) + 1)
+    for form, size in _forms(key):
+        _hide(hidden, plain, whole, form, size)
+    if "%" in text:
+        signs = list(PERCENT.finditer(text))
+        ends = [*(sign.start() for sign in signs), len(text)]
+        decoded = "".join(chr(int(sign[1], 16)) if sign[1] else sign[0] for sign in signs)
+        _hide(hidden, decoded.translate(ALIKE), ends, *_forms(key)[0])
+    if not any(hidden):
         return text
-    shown, at = "", 0
-    while at < len(text):
-        end = at
-        while text[end : end + size] in parts:
-            end += 1
-        shown += MASK if end > at else text[at]
-        at = end + size - 1 if end > at else at + 1
-    return shown
+    runs = groupby(zip(text, hidden, strict=True), key=itemgetter(1))
+    return "".join(MASK if covered else "".join(sign for sign, _ in run) for covered, run in runs)
+
+
+@cache
+def _forms(key: str) -> tuple[tuple[str, int], ...]:
+    """(form of the key, the least characters of it that are hidden): itself, hexadecimal, and base64 from each byte."""
+    size, content = min(PART, len(key)), key.encode()
+    forms = [(key, size), (content.hex(), 2 * size)]
+    for before in range(3):
+        coded = b64encode(bytes(before) + content).decode().rstrip("=")
+        inner = coded[(4 * before + 2) // 3 : len(coded) - 1]  # the ends depend on what is around the key
+        forms += [(inner, min(CODED, len(inner)))] if len(inner) >= PART else []
+    return tuple((form.translate(ALIKE), least) for form, least in forms)
+
+
+def _hide(hidden: bytearray, text: str, ends: Sequence[int], form: str, size: int) -> None:
+    """Mark where parts of a form are in a text; ends: where each of its characters begins in the marked text."""
+    parts = {form[at : at + size] for at in range(len(form) - size + 1)}
+    for part in parts:
+        at = text.find(part)
+        while at >= 0:
+            hidden[ends[at] : ends[at + size]] = b"\1" * (ends[at + size] - ends[at])
+            at = text.find(part, at + 1)
 
 
 def _address(url: str, masked: str) -> tuple[str, str]:

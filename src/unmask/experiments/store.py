@@ -4,8 +4,9 @@
     lock           held by the process that writes, with its number
     files/STEM     files of cells          workers.log     output of jobs
 
-A kill or a full disk can cut only the last line. Readers skip a line that is not JSON, and need no lock; the next
-writer begins a new line. So a store needs no repair: a cell without its line is measured again.
+A kill or a full disk can cut only the last line, and the next writer begins a new one. Each line ends with a checksum,
+so that a digit that has changed on the disk is noticed. Readers leave out a line that is cut, damaged or of another
+shape, name its number once, and need no lock. So a store needs no repair: a cell without its line is measured again.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ import json
 import os
 import socket
 import time
-from collections.abc import Collection, Iterator
+import zlib
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import msgspec
 
-from unmask.core.arguments import size
-from unmask.core.errors import UnmaskError, cut
+from unmask.core import progress
+from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.files import make_directory
-from unmask.core.reading import check_file, fit
+from unmask.core.reading import check_file
 from unmask.experiments.cell import SCHEMA, Record, Rows, Tally, key_of
 
 FILE, LOCK, FILES, LOG = "sweep.jsonl", "lock", "files", "workers.log"
@@ -119,6 +122,36 @@ class Holder(msgspec.Struct):
 
 Line = Run | Planned | Block | Done | Failed
 LINES = msgspec.json.Decoder(Line)
+CHECK = b',"crc":"%08x"}'  # the end of a line: a checksum of what comes before it
+CHECKED = len(CHECK % 0)
+
+
+def text_of(line: Mapping[str, Any]) -> bytes:
+    """The text of a line, with its checksum."""
+    text = json.dumps(line, separators=(",", ":"), allow_nan=False)[:-1].encode()
+    return text + CHECK % zlib.crc32(text) + b"\n"
+
+
+def line_of(text: bytes) -> Line:
+    """The line of a text without its end; one of another shape, or with another checksum, is a ValidationError."""
+    if not text.endswith(CHECK % zlib.crc32(text[:-CHECKED])):
+        raise msgspec.ValidationError("its checksum is another")
+    try:
+        line: Line = LINES.decode(text)
+    except (msgspec.DecodeError, UnicodeError):  # json reads names that are not Unicode and large integers, too
+        line = msgspec.convert(json.loads(text, parse_constant=_refused), Line)
+    if isinstance(line, Planned) and key_of(line.job, line.values) != line.key:
+        raise msgspec.ValidationError("its key is another than that of its content")
+    if isinstance(line, Done):
+        msgspec.convert(line.records, list[CommonFields])
+    return line
+
+
+@cache
+def _tell_aside(path: Path, numbers: tuple[int, ...]) -> None:
+    """Name, once for each process, the lines that are left out."""
+    which = f"line{'s' * (len(numbers) > 1)} {listed(map(str, numbers))}"
+    progress.note(f"{cut(str(path))}: {which} damaged, so left out. Run the recipe again to measure the missing cells.")
 
 
 class Store:
@@ -132,31 +165,27 @@ class Store:
         self.done: dict[str, Done] = {}
         self.failed: dict[str, Failed] = {}
         self.blocks: dict[str, dict[Rows, Block]] = {}
-        number = 0
         if not os.path.lexists(self.path):
             return
+        aside = []
         with opened(self.path, os.O_RDONLY) as file:
-            while line := file.readline(LONGEST + 1):
-                number += 1
-                if len(line) > LONGEST:
-                    raise UnmaskError(f"cannot read {cut(str(self.path))}: line {number} has more than {size(LONGEST)}")
+            for number, text in enumerate(_texts(file), 1):
                 try:
-                    self._note(LINES.decode(line))
+                    line = line_of(text)
+                except (msgspec.MsgspecError, ValueError, RecursionError):
+                    aside += [number] if text.endswith(b"}") else []  # a kill has cut the others
                     continue
-                except (msgspec.DecodeError, UnmaskError, UnicodeError, RecursionError):
-                    pass  # json reads names that are not Unicode and large integers, too, and `fit` tells the fault
-                try:
-                    value = json.loads(line, parse_constant=_refused)
-                except (ValueError, RecursionError):
-                    continue
-                self._note(fit(value, Line, f"line {number} of {cut(str(self.path))}"))
+                self._note(line)
+        if aside:
+            _tell_aside(self.path, tuple(aside))
 
     @classmethod
     def open(cls, directory: str | Path) -> Store:
         store = cls(directory)
         if not store.runs:
             name = cut(str(directory))
-            raise UnmaskError(f"there is no sweep in {name}; `unmask sweep run RECIPE --store {name}` makes one")
+            problem = f"there is no sweep in {name}, or no whole line of {FILE}"
+            raise UnmaskError(f"{problem}; `unmask sweep run RECIPE --store {name}` makes one")
         return store
 
     def _note(self, line: Line) -> None:
@@ -168,9 +197,6 @@ class Store:
                     raise UnmaskError(f"the store {where} is from {other} version of unmask; choose another store")
                 self.runs.append(line)
             case Planned():
-                if key_of(line.job, line.values) != line.key:
-                    where = cut(str(self.path))
-                    raise UnmaskError(f"{where}: the cell {line.key} has another key than its content")
                 self.cells[line.key] = line
                 self.done.pop(line.key, None)
                 self.failed.pop(line.key, None)
@@ -197,9 +223,7 @@ class Store:
 
     def records(self, key: str) -> list[Record]:
         """The records of a finished cell."""
-        records = self.done[key].records
-        fit(records, list[CommonFields], f"{cut(str(self.path))}, records of cell {key}")
-        return records
+        return self.done[key].records
 
     def rows(self, keys: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
         """One dict for each record: fields of its cell, its own, code digest, seconds and key of the cell."""
@@ -228,15 +252,15 @@ class Writer(Store):
 
     def append(self, *lines: Line) -> None:
         """Append lines, all or none."""
-        texts = [json.dumps(msgspec.to_builtins(line), separators=(",", ":"), allow_nan=False) for line in lines]
+        texts = [text_of(msgspec.to_builtins(line)) for line in lines]
         handle = self.file.fileno()
         if not os.path.lexists(self.directory / FILE) or os.fstat(handle).st_nlink == 0:
             what = "it was deleted, or moved, while it was in use; all later results are lost"
             raise UnmaskError(f"the store {cut(str(self.directory))} is gone: {what}")
         end = os.fstat(handle).st_size
         if end and os.pread(handle, 1, end - 1) != b"\n":  # a kill has cut a line
-            texts.insert(0, "")
-        content = memoryview("".join(f"{text}\n" for text in texts).encode())
+            texts.insert(0, b"\n")
+        content = memoryview(b"".join(texts))
         try:
             while content:
                 content = content[os.write(handle, content) :]
@@ -244,7 +268,8 @@ class Writer(Store):
                 os.fsync(handle)
                 self.synced = time.monotonic()
         except OSError as error:
-            os.ftruncate(handle, end)
+            with suppress(OSError):  # a part of a line is left out when it is read
+                os.ftruncate(handle, end)
             store, full = cut(str(self.directory)), error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             help = f"Finished cells are kept. Free some space, then run `unmask sweep resume {store}`"
             advice = f"; is there space left? {help}" if full else ""
@@ -263,6 +288,9 @@ def writing(directory: str | Path) -> Iterator[Writer]:
         except BlockingIOError:
             help = "wait for it, or stop it there with Ctrl-C"
             raise UnmaskError(f"{cut(str(directory))} is in use by {_holder(lock)}; {help}") from None
+        except OSError as error:  # a file system without locks, where two processes could write one store
+            problem = f"cannot lock the store {cut(str(directory))}: {error.strerror}"
+            raise UnmaskError(f"{problem}; expected a file system with locks. Choose another directory.") from error
         with opened(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND) as file:
             try:
                 yield Writer(directory, file, lock)
@@ -281,6 +309,14 @@ def _refused(constant: str) -> None:
     raise msgspec.ValidationError(f"{constant} is not a finite number")
 
 
+def _texts(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file without their ends; only the beginning of one that is too long."""
+    while text := file.readline(LONGEST):
+        yield text.rstrip(b"\n")
+        while len(text) == LONGEST and not text.endswith(b"\n"):
+            text = file.readline(LONGEST)
+
+
 def directory_of(files: Path, stem: str) -> Path:
     """The directory of a cell's files; it must not be a link."""
     if link := next((path for path in (files, files / stem) if path.is_symlink()), None):
@@ -297,6 +333,8 @@ def holder(directory: Path) -> tuple[Holder | None, bool]:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return _holder(file), True
+        except OSError:  # a file system without locks has no store that is written
+            return None, False
         return (_holder(file) if os.fstat(file.fileno()).st_size else None), False
 
 

@@ -1,19 +1,20 @@
 """Deterministic automata over tokens: the strings that a language allows, as the smallest table of moves.
 
 The support of a machine is a regular language. The subset construction makes it deterministic: the state after a prefix
-is the set of machine states that can have emitted it. Moore's refinement then merges states with the same future. Both
+is the set of machine states that can have emitted it. Then states with the same future are merged (refinement.py). Both
 use sets of states only, so the result does not depend on probabilities.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -26,7 +27,9 @@ from unmask.languages.answers import Answers
 from unmask.languages.base import Language
 from unmask.languages.interval import Interval
 from unmask.languages.kernels.machine import Flags, Floats, Ints, Machine
+from unmask.languages.refinement import futures
 
+Moves = Iterable[tuple[int, Hashable]]
 MOST_STATES = 2**16
 MOST_MOVES = 2**22  # states times symbols
 
@@ -105,59 +108,47 @@ def erased(automaton: Automaton) -> Automaton:
     image = [[*row, set().union(*row)] for row in image]
     final = frozenset(np.flatnonzero(automaton.final).tolist())
 
-    def step(states: frozenset[int], symbol: int) -> frozenset[int] | None:
-        return frozenset().union(*(image[state][symbol] for state in states)) or None
+    def follow(states: frozenset[int]) -> Moves:
+        for symbol in range(count + 1):
+            if following := frozenset().union(*(image[state][symbol] for state in states)):
+                yield symbol, following
 
-    machine = explored(frozenset([0]), step, lambda states: not states.isdisjoint(final), count + 1)
+    machine = explored(frozenset([0]), follow, lambda states: not states.isdisjoint(final), count + 1)
     return Automaton(machine.moves[:, machine.classes], machine.final, None, automaton.classes)
 
 
-def explored(
-    start: Hashable,
-    step: Callable[[Any, int], Hashable],
-    final: Callable[[Any], bool],
-    symbols: int,
-    classes: Ints | None = None,
-) -> Automaton:
-    """The smallest automaton of all states that can be reached; step(state, symbol): the next state, or None.
-
-    States are numbered in the order of their discovery, so equal automata get equal tables. classes: of tokens."""
+def explored(start: Hashable, follow: Callable[[Any], Moves], final: Callable[[Any], bool], symbols: int) -> Automaton:
+    """The smallest automaton of all states that can be reached; follow(state): each symbol with its next state."""
+    most = min(MOST_STATES, MOST_MOVES // symbols)
     number: dict[Any, int] = {start: 0}
     queue: list[Any] = [start]
-    rows = []
-    for state in queue:  # grows while it is read
-        row = []
-        for symbol in range(symbols):
-            following = step(state, symbol)
-            if following is not None and following not in number:
-                number[following] = len(queue)
+    edges: list[tuple[int, int, int]] = []
+    for source, state in enumerate(queue):  # grows while it is read
+        for symbol, following in follow(state):
+            target = number.setdefault(following, len(queue))
+            if target == len(queue):
                 queue.append(following)
-            row.append(-1 if following is None else number[following])
-        rows.append(row)
-        if len(queue) > MOST_STATES or len(queue) * symbols > MOST_MOVES:
-            most = min(MOST_STATES, MOST_MOVES // symbols)
+            edges.append((source, symbol, target))
+        if len(queue) > most:
             problem = f"the automaton has more than {most} states"
             raise UnmaskError(f"{problem}; expected fewer. Use soft(order=2), or a simpler constraint.")
-    return _minimal(np.array(rows), np.array([final(state) for state in queue]), classes)
+    moves = np.full((len(queue), symbols), -1)
+    tail, label, head = np.array(edges, np.int64).reshape(-1, 3).T
+    moves[tail, label] = head
+    return smallest(moves, np.array([final(state) for state in queue]))
 
 
-def _minimal(moves: Ints, final: Flags, classes: Ints | None) -> Automaton:
-    """Merge states with the same future (Moore 1956), then symbols with the same moves; drop states without future."""
-    dead = len(moves)
-    table = np.vstack([np.where(moves < 0, dead, moves), np.full((1, moves.shape[1]), dead)])
-    group, count = np.append(final, False).astype(np.int64), 0
-    while int(group.max()) + 1 > count:
-        count = int(group.max()) + 1
-        _, group = np.unique(np.column_stack([group, group[table]]), axis=0, return_inverse=True)
-        group = group.reshape(-1)
-    if group[0] == group[dead]:
+def smallest(moves: Ints, final: Flags, classes: Ints | None = None) -> Automaton:
+    """Merge states with the same future, then tokens with the same moves; drop states without a future.
+
+    classes: the column of each token (default: each its own).
+    """
+    states, groups = futures(moves, final)
+    if groups[0] < 0:
         raise UnmaskError("the constraint allows no string; expected at least one")
-    _, first = np.unique(group, return_index=True)
-    firsts = np.sort(first[group[first] != group[dead]])  # the first state of each group
-    number = np.full(len(first), -1)
-    number[group[firsts]] = np.arange(len(firsts))
-    merged, which = distinct_columns(number[group[table[firsts]]])
-    return Automaton(merged, final[firsts], None, which if classes is None else which[classes])
+    table = np.append(groups, -1)[moves[states]]
+    merged, which = distinct_columns(table)
+    return Automaton(merged, final[states], None, which if classes is None else which[classes])
 
 
 def distinct_columns(table: Ints) -> tuple[Ints, Ints]:
@@ -187,25 +178,23 @@ def _support(machine: Machine) -> Automaton:
     emitting = [frozenset(machine.column_state[begin:end].tolist()) for begin, end in pairwise(ends)]
     first, last = (frozenset(np.flatnonzero(some > 0).tolist()) for some in (machine.initial, machine.final))
 
-    @lru_cache(maxsize=1)
-    def reached(states: frozenset[int] | None) -> frozenset[int]:
-        return first if states is None else frozenset().union(*(following[state] for state in states))
+    def follow(states: frozenset[int] | None) -> Moves:
+        every = first if states is None else frozenset().union(*(following[state] for state in states))
+        for symbol, emitted in enumerate(emitting):
+            if some := every & emitted:
+                yield symbol, some
 
-    def step(states: frozenset[int] | None, symbol: int) -> frozenset[int] | None:
-        return reached(states) & emitting[symbol] or None
-
-    return explored(None, step, lambda states: states is not None and not states.isdisjoint(last), machine.vocabulary)
+    return explored(None, follow, lambda states: states is not None and not states.isdisjoint(last), machine.vocabulary)
 
 
 def _listed(language: Answers) -> Automaton:
     """The prefixes of the listed sequences."""
     full = set(map(tuple, language.answers.tolist()))
-    known = {row[:end] for row in full for end in range(len(row) + 1)}
-
-    def step(prefix: tuple[int, ...], symbol: int) -> tuple[int, ...] | None:
-        return longer if (longer := (*prefix, symbol)) in known else None
-
-    return explored((), step, full.__contains__, language.vocabulary)
+    longer: dict[tuple[int, ...], dict[int, tuple[int, ...]]] = defaultdict(dict)
+    for row in full:
+        for end, symbol in enumerate(row):
+            longer[row[:end]][symbol] = row[: end + 1]
+    return explored((), lambda prefix: longer[prefix].items(), full.__contains__, language.vocabulary)
 
 
 def windows(language: Language, order: int, length: int) -> Automaton:
@@ -238,20 +227,27 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
     moves: list[dict[str, int]]
     final: list[int]
-    vocabulary: int
+    vocabulary: Annotated[int, msgspec.Meta(ge=1, le=MOST_MOVES)]
 
 
 def read(path: str | Path, names: tuple[str, ...] | None = None) -> Automaton:
     """The automaton of a JSON file: {"vocabulary": 3, "moves": [{"0": 1}, {"1": 0, "2": 1}], "final": [1]}."""
     form = read_json(path, _Written)
-    states = range(len(form.moves))
-    known = {name: token for token, name in enumerate(names or map(str, range(form.vocabulary)))}
-    moves = {}
+    states, size = range(len(form.moves)), form.vocabulary
+    most = min(MOST_STATES, MOST_MOVES // max(size, 1))
+    if not 0 < len(states) <= most:  # before a list of tokens is built
+        raise UnmaskError(f"{path} has {len(states)} states of {size} tokens; expected 1 to {most} states")
+    if names is not None and len(names) != size:
+        raise UnmaskError(f"{path} has a vocabulary of {size}; expected {len(names)}, as many as there are names")
+    known = {name: token for token, name in enumerate(names or map(str, range(size)))}
     for state, row in enumerate(form.moves):
         for name, target in row.items():
             if name not in known or target not in states:
                 raise UnmaskError(f"{path}: state {state} moves by {name!r} to {target}; expected a token and a state")
-            moves[state, known[name]] = target
     if not set(form.final) <= set(states):
         raise UnmaskError(f"{path}: final is {form.final}; expected states from 0 to {len(states) - 1}")
-    return explored(0, lambda state, token: moves.get((state, token)), set(form.final).__contains__, form.vocabulary)
+
+    def follow(state: int) -> Moves:
+        return ((known[name], target) for name, target in form.moves[state].items())
+
+    return explored(0, follow, set(form.final).__contains__, size)

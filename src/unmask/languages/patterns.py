@@ -1,25 +1,32 @@
 """Regular expressions and JSON templates over the text of tokens, as automata over tokens.
 
-Python's own parser reads a pattern, which must match a whole text. A state is the set of rests of the pattern that can
-follow the text so far: its partial derivatives (Antimirov 1996), which are finitely many. Characters that the pattern
-never distinguishes are one symbol. A token moves by all characters of its text.
+Python's own parser reads a pattern, which must match a whole text. Its counts are written out as copies, so that it
+becomes a graph of nodes with moves by characters (Thompson 1968). A state of the automaton is the set of nodes that a
+text can lead to. Characters that the pattern never distinguishes are one symbol. A token moves by all characters of its
+text.
+
+Both the nodes and the work are limited: a short pattern, such as (a{1,1000}){1,1000}, can need any amount of either.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from re import _compiler, _parser  # type: ignore[attr-defined, unused-ignore]  # as hypothesis does
-from typing import Any, NamedTuple
+from typing import Any, NoReturn
 
 import numpy as np
 
 from unmask.core.errors import UnmaskError, shown
-from unmask.core.reading import read_json
-from unmask.languages.automata import Automaton, distinct_columns, explored
+from unmask.core.reading import DEPTH, read_json
+from unmask.languages.automata import MOST_MOVES, Automaton, Moves, explored, smallest
+from unmask.languages.kernels.machine import Ints
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # the text of tokens without names
 AT_ONCE = 2**22  # moves of tokens that are compared at once
@@ -31,81 +38,143 @@ TYPES = {  # of values in a JSON template
     "null": "null",
 }
 EXPECTED = "expected characters, classes, groups, | and counts; it always matches the whole text"
+LONGEST = 2**20  # characters of a pattern
+MOST_NODES = 2**18  # of a pattern, its counts written out
+MOST_WORK = 2**21  # nodes and characters that its states look up: at most two seconds
+MOST_LOOKUPS = 2**30  # moves of all characters of all tokens: at most ten seconds
 Signs = frozenset[str]
-Sequence = tuple["Signs | Either | Repeat", ...]  # one after another
+Nodes = frozenset[int]
+END = 0  # the node behind the pattern
 
 
-class Either(NamedTuple):
-    parts: tuple[Sequence, ...]
+class Graph:
+    """The nodes of a pattern over an alphabet. From each one, a set of characters leads on, or the empty text does."""
 
+    def __init__(self, pattern: str, alphabet: Signs) -> None:
+        self.pattern, self.alphabet, self.work = pattern, alphabet, 0
+        self.sets: dict[Signs, int] = {}  # the different sets of characters, with their numbers
+        self.known: dict[str, int] = {}  # the numbers of sets, by the parts of the pattern
+        self.by_set: list[tuple[int, int] | None] = [None]  # of each node: the set that leads on, and the next node
+        self.by_empty: list[Sequence[int]] = [()]  # of each node: those to which the empty text leads
+        if len(pattern) > LONGEST:
+            self.refuse(f"has {len(pattern)} characters; expected at most {LONGEST}")
+        try:
+            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of a bracket within brackets
+                self.whole = _parser.parse(pattern, re.DOTALL | re.ASCII)
+            self.start = self.sequence(self.whole, END)
+        except (re.error, RecursionError, OverflowError, ValueError) as error:  # ValueError: of flags
+            where = f"breaks at character {error.pos}" if isinstance(error, re.error) else "cannot be read"
+            raise UnmaskError(f"the pattern {shown(pattern)} {where}: {error}; {EXPECTED}") from error
+        self.closed: dict[int, Nodes] = {}
+        self.symbols, self.symbol = self.distinguished()
 
-class Repeat(NamedTuple):
-    part: Sequence
-    least: int
-    most: int | None
+    def refuse(self, problem: str) -> NoReturn:
+        raise UnmaskError(f"the pattern {shown(self.pattern)} {problem}. Pass a simpler one, or a machine.")
 
+    def spend(self, work: int) -> None:
+        """Count the work, or refuse the pattern."""
+        self.work += work
+        if self.work > MOST_WORK:
+            self.refuse(f"needs over {MOST_WORK} steps to become an automaton; expected fewer counts or choices")
 
-def _parsed(pattern: str, alphabet: Signs) -> tuple[Sequence, list[Signs]]:
-    """(the pattern over an alphabet, its sets of characters)."""
-    sets: list[Signs] = []
+    def node(self, by_set: tuple[int, int] | None, by_empty: Sequence[int] = ()) -> int:
+        if len(self.by_set) >= MOST_NODES:
+            self.refuse(f"has over {MOST_NODES} characters, with its counts written out; expected fewer")
+        self.by_set.append(by_set)
+        self.by_empty.append(by_empty)
+        return len(self.by_set) - 1
 
-    def sequence(tree: Any) -> Sequence:
-        return tuple(item(node, *node) for node in tree)
+    def sequence(self, items: Any, then: int) -> int:
+        """The node from which these items lead to another one."""
+        for part in reversed(items):
+            then = self.item(part, then)
+        return then
 
-    def item(node: Any, operation: Any, value: Any) -> Signs | Either | Repeat:
+    def item(self, part: Any, then: int) -> int:
+        operation, value = part
         match str(operation):
             case "BRANCH":
-                return Either(tuple(map(sequence, value[1])))
+                return self.node(None, [self.sequence(part, then) for part in value[1]])
             case "SUBPATTERN" if not value[1] and not value[2]:  # without flags of its own
-                return Either((sequence(value[3]),))
+                return self.sequence(value[3], then)
             case "MAX_REPEAT" | "MIN_REPEAT":
-                return Repeat(sequence(value[2]), value[0], None if value[1] is _parser.MAXREPEAT else value[1])
+                least, most, part = value
+                return self.repeat(least, most, part, then)
             case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
-                one = _compiler.compile(_parser.SubPattern(whole.state, [node]), whole.state.flags)
-                sets.append(frozenset(sign for sign in alphabet if one.fullmatch(sign)))
-                return sets[-1]
-        raise UnmaskError(f"the pattern {shown(pattern)} has {str(operation).lower()}; {EXPECTED}")
+                return self.node((self.set_of(part), then))
+        raise UnmaskError(f"the pattern {shown(self.pattern)} has {str(operation).lower()}; {EXPECTED}")
 
-    try:
-        whole = _parser.parse(pattern, re.DOTALL | re.ASCII)
-        return sequence(whole), sets
-    except (re.error, RecursionError, OverflowError) as error:
-        where = f"breaks at character {error.pos}" if isinstance(error, re.error) else "is too large"
-        raise UnmaskError(f"the pattern {shown(pattern)} {where}: {error}; {EXPECTED}") from error
+    def repeat(self, least: int, most: Any, part: Any, then: int) -> int:
+        """Copies of a part. Each that may be missing is within the one before it, so that it has only two exits."""
+        after = then
+        if most is _parser.MAXREPEAT:
+            then = self.node(None)
+            self.by_empty[then] = (self.sequence(part, then), after)
+        else:
+            for _ in range(most - least):
+                then = self.node(None, (self.sequence(part, then), after))
+        for _ in range(least):
+            self.spend(1)  # a part without characters has no nodes to count
+            then = self.sequence(part, then)
+        return then
 
+    def set_of(self, part: Any) -> int:
+        """The number of the set of characters that a part of the pattern stands for."""
+        name = repr(part)
+        if name not in self.known:
+            operation, value = part
+            if str(operation) == "LITERAL" and not self.whole.state.flags & re.IGNORECASE:
+                signs = self.alphabet & {chr(value)}
+            else:
+                self.spend(len(self.alphabet))
+                one = _compiler.compile(_parser.SubPattern(self.whole.state, [part]), self.whole.state.flags)
+                signs = frozenset(filter(one.fullmatch, self.alphabet))
+            self.known[name] = self.sets.setdefault(signs, len(self.sets))
+        return self.known[name]
 
-def _empty(sequence: Sequence) -> bool:
-    """Whether the sequence matches the empty text."""
-    for item in sequence:
-        if isinstance(item, Either):
-            if not any(map(_empty, item.parts)):
-                return False
-        elif not isinstance(item, Repeat) or (item.least and not _empty(item.part)):
-            return False
-    return True
+    def distinguished(self) -> tuple[list[list[int]], dict[str, int]]:
+        """(the symbols of each set, the symbol of each character): characters in the same sets are one symbol."""
+        kinds: dict[str, list[int]] = {sign: [] for sign in self.alphabet}
+        for signs, number in self.sets.items():
+            for sign in signs:
+                kinds[sign].append(number)
+        symbols: list[list[int]] = [[] for _ in self.sets]
+        numbers: dict[tuple[int, ...], int] = {}
+        for kind in map(tuple, kinds.values()):
+            if kind not in numbers:
+                numbers[kind] = len(numbers)
+                for number in kind:
+                    symbols[number].append(numbers[kind])
+        return symbols, {sign: numbers[tuple(kind)] for sign, kind in kinds.items()}
 
+    def closure(self, node: int) -> Nodes:
+        """The nodes with a set, and the end, to which the empty text leads from a node."""
+        if node not in self.closed:
+            seen, stack = {node}, [node]
+            while stack:
+                new = [one for one in self.by_empty[stack.pop()] if one not in seen]
+                seen.update(new)
+                stack += new
+            self.spend(len(seen))
+            self.closed[node] = frozenset(one for one in seen if one == END or self.by_set[one] is not None)
+        return self.closed[node]
 
-@lru_cache(maxsize=2**16)
-def _after(sequence: Sequence, sign: str) -> frozenset[Sequence]:
-    """The partial derivatives: the rests that can follow after this character."""
-    rests: set[Sequence] = set()
-    for at, item in enumerate(sequence):
-        rests |= {begun + sequence[at + 1 :] for begun in _begun(item, sign)}
-        if not _empty((item,)):
-            break
-    return frozenset(rests)
-
-
-def _begun(item: Signs | Either | Repeat, sign: str) -> set[Sequence]:
-    if isinstance(item, Either):
-        return {rest for part in item.parts for rest in _after(part, sign)}
-    if not isinstance(item, Repeat):
-        return {()} if sign in item else set()
-    if item.most == 0:
-        return set()
-    left = None if item.most is None else item.most - 1
-    tail = () if left == 0 else (Repeat(item.part, max(item.least - 1, 0), left),)
-    return {rest + tail for rest in _after(item.part, sign)}
+    def follow(self, nodes: Nodes) -> Moves:
+        """The nodes behind each symbol."""
+        closed = defaultdict[int, list[Nodes]](list)  # nodes behind each set
+        for move in map(self.by_set.__getitem__, nodes):
+            if move is not None:
+                number, then = move
+                closed[number].append(self.closure(then))
+        self.spend(sum(len(one) for some in closed.values() for one in some))
+        behind = {number: frozenset().union(*some) for number, some in closed.items()}
+        sets = defaultdict[int, list[int]](list)  # those with each symbol
+        for number in behind:
+            for symbol in self.symbols[number]:
+                sets[symbol].append(number)
+        union = {some: frozenset().union(*map(behind.__getitem__, some)) for some in set(map(tuple, sets.values()))}
+        self.spend(len(nodes) + len(sets) + sum(map(len, union.values())))
+        return [(symbol, union[tuple(some)]) for symbol, some in sets.items()]
 
 
 @lru_cache(maxsize=16)
@@ -118,61 +187,91 @@ def regex(pattern: str, vocabulary: int, names: tuple[str, ...] | None = None) -
     if len(texts) != vocabulary:
         problem = f"{vocabulary} tokens have no names for a pattern"
         raise UnmaskError(f"{problem}; expected names, or at most {len(DIGITS)} tokens")
-    alphabet = frozenset("".join(texts))
-    whole, sets = _parsed(pattern, alphabet)
-    kinds = {sign: tuple(sign in one for one in sets) for sign in sorted(alphabet)}
-    signs = {kind: sign for sign, kind in kinds.items()}  # one of each kind
-    every = list(signs.values())
-
-    def step(rests: frozenset[Sequence], symbol: int) -> frozenset[Sequence] | None:
-        return frozenset().union(*(_after(rest, every[symbol]) for rest in rests)) or None
-
-    letters = explored(frozenset([whole]), step, lambda rests: any(map(_empty, rests)), len(every))
-    column = {sign: int(letters.classes[every.index(signs[kind])]) for sign, kind in kinds.items()}
-    return _by_tokens(letters, [[column[sign] for sign in text] for text in texts])
+    graph = Graph(pattern, frozenset("".join(texts)))
+    letters = explored(
+        graph.closure(graph.start),
+        graph.follow,
+        lambda nodes: END in nodes,
+        max(graph.symbol.values(), default=0) + 1,
+    )
+    column = {sign: int(letters.classes[symbol]) for sign, symbol in graph.symbol.items()}
+    moves, classes = _by_tokens(letters, [tuple(column[sign] for sign in text) for text in texts])
+    return smallest(moves, letters.final, classes)
 
 
-def _by_tokens(letters: Automaton, texts: list[list[int]]) -> Automaton:
-    """The automaton over tokens, each a text of classes of characters."""
+def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, Ints]:
+    """(moves by classes of tokens (S, C), the class of each token) of tokens, each a text of classes of characters.
+
+    Only states from which the first character goes on are followed, which are few: most states are within a literal.
+    """
     states, stay = letters.moves.shape
     table = np.full((states + 1, stay + 1), states)  # a state without a future, and a class that stays
     table[:states, :stay] = np.where(letters.moves < 0, states, letters.moves)
     table[:, stay] = np.arange(states + 1)
-    longest = max(1, *map(len, texts))
-    padded = np.array([text + [stay] * (longest - len(text)) for text in texts])
-    tables, parts, count = [], [], 0
-    for first, last in pairwise([*range(0, len(texts), max(AT_ONCE // states, 1)), len(texts)]):
-        state = np.repeat(np.arange(states)[:, None], last - first, 1)
-        for column in padded[first:last].T:
-            state = table[state, column]
-        state[:, padded[first:last, 0] == stay] = states
-        merged, which = distinct_columns(np.where(state == states, -1, state))
-        parts.append(which + count)
-        tables.append(merged)
-        count += merged.shape[1]
-    moves, final, classes = np.hstack(tables).tolist(), letters.final.tolist(), np.concatenate(parts)
+    begins = defaultdict[int, list[tuple[int, ...]]](list)  # texts by their first character, short ones first
+    for text in sorted(set(texts), key=len):
+        if text:
+            begins[text[0]].append(text)
+    sources = {first: np.flatnonzero(table[:states, first] < states) for first in begins}
+    if sum(len(sources[first]) * sum(map(len, some)) for first, some in begins.items()) > MOST_LOOKUPS:
+        problem = f"{states} states of the constraint and {len(texts)} tokens are too many to combine"
+        raise UnmaskError(f"{problem}; expected at most {MOST_LOOKUPS} moves. Pass a simpler constraint.")
 
-    def step(state: int, kind: int) -> int | None:
-        return None if moves[state][kind] < 0 else moves[state][kind]
+    rows: dict[bytes, int] = {b"": 0}  # the class of each set of moves; class 0 has none
+    moves = [np.full(states, -1)]
+    classes: dict[tuple[int, ...], int] = {(): 0}
+    for first, some in begins.items():
+        source = sources[first]
+        size = max(AT_ONCE // max(len(source), 1), 1)
+        for part in (some[at : at + size] for at in range(0, len(some), size)):
+            padded = np.array([text + (stay,) * (len(part[-1]) - len(text)) for text in part])
+            which, begun = (axis.reshape(-1) for axis in np.indices((len(part), len(source))))
+            state = table[source[begun], first]
+            for column in padded.T[1:]:
+                state = table[state, column[which]]
+                going = state < states
+                which, begun, state = which[going], begun[going], state[going]
+            ends = np.searchsorted(which, np.arange(len(part) + 1))
+            for text, (low, high) in zip(part, pairwise(ends), strict=True):
+                whole = np.stack([source[begun[low:high]], state[low:high]])
+                classes[text] = rows.setdefault(whole.tobytes(), len(rows))
+                if classes[text] == len(moves):
+                    moves.append(np.full(states, -1))
+                    moves[-1][whole[0]] = whole[1]
+            if len(moves) * states > MOST_MOVES:
+                problem = f"{states} states separate over {len(moves) - 1} classes of tokens"
+                raise UnmaskError(f"{problem}; expected at most {MOST_MOVES // states}. Pass a simpler constraint.")
+    used, begin, which = np.unique([classes[text] for text in texts], return_index=True, return_inverse=True)
+    order = begin.argsort()  # a class is numbered by its first token
+    return np.stack([moves[row] for row in used[order]], 1), order.argsort()[which]
 
-    return explored(0, step, lambda state: final[state], len(moves[0]), classes)
 
-
-def schema(template: Any) -> str:
+def schema(template: Any, depth: int = DEPTH) -> str:
     """The regular expression of the JSON texts of a template: {"name": "string", "age": "integer", "who": ["a", "b"]}.
 
     A mapping has exactly its keys, in order. A list is a choice of values. A text names a type: integer, number,
-    string, boolean or null. One space may follow a comma or a colon.
+    string, boolean or null. One space may follow a comma or a colon. A letter beyond ASCII may be written as its code.
     """
+    if not depth:
+        raise UnmaskError(f"the template is nested more than {DEPTH} deep; expected fewer levels")
     if isinstance(template, dict):
-        pairs = [f"{re.escape(json.dumps(key))}: ?{schema(value)}" for key, value in template.items()]
+        pairs = [f"{_written(str(key))}: ?{schema(value, depth - 1)}" for key, value in template.items()]
         return r"\{" + ", ?".join(pairs) + r"\}"
     if isinstance(template, list) and template:
-        return "(" + "|".join(re.escape(json.dumps(value, ensure_ascii=False)) for value in template) + ")"
+        return "(" + "|".join(map(_written, template)) + ")"
     if isinstance(template, str) and template in TYPES:
         return f"({TYPES[template]})"
     expected = f"a mapping, a list of values, or one of {', '.join(TYPES)}"
     raise UnmaskError(f"the template has {shown(template)}; expected {expected}")
+
+
+def _written(value: Any) -> str:
+    """The regular expression of a value in JSON: each letter beyond ASCII as itself, or as its code."""
+    signs = []
+    for sign in json.dumps(value, ensure_ascii=False):
+        code = re.escape(json.dumps(sign)[1:-1])
+        signs.append(re.escape(sign) if sign.isascii() else f"({re.escape(sign)}|{code})")
+    return "".join(signs)
 
 
 def read_schema(path: str | Path) -> str:

@@ -7,8 +7,11 @@ under one filter, with its metrics. A request to `unmask` also has a line in req
 Outcomes of other programs are lines of JSON with item and right (0 to 1), and some of model, task, calls, written and
 seconds; `item` names an item in all files that are compared.
 
-The newest run of a task counts. Metrics that are not numbers from 0 to 1 per item, such as the perplexity of a whole
-text, are left out by name. Two logs are compared item by item, with McNemar's exact test (evaluation/compare.py).
+lm-eval writes each model into its own directory below --output_path. The newest run of a task by a model counts.
+An item is a document by its number and the digest of its content: data sets repeat questions, and change.
+
+Metrics that are not numbers from 0 to 1 per item, such as the perplexity of a whole text, are left out by name. Two
+logs are compared item by item, with McNemar's exact test (evaluation/compare.py).
 """
 
 from __future__ import annotations
@@ -26,12 +29,13 @@ import msgspec
 from unmask.core import progress
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.files import atomic
-from unmask.core.reading import read_json, read_lines
+from unmask.core.reading import fit, read_json, read_lines
 from unmask.tasks.evaluation.compare import Comparison, compare_shares
 
 SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[^_]+)\.jsonl")
 REQUESTS, ITEMS = "requests.jsonl", "items.jsonl"
 MOST = 2**32  # bytes of a file
+HASH = 16  # characters of the digest of a document
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Word = Annotated[str, msgspec.Meta(max_length=200)]
 
@@ -71,6 +75,19 @@ class Line(msgspec.Struct):
     doc_hash: str = ""
 
 
+class Config(msgspec.Struct):
+    """The entries of the configuration of a run that are used."""
+
+    model: str | None = None
+    model_args: dict[str, Any] | str | None = None
+
+
+class Results(msgspec.Struct):
+    """The entry of results_DATE.json that is used."""
+
+    config: Config = msgspec.field(default_factory=Config)
+
+
 class Request(msgspec.Struct):
     """The entries of a line of requests.jsonl that are used."""
 
@@ -105,39 +122,54 @@ def read(place: str | Path) -> list[Outcome]:
 
 
 def _logged(path: Path) -> list[Outcome]:
-    """An outcome for each item, task, filter and metric; a note names the metrics that are left out."""
-    left_out = []
-    outcomes: list[Outcome] = []
-    for task, file in _newest(path):
-        costs = _costs(file.parent, task) or _costs(path, task)
-        by_metric: dict[str, dict[str, tuple[int, Any]]] = defaultdict(dict)
-        for _, content in read_lines(file, dict[str, Any], MOST):
-            line = msgspec.convert(content, Line)
-            for metric in line.metrics:
-                name = metric if line.filter == "none" else f"{metric}, {line.filter}"
-                by_metric[name][line.doc_hash or str(line.doc_id)] = line.doc_id, content.get(metric)
-        for metric, items in by_metric.items():
+    """An outcome for each model, item, task, filter and metric; a note names the metrics that are left out."""
+    left_out, outcomes = [], list[Outcome]()
+    for model, task, file, newest in _newest(path):
+        costs = _costs(file.parent, task) or (_costs(path, task) if newest else {})
+        for metric, items in _scores(file).items():
             if not all(isinstance(score, int | float) and 0 <= score <= 1 for _, score in items.values()):
                 left_out.append(f"{task} ({metric})")
                 continue
-            model, named = _model(file), f"{task}: {metric}"
+            named = f"{task}: {metric}"
             for item, (doc, score) in items.items():
-                outcomes.append(Outcome(model=model, task=named, item=item, score=float(score), **costs.get(doc, {})))
+                cost = costs.get(doc, {})
+                outcomes.append(Outcome(model=model, task=named, item=item, score=float(score), **cost))
     if not outcomes:
         problem = f"{cut(str(path))} has no score of single items ({listed(left_out) or 'no samples'})"
         raise UnmaskError(f"{problem}; expected metrics from 0 to 1. Run lm-eval with --log_samples --output_path DIR")
     if left_out:
-        progress.tell(f"{cut(str(path))}: no score of single items in {listed(left_out)}; left out")
+        progress.tell(f"{cut(str(path))}: no score of single items in {listed(dict.fromkeys(left_out))}; left out")
     return outcomes
 
 
-def _newest(path: Path) -> Iterator[tuple[str, Path]]:
-    """The last file of samples of each task."""
-    files = {}
-    for file in sorted(path.rglob("samples_*.jsonl"), key=lambda file: file.name.rpartition("_")[2]):
-        if named := SAMPLES.fullmatch(file.name):
-            files[named["task"]] = file
-    yield from sorted(files.items())
+def _scores(file: Path) -> dict[str, dict[str, tuple[int, Any]]]:
+    """The number and the score of each item, by metric."""
+    by_metric: dict[str, dict[str, tuple[int, Any]]] = defaultdict(dict)
+    for number, content in read_lines(file, dict[str, Any], MOST):
+        line = fit(content, Line, f"{file}, line {number}")
+        item = f"{line.doc_id} {line.doc_hash[:HASH]}".rstrip()
+        for metric in dict.fromkeys(line.metrics):
+            items = by_metric[metric if line.filter == "none" else f"{metric}, {line.filter}"]
+            if item in items:
+                problem = f"{file}, line {number} has document {line.doc_id} of {metric} again"
+                raise UnmaskError(f"{problem}; expected each document once. Keep the lines of one run.")
+            items[item] = line.doc_id, content.get(metric)
+    return by_metric
+
+
+def _newest(path: Path) -> Iterator[tuple[str, str, Path, bool]]:
+    """(model, task, its last file of samples, whether it is of the last run of all); a note counts the older files."""
+    dated = [(named["date"], named["task"], file) for file in path.rglob("samples_*.jsonl")
+             if (named := SAMPLES.fullmatch(file.name))]  # fmt: skip
+    files = {(_model(file), file.parent, task): (date, file) for date, task, file in sorted(dated)}
+    if older := len(dated) - len(files):
+        progress.tell(f"{cut(str(path))}: {older} older files of samples are left out; the newest of each model counts")
+    places = defaultdict[str, set[Path]](set)  # of a name: two models may have the same
+    for model, place, _ in files:
+        places[model].add(place)
+    for (model, place, task), (date, file) in sorted(files.items()):
+        name = model if len(places[model]) == 1 else f"{model} ({place.relative_to(path)})"
+        yield name, task, file, date == max(dated)[0]
 
 
 def _costs(directory: Path, task: str) -> dict[int, dict[str, Any]]:
@@ -156,13 +188,13 @@ def _costs(directory: Path, task: str) -> dict[int, dict[str, Any]]:
 def _model(samples: Path) -> str:
     """The model of a run, with its arguments, from results_DATE.json beside the samples."""
     results = samples.with_name(f"results_{samples.stem.rpartition('_')[2]}.json")
-    config = read_json(results, dict[str, Any], MOST).get("config", {}) if results.exists() else {}
-    given = config.get("model_args") or {}
+    config = (read_json(results, Results, MOST) if results.exists() else Results()).config
+    given = config.model_args or {}
     if isinstance(given, str):
         given = dict(part.partition("=")[::2] for part in given.split(","))
     named = [str(given.pop(name)) for name in ("model", "pretrained") if name in given]
     others = [f"{name}={value}" for name, value in given.items() if name not in ("record", "card", "device", "dtype")]
-    return ", ".join([*(named or [str(config.get("model", samples.parent.name))]), *others])
+    return ", ".join([*(named or [config.model or samples.parent.name]), *others])
 
 
 def write(directory: str | Path) -> Path:
@@ -179,7 +211,11 @@ def write(directory: str | Path) -> Path:
 
 
 def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Comparison]:
-    """Compare the common items of each task and metric that both have."""
+    """Compare the common items of each task and metric that both have; each side has one model."""
+    for side in (first, second):
+        if len(models := dict.fromkeys(each.model for each in side)) > 1:
+            problem = f"{len(models)} models are to be compared as one: {listed(models)}"
+            raise UnmaskError(f"{problem}; expected one on each side. Pass the directory of a model.")
     compared = {}
     for task in dict.fromkeys(one.task for one in first):
         one, other = ({each.item: each.score for each in side if each.task == task} for side in (first, second))

@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
+from base64 import b64encode, urlsafe_b64encode
 
 import pytest
 
@@ -105,6 +107,37 @@ ECHOES = {
     "signs": ([chunk(sign) for sign in SECRET] + [b"data: [DONE]\n\n"], 200, STREAM),
     "redirect, encoded": ([], 307, {"location": f"http://a/{'x' * 150}{SECRET.replace('_', '%5F')}"}),
 }
+
+
+FORMS = {
+    "upper case": str.upper,
+    "swapped case": str.swapcase,
+    "hexadecimal": lambda text: text.encode().hex(),
+    "hexadecimal in capitals": lambda text: text.encode().hex().upper(),
+    "percent form": lambda text: "".join(f"%{ord(sign):02X}" for sign in text),
+    "percent form in part": lambda text: text.replace("_", "%5f").replace("X", "%58"),
+    "base64": lambda text: b64encode(text.encode()).decode(),
+    "base64 from the second byte": lambda text: b64encode(f":{text}".encode()).decode(),
+    "base64 of a header": lambda text: urlsafe_b64encode(f"Bearer {text}\n".encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_is_masked_in_every_form(form, monkeypatch):
+    """But for the characters of base64 that its neighbours determine, too."""
+    monkeypatch.setenv(KEY, SECRET)
+    answer = json.dumps({"choices": [{"message": {"content": f"it is <{FORMS[form](SECRET)}>!"}}]})
+    text = answering(answer.encode()).ask("hi").text
+    assert re.fullmatch(rf"it is <[A-Za-z0-9+/=]{{0,14}}{re.escape(MASK)}[A-Za-z0-9+/=]{{0,6}}>!", text)
+    if "base64" not in form:
+        assert text == f"it is <{MASK}>!"
+
+
+def test_what_is_no_key_is_left(monkeypatch):
+    monkeypatch.setenv(KEY, SECRET)
+    said = "100% of sk-Proj, 0123456, %41%zz and " + b64encode(b"no key at all, but long enough").decode()
+    answer = json.dumps({"choices": [{"message": {"content": said}}]})
+    assert answering(answer.encode()).ask("hi").text == said
 
 
 @pytest.mark.parametrize("case", ECHOES)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.experiments.sweeps.conftest import SQUARE, Bench, results
@@ -16,7 +18,7 @@ from unmask.core.errors import UnmaskError
 from unmask.experiments import sweep
 from unmask.experiments.cell import key_of
 from unmask.experiments.run import resume
-from unmask.experiments.store import FILE, LOCK, LOG, records
+from unmask.experiments.store import FILE, LOCK, LOG, line_of, records, text_of
 from unmask.experiments.tables import status
 
 TOTAL = "tests.experiments.sweeps.trivial:total"
@@ -59,41 +61,79 @@ def answers(store: Path) -> list[str]:
 
 
 def change(store: Path, number: int, **fields) -> None:
-    """Other fields in a line."""
-    lines = (store / FILE).read_text().splitlines()
-    lines[number] = json.dumps(json.loads(lines[number]) | fields)
-    (store / FILE).write_text("\n".join(lines) + "\n")
+    """Other fields in a line, with its right checksum."""
+    lines = (store / FILE).read_bytes().splitlines(keepends=True)
+    content = json.loads(lines[number]) | fields
+    content.pop("crc")
+    lines[number] = text_of(content)
+    (store / FILE).write_bytes(b"".join(lines))
 
 
 PLANNED, LAST, BLOCK = 3, CELLS + 7, -2
 
 
+@pytest.mark.parametrize(("schema", "age"), [(3, "an older"), (99, "a newer")])
+def test_a_store_of_another_version_is_refused(store, schema, age):
+    change(store, 0, schema=schema)
+    before = (store / FILE).read_bytes()
+    assert all(f"is from {age} version of unmask; choose another store" in text for text in answers(store))
+    assert (store / FILE).read_bytes() == before
+
+
 @pytest.mark.parametrize(
-    ("line", "fields", "expected"),
+    ("line", "fields"),
     [
-        (0, {"schema": 3}, "is from an older version of unmask; choose another store"),
-        (0, {"schema": 99}, "is from a newer version of unmask; choose another store"),
-        (0, {"began": "x"}, "began is a text; expected a number"),
-        (PLANNED, {"type": "celt"}, "Invalid value 'celt'"),
-        (PLANNED, {"values": {"x": 999}}, "has another key than its content"),
-        (PLANNED, {"stem": "../../elsewhere"}, "stem "),
-        (LAST, {"records": None}, "records "),
-        (LAST, {"records": [{"measure": ["a"]}]}, "records[0]"),
-        (LAST, {"records": [{"value": 1.0}]}, "records of cell"),
-        (LAST, {"records": [{"measure": "a", "value": "b"}]}, "[0].value is a text; expected a number or null"),
-        (LAST, {"seconds": -1.0}, "seconds "),
-        (BLOCK, {"first": -4}, "first "),
-        (BLOCK, {"tally": {"sum": 1.5}}, "tally.sum "),
+        (PLANNED, {"type": "celt"}),
+        (PLANNED, {"values": {"x": 999}}),
+        (PLANNED, {"stem": "../../elsewhere"}),
+        (PLANNED, {"job": None}),
+        (LAST, {"type": "dome"}),
+        (LAST, {"records": None}),
+        (LAST, {"records": [{"measure": ["a"]}]}),
+        (LAST, {"records": [{"value": 1.0}]}),
+        (LAST, {"records": [{"measure": "a", "value": "b"}]}),
+        (LAST, {"seconds": -1.0}),
+        (LAST, {"records": [{"measure": "a", "\udcff": 1}]}),
+        (BLOCK, {"first": -4}),
+        (BLOCK, {"tally": {"sum": 1.5}}),
+        (0, {"began": "x"}),
     ],
 )
-def test_lines_are_read_by_their_schema(store, line, fields, expected):
+def test_a_line_of_another_shape_is_left_out_by_name_and_measured_again(store, whole, line, fields, capsys):
     change(store, line, **fields)
-    before = (store / FILE).read_bytes()
-    found = answers(store)
-    for text in found[1:2] if "records of cell" in expected or expected.startswith("[0]") else found:
-        assert expected in text
-        assert "version" in expected or FILE in text
-    assert (store / FILE).read_bytes() == before
+    number = range(len((store / FILE).read_bytes().splitlines()))[line] + 1
+    assert answers(store) == [""] * 4
+    told = [text for text in capsys.readouterr().err.splitlines() if "damaged" in text]
+    assert told == [
+        f"{store / FILE}: line {number} damaged, so left out. Run the recipe again to measure the missing cells."
+    ]
+    sweep({"jobs": [TOTAL], "rows": 12}, store=store, engine="here")
+    assert results(store) == results(whole)
+
+
+def test_a_digit_that_has_changed_is_noticed(store, whole):
+    """Any other bit in a line is, too: its checksum is another."""
+    lines = (whole / FILE).read_bytes().splitlines(keepends=True)
+    for seed in range(200):
+        g = random.Random(seed)
+        number, bit = g.randrange(len(lines)), 2 ** g.randrange(8)
+        spoiled = bytearray(lines[number])
+        spoiled[g.randrange(len(spoiled) - 11 - len("crc"))] ^= bit
+        with pytest.raises((msgspec.MsgspecError, ValueError)):
+            line_of(bytes(spoiled).rstrip(b"\n"))
+    (store / FILE).write_bytes(
+        b"".join([*lines[:LAST], lines[LAST].replace(b'"value":', b'"value":1'), *lines[LAST + 1 :]])
+    )
+    assert answers(store) == [""] * 4
+    assert results(store) == results(whole)
+
+
+def test_a_line_longer_than_any_is_left_out(store, whole, monkeypatch):
+    lines = (whole / FILE).read_bytes().splitlines(keepends=True)
+    monkeypatch.setattr("unmask.experiments.store.LONGEST", max(map(len, lines)) + 1)
+    (store / FILE).write_bytes(b"".join([lines[0], b"x" * 10**5 + b"}\n", *lines[1:]]))
+    assert answers(store) == [""] * 4
+    assert results(store) == results(whole)
 
 
 def test_a_line_that_is_no_json_is_measured_again(store, whole):
@@ -119,7 +159,10 @@ def test_whole_numbers_of_any_size_are_exact(store):
     lines = [json.loads(line) for line in (store / FILE).read_text().splitlines()]
     (block, *_) = [line for line in lines if line["type"] == "block"]
     huge = [block | {"first": 0, "rows": 12, "tally": {"sum": 10**29, "rows": 12}}]
-    (store / FILE).write_text("".join(f"{json.dumps(line)}\n" for line in [*lines[:-1], *huge]))
+    for line in lines:
+        line.pop("crc")
+    huge[0].pop("crc")
+    (store / FILE).write_bytes(b"".join(map(text_of, [*lines[:-1], *huge])))
     (row,) = [row for row in resume(store, **TRUSTED).rows() if row["measure"] == "total"]
     assert row["value"] == 1e29
 
@@ -194,3 +237,35 @@ def test_a_command_with_names_that_are_not_unicode_is_read_again(tmp_path, monke
     made = sweep(RECIPE, store=tmp_path / "s", engine="here")
     assert r"s\udcff" in (tmp_path / "s" / FILE).read_text()
     assert sum(1 for _ in records(tmp_path / "s")) == sum(1 for _ in made.rows())
+
+
+@pytest.mark.parametrize(("where", "number"), [("write", errno.EIO), ("fsync", errno.EIO), ("write", errno.ENOSPC)])
+def test_a_disk_that_fails_keeps_what_was_written(tmp_path, monkeypatch, where, number):
+    """Also where the beginning of a line cannot be removed again."""
+    sweep(RECIPE, store=tmp_path / "s", engine="here")
+    real = os.write
+
+    def fail(handle, *content):
+        if where == "write" and isinstance(content[0], memoryview):
+            real(handle, content[0][:20])
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("unmask.experiments.store.SYNC", -1.0)
+    monkeypatch.setattr(f"unmask.experiments.store.os.{where}", fail)
+    monkeypatch.setattr("unmask.experiments.store.os.ftruncate", fail)
+    with pytest.raises(UnmaskError, match=f"cannot write the store .*: {os.strerror(number)}"):
+        sweep(RECIPE | {"grid": {"x": [99]}}, store=tmp_path / "s", engine="here")
+    monkeypatch.undo()
+    assert len({row["key"] for row in records(tmp_path / "s")}) >= CELLS
+    sweep(RECIPE | {"grid": {"x": [99]}}, store=tmp_path / "s", engine="here")
+    assert len({row["key"] for row in records(tmp_path / "s")}) == CELLS + 1
+
+
+def test_a_file_system_without_locks_is_named(store, monkeypatch):
+    def fail(file, how):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("unmask.experiments.store.fcntl.flock", fail)
+    with pytest.raises(UnmaskError, match=r"cannot lock the store .*: No locks available; expected a file system with"):
+        sweep(RECIPE, store=store, engine="here")
+    assert status(store)["done"] == CELLS + 1

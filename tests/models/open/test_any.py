@@ -180,6 +180,13 @@ def test_a_network_of_your_own_says_what_it_says(kind, frame):
     torch.testing.assert_close(said.float(), logits.softmax(-1), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_a_short_sequence_is_probed_too(length):
+    assert masked(Net().eval(), 11, length=length).length == length
+    with pytest.raises(UnmaskError, match="its attention is causal"):
+        masked(Net(causal=True).eval(), 11, length=length)
+
+
 def test_a_shift_moves_the_answers():
     model = masked(Net().eval(), 11, shift=True, length=20)
     row = torch.tensor([[3, 12, 5, 12]])
@@ -195,9 +202,24 @@ def test_a_shift_moves_the_answers():
         (lambda: masked(Net(), 11), r"the model is in training mode.*Call model\.eval\(\) first"),
         (lambda: masked(Net(causal=True).eval(), 11), "its attention is causal; expected bidirectional attention"),
         (lambda: masked(torch.nn.Embedding(12, 8).eval(), -1), "mask_id is -1"),
-        (lambda: masked(Net().eval(), 11, banned=(12,)), "banned is 12"),
+        (lambda: masked(Net().eval(), 11, banned=(12,)), "an id of banned is 12"),
         (lambda: masked(lambda ids: ids, 3), r"the model returns .* for ids \(1, 4\); expected logits"),
         (lambda: masked("bert", 3), "model is 'bert'; expected a function or a module"),
+        (lambda: masked(Net().eval(), 11, frame=None), "frame is None; expected the ids before and after"),
+        (lambda: masked(Net().eval(), 11, frame=((1,),)), "frame is .* expected the ids before and after"),
+        (lambda: masked(Net().eval(), 11, frame=(["a"], [])), "an id of frame is 'a'; expected a whole number"),
+        (lambda: masked(Net().eval(), 11, frame=(1, 2)), "frame is 1; expected a list of ids"),
+        (lambda: masked(Net().eval(), 11, banned=5), "banned is 5; expected a list of ids"),
+        (lambda: masked(Net().eval(), 11, banned="5"), "banned is '5'; expected a list of ids"),
+        (lambda: masked(Net().eval(), 11, tokenizer=5), "tokenizer is 5; expected the directory of its files"),
+        (lambda: masked(Net().eval(), 11, length=1), "length is 1; expected at least 2"),
+        (lambda: masked(lambda ids: (), 3), r"the model returns \(\) for ids"),
+        (lambda: masked(lambda ids: torch.zeros(*ids.shape, 0), 3), "expected logits"),
+        (lambda: masked(lambda ids: torch.zeros(4), 3), "expected logits"),
+        (lambda: masked(Net().eval(), 11, frame=((99,), ())), "the model fails for ids .* IndexError: .*Check mask_id"),
+        (lambda: masked(lambda ids: torch.zeros(*ids.shape, 5, device="meta"), 3), "expected logits"),
+        (lambda: masked(lambda ids: torch.zeros(*ids.shape, 5).to_sparse(), 3), "expected logits"),
+        (lambda: masked(lambda ids: torch.zeros(*ids.shape, 5, dtype=torch.int64), 3), "expected logits"),
     ],
 )
 def test_a_network_that_cannot_be_used_is_refused(make, message):

@@ -12,6 +12,7 @@ from tests.models.open.plain import angles, attention, gelu, layer_norm, rotated
 from tests.models.open.small import V, card, load, write
 from unmask import UnmaskError
 from unmask.models.open.card import Tokens
+from unmask.models.open.weights import read_config
 
 HIDDEN, HEADS, BLOCKS, CONDITIONS, LENGTH = 24, 3, 2, 10, 12
 CONFIG = {
@@ -125,6 +126,30 @@ def test_bd3lm_says_what_the_published_arithmetic_says(tmp_path, conditioned):
     with torch.no_grad():
         ours = model.body.logits(model.body.states(row[None], None, sight(LENGTH, 4)[None, None], None))[0]
     torch.testing.assert_close(ours, plain(weights, row, 4), rtol=0, atol=1e-9)
+
+
+def test_a_mask_beyond_the_vocabulary_is_refused(tmp_path):
+    write(tmp_path, CONFIG, tensors())
+    with pytest.raises(UnmaskError, match=r"and the mask of the card small-mdlm is 50257; expected a smaller number"):
+        load(tmp_path, card("mdlm", tokens=Tokens(mask=50257)))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"model_type": [1]}, {"architectures": 3}, {"vocab_size": [1]}, {"max_position_embeddings": "x"}]
+)
+def test_a_configuration_of_other_types_is_named(tmp_path, fields):
+    write(tmp_path, CONFIG | fields, tensors())
+    with pytest.raises(UnmaskError, match=rf"config.json: {next(iter(fields))} .*; expected"):
+        read_config(tmp_path)
+
+
+def test_weights_that_link_to_themselves_are_named(tmp_path):
+    write(tmp_path, CONFIG, tensors())
+    for path in tmp_path.glob("*.safetensors"):
+        path.unlink()
+        path.symlink_to(path)
+    with pytest.raises(UnmaskError, match="safetensors"):
+        load(tmp_path, card("mdlm", tokens=Tokens(mask=MASK, eos=1)))
 
 
 def test_conditions_matter(tmp_path):

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.compare import area_weights, difference, weighted
@@ -68,7 +69,8 @@ def board(
 
     given: the fields of Settings, if it is not: samplers, languages, lengths, rows, seeds, steps, quick, ..
     """
-    settings = settings or Settings(**given)
+    expected = "Settings, or its fields by name, such as languages=['paper-2gram']"
+    settings = Settings(**given) if settings is None else arguments.of_kind("settings", settings, Settings, expected)
     plan = recipe(settings)
     with TemporaryDirectory(prefix="unmask-board-") if store is None else nullcontext(store) as directory:
         return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)

@@ -130,6 +130,11 @@ def shaped(config: dict[str, Any], where: str) -> DiT:
 
 def read(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
     model = shaped(config, str(directory / weights.CONFIG))
+    if card.tokens.mask is not None and card.tokens.mask >= len(model.embed):
+        problem = (
+            f"{directory} has {len(model.embed)} tokens, and the mask of the card {card.name} is {card.tokens.mask}"
+        )
+        raise UnmaskError(f"{problem}; expected a smaller number. Pass the card of this model by --card FILE.json")
     tensors = weights.read(directory)
     try:
         state = folded(tensors, len(model.blocks))

@@ -59,7 +59,9 @@ def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, unused: st
     except UnpicklingError as error:
         problem = f"a .bin file in {directory} has more than tensors, which could run code, and is not loaded"
         raise UnmaskError(f"{problem}. Convert it to safetensors. {OWN}") from error
-    except (ValueError, OSError, RuntimeError, KeyError, AttributeError, ImportError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # any that the configuration of a stranger causes
         reason = cut((str(error).strip() or repr(error)).splitlines()[0])
         raise UnmaskError(f"transformers cannot load {directory}: {reason}. {OWN}") from error
     finally:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, shown
+from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
 from unmask.languages import Language
@@ -33,6 +33,7 @@ from unmask.models.trained.trunk import Reach
 Network = Callable[[Tensor], Any]
 CONTEXT = 4096  # tokens of a network that does not tell its own
 SAME = 1e-4  # relative difference of logits that are equal but for rounding
+LEAST = 2  # tokens of a sequence: fewer show no attention
 TRIED = 4  # tokens of the first call
 
 
@@ -49,9 +50,15 @@ class Wrapped(Body):
         self.head: nn.Module | None = None
         with torch.no_grad():
             tokens = torch.full((1, TRIED), mask, device=self.device)
-            logits = self._states(tokens)
-            if not isinstance(logits, Tensor) or logits.shape[:2] != (1, TRIED) or logits.dim() != 3:
-                expected = f"expected logits ({', '.join(map(str, tokens.shape))}, V), or an object that has `.logits`"
+            expected = f"expected logits ({', '.join(map(str, tokens.shape))}, V), or an object that has `.logits`"
+            try:
+                logits = self._states(tokens)
+            except Exception as error:  # any of a stranger's network
+                problem = (
+                    f"the model fails for ids {tuple(tokens.shape)} with {type(error).__name__}: {cut(str(error))}"
+                )
+                raise UnmaskError(f"{problem}; {expected}. Check mask_id and frame") from error
+            if not _is_logits(logits):
                 raise UnmaskError(f"the model returns {shown(logits)} for ids {tuple(tokens.shape)}; {expected}")
             self.head = getattr(network, "get_output_embeddings", lambda: None)()
             if not self._splits(tokens, logits):
@@ -81,14 +88,16 @@ class Wrapped(Body):
         """(R, W, hidden) of tokens (R, W), in their frame."""
         before, after = (tokens.new_tensor(part).expand(len(tokens), -1) for part in self.frame)
         states = self._of(torch.cat([before, tokens, after], 1).to(self.device))
-        return states[:, before.shape[1] : states.shape[1] - after.shape[1]] if isinstance(states, Tensor) else states
+        if not isinstance(states, Tensor) or states.layout != torch.strided or states.dim() < 2:
+            return states  # which are no logits
+        return states[:, before.shape[1] : states.shape[1] - after.shape[1]]
 
     def _of(self, ids: Tensor) -> Tensor:
         if self.head is None:
             out: Any = self.network(ids)
             if hasattr(out, "logits"):
                 return out.logits
-            return out[0] if isinstance(out, tuple) else out
+            return out[0] if isinstance(out, tuple) and out else out
 
         def stop(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             raise Stopped(inputs[0])  # before the head computes all positions
@@ -112,6 +121,20 @@ class Wrapped(Body):
             return False
         again = self.head(states)
         return again.shape == logits.shape and bool((again - logits).abs().max() <= SAME * (logits.abs().max() + 1))
+
+
+def _is_logits(value: Any) -> bool:
+    """Whether a value is a dense tensor of numbers (1, TRIED, V)."""
+    if not isinstance(value, Tensor) or value.shape[:2] != (1, TRIED) or value.dim() != 3:
+        return False
+    return value.shape[2] > 0 and value.layout == torch.strided and not value.is_meta and value.is_floating_point()
+
+
+def _ids(name: str, value: Any, most: int = arguments.MOST) -> tuple[int, ...]:
+    """Ids of tokens."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        arguments.refuse(name, value, "a list of ids")
+    return tuple(arguments.whole(f"an id of {name}", one, 0, most) for one in value)
 
 
 def masked(
@@ -139,11 +162,16 @@ def masked(
     if not callable(model):
         arguments.refuse("model", model, "a function or a module, whose value for ids (R, W) are logits (R, W, V)")
     arguments.whole("mask_id", mask_id, 0)
-    around: Frame = (tuple(map(int, frame[0])), tuple(map(int, frame[1])))
+    if not isinstance(frame, Sequence) or isinstance(frame, str) or len(frame) != 2:
+        arguments.refuse("frame", frame, "the ids before and after each sequence, such as ([101], [102])")
+    around: Frame = (_ids("frame", frame[0]), _ids("frame", frame[1]))
+    if not isinstance(tokenizer, Tokenizer | str | Path | None) and not hasattr(tokenizer, "get_vocab"):
+        arguments.refuse("tokenizer", tokenizer, "the directory of its files, or one of transformers")
     if length is None:
         config = getattr(model, "config", None)
-        length = getattr(config, "max_position_embeddings", CONTEXT) - len(around[0]) - len(around[1])
-    body = Wrapped(model, mask_id, arguments.whole("length", length), around)
+        whole = arguments.whole("max_position_embeddings", getattr(config, "max_position_embeddings", CONTEXT))
+        length = whole - len(around[0]) - len(around[1])
+    body = Wrapped(model, mask_id, arguments.whole("length", length, LEAST), around)
     usual = type(model).__name__ if isinstance(model, nn.Module) else "network"
     name = usual if name is None else name
     card = Card(
@@ -153,7 +181,7 @@ def masked(
         family="masked",
         tokens=Tokens(mask=mask_id),
         prediction="shifted" if shift else "same",
-        banned=tuple(sorted({arguments.whole("banned", one, 0, body.vocabulary - 1) for one in banned})),
+        banned=tuple(sorted(set(_ids("banned", banned, body.vocabulary - 1)))),
         context=length,
         frame=around,
     )

@@ -40,7 +40,7 @@ def probe(model: OpenModel, text: Tensor | None = None) -> str:
     if text is None and model.tokenizer is not None:
         with suppress(UnmaskError):  # the tokenizer may not be able to encode it
             text = torch.from_numpy(model.tokenizer.encode(TEXT)).long()
-    first = _logits(model, torch.arange(min(8, model.length)) % model.vocabulary, torch.arange(2))
+    first = _logits(model, torch.arange(min(8, model.length)) % model.vocabulary, torch.arange(min(2, model.length)))
     if not bool(first.isfinite().all()):
         _refuse(model, "its logits are not finite. Check its weights, or use --dtype float32")
     if model.card.causal:
@@ -75,7 +75,8 @@ def _check_sight(model: OpenModel) -> None:
     changed = next(index for index in reversed(range(end)) if index % 3)
     near[changed] = (near[changed] + 1) % model.vocabulary
     far[end:] = torch.where(far[end:] < model.vocabulary, (far[end:] + 1) % model.vocabulary, far[end:])
-    first, moved, later = (_logits(model, x, torch.tensor([0, 3])) for x in (row, near, far))
+    seen = torch.tensor([0, 3]).clamp(max=length - 1)
+    first, moved, later = (_logits(model, x, seen) for x in (row, near, far))
     scale = float(first.abs().max()) + 1
     if float((first - moved)[0].abs().max()) <= 1e-6 * scale:
         problem = f"its logits at position 0 do not depend on the token at {changed}, so its attention is causal"

@@ -14,14 +14,24 @@ from torch import Tensor
 
 from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError
-from unmask.core.reading import read_json
-from unmask.models.open.body import Body
+from unmask.core.reading import check_file, fit, read_json
+from unmask.models.open.body import Body, Count
 from unmask.models.trained import checkpoints
 
 CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 SAMPLE = 2**12  # bytes of each tensor that the digest reads
 MANY = 2**26  # bytes of an index
+
+
+class Known(msgspec.Struct):
+    """The entries of config.json that choose a family and a size; each family reads its own."""
+
+    model_type: str | None = None
+    architectures: list[str] | None = None
+    vocab_size: Count | None = None
+    max_position_embeddings: Count | None = None
+    n_positions: Count | None = None
 
 
 class Index(msgspec.Struct):
@@ -33,7 +43,9 @@ def read_config(directory: Path) -> dict[str, Any]:
     path = directory / CONFIG
     if not os.path.exists(path):
         raise UnmaskError(f"{directory} contains no {CONFIG}; expected the directory of a checkpoint")
-    return read_json(path, dict[str, Any], 2**22)
+    content: dict[str, Any] = read_json(path, dict[str, Any], 2**22)
+    fit(content, Known, str(path))
+    return content
 
 
 def read(directory: Path) -> dict[str, Tensor]:
@@ -68,7 +80,7 @@ def _paths(directory: Path) -> list[Path]:
 def check_room(directory: Path, device: torch.device) -> None:
     """Raise an error if the files of the weights do not fit into the memory of the device."""
     files = [path for path in directory.glob("*") if path.suffix in (".safetensors", ".bin")]
-    whole = sum(path.stat().st_size for path in files)
+    whole = sum(map(check_file, files))
     fits(whole, f"bytes of weights in {directory}", 1, "the size of the model", checkpoints.free_on(device))
 
 

@@ -173,6 +173,8 @@ class Published(Tokenizer):
 def read(directory: str | Path) -> Published:
     """Return the tokenizer of a directory; raise an error if there is none."""
     directory = Path(directory)
+    if not os.path.isdir(directory):
+        raise UnmaskError(f"there is no directory {cut(str(directory))}; expected one with the files of a tokenizer")
     config = read_json(directory / CONFIG, Config, SMALL) if os.path.exists(directory / CONFIG) else Config()
     named = {}
     for role in ROLES:
