@@ -114,6 +114,7 @@ class Variety:
     distinct: int
     entropy: float  # nats, of the tokens at a position among the sequences, the mean over positions
     identity: Estimate  # fraction of equal tokens of two sequences, the mean over pairs
+    closest: float  # the largest of these fractions
 
 
 def variety(tokens: Tensor, counted: Tensor) -> Variety:
@@ -130,4 +131,5 @@ def variety(tokens: Tensor, counted: Tensor) -> Variety:
     )
     each = (same.sum(1) - same.diagonal()).double() / max(len(tokens) - 1, 1)
     identity = student(2 * each - each.mean())  # a mean over pairs varies as a mean of twice the deviations of rows
-    return Variety(len(tokens.unique(dim=0)), sum(entropies) / max(len(entropies) - 1, 1), identity)
+    closest = float(same.fill_diagonal_(0).max())
+    return Variety(len(tokens.unique(dim=0)), sum(entropies) / max(len(entropies) - 1, 1), identity, closest)

@@ -31,6 +31,7 @@ Steps = dict[float, tuple[int, int]]  # by nats per token: steps of random posit
 ROWS, LOOKS = 20, 16
 TARGETS = (0.1, 0.01, 0.001)  # nats per token
 ALIKE = 0.05  # a smaller difference of the mean pairwise identity is no loss of variety
+COPIES = 0.95  # two sequences with this fraction of equal tokens are nearly the same
 RANDOM = ("ancestral", "fixed-size", "first-hitting")  # samplers of uniformly random orders
 
 
@@ -58,12 +59,23 @@ class Reference:
         return self.order is not None and self.itself is not None and exceeds(self.order, self.itself)
 
     @property
+    def contradicts(self) -> bool:
+        """Whether random orders lose nats against each other, beyond noise: the model contradicts itself."""
+        return self.itself is not None and self.itself.low > 0
+
+    @property
+    def near_copies(self) -> bool:
+        """Whether two sequences are nearly the same, and those of random orders are not."""
+        return self.variety.closest >= COPIES > self.random.closest + ALIKE
+
+    @property
     def pairs(self) -> list[tuple[str, Estimate | str, Estimate | str | None]]:
         """The numbers of the sampler and of random orders, by their names."""
         own, other, of = self.variety, self.random, f"of {self.rows}"
         rows: list[tuple[str, Estimate | str | None, Estimate | str | None]] = [
             ("order loss, nats, at most", self.order, self.itself),
             ("distinct sequences", f"{own.distinct} {of}", f"{other.distinct} {of}"),
+            ("most alike two sequences", f"{own.closest:.0%} equal tokens", f"{other.closest:.0%}"),
             ("entropy at a position, nats", f"{own.entropy:.3g}", f"{other.entropy:.3g}"),
             ("mean pairwise identity", own.identity, other.identity),
             ("tokens that change per sequence", self.differ, None),

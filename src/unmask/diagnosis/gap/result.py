@@ -17,6 +17,7 @@ from unmask.diagnosis.gap.estimators import Estimator
 from unmask.diagnosis.gap.reference import Reference
 
 Claim = Literal["divergence", "path", "ratio", "greedy", "unknown"]
+NOTHING = 0.1  # nats per sequence: a smaller contradiction does not matter
 CLAIMS: dict[Claim, str] = {
     "divergence": "KL divergence of the sampler from the same model, one token at a time",
     "path": "KL divergence of the whole path with its re-masked tokens: an upper bound for the final sequences",
@@ -131,9 +132,10 @@ class Gap:
             own, other = beside.variety.identity.value, beside.random.identity.value
             yield f"The sampler loses variety: two sequences share {own:.0%} of their tokens,"
             yield f"and {other:.0%} in random orders, one token at a time. Do not choose it for a small loss."
-        if beside is not None and beside.order is not None and beside.itself is not None and beside.costs:
-            yield f"Its order alone loses up to {beside.order.value:.3g} nats per sequence against random orders,"
-            yield f"which lose {beside.itself.value:.3g} against each other."
+        elif beside is not None and beside.near_copies and self.claim != "greedy":
+            yield f"Two sequences share {beside.variety.closest:.0%} of their tokens; in random orders, one token at a"
+            yield f"time, {beside.random.closest:.0%} at most. Look at the sequences before you choose it."
+        yield from self._orders()
         if self.claim != "ratio" and not self.joint and bool((self.written == self.turns).all()):
             yield "Every step draws one token, so parallel decoding changes nothing."
             return
@@ -143,6 +145,20 @@ class Gap:
         elif self.seen < SEEN:
             yield f"No interval: the loss depends on unlikely tokens, and {self.seen:.2g} of {rows} sequences"
             yield f"should have one in a step of several tokens; {SEEN} are needed. Use more rows."
+        if beside is None and self.claim != "greedy":
+            yield "Variety is not measured: a sampler that repeats itself also has a small loss. Pass reference=20."
+
+    def _orders(self) -> Iterator[str]:
+        """What the order of the tokens loses, and whether that matters more than parallel decoding."""
+        beside, total = self.reference, self.sequence
+        if beside is None or beside.itself is None:
+            return
+        if beside.order is not None and beside.costs:
+            yield f"Its order alone loses up to {beside.order.value:.3g} nats per sequence against random orders,"
+            yield f"which lose {beside.itself.value:.3g} against each other."
+        elif beside.contradicts and total is not None and beside.itself.value > max(total.value, NOTHING):
+            yield f"The model contradicts itself: random orders lose {beside.itself.value:.3g} nats per sequence"
+            yield "against each other, more than parallel decoding costs. Compare orders first."
 
     def _losses(self) -> Iterator[str]:
         if (flips := self.flips) is not None:
@@ -159,6 +175,10 @@ class Gap:
         if self.claim == "ratio":
             yield f"The mean log ratio is {loss}; it is not a KL divergence, so it can be small by chance."
         else:
+            if total.high < 0:
+                yield f"The measured loss is {loss}: below 0 beyond noise, which no KL divergence is."
+                yield "The rows are of another model, draw or temperature. Pass those that wrote them."
+                return
             unsure = total.low <= 0 and not total.open
             yield f"Parallel decoding costs {loss}{', not distinguishable from 0' if unsure else ''}."
 
@@ -183,7 +203,8 @@ class Gap:
             for name, one, other in beside.pairs:
                 rows.append((name, _text(one) + ("" if other is None else f"; random order: {_text(other)}")))
             for target, (steps, most) in beside.steps.items():
-                rows.append((f"steps for {target:g} nats per token", f"{steps}, at most {most}, of random positions"))
+                text = f"{most} of random positions; {steps} without allowance for noise"
+                rows.append((f"steps for {target:g} nats per token", text))
             calls += f"; {beside.rows} rows one token at a time {beside.model_calls:,}"
         return [*rows, ("model calls", calls)]
 
