@@ -1,6 +1,6 @@
 """The numbers that the paper and its poster print, each beside ours: our value, the ratio, and why they differ.
 
-The rows are computed from the records of the claims. They stand in reproduction/README.md and on the page of the demo.
+The rows are computed from the records of the claims. reproduction/README.md and the page of the demo have them.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ def _figure_1(exact: Records, timed: Records) -> list[Beside]:
         *sampled,
         Beside("speed-up of 64 steps over AR, batch 16", 1.57, gain(timed, CLOCK), GPU),
         Beside("steps until TER is saturated", 512, fluent, "ours is 1% above the optimum; the poster names no limit"),
-        Beside("speed-up by the cache", 3.5, 2048 / cached, "the paper says 3 to 4 and names no N; ours is at N = 4 L"),
+        Beside("speed-up by the cache", 3.5, 2048 / cached, "3 to 4 in the paper, without an N; here N = 4 L"),
     ]
 
 
 def _poster(timed: Records) -> list[Beside]:
-    found = []
+    table = []
     for length in LENGTHS:
         mdm, ar = POSTER[length]
         at = {"job": "clock", "batch": 1, "length": length}
         call, token = (timed.one("milliseconds", kind=kind, **at).value / 1000 for kind in ("mdm", "ar"))
         own = timed.one("valid_steps", length=length, **STEPS).value * call, length * token
-        found += [
+        table += [
             Beside(f"seconds of 512 steps, {length} tokens", mdm, own[0], GPU),
             Beside(f"seconds of AR, {length} tokens", ar, own[1], "another GPU; time a token x tokens"),
             Beside(f"512 steps over AR, {length} tokens", mdm / ar, own[0] / own[1], _winner(mdm / ar, own, length)),
         ]
-    return found
+    return table
 
 
 def _winner(theirs: float, own: tuple[float, float], length: int) -> str:
@@ -74,7 +74,7 @@ def _winner(theirs: float, own: tuple[float, float], length: int) -> str:
     same = (theirs < 1) == (own[0] < own[1])
     winner = "MDM is faster in both" if same else "AR is faster on the poster, MDM here"
     step, token = (ours / poster for ours, poster in zip(own, POSTER[length], strict=True))
-    return f"{winner}: our step takes {step:.2f} of theirs, our token {token:.2f}"
+    return f"{winner}; ours takes {step:.2f} of the time a step, {token:.2f} a token"
 
 
 def markdown(every: Sequence[Beside]) -> list[str]:

@@ -22,7 +22,7 @@ paper has lost its inline formulas; reconstructions are marked.
 """
 RULE = {
     "*agrees* or *differs*": """something was measured or computed here on the claim's own terms: its quantity, its
-condition, its setting. A miniature is a claim of its own, and its words or its place say so.""",
+condition, its setting. A miniature is a separate claim, named as one.""",
     "*consistent*": """arithmetic on figures that the paper prints, or counts by its own cost model. Nothing was
 measured.""",
     "*not tested*": """the terms need weights, a GPU or more rows; the claim does not state them; or its text is
@@ -30,7 +30,7 @@ illegible, so that our reading would decide.""",
     "for all": "an upper bound that is not tight is not contradicted, and one finding is one claim.",
 }
 BESIDE = """
-What the paper and its poster print, beside our value: the exact denoiser, or our times on one GPU.
+Numbers that the paper and its poster print, beside those of the exact denoiser, or of our clock on one GPU.
 """
 WIDE = 116  # characters per line of the document
 MOST = 2  # measurements of a claim in the document

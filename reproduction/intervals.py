@@ -22,7 +22,7 @@ def as_hmm(language: Interval) -> HMM:
 
 
 def ngram_as_hmm(language: NGram) -> HMM:
-    """Section 4.1: a state is what an n-gram remembers, the last n-1 tokens or all so far; it emits the last one."""
+    """Section 4.1: a state is the memory of an n-gram, the last n-1 tokens or all so far; it emits the last one."""
     memory, v = language.order - 1, language.vocabulary
     states = [own for size in range(1, memory + 1) for own in product(range(v), repeat=size)]
     number = {own: index for index, own in enumerate(states)}

@@ -138,10 +138,10 @@ def derivations(
     drawn = q.sample(rows, q.answers.shape[1], seed=seed + PROMPT_SEEDS)
     given = torch.full_like(drawn, q.vocabulary)
     given[:, :OPERANDS] = drawn[:, :OPERANDS]
-    made = generate(q, length=drawn.shape[1], sampler=sampler, steps=steps, rows=rows, seed=seed, given=given)
+    generation = generate(q, length=drawn.shape[1], sampler=sampler, steps=steps, rows=rows, seed=seed, given=given)
     right = drawn[:, :OPERANDS].sum(1) % MODULUS
-    calls = float(made.model_calls.double().mean())
-    errors = {"ser": ~q.supports(made.tokens), "answer_error": last_number(made.tokens) != right}
+    calls = float(generation.model_calls.double().mean())
+    errors = {"ser": ~q.supports(generation.tokens), "answer_error": last_number(generation.tokens) != right}
     return [_record(name, share(event), calls) for name, event in errors.items()]
 
 

@@ -153,7 +153,7 @@ RIGHT = {
     ),
     "below": claim(
         "Figure 2, right; Section 6, in miniature",
-        "Without a question, accuracy falls sharply with fewer steps than tokens.",
+        "Accuracy falls sharply with fewer steps than tokens, if no question is given.",
         chains(*FEW_STEPS),
         test=lambda error: error[16] > error[64],
         agrees="It does so even with the ideal denoiser, in random order: the operands of a chain are free. GSM8K "
@@ -178,9 +178,9 @@ RIGHT = {
         shown("incorrect derivations of the three, N = {steps}", "ser", kind="several", **DERIVED),
         shown("incorrect answers, short or long derivation, N = {steps}", "answer_error", kind="moving", **DERIVED),
         test=lambda one, several, ser, moving: (one <= 0.01, ser[1] > ser[64], moving[1] > moving[64]),
-        agrees="The condition is a choice that the question leaves open: derivations mix within a step. Where they put "
-        "the answer in one place, one step still answers correctly, by an incorrect derivation. Where a short and a "
-        "long one put it in different places, answers mix, too. Answers to GSM8K have both freedoms.",
+        agrees="The condition is a choice that the question leaves open: derivations mix within a step. If the answer "
+        "has one position in all of them, one step still answers correctly, by an incorrect derivation. If a short "
+        "and a long one end at different positions, answers mix, too. Answers to GSM8K have both freedoms.",
     ),
     "above": claim(
         "Figure 2, right; Section 6",
