@@ -67,14 +67,14 @@ def spent(shown: Shown, cost: str) -> Drawn | None:
 def _row(shown: Shown, point: Point, k: int, cost: str) -> Row:
     series = AR if point["kind"] == "ar" else point["sampler"]
     took = "" if point["seconds"] is None else f"{point['seconds']:.3g}"
-    return row(shown, point, k, series, point[cost], took=took, n=f"{point['n']} items")
+    return row(shown, point, k, series, point[cost], took=took, n=f"{point['n']} items", step=point["steps"] or 0)
 
 
 def _layers(shown: Shown, rows: Sequence[Row], cost: str) -> list[Any]:
     x, y = across(COSTS[cost]), up("accuracy", share=True)
     own, ar = ([r for r in rows if r["kind"] == kind] for kind in ("mdm", "ar"))
     look = {"color": colour(shown, [r["series"] for r in own], legend=below())}
-    layers = lined(base(own), x, y, tips("sampler", took="seconds"), look, order="x:Q", detail="series:N")
+    layers = lined(base(own), x, y, tips("sampler", took="seconds"), look, order="step:Q", detail="series:N")
     if ar:
         causal = base(ar)
         diamond = causal.mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER)

@@ -130,6 +130,8 @@ def test_its_page_has_accuracy_against_calls_and_seconds(measured, tmp_path):
     assert "The fastest measured setting that reaches or may reach an accuracy of 50%" in page
     points = shown.results.of("accuracy")
     assert {point["kind"] for point in points} == {"mdm", "ar"}
+    assert {point["setting"] for point in points} == {None}  # a line joins the steps of a sampler
+    assert "settings need at most the model calls of AR" in page
     assert all(point["seconds"] > 0 and point["model_calls"] > 0 and point["flops"] is None for point in points)
 
 
