@@ -44,6 +44,7 @@ from unmask.report.charts import (
     up,
     word,
 )
+from unmask.report.infilling import MEASURES, infilled
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
 from unmask.report.results import AR, JOINT, Point
 from unmask.report.spending import COSTS, spent
@@ -343,6 +344,9 @@ CURVES: dict[str, Maker] = {
 GROWTH: dict[str, Maker] = {
     f"growth-{target.partition('.')[2]}": partial(by_length, target=target) for target in TARGETS
 }
+INFILLED: dict[str, Maker] = {
+    name.replace("_", "-").removesuffix("-nats"): partial(infilled, measure=name) for name in MEASURES
+}
 SPENT: dict[str, Maker] = {f"accuracy-by-{cost.replace('_', '-')}": partial(spent, cost=cost) for cost in COSTS}
 FIGURES: dict[str, Maker] = {
     **SPENT,
@@ -351,6 +355,7 @@ FIGURES: dict[str, Maker] = {
     "lengths": lengths,
     **GROWTH,
     "front": front,
+    **INFILLED,
 }
 MORE = {name: one for name, one in CURVES.items() if name not in FIGURES}  # where a view names them
 
