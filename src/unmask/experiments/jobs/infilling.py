@@ -23,7 +23,8 @@ from torch import Tensor
 from unmask import metrics
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, mean, share
+from unmask.core.estimates import Estimate, share
+from unmask.core.means import mean
 from unmask.denoisers import Denoiser
 from unmask.denoisers.marginals import Table
 from unmask.experiments.cell import Place, Record, job
