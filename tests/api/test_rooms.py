@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # statements of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 1820,
+    "core": 1830,  # pass@k: 10 of the 120 that experiments gave
     "languages": 3250,
     "denoisers": 1760,
     "samplers": 3450,
