@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from reproduction import beside
 from reproduction.document import findings, full, markdown, table
 from reproduction.items import chosen
 from reproduction.judge import Item, Size
@@ -52,7 +53,7 @@ def main(words: list[str] | None = None) -> int:
             sources = [read(path) for path in options.records]
         if action == "document":
             DOCUMENT.write_text(markdown(findings(items, sources), sources))
-            print(DOCUMENT)
+            print(DOCUMENT, beside.html(beside.rows(sources)), sep="\n")  # the rows of report/views/demo.html
             return 0
         print(checked(items, sources, bool(names)))
     except UnmaskError as error:

@@ -19,7 +19,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from reproduction import separators
-from reproduction.intervals import as_hmm, as_ngram
+from reproduction.intervals import as_hmm, as_ngram, ngram_as_hmm
 from unmask.denoisers import Denoiser, Perturbed
 from unmask.languages import Interval, NGram, random_ngram
 from unmask.metrics import output_distribution, sequences
@@ -306,6 +306,19 @@ def hidden_markov(cases: int, random: np.random.Generator) -> Iterator[Case]:
             for one, other in zip(language.log_prob(x).exp(), hidden.log_prob(x).exp(), strict=True):
                 yield float(other), bound(float(one), "exact")
     yield Interval(5).as_machine().states, bound(544, "exact")
+
+
+@checks("ngram-hmm")
+def every_ngram(cases: int, random: np.random.Generator) -> Iterator[Case]:
+    """Section 4.1: the HMM of an n-gram gives the product of the n-gram's table to every string."""
+    for number in range(cases):
+        order, seed = 2 + number % 3, int(random.integers(2**31))
+        language = random_ngram(order, 3, threshold=0.15 * (number % 2), seed=seed)
+        (x,) = random.integers(3, size=(1, order + 4))
+        codes = [int(np.ravel_multi_index(x[i : i + order - 1], (3,) * (order - 1))) for i in range(5)]
+        table = math.prod(language.transition[code, x[i + order - 1]] for i, code in enumerate(codes))
+        hidden = ngram_as_hmm(language).log_prob(torch.from_numpy(x).unsqueeze(0))
+        yield float(hidden.exp()), bound(float(language.initial[codes[0]] * table), "exact")
 
 
 @checks("c8-ngram")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from reproduction import beside
 from reproduction.items import ITEMS
 from reproduction.judge import VERDICTS, Claim, Finding, Item
 from reproduction.records import Measured, Records
@@ -19,9 +20,22 @@ its first measurements; `python -m reproduction NAME` prints all of them, and `p
 measures again. Verdicts are computed from records. The denoiser is ideal unless a claim names another. Our copy of the
 paper has lost its inline formulas; reconstructions are marked.
 """
+RULE = {
+    "*agrees* or *differs*": """something was measured or computed here on the claim's own terms: its quantity, its
+condition, its setting. A miniature is a separate claim, named as one.""",
+    "*consistent*": """arithmetic on figures that the paper prints, or counts by its own cost model. Nothing was
+measured.""",
+    "*not tested*": """the terms need weights, a GPU or more rows; the claim does not state them; or its text is
+illegible, so that our reading would decide.""",
+    "for all": "an upper bound that is not tight is not contradicted, and one finding is one claim.",
+}
+BESIDE = """
+Numbers that the paper and its poster print, beside those of the exact denoiser, or of our clock on one GPU.
+"""
 WIDE = 116  # characters per line of the document
 MOST = 2  # measurements of a claim in the document
 MEASURED = " Measured on "
+WORDS = {"agrees": "agree", "differs": "differ"}  # of several claims
 Findings = Mapping[str, Sequence[tuple[Claim, Finding]]]
 
 
@@ -53,7 +67,7 @@ def table(judged: Findings) -> str:
     """The counts, for the terminal."""
     rows = [(name, *(str(own[verdict]) for verdict in VERDICTS)) for name, own in counts(judged).items()]
     rows = [("item", *VERDICTS), *rows, ("all", *(str(n) for n in totals(judged).values()))]
-    return "\n".join(f"{name:20} {agrees:>6} {differs:>7} {untested:>10}" for name, agrees, differs, untested in rows)
+    return "\n".join(f"{name:20}" + "".join(f" {cell:>10}" for cell in cells) for name, *cells in rows)
 
 
 def totals(judged: Findings) -> dict[str, int]:
@@ -72,13 +86,16 @@ def full(claim: Claim, finding: Finding) -> str:
 def markdown(judged: Findings, sources: Sequence[Measured]) -> str:
     """reproduction/README.md, from these records."""
     whole, source = totals(judged), sources[0]
-    text = f"{whole['agrees']} agree, {whole['differs']} differ, {whole['not tested']} not tested"
+    text = ", ".join(f"{whole[verdict]} {WORDS.get(verdict, verdict)}" for verdict in VERDICTS)
     lines = ["# The paper, claim by claim", "", *_filled(" ".join(INTRODUCTION.split())), ""]
     lines += _filled(
-        f"**{sum(whole.values())} claims: {text}.** A claim that is not tested needs weights, a GPU or more rows. Size "
-        f"{source.size}: {source.seconds:.0f} seconds of work on {machine(source)}. Made from "
-        f"{' and '.join(one.name for one in sources)} in results by `python -m reproduction document`."
+        f"**{sum(whole.values())} claims: {text}.** Size {source.size}: {source.seconds:.0f} seconds of work on "
+        f"{machine(source)}. Made from {' and '.join(one.name for one in sources)} in results by `python -m "
+        "reproduction document`."
     )
+    lines += ["", "## The rule of the verdicts", ""]
+    lines += [line for name, rule in RULE.items() for line in _filled(f"- {name}: {' '.join(rule.split())}", "  ")]
+    lines += ["", "## Numbers beside numbers", "", *_filled(BESIDE.strip()), "", *beside.markdown(beside.rows(sources))]
     for name, own in judged.items():
         lines += ["", f"## {name}", "", *_filled(f"{ITEMS[name].about}."[:1].upper() + f"{ITEMS[name].about}."[1:]), ""]
         for claim, finding in own:
@@ -87,12 +104,13 @@ def markdown(judged: Findings, sources: Sequence[Measured]) -> str:
 
 
 def _entry(item: str, claim: Claim, finding: Finding) -> str:
-    """A claim in a paragraph: its reason where it does not agree, else its first measurements."""
+    """A claim in a paragraph: its reason where it differs or was not tested, else its first measurements."""
     theirs = f" ({claim.figure})" if claim.figure else ""
     ours = "; ".join(f"{label}: {number(estimate)}" for label, estimate in finding.ours[:MOST])
     more = f"; {len(finding.ours) - MOST} more" if len(finding.ours) > MOST else ""
     measured = "".join(finding.why.partition(MEASURED)[1:])
-    text = finding.why if finding.verdict != "agrees" or not ours else f"{ours}{more}.{measured}"
+    explained = finding.verdict in ("differs", "not tested") or not ours
+    text = finding.why if explained else f"{ours}{more}.{measured}"
     name = claim.name.partition(f"{item}.")[2]
     return f"- `{name}` *{finding.verdict}*. {claim.where}: {claim.words}{theirs} **Here**: {text}"
 

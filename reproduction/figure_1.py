@@ -9,10 +9,11 @@ from reproduction.records import Absent, Records
 from unmask import Estimate
 
 NGRAMS = ("paper-2gram", "paper-3gram", "paper-4gram")
-HMM = "sparse-hmm"  # our HMM; the paper's accepts practically every string
-ALL = (*NGRAMS, HMM)
+PRINTED = "paper-hmm"  # that of Table 1: for TER, since it accepts practically every string
+HMM = "sparse-hmm"  # ours, for SER: without pruning it would be nearly noise, of TER 7.6 out of 8
+FLUENT, ALL = (*NGRAMS, PRINTED), (*NGRAMS, HMM)
 OPEN = "{}(pruned=False)"  # a language without impossible strings
-OPEN_ENDED = {"language": [OPEN.format(name) for name in ALL], "length": 512}
+OPEN_ENDED = {"language": [OPEN.format(name) for name in FLUENT], "length": 512}
 CHAIN = {"language": "paper-2gram"}
 CONFIDENT = {"sampler": "low-confidence", "steps": 64}
 EVERY = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -63,8 +64,8 @@ def cells(size: Size) -> list[dict[str, Any]]:
         part("autoregressive", **OPEN_ENDED),
         part("ter_upper", steps=steps, rows=40, **OPEN_ENDED),
         part("samples", rows=rows, length=512, language=OPEN.format(NGRAMS[0]), **CONFIDENT),
-        part("samples", language="paper-hmm", length=512, steps=8, rows=2000),
-        own("support", language=["paper-hmm", HMM], length=512, rows=2000),
+        part("samples", language=PRINTED, length=512, steps=8, rows=2000),
+        own("support", language=[PRINTED, HMM], length=512, rows=2000),
         part("clock", kind=["mdm", "ar"], length=512, batch=16, **clocked),
         own("valid_steps", length=512, steps=64),
         part("learned", steps=[8, 64], **learned),
@@ -86,7 +87,7 @@ def _nats(records: Records, at: Fields) -> Estimate:
     return records.one("excess_percent", **at).map(lambda percent: percent / 100 * entropy)
 
 
-def _gain(records: Records, at: Fields) -> float:
+def gain(records: Records, at: Fields) -> float:
     valid = records.one("valid_steps", length=512, steps=64, batch=1).value
     evaluation, token = (records.one("milliseconds", kind=kind, **at).value for kind in ("mdm", "ar"))
     return 512 * token / (valid * evaluation)
@@ -96,16 +97,16 @@ CLAIMS = {
     "ter": claim(
         "Figure 1, upper; Section 5.2",
         "About 64 steps are enough for the generative perplexity of AR.",
-        shown("generative perplexity / TER of {language}, N = 64", perplexity, language=ALL, **at_steps(64)),
+        shown("generative perplexity / TER of {language}, N = 64", perplexity, language=FLUENT, **at_steps(64)),
         test=lambda ratio: ratio <= 1.1,
-        agrees="Within 10% for every language, with the ideal denoiser and the paper's length of 512.",
+        agrees="Within 10% for each language of Table 1, with the ideal denoiser and the paper's length of 512.",
         figure="64 steps",
     ),
     "converges": claim(
         "Figure 1, upper",
         "With more steps the generative perplexity approaches that of AR.",
-        shown("{language}, N = 8", perplexity, language=ALL, **at_steps(8)),
-        shown("{language}, N = 2048", perplexity, language=ALL, **at_steps(2048)),
+        shown("{language}, N = 8", perplexity, language=FLUENT, **at_steps(8)),
+        shown("{language}, N = 2048", perplexity, language=FLUENT, **at_steps(2048)),
         test=lambda few, many: (many <= 1.02, few > many),
         agrees="It is within 2% of the language's own perplexity at 2048 steps, and higher at 8.",
     ),
@@ -155,18 +156,16 @@ CLAIMS = {
         "Section 5.1",
         "Trained MDMs and AR models reach the optimal perplexity on validation sets.",
         shown("loss above the entropy in percent, {kind}", "excess_percent", kind=["mdm", "ar"], **TRAINING),
-        test=lambda excess: excess <= 0.5,
-        agrees="The loss is within half a percent of the entropy. The size quick trains small networks.",
-        differs="The loss is more than half a percent above the entropy. The size quick trains small networks.",
+        untested="The test needs the paper's networks and training, in all four languages. A small MDM on 64 tokens "
+        "comes within 0.1% of the entropy of the 2-gram alone; others of docs/networks.md are 2 to 11% above it.",
         figure="optimal",
     ),
     "assumption": claim(
         "Assumption 4.1, Theorem 4.4",
         "A well-trained MDM has a small error in every context; Theorem 4.4 assumes less than 1/128 nats per token.",
         shown("mean learning error of the MDM in nats per token", _nats, kind="mdm", **TRAINING),
-        test=lambda nats: nats <= 1 / 128,
-        agrees="The mean over contexts is well below it. The assumption is about every context, which a mean cannot "
-        "show; `unmask model learning` examines contexts.",
+        untested="The assumption is about every context. A mean over contexts is well below 1/128 on the 2-gram, and "
+        "cannot show the largest error; `unmask model learning` examines contexts.",
         figure="eps_learning < 1/128 = 0.0078",
     ),
     "whose-fault": claim(
@@ -174,7 +173,7 @@ CLAIMS = {
         "At few steps the errors come from parallel sampling.",
         shown("SER, ideal denoiser, N = {steps}, L = {length}", "ser", steps=[8, 64], **IDEAL_TWIN),
         shown("SER, trained MDM, N = {steps}", "ser", steps=[8, 64], sampler="ancestral", **LEARNED_BY),
-        test=lambda ideal, trained: ideal[8].value >= 0.5 * trained[8].value,
+        test=lambda ideal, trained: ideal[8] >= 0.5 * max(e.high for e in trained[8].estimates()),
         agrees="At few steps the ideal denoiser makes most of the errors of a trained MDM. At many steps the other "
         "errors are learning errors of a small network.",
     ),
@@ -183,21 +182,26 @@ CLAIMS = {
         "The HMM of Table 1, pruned at 0.003, has impossible strings, so SER can be measured on it.",
         shown("SER of the printed HMM, N = 8", "ser", job="samples", language="paper-hmm", steps=8),
         shown("fraction of random strings that {language} accepts", "possible", language=["paper-hmm", HMM]),
-        test=lambda ser, accepted: accepted["paper-hmm"] < 0.99,
-        differs="The body of Algorithm 2 is illegible. In our reading 32 states keep a third of their transitions and "
-        "accept practically every string of 8 symbols, so SER is 0 for every sampler. The rebuttal mentions an HMM "
-        "with sparse transitions; `sparse-hmm` is one.",
+        untested="The body of Algorithm 2 is illegible. In our reading 32 states keep a third of their transitions and "
+        "accept practically every string, so SER is 0. The paper plots a positive one: our reading is not its "
+        "algorithm. The rebuttal mentions an HMM with sparse transitions; `sparse-hmm` is one.",
         figure="S = 32, V = 8, temperature 3.2, threshold 0.003",
     ),
     "speed": claim(
         "Figure 1 and Section 5.2; Appendix E.2",
-        "64 steps are 1.57 times as fast as AR (RTX 4090, batch 16, L = 512).",
-        shown("time of AR / time of 64 steps, here", _gain, **CLOCK),
+        "64 steps are faster than AR at batch 16 and L = 512: 1.57 times on an RTX 4090.",
+        shown("time of AR / time of 64 steps, here", gain, **CLOCK),
         shown("milliseconds of an MDM model call, here", "milliseconds", kind="mdm", **CLOCK),
         test=lambda gain, evaluation: gain > 1 if evaluation.on_gpu else None,
-        agrees="Faster than AR, by a different factor on a different GPU.",
+        agrees="Faster than AR, by another factor on another GPU.",
         untested="The test needs a GPU, since times depend on the machine. A CPU core has no idle units, so 64 model "
         "calls on all tokens take longer than AR with its cache.",
         figure="1.57 times",
+    ),
+    "architecture": claim(
+        "Summary of the paper",
+        "The findings are validated across diverse architectures and datasets.",
+        untested="The test needs networks of several architectures. The paper trains one, a Transformer (Table 2, with "
+        "10 layers for the 4-gram), and so do we; the large models of its Section 6 are Transformers too.",
     ),
 }

@@ -10,12 +10,13 @@ from reproduction.records import Absent, Records
 
 LENGTHS = (130, 260, 510, 1025, 2050)  # only the size full measures the last one
 LONG = ("paper-2gram", "interval-5")
+LOOSE, STRICT = 0.01, 0.001  # excesses of TER that count as saturated
 
 
 def lengths(size: Size) -> list[dict[str, Any]]:
     both = {"language": LONG, "length": LENGTHS if size.full else LENGTHS[:-1]}
     return [
-        part("steps_for_ter", rows=100 if size.full else 40, **both),
+        part("steps_for_ter", rows=100 if size.full else 40, excess=[LOOSE, STRICT], **both),
         part("steps_for_ser", rows=500 if size.full else 200, **both),
     ]
 
@@ -27,9 +28,9 @@ def recorded_lengths(records: Records) -> list[int]:
     return sorted(lengths)
 
 
-def by_length(target: str, measure: str) -> list[Shown]:
+def by_length(target: str, measure: str, **which: Any) -> list[Shown]:
     label = f"N for {target}, {{language}}, L = {{length}}"
-    return [shown(label, measure, language=language, length=recorded_lengths) for language in LONG]
+    return [shown(label, measure, language=language, length=recorded_lengths, **which) for language in LONG]
 
 
 def _constant(*languages: Values) -> Truth:
@@ -51,16 +52,17 @@ LENGTH = {
     "ter": claim(
         "Theorem 4.2; poster, experiments",
         "TER saturates at the same number of steps for every length.",
-        *by_length("a TER within 1%", "steps_for_ter"),
+        *by_length("a TER within 1%", "steps_for_ter", excess=LOOSE),
         test=_constant,
         agrees="The number of steps is the same within 10% over an eightfold range of lengths.",
     ),
     "saturates": claim(
         "Poster, experiments",
         "TER saturates at about 512 steps.",
-        *by_length("a TER within 1%", "steps_for_ter"),
-        test=lambda chain, interval: (chain <= 512, interval <= 512),
-        agrees="It is within 1% of the optimum well before 512 steps.",
+        *by_length("a TER within 1%", "steps_for_ter", excess=LOOSE),
+        *by_length("a TER within 0.1%", "steps_for_ter", excess=STRICT),
+        untested="The poster gives no tolerance, which decides the number: 1% above the optimum takes 57 and 101 "
+        "steps, 0.1% takes 558 and 1001. Section 5.2 has 64 steps.",
         figure="about 512 steps",
     ),
     "ser": claim(
@@ -74,8 +76,8 @@ LENGTH = {
 
 RULES = ("ancestral", "low-confidence", "entropy", "margin", "left-to-right")
 DYADIC = {"language": "paper-2gram", "sampler": "dyadic", "steps": 6}
-STRIDED = {"language": "interval-5", "sampler": "strided", "steps": 5, "length": 510}
-BOUNDED = {"language": "paper-2gram", "sampler": "entropy-bounded(gamma=0.1)"}
+STRIDED = {"language": "interval-5", "sampler": "strided", "steps": 5, "length": [510, 2000]}
+BOUNDED = {"language": "paper-2gram", "sampler": [f"entropy-bounded(gamma={gamma})" for gamma in (0.1, 0.5, 1, 2)]}
 RULED = {"job": "samples", "sampler": RULES, "steps": 64, "length": 512}
 
 
@@ -84,15 +86,21 @@ def strategies(size: Size) -> list[dict[str, Any]]:
     return [
         part("samples", sampler=RULES, steps=64, language=["paper-2gram", "sparse-hmm"], length=512, rows=rows),
         part("samples", length=512, rows=rows, **DYADIC),
-        part("samples", rows=rows, **STRIDED),
+        part("samples", rows=20_000 if size.full else 2000, **STRIDED),
         part("samples", length=512, rows=rows // 4, **BOUNDED),
     ]
+
+
+def _few_at_a_time(ser: Values, model_calls: Values) -> Truth:
+    """Whether each setting with an SER of at most 10% reveals fewer than four tokens a step."""
+    correct = [sampler for sampler in ser.by if (ser[sampler] <= 0.1) is True]
+    return all_of(*(model_calls[sampler] > 512 / 4 for sampler in correct)) if correct else None
 
 
 STRATEGIES = {
     "confidence": claim(
         "Poster: GSM8K by sampling strategies",
-        "Other sampling strategies also produce many incorrect sequences at few steps.",
+        "Other sampling strategies also produce many incorrect sequences at few steps (in miniature).",
         shown("SER of the 2-gram, N = 64, {sampler}", "ser", language="paper-2gram", **RULED),
         shown("SER of the HMM, N = 64, {sampler}", "ser", language="sparse-hmm", **RULED),
         test=lambda chain, hmm: (chain >= 0.05, hmm >= 0.05),
@@ -102,23 +110,25 @@ STRATEGIES = {
     ),
     "none": claim(
         "Section 4.3, Section 7",
-        "An MDM that is as correct as AR needs the same number of model calls.",
+        "Where correctness counts, MDMs are not more efficient than AR: they need an equal number of model calls.",
         shown("SER of the 2-gram, dyadic order, L = 512", "ser", **DYADIC),
         shown("its model calls", "model_calls", **DYADIC),
-        shown("SER of the interval language, strided order, L = 510", "ser", **STRIDED),
-        shown("its model calls", "model_calls", **STRIDED),
+        shown("SER of the theorem's language, strided order, L = {length}", "ser", **STRIDED),
+        shown("its model calls, L = {length}", "model_calls", **STRIDED),
         test=lambda dyadic, few, strided, fewer: negated(all_of(dyadic <= 0.01, strided <= 0.01)),
-        differs="Distant positions are almost independent. An order that reveals them together is correct, and its "
-        "number of model calls grows with log L or not at all. This holds for an ideal denoiser and for languages with "
-        "known, local dependencies.",
+        differs="Theorem 4.4 covers schedules, where each position draws its step independently. An order that reveals "
+        "distant positions together makes no error, on the theorem's own language in 5 calls at every length. This "
+        "holds for an ideal denoiser and for known, local dependencies; it is a limit of random unmasking.",
     ),
     "adaptive": claim(
         "Section 1",
-        "To avoid errors an MDM must sample only a few tokens per step.",
-        shown("SER, entropy-bounded, gamma = 0.1", "ser", **BOUNDED),
-        shown("its model calls for 512 tokens", "model_calls", **BOUNDED),
-        test=lambda ser, model_calls: (model_calls.value > 512 / 2, ser <= 0.2),
-        agrees="A rule that bounds the error of each step reveals fewer than two tokens per step.",
+        "To avoid errors an MDM must sample only a few tokens per step, if it chooses them by its own predictions.",
+        shown("SER, {sampler}", "ser", length=512, **BOUNDED),
+        shown("its model calls for 512 tokens, {sampler}", "model_calls", length=512, **BOUNDED),
+        test=_few_at_a_time,
+        agrees="Every bound on the uncertainty of a step that keeps SER below 10% reveals fewer than four tokens a "
+        "step. `none` shows that an order which knows the language reveals 85.",
+        differs="Some bound on the uncertainty of a step keeps SER below 10% and reveals four tokens a step or more.",
     ),
 }
 
@@ -168,9 +178,8 @@ CACHE = {
         "Appendix D",
         "At large numbers of steps the cache makes sampling 3 to 4 times faster.",
         shown("steps per model call, N = {steps}, L = 512", STEPS_FOR_EACH, steps=MANY, **VALID),
-        test=lambda gain: any(3 <= value <= 4 for value in gain.values),
-        agrees="The factor is in this range at about N = 3 L. In general it is 1/(1 - e^(-L/N)), which grows with N "
-        "without limit.",
+        untested="The sentence names neither N nor L. The factor is 1/(1 - e^(-L/N)): 3 to 4 from N = 2.5 L to 3.5 L, "
+        "4.5 at the paper's largest N = 4 L, and without limit beyond.",
         figure="3 to 4 times",
     ),
     "distribution": claim(

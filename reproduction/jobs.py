@@ -9,12 +9,14 @@ valid_steps    mean number of valid steps out of N, for rows with a common cache
 support        the fraction of uniformly random sequences that are possible
 erring         an ideal denoiser with a given error in nats, by enumeration: ser, ter_ratio, divergence_nats
 infilling      SER of an MDM with both ends given, and of an AR model, which cannot see the right end
+derivations    errors on prompted sums, of which several derivations are right, by an ideal denoiser
 passes         pass_at_k: whether one of k samples of a prompt is valid; ser_given_prompt of one sample
 """
 
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,8 @@ from unmask.theory.listed import STATEMENTS, Case
 SLACK = 1e-9  # allowed rounding error of a bound
 LEAST = 1e-6  # smaller bounds are rounding errors
 MOST_LISTED = 6  # positions of enumerated sequences
+MODULUS, OPERANDS = 10, 3  # of prompted sums; their tokens are digits and these
+PLUS, EQUALS, END = range(MODULUS, MODULUS + 3)
 PROMPT_SEEDS = 2**61  # added to a seed: a continuation must not share the random numbers that drew its prompt
 
 
@@ -121,6 +125,47 @@ def infilling(
     ser_left = metrics.rows(joined, q, given=around, prompt=each).ser
     calls = float(both_sides.model_calls.double().mean())
     return [_record("ser", ser, calls), _record("ser_left_to_right", ser_left, float(hidden))]
+
+
+def derivations(
+    kind: str, steps: int = 64, sampler: str = "ancestral", rows: int = 2000, seed: int = 0
+) -> list[Record]:
+    """Errors on questions a, b, c: ser of the derivation, answer_error of its last number, given all of the question.
+
+    kind: "one" right derivation; "several", whose answer has the same position in all; or "moving", where it has not.
+    """
+    q = languages.Answers(answered(kind), vocabulary=END + 1, end=END)
+    drawn = q.sample(rows, q.answers.shape[1], seed=seed + PROMPT_SEEDS)
+    given = torch.full_like(drawn, q.vocabulary)
+    given[:, :OPERANDS] = drawn[:, :OPERANDS]
+    generation = generate(q, length=drawn.shape[1], sampler=sampler, steps=steps, rows=rows, seed=seed, given=given)
+    right = drawn[:, :OPERANDS].sum(1) % MODULUS
+    calls = float(generation.model_calls.double().mean())
+    errors = {"ser": ~q.supports(generation.tokens), "answer_error": last_number(generation.tokens) != right}
+    return [_record(name, share(event), calls) for name, event in errors.items()]
+
+
+def answered(kind: str) -> list[list[int]]:
+    """Questions a b c with each of their right derivations: two sums and the result, or the result alone."""
+    every = list[list[int]]()
+    for one in product(range(MODULUS), repeat=OPERANDS):
+        a, b, c = one
+        sums = {"one": [(a, b, c)], "several": [(a, b, c), (b, c, a), (a, c, b)]}
+        for x, y, z in sums.get(kind, sums["one"]):
+            first = (x + y) % MODULUS
+            every.append([*one, x, PLUS, y, EQUALS, first, PLUS, z, EQUALS, (first + z) % MODULUS, END])
+        if kind == "moving":
+            short = [*one, EQUALS, sum(one) % MODULUS]
+            every.append(short + [END] * (len(every[-1]) - len(short)))
+    return [list(one) for one in dict.fromkeys(map(tuple, every))]  # equal operands have equal derivations
+
+
+def last_number(tokens: torch.Tensor) -> torch.Tensor:
+    """(B) the token before the first end, as the answer is read; an end at once leaves no answer, -1."""
+    written = tokens[:, OPERANDS:]
+    ends = torch.where((written == END).any(1), (written == END).long().argmax(1), written.shape[1])
+    last = written.gather(1, (ends - 1).clamp(min=0).unsqueeze(1)).squeeze(1)
+    return torch.where(ends > 0, last, -1)
 
 
 def passes(

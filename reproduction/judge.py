@@ -2,6 +2,7 @@
 
 A claim lists the measured values that decide it and a test of them. `Values` compare by their whole intervals: `a <= b`
 is True or False if every interval agrees, and None if an interval contains both answers. None is *not tested*.
+Arithmetic on figures that the paper prints is *consistent*, not *agrees*: nothing was measured.
 
     claim("Figure 1", "SER is high at N = 64.",
           shown("SER of {language}, N = 64", "ser", language=["paper-2gram", "sparse-hmm"], steps=64),
@@ -18,8 +19,8 @@ from typing import Any, Literal, NamedTuple
 from reproduction.records import JOBS, Absent, Record, Records
 from unmask import Estimate, UnmaskError
 
-Verdict = Literal["agrees", "differs", "not tested"]
-VERDICTS: tuple[Verdict, ...] = ("agrees", "differs", "not tested")
+Verdict = Literal["agrees", "differs", "consistent", "not tested"]
+VERDICTS: tuple[Verdict, ...] = ("agrees", "differs", "consistent", "not tested")
 Truth = bool | None
 Test = Callable[..., Truth | tuple[Truth, ...]]  # all of a tuple must hold
 Fields = Mapping[str, Any]
@@ -128,7 +129,10 @@ def scaled(measure: str, change: Callable[[float, Fields], float]) -> Measure:
 
 @dataclass(frozen=True)
 class Claim:
-    """words: the paper's claim in short. test: takes the values of each line shown."""
+    """words: the paper's claim in short. test: takes the values of each line shown.
+
+    arithmetic: these values are the paper's own figures, or counts by its own cost model.
+    """
 
     where: str
     words: str
@@ -139,6 +143,7 @@ class Claim:
     untested: str = UNDECIDED
     figure: str = ""  # the number in the paper, if it gives one
     name: str = ""
+    arithmetic: bool = False
 
     def finding(self, records: Records) -> Finding:
         try:
@@ -156,11 +161,15 @@ class Claim:
         ours = tuple(entry for _, labelled in measured for entry in labelled)
         if truth is None:
             return Finding("not tested", self.untested, ours)
-        return Finding("agrees", self.agrees, ours) if truth else Finding("differs", self.differs, ours)
+        if not truth:
+            return Finding("differs", self.differs, ours)
+        return Finding("consistent" if self.arithmetic else "agrees", self.agrees, ours)
 
 
-def claim(where: str, words: str, *lines: Shown, test: Test | None = None, **texts: str) -> Claim:
-    return Claim(where, words, lines, test, **texts)
+def claim(
+    where: str, words: str, *lines: Shown, test: Test | None = None, arithmetic: bool = False, **texts: str
+) -> Claim:
+    return Claim(where, words, lines, test, arithmetic=arithmetic, **texts)
 
 
 @dataclass(frozen=True)

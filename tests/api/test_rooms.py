@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # statements of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 1820,
+    "core": 1830,  # pass@k: 10 of the 120 that experiments gave
     "languages": 3250,
     "denoisers": 1760,
     "samplers": 3450,
@@ -18,9 +18,9 @@ CAPS = {  # statements of each room, from the one under all to the one on top; a
     "models": 4020,
     "theory": 1650,
     "diagnosis": 5060,
-    "experiments": 3000,
-    "tasks": 1780,
-    "report": 1650,
+    "experiments": 2880,
+    "tasks": 1840,  # lm-eval as a job: 60 that experiments gave, since a job of models stands with its tasks
+    "report": 1710,  # accuracy and infilling on pages: 60 of the same
     "cli": 1450,
 }
 MOST = 29_500  # statements of the whole package

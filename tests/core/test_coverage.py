@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from scipy.stats import binom, multinomial
 
 from tests.brute import sequences
 from unmask.core.chance import Randomness
-from unmask.core.estimates import LEAST, Estimate, bounded_mean, proportion, share, within
+from unmask.core.estimates import LEAST, Estimate, bounded_mean, passes, proportion, share, within
 from unmask.core.means import mean, of_variance
 from unmask.denoisers import Ideal
 from unmask.languages import Answers, Interval, load
@@ -117,6 +118,37 @@ def test_paired_differences(rare):
     u = rng.random((200, 200))
     difference = torch.from_numpy((u < rare).astype(float) - (u > 1 - rare / 3))
     covered(difference, rare - rare / 3, (-1.0, 1.0))
+
+
+@pytest.mark.parametrize("items", [10, 60])
+@pytest.mark.parametrize("shape", [(0.2, 2.0), (1.0, 1.0), (30.0, 0.5)])
+def test_pass_at_k(items, shape):
+    """Of 8 samples of each item, whose chances are drawn from a beta distribution; alarm at 1e-6 of 400 draws."""
+    rng, draws = np.random.default_rng(3), 400
+    chances = rng.beta(*shape, (draws, items))
+    right = torch.from_numpy(rng.random((draws, items, 8)) < chances[..., None])
+    groups = torch.arange(items).repeat_interleave(8)
+    found = [passes(one.flatten(), groups) for one in right]
+    many = rng.beta(*shape, 10**6)
+    for k in (2, 4, 8):
+        truth = float((1 - (1 - many) ** k).mean())
+        hits = sum(one[k].low - 0.001 <= truth <= one[k].high + 0.001 for one in found)  # truth is drawn, too
+        assert hits >= binom.ppf(ALARM, draws, 0.95)
+
+
+def test_pass_at_k_is_unbiased_and_exact():
+    """Over all outcomes of n samples its mean is 1 - (1 - p)^k; k of n samples, as all subsets of them say."""
+    n, p = 6, 0.3
+    found = [passes(torch.arange(n).repeat(2) < c, torch.arange(2).repeat_interleave(n)) for c in range(n + 1)]
+    assert list(found[0]) == [2, 4, 6]
+    for k in (2, 4, 6):
+        mean_of = sum(binom.pmf(c, n, p) * found[c][k].value for c in range(n + 1))
+        assert mean_of == pytest.approx(1 - (1 - p) ** k)
+        subsets = [any(i < 2 for i in subset) for subset in combinations(range(n), k)]
+        assert found[2][k].value == pytest.approx(np.mean(subsets))
+    uneven = passes(torch.tensor([True, False, False, True, False]), torch.tensor([0, 0, 0, 1, 1]))
+    assert uneven[2].value == pytest.approx((2 / 3 + 1) / 2)
+    assert passes(torch.tensor([True, False]), torch.tensor([0, 1])) == {}
 
 
 def paired_coverage(n: int, ahead: float, behind: float) -> float:

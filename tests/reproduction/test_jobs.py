@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from reproduction import jobs, rebuttal
 from reproduction.records import Records
@@ -41,6 +42,28 @@ def test_passes_by_pairs():
     assert near(records, "ser_given_prompt", 0.5)
     with pytest.raises(UnmaskError, match="are not 2 of each prompt"):
         jobs.passes(PAIRS, length=4, prompt_length=2, rows_per_prompt=2, rows=3)
+
+
+def test_derivations_mix_within_a_step_as_enumeration_says():
+    """In one step every token has its own marginal: a derivation is right with the product of its tokens' marginals."""
+    assert values(jobs.derivations("one", steps=1, rows=50)) == {"ser": 0.0, "answer_error": 0.0}
+    rows = torch.tensor(jobs.answered("moving"))
+    questions, which = rows[:, : jobs.OPERANDS].unique(dim=0, return_inverse=True)
+    valid = 0.0
+    for number in range(len(questions)):
+        own = rows[which == number, jobs.OPERANDS :]
+        marginals = torch.nn.functional.one_hot(own, jobs.END + 1).double().mean(0)
+        valid += float(sum(marginals[torch.arange(len(row)), row].prod() for row in own)) / len(questions)
+    assert near(jobs.derivations("moving", steps=1, rows=400), "ser", 1 - valid)
+
+
+def test_an_answer_is_the_number_before_the_first_end():
+    digits = jobs.OPERANDS * [0]
+    rows = [[*digits, 7, jobs.END, 5], [*digits, jobs.END, 7, 5], [*digits, 1, 2, 3]]
+    assert jobs.last_number(torch.tensor(rows)).tolist() == [7, -1, 3]
+    several = torch.tensor(jobs.answered("several"))
+    assert (jobs.last_number(several) == several[:, : jobs.OPERANDS].sum(1) % jobs.MODULUS).all()
+    assert len(several) == 3000 - 100 - 100  # where a = b, or b = c, two derivations are one
 
 
 def test_support_by_pairs():

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from reproduction import separators
+from reproduction import appendix, separators
 from reproduction.jobs import lemma
 from unmask import UnmaskError
+from unmask.languages import random_ngram
 from unmask.theory import correctness
 
 CHEAP = ("a1", "a2", "a3", "b6", "b10", "b11", "c1", "c5", "c6", "c6-half", "c7", "c9", "b12")
@@ -58,9 +59,16 @@ def test_a_bound_that_is_too_tight_is_detected(monkeypatch, name):
 
 
 def test_other_checks_that_compare_two_ways():
-    for name in ("b2", "b3", "c2", "c8", "c8-ngram"):
+    for name in ("b2", "b3", "c2", "c8", "c8-ngram", "ngram-hmm"):
         counts = counted(name, 6)
         assert (counts["violations"], counts["tightest"] <= 1 + 1e-6) == (0, True), name
+
+
+def test_a_wrong_hidden_markov_model_is_detected(monkeypatch):
+    """The model of another n-gram."""
+    true = appendix.ngram_as_hmm
+    monkeypatch.setattr(appendix, "ngram_as_hmm", lambda one: true(random_ngram(one.order, 3, seed=1)))
+    assert counted("ngram-hmm", 6)["violations"] > 0
 
 
 def test_unknown_lemma():

@@ -56,18 +56,24 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
         unmask eval show eval
         unmask eval show eval --wrong
         unmask eval show logs-of-lm-eval
+        unmask eval show sweeps/strategies
+
+    Items with several samples have pass@k: those of `--each` or of several seeds,
+    or several lines for an item of a file.
 
     Args:
         wrong: Print some incorrect answers of each setting, with the reason.
     """
     from unmask.core.tables import plain
     from unmask.tasks import logs
-    from unmask.tasks.evaluation import Evaluation, labels, read
+    from unmask.tasks.evaluation import Evaluation, labels, published, read
+    from unmask.tasks.evaluation.records import has_records
 
-    if logs.is_log(records):
+    if not has_records(records) and (published.has_items(records) or logs.is_log(records) or records.is_file()):
         from unmask.tasks.evaluation.table import of_outcomes
 
-        grid, summary = of_outcomes(logs.read(records))
+        outcomes = published.outcomes(records) if published.has_items(records) else logs.read(records)
+        grid, summary = of_outcomes(outcomes)
         return Answer({"records": str(records), "settings": summary}, [Grid(*grid)])
     evaluation = Evaluation(records, read(records))
     answer = _answer(evaluation)

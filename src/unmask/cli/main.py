@@ -37,7 +37,7 @@ GROUPS = {
         "plan": ("unmask.cli.plan", "find the steps that a quality needs, or the model to use: masked or AR"),
     },
     "Models and theory": {
-        "model": ("unmask.cli.model", "time models, judge texts, measure learning errors, fit n-grams"),
+        "model": ("unmask.cli.model", "time models, judge texts, measure learning errors"),
         "train": ("unmask.cli.train", "train a network on a language or a text"),
         "theory": ("unmask.cli.theory", "evaluate theorems: exact values and bounds"),
     },

@@ -148,6 +148,22 @@ def within(
     return Estimate(value, min(low, value), max(high, value), int(numbers.sum()), level, method)
 
 
+def passes(right: Tensor, groups: Tensor, level: float = LEVEL) -> dict[int, Estimate]:
+    """pass@k from Bool (n): the probability that one of k samples of a group is right, for k = 2, 4, .. and all.
+
+    Of n samples of an item with c right ones, 1 - C(n-c, k) / C(n, k) is unbiased (arXiv 2107.03374). The interval is
+    that of its mean over items. It is empty if a group has one sample, and pass@1 is the mean of `right`.
+    """
+    totals, sizes = by_group(right.double(), groups)
+    least, missed, by_k = int(sizes.min()), torch.ones_like(totals), dict[int, Estimate]()
+    for k in range(1, least + 1):
+        missed *= ((sizes - totals - k + 1) / (sizes - k + 1)).clamp(min=0.0)
+        if k > 1 and (k == least or k & (k - 1) == 0):
+            certain = bool(((missed == 0) | (missed == 1)).all())
+            by_k[k] = share(missed == 0, level=level) if certain else bounded_mean(1 - missed, level=level)
+    return by_k
+
+
 def by_group(samples: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
     """(K), (K): the sum over each group, and its size."""
     which = groups.unique(return_inverse=True)[1]

@@ -57,7 +57,9 @@ INDEX = {  # names of jobs to their modules
     ),
     **dict.fromkeys(("steps_for_ter", "steps_for_ser", "prediction"), "unmask.experiments.jobs.steps"),
     **dict.fromkeys(("text_training", "written", "original", "text_clock"), "unmask.experiments.jobs.texts"),
+    **dict.fromkeys(("infilling", "learned_infilling", "text_infilling"), "unmask.experiments.jobs.infilling"),
     "evaluation": "unmask.tasks.evaluation.job",
+    "eval": "unmask.tasks.evaluation.published",
     "curve": "unmask.experiments.board.curve",
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from unmask.core.estimates import Estimate
+from unmask.core.estimates import Estimate, passes
 from unmask.core.samples import read_tokens
 from unmask.core.tables import Row, as_html, as_table
 from unmask.languages import LanguageLike
@@ -36,6 +36,7 @@ class Score:
     impossible_rows: int  # q(x) = 0
     bigrams: Bigrams | None
     ser_rao_blackwell: Estimate | None
+    pass_at: dict[int, Estimate]  # with several rows a prompt: whether one of k is possible
     likelihood: dict[str, Any] | None = None  # under a sampler: `nats`, whether it is exact, and its settings
 
     __repr__, _repr_html_ = as_table, as_html
@@ -43,6 +44,7 @@ class Score:
     def table(self) -> list[Row]:
         """The error rate, then the perplexity, which is also low for repetition, and the entropy."""
         rows = [("sequences", f"{self.rows} of {self.length} tokens"), ("impossible (SER)", self.ser.percent)]
+        rows += [(f"pass@{k}", one.percent) for k, one in self.pass_at.items()]
         own = self.generative_perplexity
         rows.append(("perplexity", "not defined: no sequence is possible" if own is None else str(own)))
         if self.bigrams is not None:
@@ -60,6 +62,7 @@ class Score:
     def to_dict(self) -> dict[str, Any]:
         """One flat object, with the metrics at the top level."""
         content = asdict(self)
+        content["pass_at"] = {str(k): one for k, one in content["pass_at"].items()}
         if self.likelihood is None:
             del content["likelihood"]
         first = {name: content.pop(name) for name in ("rows", "length", "ser")}
@@ -90,6 +93,7 @@ def score(samples: Generation | Tensor | str | Path, language: LanguageLike, giv
         impossible_rows=int((~scored.valid).sum()),
         bigrams=bigrams(scored.tokens, language, scored.given),
         ser_rao_blackwell=_by_order(samples, scored) if isinstance(samples, Generation) else None,
+        pass_at={} if scored.prompt is None else passes(scored.valid, scored.prompt),
     )
 
 

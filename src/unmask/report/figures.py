@@ -44,8 +44,10 @@ from unmask.report.charts import (
     up,
     word,
 )
+from unmask.report.infilling import MEASURES, infilled
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
 from unmask.report.results import AR, JOINT, Point
+from unmask.report.spending import COSTS, spent
 from unmask.report.verdict import Shown, distinct, usable
 from unmask.tasks.exact import is_ideal
 
@@ -342,12 +344,18 @@ CURVES: dict[str, Maker] = {
 GROWTH: dict[str, Maker] = {
     f"growth-{target.partition('.')[2]}": partial(by_length, target=target) for target in TARGETS
 }
+INFILLED: dict[str, Maker] = {
+    name.replace("_", "-").removesuffix("-nats"): partial(infilled, measure=name) for name in MEASURES
+}
+SPENT: dict[str, Maker] = {f"accuracy-by-{cost.replace('_', '-')}": partial(spent, cost=cost) for cost in COSTS}
 FIGURES: dict[str, Maker] = {
+    **SPENT,
     "ceilings": ceilings,
     **{name: one for name, one in CURVES.items() if not name.endswith("-by-sampler")},
     "lengths": lengths,
     **GROWTH,
     "front": front,
+    **INFILLED,
 }
 MORE = {name: one for name, one in CURVES.items() if name not in FIGURES}  # where a view names them
 

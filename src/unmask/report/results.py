@@ -36,7 +36,9 @@ from unmask.languages.reading import unseeded
 from unmask.models.trained.checkpoints import CONFIG, read_shape
 from unmask.models.trained.shape import preset
 from unmask.tasks.evaluation import records
+from unmask.tasks.evaluation.published import SECONDS, of_cell
 from unmask.tasks.evaluation.records import RECORDS
+from unmask.tasks.logs import ITEMS
 
 Point = dict[str, Any]
 
@@ -45,11 +47,11 @@ WHO = ("of", "model", "kind", "sampler", "schedule", "length", "steps", "knob", 
 IDEAL, TRAINED = "ideal", "trained"
 OF = ("language", "task", "text")
 RANDOM = ("seed", "first_row", "digest", "code", "rows", "ter_rows", "device", "quick", "keep")
-OWN = {*OF, *RANDOM, *WHO, *AFTER, "draw", "job", "noise", "causal_model"}
+OWN = {*OF, *RANDOM, *WHO, *AFTER, "draw", "job", "noise", "causal_model", "metric", SECONDS}
 AR = "autoregressive"
 JOINT = " + "  # "ancestral + fitted": a sampler with a joint draw
 ENDS = ("value", "low", "high")
-RATIO = "generative_perplexity_ratio"
+RATIO, EVALUATION = "generative_perplexity_ratio", "evaluation"
 COLUMNS = (*WHO, "measure", *ENDS, "n", "method", "model_calls", "flops", "seconds", "causal", "job")  # of files
 USUAL = preset("paper", "mdm", 8)  # its compute is assumed for cells without a network
 
@@ -64,6 +66,7 @@ class Results:
     sources: list[str] = field(default_factory=list)  # the directories
     work: float = 0.0  # seconds of all cells
     examples: dict[str, str] = field(default_factory=dict)  # a text by its model
+    items: dict[str, dict[str, float]] = field(default_factory=dict)  # scores of the items of a task, by cell
     _of: dict[tuple[str, ...], list[Point]] = field(default_factory=dict, init=False, repr=False)  # asked before
 
     def of(self, *measures: str) -> list[Point]:
@@ -127,8 +130,10 @@ def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> di
 
 
 def of_files(directory: Path, rows: Sequence[dict[str, Any]], results: Results) -> None:
-    """The network and the example of a cell, if it has files; its rows get the noise of the network."""
+    """The network, the example and the items of a cell, if it has files; its rows get the noise of the network."""
     row = rows[0]
+    if (directory / ITEMS).exists():
+        results.items[row["key"]] = of_cell(directory, row["metric"])
     if (directory / EXAMPLE).exists():
         writers = {"text": "The text itself", "ar": "AR"}
         results.examples[writers.get(_kind(row), f"MDM, {row.get('steps')} steps")] = read_text(directory / EXAMPLE)
@@ -167,7 +172,7 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
                 about |= {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
         base = ar.get(settings["task"])
         calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
-        spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": "evaluation", "key": ""}
+        spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}
         spent |= {"causal": calls / max(len(group.written), 1)}
         spent |= {"flops": cost["flops"] / base if base and cost["flops"] else None}
         estimates = {"accuracy": group.accuracy}
@@ -191,12 +196,13 @@ def _kind(row: Mapping[str, Any]) -> str:
 
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
     """The rows of tables as points; rows that differ only in their random seed are pooled."""
-    rows = [row for row in rows if row["value"] is not None and "task" not in row]  # of_evaluation reads tasks
+    rows = [row for row in rows if row["value"] is not None and row["job"] != EVALUATION]  # of_evaluation reads it
     varied = _varied(rows)
+    several = len({row["model"] for row in rows if row.get("task") and _kind(row) == "ar"}) > 1
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     who: dict[tuple[Any, ...], Point] = {}
     for row in rows:
-        about = _who(row, varied)
+        about = _who(row, varied, several)
         key = (*about.values(), row["measure"])
         if (own := groups.setdefault(key, [])) and own[0]["job"] != row["job"]:
             continue  # another metric measured the same, perhaps on the same sequences
@@ -209,7 +215,8 @@ def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
     return pooled
 
 
-def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
+def _who(row: Mapping[str, Any], varied: Sequence[str], several: bool) -> Point:
+    """several: AR models of tasks, which their settings name; one is the reference of every masked model."""
     kind, steps, knob = _kind(row), row.get("steps"), None
     if row.get("budget") is not None:
         own = row.get("knob", STEPS) != STEPS
@@ -218,10 +225,12 @@ def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
     sampler = AR if kind == "ar" else row.get("sampler") or (usual if row.get("language") else None)
     if sampler and row.get("draw") not in (None, "product"):
         sampler = f"{sampler}{JOINT}{row['draw']}"
-    options = (f"{name}={row[name]}" for name in varied if row.get(name) not in (None, ""))
+    options = [f"{name}={row[name]}" for name in varied if row.get(name) not in (None, "")]
+    reader = bool(row.get("task")) and kind == "ar"
+    options += [_named(row["model"]) or ""] if reader and several else []
     return {
         "of": _of(row),
-        "model": TRAINED if "training_steps" in row and kind != "text" else _named(row.get("model")) or IDEAL,
+        "model": None if reader else _writer(row, kind),
         "kind": kind,
         "sampler": sampler,
         "schedule": None if kind == "ar" else row.get("schedule"),
@@ -231,6 +240,10 @@ def _who(row: Mapping[str, Any], varied: Sequence[str]) -> Point:
         "batch": row.get("batch"),
         "setting": ", ".join(options) or None,
     }
+
+
+def _writer(row: Mapping[str, Any], kind: str) -> str:
+    return TRAINED if "training_steps" in row and kind != "text" else _named(row.get("model")) or IDEAL
 
 
 _unseeded = cache(unseeded)
@@ -275,8 +288,10 @@ def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     needed = fmean(costs) if costs else None
     ar = _kind(rows[0]) == "ar"
     flops = None if needed is None else 1.0 if ar else needed / break_even(USUAL, rows[0].get("length") or USUAL.length)
-    about = {"model_calls": needed, "causal": 0.0, "flops": flops, "seconds": None}
-    about |= {"job": rows[0]["job"], "key": rows[0]["key"]}
+    flops = None if rows[0].get("task") else flops  # a task has a model of its own, of another shape
+    seconds = fmean(row[SECONDS] for row in rows) if SECONDS in rows[0] else None
+    about: dict[str, Any] = {"model_calls": needed, "causal": 0.0, "flops": flops, "seconds": seconds}
+    about |= {"job": rows[0]["job"], "key": rows[0]["key"], "keys": [row["key"] for row in rows]}
     return finite(pooled.to_dict()) | ({"low": None, "high": None} if pooled.open else {}) | about
 
 

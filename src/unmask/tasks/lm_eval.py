@@ -27,7 +27,7 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, needed, shown, unknown
-from unmask.core.files import check_writable, finite
+from unmask.core.files import atomic, check_writable, finite
 from unmask.core.reading import fit
 from unmask.diagnosis.judge import by_sampler, check_kind
 from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
@@ -45,18 +45,19 @@ DEFAULTS = ("cuda", "cuda:0")  # of lm-eval's --device, also on a machine withou
 CHAT = "unmask-chat:"  # prefix of a conversation, which lm-eval keeps as a string
 NEW = 256  # tokens of an answer, for tasks that set no limit
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the names that tasks use
-OURS = {"sampler", "schedule", "steps", "block_length", "temperature", "top_p", "top_k", "guidance"}
+OURS = {"sampler", "schedule", "steps", "block_length", "temperature", "top_p", "top_k", "guidance", "draw"}
 KINDS = ("auto", "chain", "bound", "path")
 
 
 class UnmaskLM(LM):  # type: ignore[misc]
     """model: an OpenModel, or the name or directory of one; card, device, dtype: as in `load_model`.
 
-    sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, seed: settings of generation
+    sampler, schedule, steps, block_length, temperature, top_p, top_k, guidance, draw, seed: settings of generation
     (`answering.usual`); they take precedence over those of a task.
     likelihood (masked models): "chain", "bound", or "auto", which is chain for targets of up to `draws` tokens, where
     it is not more expensive; or "path", that of the sampler (diagnosis/likelihood.py).
     draws: sets of positions per bound, or random choices of the sampler.
+    resume: take the answers that `record` already has from an interrupted run of the same settings.
     """
 
     usual_record: ClassVar[Path | None] = None  # the file of the requests, if the arguments name none
@@ -75,6 +76,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         likelihood: str = "auto",
         draws: int = 128,
         record: str | None = None,
+        resume: bool = False,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -93,9 +95,10 @@ class UnmaskLM(LM):  # type: ignore[misc]
             check_kind(model, self.kind, **options)
         self.records: list[dict[str, Any]] = []
         self.file = self.usual_record if record is None else Path(record)
+        self.known: dict[tuple[Any, ...], dict[str, Any]] = {}  # the answers of an interrupted run
         if self.file is not None:
             check_writable(self.file)
-            self.file.write_text("")
+            self._begin(self.file, resume)
 
     @classmethod
     def create_from_arg_string(cls, arg_string: str, additional_config: dict[str, Any] | None = None) -> UnmaskLM:
@@ -136,16 +139,33 @@ class UnmaskLM(LM):  # type: ignore[misc]
         about = {"likelihood": self.kind, "draws": self.draws, "seed": self.seed}
         return {"unmask": finite(self.model.source() | about | self.options)}
 
+    def _begin(self, file: Path, resume: bool) -> None:
+        """Empty the file of the requests, or keep its whole lines: a kill can cut only the last one."""
+        lines = file.read_bytes().rpartition(b"\n")[0] if resume and file.exists() else b""
+        self.records = [json.loads(line) for line in lines.splitlines()]
+        self.known = {_place(line): line for line in self.records if line["kind"] == "generate_until"}
+        with atomic(file) as emptied:
+            emptied.write(lines + b"\n" * bool(lines))
+
+    def _answered(self, request: Instance, number: int) -> str | None:
+        """The text of an answer that an interrupted run has written."""
+        line = self.known.get(_place(_line(request) | {"row": number}))
+        return None if line is None else str(line["text"])
+
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         numbers, queries = _numbers(requests), [_query(request.args[0]) for request in requests]
         groups: dict[str, list[int]] = {}
         for index, request in enumerate(requests):
             groups.setdefault(json.dumps(self._settings(request.args[1]), sort_keys=True), []).append(index)
-        texts = [""] * len(requests)
+        known = [self._answered(*one) for one in zip(requests, numbers, strict=True)]
+        texts = [text or "" for text in known]
         with progress.track("answering", len(requests)) as advance:
             for settings, indices in groups.items():
                 until, length, options = json.loads(settings)
                 for part in _parts(indices, self.batch, lambda index: len(queries[index].prompt or "")):
+                    advance(len(part))
+                    if all(known[index] is not None for index in part):
+                        continue
                     began = time.perf_counter()
                     batch = answers(
                         self.model,
@@ -164,8 +184,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
                         about |= {"tokens": len(answer.tokens)}
                         about |= {"reason": answer.reason, "model_calls": answer.model_calls}
                         about |= {"batch": len(part), "seconds": seconds / len(part), "options": options}
-                        self._record(requests[index], about | {"text": answer.text})
-                    advance(len(part))
+                        if known[index] is None:
+                            self._record(requests[index], about | {"text": answer.text})
         return texts
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
@@ -273,9 +293,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         return estimates
 
     def _record(self, request: Instance, about: Mapping[str, Any]) -> None:
-        prompt = hashlib.sha256(request.args[0].encode(errors="replace")).hexdigest()
-        line: dict[str, Any] = {"kind": request.request_type, "task": request.task_name, "doc": request.doc_id}
-        self.records.append(finite(line | {"choice": request.idx, "prompt_sha256": prompt} | dict(about)))
+        self.records.append(finite(_line(request) | dict(about)))
         if self.file is not None:
             with self.file.open("a") as file:
                 print(json.dumps(self.records[-1]), file=file)
@@ -307,6 +325,18 @@ def register() -> None:
     import_module("lm_eval.models")  # otherwise its own models would not be registered
     if "unmask" not in MODEL_REGISTRY:
         register_model("unmask")(UnmaskLM)
+
+
+def _line(request: Instance) -> dict[str, Any]:
+    """The fields of a record that name its request."""
+    prompt = hashlib.sha256(request.args[0].encode(errors="replace")).hexdigest()
+    line: dict[str, Any] = {"kind": request.request_type, "task": request.task_name, "doc": request.doc_id}
+    return line | {"choice": request.idx, "prompt_sha256": prompt}
+
+
+def _place(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The key of an answer within a run."""
+    return tuple(line[name] for name in ("task", "doc", "choice", "prompt_sha256", "row"))
 
 
 def _query(context: str) -> Query:

@@ -34,12 +34,15 @@ SMALLER = {
     "gap": {"language": "paper-2gram", "preset": "quick", "prompt_length": 0, "training_steps": 2, "layers": 1}
     | {"sampler": ["strided"], "steps": 4},
     "gap-quick": {"language": "paper-2gram", "training_steps": 2, "sampler": ["strided"], "steps": 4, "layers": 1},
+    "infilling": {"tokenizer": "chars", "layers": 1, "span": 4, "steps": 4, "training_steps": 2},
     "reasoning-quick": {"length": 19, "training_steps": 2, "sampler": ["ancestral"], "steps": 4, "layers": 1},
 }
 SIZES = {"smoke": 51, "lengths": 90, "figure-1-exact": 135, "demo": 129, "board": 504}
-SIZES |= {"figure-1-quick": 96, "figure-2-quick": 21, "learning": 9, "reasoning": 74}
-SIZES |= {"figure-1": 88, "figure-2": 21, "reasoning-quick": 27, "growth": 313, "growth-quick": 78}
+SIZES |= {"figure-1-quick": 96, "figure-2-quick": 27, "learning": 9, "reasoning": 74}
+SIZES |= {"figure-1": 88, "figure-2": 27, "reasoning-quick": 27, "growth": 313, "growth-quick": 78}
 SIZES |= {"gap": 406, "gap-quick": 74, "growth-networks": 78, "joint": 30}
+SIZES |= {"infilling": 37, "figure-2-tasks": 10, "strategies": 22}
+OF_WEIGHTS = ("figure-2-tasks", "strategies")  # published models on tasks of lm-eval
 
 
 @pytest.mark.rotates(4)
@@ -49,11 +52,12 @@ def test_what_it_would_measure(path):
     cells = cells_of(recipe)
     assert (recipe.name, len(cells)) == (path.stem, SIZES[path.stem])
     assert len({cell.key for cell in cells}) == len(cells)
-    check(cells)
+    if path.stem not in OF_WEIGHTS:
+        check(cells)
 
 
 @pytest.mark.rotates(4)
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [p for p in RECIPES if p.stem not in OF_WEIGHTS], ids=lambda path: path.stem)
 @held_out_in_part()
 def test_it_runs(path, tmp_path):
     cells = cells_of(read_recipe(path, TINY | SMALLER[path.stem]))

@@ -87,8 +87,13 @@ class Reader:
         unchanged(self.digest, self.text)
         return _judges(self.text, self.digest, directory, self.device)
 
+    def text_of(self, directory: Path) -> Text:
+        """The text in the tokens of a network."""
+        unchanged(self.digest, self.text)
+        return _text(self.text, self.digest, directory)
 
-def _check(reader: Reader, kind: str = "mdm") -> None:
+
+def checked_text(reader: Reader, kind: str = "mdm") -> None:
     """Names and sizes, before hours of work."""
     _ = reader.corpus
     published.check(reader.tokenizer)
@@ -96,7 +101,7 @@ def _check(reader: Reader, kind: str = "mdm") -> None:
     reader.recipe(kind)
 
 
-def _about(reader: Reader) -> Record:
+def text_digest(reader: Reader) -> Record:
     return {"text_digest": reader.corpus.digest}
 
 
@@ -111,13 +116,17 @@ def _corpus(text: str, digest: str) -> Any:
 
 @lru_cache(maxsize=2)
 def _judges(text: str, digest: str, directory: Path, device: str) -> Judges:
+    return Judges(_text(text, digest, directory), trained_trunk(directory, device))
+
+
+def _text(text: str, digest: str, directory: Path) -> Text:
     symbols = read_tokenizer(directory)
     if symbols is None:
         raise UnmaskError(f"{directory} holds no tokenizer. Put it back, or name another store")
-    return Judges(Text(_corpus(text, digest), symbols), trained_trunk(directory, device))
+    return Text(_corpus(text, digest), symbols)
 
 
-@job(check=_check, about=_about, lasts=True)
+@job(check=checked_text, about=text_digest, lasts=True)
 def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Record]:
     """The loss of a network on held-out text; it is trained from the start or resumed."""
     unchanged(reader.digest, reader.text)
@@ -158,7 +167,7 @@ def _keep_example(judges: Judges, tokens: Tensor, place: Place) -> None:
 
 
 def _check_written(reader: Reader, sampling: Sampling) -> None:
-    _check(reader)
+    checked_text(reader)
     kinds_of(sampling.sampler)
     deltas(sampling.schedule, sampling.steps)
 
@@ -168,7 +177,7 @@ def _needs_both(reader: Reader, sampler: str) -> list[dict[str, Any]]:
     return [reader.training(kind) for kind in ("ar", *(kind for kind in kinds_of(sampler) if kind != "ar"))]
 
 
-@job(records=_records, check=_check_written, needs=_needs_both, about=_about)
+@job(records=_records, check=_check_written, needs=_needs_both, about=text_digest)
 def written(reader: Reader, sampling: Sampling, place: Place, rows: int = 200, first_row: int = 0) -> Tally:
     """Judged samples of networks: perplexities, entropy, and words that the text does not have."""
     judges, ar = reader.judges(place.needed[0]), trained_trunk(place.needed[0], reader.device)
@@ -180,7 +189,7 @@ def written(reader: Reader, sampling: Sampling, place: Place, rows: int = 200, f
     return _tally(judges(generation.tokens)) | _sums("model_calls", generation.model_calls.double())
 
 
-@job(check=_check, needs=_needs_judge, about=_about)
+@job(check=checked_text, needs=_needs_judge, about=text_digest)
 def original(reader: Reader, place: Place, rows: int = 200) -> list[Record]:
     """Judged windows of the text: held-out ones, and for the n-gram, a model of these, training ones."""
     judges = reader.judges(place.needed[0])
@@ -191,12 +200,12 @@ def original(reader: Reader, place: Place, rows: int = 200) -> list[Record]:
 
 
 def _check_clock(reader: Reader, kind: str, steps: int, batch: int) -> None:
-    _check(reader, kind)
+    checked_text(reader, kind)
     deltas("linear", steps)
     arguments.whole("batch", batch, 1, arguments.MOST_LENGTH)
 
 
-@job(check=_check_clock, needs=_needs_judge, about=_about)
+@job(check=_check_clock, needs=_needs_judge, about=text_digest)
 def text_clock(reader: Reader, place: Place, kind: str = "mdm", steps: int = 64, batch: int = 16) -> list[Record]:
     """Seconds of a batch, on one thread of a CPU: a median with quartiles, as in `unmask model time`.
 

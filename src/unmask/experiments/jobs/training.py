@@ -151,7 +151,7 @@ def needs_training(student: Student, sampler: str) -> list[dict[str, Any]]:
     return [{"job": name, "kind": kind} | own for kind in kinds_of(sampler)]
 
 
-def _network(sampler: str, place: Place, device: str) -> Network:
+def trained_network(sampler: str, place: Place, device: str) -> Network:
     """The trained networks that a sampler calls."""
     own = {kind: trained_trunk(path, device) for kind, path in zip(kinds_of(sampler), place.needed, strict=True)}
     return Network(own.get("mdm"), own.get("ar"))
@@ -176,7 +176,7 @@ def _check_learned(student: Student, sampling: Sampling, amount: Amount, calls: 
 @job(records=records_of_samples, needs=needs_training, check=_check_learned, about=about)
 def learned(student: Student, sampling: Sampling, amount: Amount, place: Place, first_row: int = 0) -> Tally:
     """SER, generative perplexity and model calls of rows from trained networks."""
-    network = _network(sampling.sampler, place, student.device)
+    network = trained_network(sampling.sampler, place, student.device)
     given, prompt = amount.prompts(student.q, network.length, first_row)
     generation = generated(network, network.length, sampling, amount, first_row=first_row, given=given)
     return tally_of(generation, student.q, prompt)
@@ -187,7 +187,7 @@ def learned_gap(
     student: Student, sampling: Sampling, amount: Amount, place: Place, calls: Calls = "one"
 ) -> list[Record]:
     """Nats and tokens that trained networks lose by sampling several tokens in one step."""
-    network = _network(sampling.sampler, place, student.device)
+    network = trained_network(sampling.sampler, place, student.device)
     return gap_records(student.q, network, network.length, sampling, amount, calls)
 
 

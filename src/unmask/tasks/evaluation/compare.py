@@ -68,19 +68,22 @@ def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Comparison:
     return compare_shares([(one[name], other[name]) for name in common])
 
 
-def compare_shares(pairs: Sequence[tuple[float, float]]) -> Comparison:
-    """Compare pairs of accuracies, one pair per item: all 0 or 1 if each side has one sample of it."""
+def compare_shares(pairs: Sequence[tuple[float, float]], level: float = LEVEL) -> Comparison:
+    """Compare pairs of accuracies, one pair per item: all 0 or 1 if each side has one sample of it.
+
+    level: of the verdict; a page that compares many settings divides it by their number.
+    """
     n = len(pairs)
     differences = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
     ahead, behind = int((differences > 0).sum()), int((differences < 0).sum())
     single = all(accuracy in (0.0, 1.0) for pair in pairs for accuracy in pair)
     p = mcnemar(ahead, behind) if single else None
-    difference = bounded_mean(differences, (-1.0, 1.0), 1 - LEVEL)
+    difference = bounded_mean(differences, (-1.0, 1.0), 1 - level)
     decided = difference.low > 0 or difference.high < 0
     verdict = "not distinguishable" if not decided else "better" if difference.value > 0 else "worse"
     a, b = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
     spread = float((differences**2).mean())
-    needed = None if decided else sample_size(spread, float(differences.mean()), LEVEL)
+    needed = None if decided else sample_size(spread, float(differences.mean()), level)
     enough = needed if needed and needed > n else None  # exact intervals are wider than in the formula
     return Comparison(n, a, b, difference, ahead, behind, p, verdict, enough)
 

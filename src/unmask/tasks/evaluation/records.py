@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from unmask.core.errors import UnmaskError, cut
-from unmask.core.estimates import Estimate, share
+from unmask.core.estimates import Estimate, passes, share
 from unmask.core.means import mean
 from unmask.experiments.cell import canonical
 from unmask.experiments.store import FILES, Store
@@ -109,7 +109,14 @@ class Group:
         """None if no answer was written, or if any has no verdict."""
         if not self.written or any(sample.right is None for sample in self.written):
             return None
-        return self._share([(sample, bool(sample.right)) for sample in self.written])
+        return share(*self._grouped([(sample, bool(sample.right)) for sample in self.written]))
+
+    @property
+    def passes(self) -> dict[int, Estimate]:
+        """pass@k, with several samples per item; empty without verdicts."""
+        if self.accuracy is None:
+            return {}
+        return passes(*self._grouped([(sample, bool(sample.right)) for sample in self.written]))
 
     @property
     def too_long(self) -> str:
@@ -117,10 +124,11 @@ class Group:
         count, many = sum(sample.reason == TOO_LONG for sample in self.samples), len(self.samples)
         return too_long(count, many, self.samples[0].about.get("context")) if count else ""
 
-    def _share(self, events: Sequence[tuple[Sample, bool]]) -> Estimate:
+    def _grouped(self, events: Sequence[tuple[Sample, bool]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """(n), (n): the events, and the number of the item of each."""
         order = {name: number for number, name in enumerate(self.items)}
         groups = torch.tensor([order[sample.item] for sample, _ in events])
-        return share(torch.tensor([happened for _, happened in events]), groups)
+        return torch.tensor([happened for _, happened in events]), groups
 
     def value(self, name: str) -> Estimate | None:
         """The mean of a value from the task; a fraction if all are 0 or 1."""
@@ -128,7 +136,7 @@ class Group:
         if not values:
             return None
         if all(value in (0, 1) for _, value in values):
-            return self._share([(sample, value == 1) for sample, value in values])
+            return share(*self._grouped([(sample, value == 1) for sample, value in values]))
         return mean(torch.tensor([value for _, value in values], dtype=torch.float64))
 
     @property

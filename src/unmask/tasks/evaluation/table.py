@@ -9,7 +9,7 @@ import torch
 
 from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, share
+from unmask.core.estimates import Estimate, passes, share
 from unmask.core.means import mean
 from unmask.tasks.evaluation.compare import Comparison, compare
 from unmask.tasks.evaluation.records import Group, labels
@@ -28,6 +28,7 @@ def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, A
     estimates = {"accuracy": group.accuracy} | {name: group.value(name) for name in group.valued}
     entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
     against = beside(group, settings)
+    entry |= {f"pass_at_{k}": estimate.to_dict() for k, estimate in group.passes.items()}
     if group.too_long:
         entry["not_measured"] = group.too_long
     entry |= {"cost": group.cost(), "wrong_because": group.reasons, "settings": group.settings}
@@ -43,6 +44,7 @@ def table(settings: Sequence[Group]) -> Grid:
         spent, against = group.cost(), beside(group, settings)
         row = {"": label, "items": str(len(group.items))}
         row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
+        row |= {f"pass@{k}": _share(estimate) for k, estimate in group.passes.items()}
         row |= {name.replace("_", " "): _share(group.value(name)) for name in first.valued}
         row["against AR"] = "" if against is None else f"{against.verdict}, {against.difference.points}"
         names = ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")
@@ -55,21 +57,30 @@ def table(settings: Sequence[Group]) -> Grid:
 
 
 def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]]:
-    """The accuracy and the mean cost per item of each model, task and metric, as a table and as plain values."""
-    rows, summary = [], []
+    """The accuracy and the mean cost per item of each model, task and metric, as a table and as plain values.
+
+    Several samples of an item have pass@k, too, if each is right or not; intervals are over items.
+    """
+    rows, summary = list[dict[str, str]](), []
     for place in dict.fromkeys((one.model, one.task) for one in outcomes):
         own = [one for one in outcomes if (one.model, one.task) == place]
         scores = torch.tensor([one.score for one in own], dtype=torch.float64)
-        accuracy = share(scores == 1) if bool(((scores == 0) | (scores == 1)).all()) else mean(scores)
+        number = {item: index for index, item in enumerate(dict.fromkeys(one.item for one in own))}
+        items, whole = torch.tensor([number[one.item] for one in own]), bool(((scores == 0) | (scores == 1)).all())
+        accuracy = share(scores == 1, items) if whole else mean(scores, groups=items)
+        at = passes(scores == 1, items) if whole else {}
         calls, written, seconds = (
             _mean([getattr(one, name) for one in own]) for name in ("forwards", "written", "seconds")
         )
         per_call = None if not calls or not written else written / calls
         cost = {"model_calls": calls, "tokens_per_model_call": per_call, "seconds": seconds}
-        rows.append([*place, str(len(own)), _share(accuracy), *map(_number, cost.values())])
-        summary.append({"model": place[0], "task": place[1], "items": len(own), "accuracy": accuracy.to_dict()} | cost)
-    head = ["model", "task", "items", "accuracy", "model calls", "tokens per call", "seconds"]
-    return ("logs of lm-eval", *without_empty(head, rows)), summary
+        row = {"model": place[0], "task": place[1], "items": str(len(number)), "accuracy": _share(accuracy)}
+        row |= {f"pass@{k}": _share(estimate) for k, estimate in at.items()}
+        rows.append(row | {name.replace("_", " "): _number(value) for name, value in cost.items()})
+        entry = {"model": place[0], "task": place[1], "items": len(number), "accuracy": accuracy.to_dict()}
+        summary.append(entry | {f"pass_at_{k}": estimate.to_dict() for k, estimate in at.items()} | cost)
+    head = list(dict.fromkeys(name for row in rows for name in row))
+    return ("logs of lm-eval", *without_empty(head, [[row.get(name, "") for name in head] for row in rows])), summary
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -1,0 +1,230 @@
+"""The job `eval`: a published task, run by lm-eval, for one setting of a model and a sampler.
+
+Its cells are the grid of a figure: accuracy against model calls and seconds, by sampler and number of steps. The cell
+keeps its answers (requests.jsonl) and the score and the cost of each item (items.jsonl). After a kill it takes the
+answers that are there, so no finished answer is lost.
+
+Tasks that run generated programs, as HumanEval and MBPP, are refused: lm-eval has a switch for them, and no cell sets
+it. `unmask eval lm-eval --confirm_run_unsafe_code` is for them; use it in a sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from unmask.core import arguments
+from unmask.core.chance import check_seed
+from unmask.core.errors import UnmaskError, needed
+from unmask.core.run import Loading
+from unmask.experiments.cell import Place, Record, job
+from unmask.experiments.cell import digest as of_contents
+from unmask.experiments.jobs.sources import record, unchanged
+from unmask.experiments.store import FILE, FILES, Store
+from unmask.tasks.logs import ITEMS, REQUESTS, Outcome
+from unmask.tasks.logs import read as read_items
+
+JOB, CAUSAL = "eval", "autoregressive"
+SECONDS = "seconds_per_item"  # of a record: the time of an item, on the machine of the cell
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a model writes its answers; None: the usual of the model, as in `unmask eval lm-eval`."""
+
+    sampler: str | None = None
+    schedule: str | None = None
+    steps: int | None = None
+    block_length: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    guidance: float | None = None
+    draw: str | None = None
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The questions: limit: the first items (default: all); shots: examples before each (default: the task's).
+
+    chat: in the chat template of the model. metric: its metric (default: the first one), "exact_match, strict-match".
+    tokens: of an answer, if the task sets none.
+    """
+
+    limit: int | None = None
+    shots: int | None = None
+    chat: bool = False
+    metric: str = ""
+    tokens: int = 256
+
+
+def _check(task: str, model: str, loading: Loading, decoding: Decoding, asking: Asking, batch: int, seed: int) -> None:
+    """Names and numbers, before hours of work."""
+    from unmask.models.open.loading import card_of, here
+    from unmask.samplers import SAMPLERS
+
+    with needed("lm-eval", "the job `eval`"):
+        import lm_eval  # noqa: F401
+    for name, value in (("limit", asking.limit), ("steps", decoding.steps)):
+        if value is not None:
+            arguments.whole(name, value)
+    arguments.whole("batch", batch)
+    arguments.whole("tokens", asking.tokens)
+    check_seed(seed)
+    if decoding.sampler is not None:
+        SAMPLERS.make(decoding.sampler)
+    directory, named = here(model, loading.card)
+    if directory is not None:
+        card_of(directory, named)
+
+
+@job(check=_check)
+def eval(
+    task: str,
+    model: str,
+    loading: Loading,
+    decoding: Decoding,
+    asking: Asking,
+    place: Place,
+    data: str = "",
+    digest: str = "",
+    batch: int = 1,
+    seed: int = 0,
+) -> list[Record]:
+    """Accuracy and cost of a model on a task of lm-eval.
+
+    data: a directory with tasks of your own, as YAML, in place of lm-eval's. batch: requests computed together.
+    """
+    unchanged(digest, *(name for name in (model, loading.card, data) if name))
+    lm = _harness(model, loading, decoding, asking, batch, seed, place.own)
+    samples = _run(lm, task, data, asking)
+    items = list(_items(samples, lm.records, _named(model, decoding)))
+
+    chosen = _metric(items, asking.metric)
+    place.write(ITEMS, b"".join(json.dumps(line).encode() + b"\n" for line in items))
+    causal = lm.model.card.causal
+    about = {"metric": chosen, "kind": "ar" if causal else "mdm"}
+    about |= {"sampler": decoding.sampler or (CAUSAL if causal else "llada")}
+    return [one | about for one in _records([line for line in items if line["task"].partition(": ")[2] == chosen])]
+
+
+def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, batch: int, seed: int, own: Path) -> Any:
+    """The model of lm-eval, which continues the file of its requests."""
+    from unmask.core.files import make_directory
+    from unmask.models.open.prompted import Query, answers, usual
+    from unmask.tasks.evaluation.job import _model
+    from unmask.tasks.lm_eval import UnmaskLM
+
+    files = [name for name in (model, loading.card) if name is not None]
+    loaded = _model("".join(map(of_contents, files)), model=model, **vars(loading))
+    given = {name: value for name, value in vars(decoding).items() if value is not None}
+    answers(loaded, [Query(prompt=" ")], 1, **usual(loaded, 1, **given))  # the first call of a process is slow
+    how: dict[str, Any] = {"batch_size": batch, "seed": seed, "max_gen_toks": asking.tokens}
+    return UnmaskLM(loaded, record=str(make_directory(own) / REQUESTS), resume=True, **how, **given)
+
+
+def _run(lm: Any, task: str, data: str, asking: Asking) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The samples of each task of lm-eval."""
+    from lm_eval import simple_evaluate
+
+    try:
+        results = simple_evaluate(
+            model=lm,
+            tasks=[task],
+            num_fewshot=asking.shots,
+            limit=asking.limit,
+            apply_chat_template=asking.chat,
+            task_manager=_tasks(data),
+            bootstrap_iters=0,
+        )
+    except (UnmaskError, OSError, MemoryError):
+        raise
+    except Exception as error:  # any error of the harness or its tasks
+        problem = f"lm-eval failed on {task} with {type(error).__name__}: {error}"
+        advice = f"Expected a task that it runs. Try `unmask eval lm-eval --tasks {task}`"
+        raise UnmaskError(f"{problem}. {advice}") from error
+    samples: Mapping[str, Sequence[Mapping[str, Any]]] = results["samples"]
+    return samples
+
+
+@cache  # reading thousands of tasks takes seconds
+def _tasks(data: str) -> Any:
+    """The tasks of lm-eval, or those of a directory."""
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_path=data or None, include_defaults=not data)
+
+
+def _items(
+    samples: Mapping[str, Sequence[Mapping[str, Any]]], requests: Iterable[Mapping[str, Any]], model: str
+) -> Iterable[dict[str, Any]]:
+    """A line for each item and metric from 0 to 1, with the cost of its requests."""
+    costs: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: {"calls": 0, "written": 0, "seconds": 0.0})
+    for one in requests:
+        own = costs[one["task"], one["doc"]]
+        own["calls"] += one["model_calls"]
+        own["written"] += one.get("tokens", 0)
+        own["seconds"] += one["seconds"]
+    for task, lines in samples.items():
+        for line in lines:
+            for metric in line["metrics"]:
+                score, named = line[metric], metric if line["filter"] == "none" else f"{metric}, {line['filter']}"
+                if isinstance(score, int | float) and 0 <= score <= 1:
+                    about = {"model": model, "task": f"{task}: {named}", "item": f"{task} {line['doc_id']}"}
+                    yield about | {"right": float(score)} | costs[task, line["doc_id"]]
+
+
+def _metric(items: Sequence[Mapping[str, Any]], wanted: str) -> str:
+    """The metric of the accuracy: the wanted one, or the first."""
+    known = list(dict.fromkeys(str(line["task"]).partition(": ")[2] for line in items))
+    if not known:
+        raise UnmaskError("the task has no score of single items. Expected a metric from 0 to 1. Choose another task")
+    if wanted and wanted not in known:
+        raise UnmaskError(f"metric is {wanted!r}. Expected one of: {'; '.join(known)}. Change metric")
+    return wanted or known[0]
+
+
+def _records(items: Sequence[Mapping[str, Any]]) -> list[Record]:
+    """Accuracy, and the means of model calls and tokens of an answer; each record has the seconds of an item."""
+    import torch
+
+    from unmask.core.estimates import bounded_mean, share
+    from unmask.core.means import mean
+
+    def column(name: str) -> torch.Tensor:
+        return torch.tensor([line[name] for line in items], dtype=torch.float64)
+
+    scores, calls = column("right"), column("calls")
+    whole = bool(((scores == 0) | (scores == 1)).all())
+    estimates = {"accuracy": share(scores == 1) if whole else bounded_mean(scores)}
+    estimates |= {"model_calls": mean(calls), "answer_tokens": mean(column("written"))}
+    seconds = {SECONDS: float(column("seconds").mean())}
+    return [record(name, estimate, float(calls.mean())) | seconds for name, estimate in estimates.items()]
+
+
+def _named(model: str, decoding: Decoding) -> str:
+    """A setting in words, the same for all seeds."""
+    given = [f"{name}={value}" for name, value in vars(decoding).items() if value is not None]
+    return ", ".join([Path(model).name, *given])
+
+
+def has_items(path: Path) -> bool:
+    """Whether a directory is a store with the job `eval`."""
+    return (path / FILE).is_file() and any((path / FILES).glob(f"*/{ITEMS}"))
+
+
+def outcomes(path: Path) -> list[Outcome]:
+    """The outcomes of the cells of a store; cells that differ only in their seeds are several samples of an item."""
+    store = Store.open(path)
+    cells = [key for key, cell in store.cells.items() if cell.job == JOB and key in store.done]
+    return [one for key in cells for one in read_items(store.place(key) / ITEMS)]
+
+
+def of_cell(directory: Path, metric: str) -> dict[str, float]:
+    """The score of each item of a cell."""
+    return {one.item: one.score for one in read_items(directory / ITEMS) if one.task.partition(": ")[2] == metric}
