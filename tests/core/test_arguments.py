@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.core import arguments
-from unmask.core.errors import MESSAGE, SHOWN, UnmaskError, cut, shown, unknown
-from unmask.core.tables import plain
+from unmask.core.errors import MESSAGE, SHOWN, UnmaskError, cut, plain, shown, unknown
 
 WHOLE = [True, 1.0, "1", None, [1], np.bool_(True), np.float64(1), torch.tensor(1), 1j]
 NUMBERS = [True, "1", None, [1.0], np.bool_(True), 1j, math.nan, math.inf, -math.inf, 10**400]

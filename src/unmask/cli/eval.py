@@ -64,7 +64,7 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
     Args:
         wrong: Print some incorrect answers of each setting, with the reason.
     """
-    from unmask.core.tables import plain
+    from unmask.core.errors import plain
     from unmask.tasks import logs
     from unmask.tasks.evaluation import Evaluation, labels, published, read
     from unmask.tasks.evaluation.records import has_records

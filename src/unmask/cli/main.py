@@ -15,8 +15,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from unmask.core.errors import UnmaskError, cut, unknown
-from unmask.core.tables import plain
+from unmask.core.errors import UnmaskError, cut, plain, unknown
 
 GROUPS = {
     "Try": {

@@ -19,7 +19,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from unmask.core import run, tables
-from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.errors import UnmaskError, plain, shown, unknown
 
 ABOUT = {  # the help of an option that a docstring does not explain
     "json": "Print one JSON object instead of text.",
@@ -109,7 +109,7 @@ def show(result: Mapping[str, Any], as_json: bool = False, text: Printed | None 
         if isinstance(one, Grid):
             print("\n".join([*tables.grid(*one), ""]))
         elif one is not None:
-            print(tables.plain(one))
+            print(plain(one))
 
 
 @dataclass(frozen=True)

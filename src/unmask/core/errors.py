@@ -12,12 +12,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from unmask.core.tables import plain
-
 SHOWN = 200  # characters of a value in a message; the rest is omitted
 SYNONYMS = {"ar": "autoregressive", "mdm": "ancestral", "list": "show"}  # too short, or too unlike, to be near
 LISTED = 12  # names in a message
 MESSAGE = 2000  # characters of a whole message
+
+
+def plain(text: str) -> str:
+    """Escape control characters, line ends and lone surrogates, so that the text can be printed anywhere."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class UnmaskError(Exception):

@@ -113,11 +113,11 @@ def interval(
         return Estimate(value, value, value, n, level, "all rows are equal")
 
     ends = (floor - span / 4, high + span / 4) if least is None else (floor, high + span)
-    found = bounded_mean(each, ends, level, "gaffke, beyond the largest row", groups)
+    ours = bounded_mean(each, ends, level, "gaffke, beyond the largest row", groups)
     if seen >= SURE:
-        return found
+        return ours
     usual = float(each.median())
-    return replace(found, low=min(found.low, usual), high=max(found.high, usual))
+    return replace(ours, low=min(ours.low, usual), high=max(ours.high, usual))
 
 
 def exceeds(one: Estimate, other: Estimate, margin: float = 0.0) -> bool:

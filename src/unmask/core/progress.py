@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from unmask.core.tables import plain
+from unmask.core.errors import plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress

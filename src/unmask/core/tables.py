@@ -1,7 +1,4 @@
-"""Text that can be printed: escaped; a result as lines of a name and its value, for the command line and `repr`.
-
-Errors need this module, so it imports little.
-"""
+"""Text that can be printed: escaped; a result as lines of a name and its value, for the command line and `repr`."""
 
 from __future__ import annotations
 
@@ -9,16 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from unmask.core.errors import plain
+
 Row = tuple[str, str]
 BRIEF = 6  # lines of a result in a notebook
 WIDE = 140  # columns of output to a file or another program
-
-
-def plain(text: str) -> str:
-    """Escape control characters, line ends and lone surrogates, so that the text can be printed anywhere."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def as_table(self: Any) -> str:

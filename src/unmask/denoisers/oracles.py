@@ -7,7 +7,7 @@ revealed positions the logits are one-hot: this is q(x_j | x_R), and also MDLM's
 of probability zero the logits are those of `ideal.Ideal`.
 
 Of equally likely tokens the first has the largest logit, and each next one 4e-6 less. So every rule of ties (keep all
-that reach the k-th score, the indices of `topk`, the first tokens) keeps the same tokens: a rule of ties is no fault.
+that reach the k-th score, the indices of `topk`, the first tokens) keeps the same tokens, and is not taken for a fault.
 """
 
 from __future__ import annotations

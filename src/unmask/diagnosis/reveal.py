@@ -33,8 +33,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import progress
-from unmask.core.errors import UnmaskError
-from unmask.core.tables import plain
+from unmask.core.errors import UnmaskError, plain
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap.measure import check_vocabulary
 from unmask.diagnosis.gap.path import Reader, of_trace

@@ -28,11 +28,10 @@ import msgspec
 
 from unmask.core import progress
 from unmask.core.arguments import size
-from unmask.core.errors import MESSAGE, UnmaskError, shown
+from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
 from unmask.core.reading import fit, from_json
 from unmask.core.registry import IMPORTS, Allowed, imports
 from unmask.core.run import Measuring
-from unmask.core.tables import plain
 from unmask.experiments.cell import Place, Tally, call, find
 from unmask.experiments.store import LARGEST, LOG, CommonFields, Plain, directory_of, opened
 

@@ -78,9 +78,9 @@ def universal(
 
 def entropy(language: Language, length: int) -> Estimate:
     """H(q) in nats: exact if a sequence determines its path, or if all sequences can be listed; else estimated."""
-    found = language.entropy(length)
-    if found.exact or length > MAX_LENGTH or language.vocabulary**length > MAX_SEQUENCES:
-        return found
+    usual = language.entropy(length)
+    if usual.exact or length > MAX_LENGTH or language.vocabulary**length > MAX_SEQUENCES:
+        return usual
     q = language.log_prob(sequences(language.vocabulary, length)).exp()
     return exactly(float(torch.special.entr(q).sum()), "exact: all sequences")
 
@@ -116,10 +116,10 @@ def joint_uniform(language: Language, length: int) -> Statement:
     The uniform distribution has the marginals and is already on A, so it is its own projection. The theorem's C L steps
     are needed by draws from products only. A uniform draw from A without a model does the same.
     """
-    found = entropy(language, length)
-    if not found.exact:
+    nats = entropy(language, length)
+    if not nats.exact:
         raise UnmaskError(f"the entropy of {language.kind} at length {length} is estimated; expected an exact one")
-    spread = abs(support(language).log_count(length) - found.value)
+    spread = abs(support(language).log_count(length) - nats.value)
     if spread > UNIFORM * length:
         problem = f"{language.kind} is not uniform on its support: log |A| - H is {spread:.3g} nats"
         raise UnmaskError(f"{problem}; expected 0, as for interval-5")

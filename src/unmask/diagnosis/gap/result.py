@@ -149,7 +149,7 @@ class Gap:
             yield "Variety is not measured: a sampler that repeats itself also has a small loss. Pass reference=20."
 
     def _orders(self) -> Iterator[str]:
-        """What the order of the tokens loses, and whether that matters more than parallel decoding."""
+        """The loss by the order of the tokens, where it matters."""
         beside, total = self.reference, self.sequence
         if beside is None or beside.itself is None:
             return
