@@ -26,7 +26,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from multiprocessing import Pipe, connection, reduction
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -177,11 +177,12 @@ class _Worker:
     Without a log it loads the usual jobs, and waits for `tell`.
     """
 
-    def __init__(self, threads: int, log: Path | None = None) -> None:
+    def __init__(self, threads: int, log: Path | IO[bytes] | None = None) -> None:
         self.pipe, theirs = Pipe()
         lifeline, self.lifeline = os.pipe()
         program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline}, {log is None})"
-        with theirs, opened(log, APPENDED) if log else nullcontext(subprocess.DEVNULL) as file:
+        output = opened(log, APPENDED) if isinstance(log, Path) else nullcontext(log or subprocess.DEVNULL)
+        with theirs, output as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
@@ -223,10 +224,10 @@ EARLY = list[_Worker]()  # of the sweep that comes next
 
 
 class Processes:
-    """Processes of this machine; one that dies or hangs is replaced."""
+    """Processes of this machine; one that dies or hangs is replaced. output: a file instead of the store's log."""
 
-    def __init__(self, files: Path, how: Measuring, log: Path | None = None) -> None:
-        self.files, self.log, self.limit = files, log or files.parent / LOG, how.limit
+    def __init__(self, files: Path, how: Measuring, output: IO[bytes] | None = None) -> None:
+        self.files, self.log, self.limit, self.output = files, files.parent / LOG, how.limit, output
         self.most, self.threads = _size(how)
         self.running, self.idle, self.failed_starts = list[_Worker](), list[_Worker](), 0
 
@@ -234,7 +235,7 @@ class Processes:
         if not self.idle and EARLY:
             EARLY[-1].tell(self.log)
             self.idle.append(EARLY.pop())
-        worker = self.idle.pop() if self.idle else _Worker(self.threads, self.log)
+        worker = self.idle.pop() if self.idle else _Worker(self.threads, self.output or self.log)
         worker.start(block, self.files)
         self.running.append(worker)
 

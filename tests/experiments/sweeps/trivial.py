@@ -51,6 +51,9 @@ def spoiled(x: int, bad: int = 3, how: str = "raise", seed: int = 0) -> list[dic
                 raise MemoryError
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "parent":
+                os.kill(os.getppid(), signal.SIGKILL)
+                time.sleep(60)
             case "hang":
                 time.sleep(60)
             case "exit":
@@ -58,6 +61,20 @@ def spoiled(x: int, bad: int = 3, how: str = "raise", seed: int = 0) -> list[dic
             case "nan":
                 return [record("square", float("nan"))]
     return [record("square", float(x * x))]
+
+
+def placed(x: int) -> list[dict[str, Any]]:
+    """x^2, with the node and the process in the log."""
+    note(f"begins {x} on {os.environ['NODE']} in {os.getpid()}")
+    while x >= held():
+        time.sleep(0.01)
+    note(f"ends {x}")
+    return [record("square", float(x * x))]
+
+
+def wide(x: int, size: int = 0) -> list[dict[str, Any]]:
+    """Numbers that take much space."""
+    return [record("wide", float(x)) | {"more": "x" * size}]
 
 
 def of_total(tally: dict[str, int], **cell: Any) -> list[dict[str, Any]]:
