@@ -21,6 +21,7 @@ from unmask.core.registry import IMPORTS, imports
 from unmask.core.run import Measuring
 from unmask.experiments import pool
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
+from unmask.experiments.parts import Part
 from unmask.experiments.pool import ENGINES, Answer, Block
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
 from unmask.experiments.store import Block as Stored
@@ -93,6 +94,7 @@ def sweep(
     recipe: str | Path | Mapping[str, Any] | Recipe,
     *,
     store: str | Path | None = None,
+    part: str = "1/1",
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
@@ -106,6 +108,7 @@ def sweep(
     """Measure the cells of a recipe that are missing in its store.
 
     recipe: a YAML file, or its content as a dict. store: a directory (default: sweeps/NAME). limit: seconds of a block.
+    part: "3/40" is the third of 40 parts of the cells (default store: sweeps/NAME-3-of-40); `merge` joins their stores.
     engine: "here" is this process alone; it has the samplers that a notebook registered. "ray" is a cluster at an
     address, or a new one on this machine. "module:Name" is your own.
     fresh: measure cells of other code versions again, except for trained networks.
@@ -118,10 +121,11 @@ def sweep(
         plan = plan.with_changes(changes) if changes else plan
     else:
         plan = read_recipe(arguments.path("recipe", recipe), changes)
-    directory = HOME / plan.name if store is None else arguments.path("store", store)
+    share = Part.of(part)
+    directory = share.beside(HOME / plan.name) if store is None else arguments.path("store", store)
     arguments.flag("fresh", fresh)
     with imports(how.allow_imports or (IMPORTS.get() and not isinstance(recipe, str | Path))):
-        cells = cells_of(plan)
+        cells = share.cells(cells_of(plan))
         if not os.path.exists(directory):
             check(cells)  # before the store is created
         with writing(directory) as target:
