@@ -18,7 +18,7 @@ CAPS = {  # statements of each room, from the one under all to the one on top; a
     "models": 4020,
     "theory": 1650,
     "diagnosis": 5060,
-    "experiments": 3000,
+    "experiments": 3120,  # 120 for a cluster of Ray, and for parts of a sweep that a queue runs
     "tasks": 1780,
     "report": 1650,
     "cli": 1450,

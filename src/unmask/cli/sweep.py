@@ -93,13 +93,13 @@ def retry(store: Store, /, *, by: Measuring = Measuring()) -> Answer:
 
 
 def merge(store: Store, parts: Annotated[tuple[Path, ...], "PART"], /) -> Answer:
-    """Add to a store what the stores of parts have measured.
+    """Join the stores of parts into one.
 
     Example:
         unmask sweep merge sweeps/lengths sweeps/lengths-*-of-40
 
     The store is created if it is missing. Finished cells come with their files, and
-    nothing is measured. The same command adds what the parts have since measured.
+    nothing is measured. The same command later adds newer cells.
 
     Args:
         parts: Stores of `unmask sweep run --part`, or any others.

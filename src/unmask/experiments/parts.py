@@ -1,4 +1,4 @@
-"""A sweep in parts, each with a store of its own: on a cluster without Ray, for example as an array of jobs in Slurm.
+"""A sweep in parts with separate stores: on a cluster without Ray, for example as an array of jobs in Slurm.
 
     unmask sweep run RECIPE --part 3/40      its default store is sweeps/NAME-3-of-40
     unmask sweep merge sweeps/NAME sweeps/NAME-*-of-40
@@ -66,7 +66,7 @@ def _groups(cells: Sequence[Cell]) -> list[str]:
 
 
 def merge(directory: str | Path, parts: Sequence[str | Path]) -> Store:
-    """Add to a store, which need not exist, what others have measured; a cell that it has stays as it is."""
+    """Add the cells of other stores to one, which need not exist; its own finished cells stay."""
     into = arguments.path("store", directory)
     others = [Store.open(arguments.path("part", part)) for part in parts]
     with writing(into) as store:
@@ -96,7 +96,7 @@ def _add(store: Writer, other: Store) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the files of a cell; they get their place when all are there."""
+    """Copy the files of a cell; the directory has its name when all are there."""
     if not source.is_dir() or target.exists():
         return
     partial = target.with_suffix(".part")

@@ -63,9 +63,7 @@ def test_merged_parts_are_the_whole(bench: Bench, tmp_path):
     assert bench.records() == whole.records()
     sown = [key for key in made.keys if made.store.cells[key].job.endswith("sown")]
     assert [(made.store.place(key) / "kept.txt").read_text() for key in sown] == ["1\n", "2\n", "3\n"]
-    sweep(
-        {"name": "t", "jobs": [TOTAL], "rows": 16}, store=bench.store, engine="here"
-    )  # blocks came: 0 .. 11 are there
+    sweep({"name": "t", "jobs": [TOTAL], "rows": 16}, store=bench.store, engine="here")  # rows 0 .. 11 came
     assert [line for line in bench.measured() if line[0] in "0123456789" and line.endswith(" 4")] == ["12 4"]
 
 

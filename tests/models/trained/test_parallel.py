@@ -19,9 +19,12 @@ import os, sys
 from dataclasses import replace
 from tests.models.trained.test_training import BRIEF, CASES, LANGUAGE, OFTEN, shape
 from unmask.languages.answers import Answers
+from unmask.models.trained import checkpoints
 from unmask.models.trained.loop import resume, train
 
 out, case, last = sys.argv[1], sys.argv[2], sys.argv[3]
+if os.environ.get("RANK", "0") != "0":
+    checkpoints.save_state = checkpoints.save = checkpoints.write_losses = None  # process 0 alone writes
 
 def say(line):
     print(os.environ.get("RANK", "0"), line, flush=True)

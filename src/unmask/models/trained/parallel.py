@@ -55,7 +55,7 @@ def joined(directory: Path, device: str, check: Callable[[Path], object]) -> Ite
 
 
 def _wait() -> None:
-    """Wait for process 0; end quietly if it ends, since it says why."""
+    """Wait for process 0; end quietly if it ends, since it prints the reason."""
     try:
         if size() > 1:
             distributed.barrier()
