@@ -5,6 +5,7 @@ After an interruption, the next run goes on with the part that was interrupted, 
 
 from benchmarks import (
     causal,
+    clusters,
     gap,
     generation,
     networks,
@@ -29,6 +30,7 @@ if __name__ == "__main__":
         gap.measure,
         training.measure,
         sweeps.measure,
+        clusters.measure,
         vocabulary.measure,
         open_models.measure,
         pages.measure,

@@ -36,6 +36,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--records", nargs="+", type=Path, default=RECORDS, metavar="FILE", help="later files decide")
     parser.add_argument("--full", action="store_true", help="measure with the paper's networks and rows")
     parser.add_argument("--device", default="cpu", help="device of the networks: cpu or cuda (default: cpu)")
+    parser.add_argument("--engine", default="local", help="local, here, ray or module:Name (default: local)")
+    parser.add_argument("--address", help="address of the cluster of Ray (default: one on this machine)")
     parser.add_argument("--workers", type=int, help="processes that measure (default: one a core)")
     parser.add_argument("--out", type=Path, help="directory of the measurements (default: paper-quick or paper-full)")
     options = parser.parse_args(words)
@@ -48,7 +50,8 @@ def main(words: list[str] | None = None) -> int:
         if action == "measure":
             size = Size(options.full, options.device)
             parts = [part for item in items.values() for part in item.cells(size)]
-            sources = [measure(parts, size.name, options.out or Path(f"paper-{size.name}"), workers=options.workers)]
+            how = {"engine": options.engine, "address": options.address, "workers": options.workers}
+            sources = [measure(parts, size.name, options.out or Path(f"paper-{size.name}"), **how)]
         else:
             sources = [read(path) for path in options.records]
         if action == "document":

@@ -26,7 +26,7 @@ def in_this_process() -> Iterator[list[object]]:
         yield from pool.here(ready, files, how, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(pool.ENGINES, "local", local)
+        patch.setitem(pool.ENGINES._makers, "local", local)
         yield asked
 
 

@@ -11,6 +11,7 @@ import torch
 
 from benchmarks import (
     causal,
+    clusters,
     gap,
     generation,
     joint_text,
@@ -47,12 +48,13 @@ def peer_name(request) -> str:
 @pytest.mark.rotates(12)
 @pytest.mark.parametrize(
     "part",
-    [passes, causal, generation, scaling, networks, gap, training, learning, sweeps, vocabulary, pages],
+    [passes, causal, generation, scaling, networks, gap, training, learning, sweeps, clusters, vocabulary, pages],
     ids=lambda part: part.__name__,
 )
 def test_runs_and_reports(part, report, capsys, monkeypatch):
     monkeypatch.setattr(peers, "PEERS", {"torch": peers.Torch})
     monkeypatch.setattr(peers, "find_spec", lambda name: object() if name == "torch" else None)
+    monkeypatch.setattr(clusters, "find_spec", lambda name: None)  # a cluster has tests of its own
     monkeypatch.setattr(pages, "find_spec", lambda name: None)  # the browser of a process is that of its tests
     with in_this_process(), held_out_in_part():
         part.measure(report)
@@ -64,7 +66,11 @@ def test_runs_and_reports(part, report, capsys, monkeypatch):
         assert 0 < m["low"] <= m["seconds"] <= m["high"]
         assert (m["ratio"] is None) == (m["who"] == "unmask")
     assert all(check["met"] is None for check in result["checks"])
-    assert all(reason == peers.INSTALL for name, reason in result["missing"].items() if not name.startswith("figure"))
+    assert all(
+        reason == peers.INSTALL
+        for name, reason in result["missing"].items()
+        if not name.startswith(("figure", "clusters"))
+    )
 
 
 @pytest.mark.parametrize("language", ["paper-2gram", "paper-hmm"])

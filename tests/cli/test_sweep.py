@@ -90,3 +90,37 @@ def test_what_runs_knows_where_it_came_from(run, recipe):
     assert {"x": [1, 2, 3]} in made.recipe["parts"][0]["lists"]
     assert {"versions", "machine", "command", "python"} <= made.origin.keys()
     assert made.engine == "local"
+
+
+def test_parts_are_merged(run, recipe):
+    for part in ("1/2", "2/2"):
+        ran = run("sweep", "run", recipe, *TRUSTED, "--part", part, "--engine", "here", "--json")
+        assert (ran.code, ran.result["store"]) == (0, f"sweeps/squares-{part[0]}-of-2")
+        assert (ran.result["cells"], ran.result["done"]) == (3, 3)
+    dry = run("sweep", "run", recipe, *TRUSTED, "--part", "1/2", "--dry-run", "--json").result
+    assert (dry["cells"], dry["to_do"]) == (3, 0)
+    merged = run("sweep", "merge", "sweeps/squares", "sweeps/squares-1-of-2", "sweeps/squares-2-of-2")
+    assert merged.code == 0
+    assert "done           6" in merged.out
+    assert run("sweep", "run", recipe, *TRUSTED, "--dry-run", "--json").result["to_do"] == 0
+    wrong = run("sweep", "run", recipe, *TRUSTED, "--part", "3/2")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert "Write 3/40 for part 3 of 40" in wrong.err
+
+
+ENGINED = {
+    "sweep run": ("sweep", "run", "smoke"),
+    "board": ("board", "run", "--quick"),
+    "board compare": ("board", "compare", "strided", "ancestral"),
+    "demo": ("demo",),
+    "report": ("report", "--recipe", "gap"),
+    "eval": ("eval", "--task", "sums", "--model", "m"),
+}
+
+
+@pytest.mark.parametrize("command", ENGINED)
+def test_every_command_that_measures_takes_an_engine(run, command):
+    """And passes it on: an engine of another name is refused there, before anything is written."""
+    ran = run(*ENGINED[command], "--engine", "rai")
+    assert (ran.code, ran.err) == (2, "unmask: error: unknown engine 'rai'; did you mean ray?\n")
+    assert not list(Path().iterdir())

@@ -17,7 +17,7 @@ SOURCES = {
     path: path.read_text() for path in sorted(TESTS.rglob("*.py")) if path.name not in ("needs.py", "test_needs.py")
 }
 pytest_plugins = ("pytester",)
-EXTRAS = ("open", "lm-eval")
+EXTRAS = ("open", "lm-eval", "cluster")
 
 
 def test_there_is_one_way_to_skip():

@@ -93,7 +93,7 @@ def compare(
         first: Sampler with its options.
         second: Another sampler, or the same with other options.
         store: Store of the sweep, created if missing; a board in OUT has OUT/sweep.
-        engine: local or here, as in `unmask sweep run`.
+        engine: local, here, ray or module:Name, as in `unmask sweep run`.
     """
     from unmask.experiments.board import Settings
     from unmask.experiments.board.compare import versus

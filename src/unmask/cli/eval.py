@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Grid, Switch
 from unmask.core.run import Evaluating
@@ -23,7 +23,7 @@ def run(
     *,
     options: Evaluating,
     out: Path = Path("eval"),
-    engine: Literal["local", "here"] = "local",
+    engine: Annotated[str, "ENGINE"] = "local",
     workers: int = 1,
 ) -> Answer:
     """Evaluate a model on a task: accuracy, cost and time.
@@ -40,7 +40,7 @@ def run(
 
     Args:
         out: Directory of the records, a store of `unmask sweep`; created if missing.
-        engine: Processes on this machine (local), or this process only (here).
+        engine: Processes of this machine (local), this process only (here), a cluster (ray), or module:Name.
         workers: Number of processes, each with the model.
     """
     from unmask.tasks.evaluation import Settings, evaluate

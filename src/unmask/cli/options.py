@@ -50,7 +50,7 @@ Samples = Annotated[Path, "SAMPLES"]
 Languages = Annotated[tuple[str, ...], "LANGUAGE"]
 Paths = Annotated[tuple[Path, ...], "PATH"]
 Assignments = Annotated[tuple[str, ...], "NAME=VALUE"]
-Engine = Literal["local", "here"] | None
+Engine = Annotated[str | None, "ENGINE"]
 Switch = bool  # off by default
 Count = int | None
 Number = float | None
@@ -121,7 +121,7 @@ class Measuring(run.Measuring):
         return asdict(self) | {"engine": engine_on(device, self.engine)}
 
 
-def engine_on(device: str, engine: Engine = None) -> Literal["local", "here"]:
+def engine_on(device: str, engine: Engine = None) -> str:
     """Return the engine. By default, one process uses a GPU, as several would wait for it."""
     if engine is not None or device == "cpu":
         return engine or "local"

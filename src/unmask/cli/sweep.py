@@ -1,4 +1,4 @@
-"""unmask sweep run|status|resume|retry|export."""
+"""unmask sweep run|status|resume|retry|merge|export."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from unmask.cli.options import Answer, Assignments, Directory, File, Grid, Measu
 
 if TYPE_CHECKING:
     from unmask.experiments import Sweep
+    from unmask.experiments.parts import Part
 
 Store = Annotated[Path, "STORE"]
 SHOWN = 20  # failures to print
@@ -20,6 +21,7 @@ def run(
     *,
     set: Assignments = (),
     store: Directory = None,
+    part: Annotated[str, "K/N"] = "1/1",
     dry_run: Switch = False,
     fresh: Switch = False,
     by: Measuring = Measuring(),
@@ -30,6 +32,8 @@ def run(
         unmask sweep run recipes/smoke.yaml
         unmask sweep run recipes/lengths.yaml --set rows=200 length=[128,256]
         unmask sweep run smoke --dry-run
+        unmask sweep run recipes/lengths.yaml --engine ray --address auto
+        unmask sweep run recipes/lengths.yaml --part 3/40
 
     A store keeps each finished cell, also if the recipe grows. Press Ctrl-C once to
     stop after the running cells, twice to stop immediately.
@@ -37,19 +41,22 @@ def run(
     Args:
         recipe: YAML file with name, jobs, grid, zip, fixed, rows and seeds; or the name of an included recipe.
         set: Other values for the recipe: steps=[8,16] adds to the grid, rows=200 is fixed.
-        store: Directory of the sweep. (default: sweeps/NAME)
+        store: Directory of the sweep. (default: sweeps/NAME, of a part sweeps/NAME-K-of-N)
+        part: Measure part K of N only, from 1 to N: a job of a cluster. (default: 1/1, all cells)
         dry_run: Print the cells and their number, and stop.
         fresh: Measure cells of other code versions again, except trained networks.
     """
     from unmask.core.registry import imports
+    from unmask.experiments.parts import Part
     from unmask.experiments.recipe import read_recipe
     from unmask.experiments.run import HOME, sweep
 
+    share = Part.of(part)
     plan = read_recipe(recipe, set)
     with imports(by.allow_imports):
         if dry_run:
-            return _plan(plan, HOME / plan.name if store is None else store)
-        return _finished(sweep(plan, store=store, fresh=fresh, **by.options()))
+            return _plan(plan, share.beside(HOME / plan.name) if store is None else store, share)
+        return _finished(sweep(plan, store=store, part=part, fresh=fresh, **by.options()))
 
 
 def status(store: Store, /) -> Answer:
@@ -85,6 +92,24 @@ def retry(store: Store, /, *, by: Measuring = Measuring()) -> Answer:
     return _finished(resume_store(store, again=True, **by.options()))
 
 
+def merge(store: Store, parts: Annotated[tuple[Path, ...], "PART"], /) -> Answer:
+    """Join the stores of parts into one.
+
+    Example:
+        unmask sweep merge sweeps/lengths sweeps/lengths-*-of-40
+
+    The store is created if it is missing. Finished cells come with their files, and
+    nothing is measured. The same command later adds newer cells.
+
+    Args:
+        parts: Stores of `unmask sweep run --part`, or any others.
+    """
+    from unmask.experiments.parts import merge as merged
+
+    merged(store, parts)
+    return status(store)
+
+
 def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer:
     """Export the numbers of a store as one table, a row for each cell and metric.
 
@@ -109,13 +134,13 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
     return Answer(result | ({"table": rows} if json else {}))
 
 
-def _plan(plan: Any, store: Path) -> Answer:
+def _plan(plan: Any, store: Path, share: Part) -> Answer:
     """Return the cells of a recipe and their number."""
     from unmask.core.tables import rows_of
     from unmask.experiments.cell import cells_of, check
     from unmask.experiments.store import Store as Opened
 
-    cells = cells_of(plan)
+    cells = share.cells(cells_of(plan))
     check(cells)
     done = Opened(store).done
     result = {"name": plan.name, "store": str(store), "cells": len(cells)}
@@ -148,4 +173,4 @@ def _answer(counts: dict[str, Any], failure: str = "") -> Answer:
     return Answer(counts, [*rows_of(table), *failed], failure)
 
 
-command = {"run": run, "status": status, "resume": resume, "retry": retry, "export": export}
+command = {"run": run, "status": status, "resume": resume, "retry": retry, "merge": merge, "export": export}

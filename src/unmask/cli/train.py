@@ -84,6 +84,7 @@ def command(
         unmask train --language paper-2gram --out mdm
         unmask train --out mdm --resume
         unmask train --text letters.txt --tokenizer bpe:4096 --model ar --out ar
+        torchrun --nproc-per-node 2 -m unmask train --language paper-2gram --out mdm
 
     --resume continues after any interruption; on the CPU with the same number of
     threads, the result is the same to the bit. The excess of the loss over the
@@ -121,6 +122,7 @@ def command(
     from unmask.core.errors import UnmaskError
     from unmask.diagnosis import flops
     from unmask.models.text import Text
+    from unmask.models.trained import parallel
     from unmask.models.trained import shape as shapes
     from unmask.models.trained.loop import Conditions, train
     from unmask.models.trained.loop import resume as continued
@@ -148,4 +150,6 @@ def command(
         shape = shapes.preset(chosen, model or "mdm", source_of.vocabulary, time_free=free, noise=noise, **asdict(size))
         how = recipe(chosen, shape.kind, shape.noise, **asdict(change))
         trained = train(source_of, shape, how, out, label=label, conditions=conditions)
+    if parallel.rank():
+        return None  # process 0 says it
     return Answer(trained.to_dict() | {"percent_of_matmul_peak": flops.percent(trained)})

@@ -24,8 +24,9 @@ PLACES = {  # the files that register the names of a registry
     "sampler": ("samplers/rules/*.py",),
     "schedule": ("samplers/schedules.py", "theory/optimal.py"),
     "task": ("tasks/*.py",),
+    "engine": ("experiments/*.py",),
 }
-REGISTERED = re.compile(r'^@(?:LANGUAGES|SAMPLERS|SCHEDULES|TASKS)\.register\("([^"]+)"\)', re.MULTILINE)
+REGISTERED = re.compile(r'^@(?:LANGUAGES|SAMPLERS|SCHEDULES|TASKS|ENGINES)\.register\("([^"]+)"\)', re.MULTILINE)
 PACKAGE = Path(__file__).parents[1]
 Hooks = tuple[Callable[[str], Any], Callable[[], list[str]]]
 

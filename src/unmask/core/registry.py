@@ -222,7 +222,8 @@ class Registry(Generic[Made]):
             raise UnmaskError(f"{label} is an object of type {type(maker).__name__}; expected a class or a function")
         elif not _returns(maker, self.returns):
             expected = " or ".join(kind.__name__ for kind in self.returns)
-            problem = f"{label} is a function that is not declared to return a {self.noun}"
+            kind = f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
+            problem = f"{label} is a function that is not declared to return {kind}"
             raise UnmaskError(f"{problem}; write def {maker.__name__}(...) -> {expected}")
         try:
             inspect.signature(maker)

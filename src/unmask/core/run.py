@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,9 @@ class Measuring:
     """Options to run a sweep, in every command that runs one.
 
     Args:
-        engine: Processes on this machine (local), or this process only (here). (default: local; here if networks run
-            on a GPU)
+        engine: Where blocks are measured: local, processes of this machine; here, this process only; ray, a cluster; or
+            your own module:Name. (default: local; here if networks run on a GPU)
+        address: Address of the cluster of Ray: HOST:PORT, or auto. (default: one on this machine)
         workers: Number of processes. (default: number of cores)
         threads: Cores for each process.
         limit: Time limit of a block of sequences in seconds; its cell then fails.
@@ -174,7 +175,8 @@ class Measuring:
         allow_imports: Modules and files that a recipe or a store may import, for names as MODULE:Name and FILE.py:Name.
     """
 
-    engine: Literal["local", "here"] | None = None
+    engine: Annotated[str | None, "ENGINE"] = None
+    address: Annotated[str | None, "ADDRESS"] = None
     workers: int | None = None
     threads: int | None = None
     limit: float | None = None

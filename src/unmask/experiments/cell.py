@@ -127,6 +127,11 @@ class Job:
         return hasattr(self.run, "records")
 
     @cached_property
+    def takes_place(self) -> bool:
+        """Whether its cells have files."""
+        return Place in _kinds(self.run).values()
+
+    @cached_property
     def lasts(self) -> bool:
         return bool(getattr(self.run, "lasts", False))
 

@@ -1,4 +1,8 @@
-"""Where blocks are measured: in this process, or in processes of this machine.
+"""Where blocks are measured: in this process, in processes of this machine, or by another engine.
+
+An engine is a generator of (block, its answer). It takes blocks from `ready` until that is empty or `interrupts` is
+not, and may call `note` with the number of running blocks. `files` is the directory of the cells' files, and `how` has
+the options. The caller alone writes the store; it may add blocks to `ready` at any answer.
 
 Each worker is a process with its own pipe, since a common one would block all workers once one is killed while it
 holds the lock. It leads a session with its children. A guard process in it kills the session once the worker or the
@@ -22,7 +26,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from multiprocessing import Pipe, connection, reduction
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -30,7 +34,7 @@ from unmask.core import progress
 from unmask.core.arguments import size
 from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
 from unmask.core.reading import fit, from_json
-from unmask.core.registry import IMPORTS, Allowed, imports
+from unmask.core.registry import IMPORTS, Allowed, Registry, imports
 from unmask.core.run import Measuring
 from unmask.experiments.cell import Place, Tally, call, find
 from unmask.experiments.store import LARGEST, LOG, CommonFields, Plain, directory_of, opened
@@ -43,7 +47,6 @@ GRACE = 1.0  # seconds for a process to end by itself
 FEW = 8  # processes that start before the number of blocks is known
 APPENDED = os.O_RDWR | os.O_APPEND | os.O_CREAT
 USUAL = "unmask.experiments.jobs.samples"
-EngineName = Literal["local", "here"]
 
 
 class Block(NamedTuple):
@@ -70,6 +73,11 @@ class Answer(NamedTuple):
     seconds: float = 0.0
     error: str = ""
     lost: bool = False
+
+
+ENGINES: Registry[Generator[tuple[Block, Answer], None, None]] = Registry(
+    "engine", "unmask.engines", returns=(Generator,), given=("ready", "files", "how", "interrupts", "note")
+)
 
 
 def attempt(block: Block, files: Path, allowed: Allowed) -> Answer:
@@ -131,6 +139,7 @@ def _text(error: Exception) -> str:
         return "its message is not readable"
 
 
+@ENGINES.register("here")
 def here(
     ready: deque[Block], files: Path, how: Measuring, interrupts: Sequence[int], note: Callable[[int], None]
 ) -> Generator[tuple[Block, Answer], None, None]:
@@ -145,6 +154,7 @@ def here(
         yield block, answer
 
 
+@ENGINES.register("local")
 def local(
     ready: deque[Block], files: Path, how: Measuring, interrupts: Sequence[int], note: Callable[[int], None]
 ) -> Generator[tuple[Block, Answer], None, None]:
@@ -166,11 +176,12 @@ class _Worker:
     Without a log it loads the usual jobs, and waits for `tell`.
     """
 
-    def __init__(self, threads: int, log: Path | None = None) -> None:
+    def __init__(self, threads: int, log: Path | IO[bytes] | None = None) -> None:
         self.pipe, theirs = Pipe()
         lifeline, self.lifeline = os.pipe()
         program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline}, {log is None})"
-        with theirs, opened(log, APPENDED) if log else nullcontext(subprocess.DEVNULL) as file:
+        output = opened(log, APPENDED) if isinstance(log, Path) else nullcontext(log or subprocess.DEVNULL)
+        with theirs, output as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
@@ -212,17 +223,18 @@ EARLY = list[_Worker]()  # of the sweep that comes next
 
 
 class Processes:
-    """Processes of this machine; one that dies or hangs is replaced."""
+    """Processes of this machine; one that dies or hangs is replaced. output: a file instead of the store's log."""
 
-    def __init__(self, files: Path, how: Measuring) -> None:
-        self.files, self.log, self.limit, (self.most, self.threads) = files, files.parent / LOG, how.limit, _size(how)
+    def __init__(self, files: Path, how: Measuring, output: IO[bytes] | None = None) -> None:
+        self.files, self.log, self.limit, self.output = files, files.parent / LOG, how.limit, output
+        self.most, self.threads = _size(how)
         self.running, self.idle, self.failed_starts = list[_Worker](), list[_Worker](), 0
 
     def start(self, block: Block) -> None:
         if not self.idle and EARLY:
             EARLY[-1].tell(self.log)
             self.idle.append(EARLY.pop())
-        worker = self.idle.pop() if self.idle else _Worker(self.threads, self.log)
+        worker = self.idle.pop() if self.idle else _Worker(self.threads, self.output or self.log)
         worker.start(block, self.files)
         self.running.append(worker)
 
@@ -322,6 +334,3 @@ def _death(code: int) -> str:
         return "its process was killed (SIGKILL), most often because memory ran out"
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     return f"its process {how}; see {LOG}"
-
-
-ENGINES = {"here": here, "local": local}

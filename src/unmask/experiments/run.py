@@ -21,7 +21,8 @@ from unmask.core.registry import IMPORTS, imports
 from unmask.core.run import Measuring
 from unmask.experiments import pool
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
-from unmask.experiments.pool import ENGINES, Answer, Block, EngineName
+from unmask.experiments.parts import Part
+from unmask.experiments.pool import ENGINES, Answer, Block
 from unmask.experiments.recipe import Recipe, from_dict, read_recipe
 from unmask.experiments.store import Block as Stored
 from unmask.experiments.store import Done, Failed, Planned, Run, Store, Writer, writing
@@ -93,7 +94,9 @@ def sweep(
     recipe: str | Path | Mapping[str, Any] | Recipe,
     *,
     store: str | Path | None = None,
-    engine: EngineName = "local",
+    part: str = "1/1",
+    engine: str = "local",
+    address: str | None = None,
     workers: int | None = None,
     threads: int | None = None,
     limit: float | None = None,
@@ -105,21 +108,24 @@ def sweep(
     """Measure the cells of a recipe that are missing in its store.
 
     recipe: a YAML file, or its content as a dict. store: a directory (default: sweeps/NAME). limit: seconds of a block.
-    engine: "here" is this process alone; it has the samplers that a notebook registered.
+    part: "3/40" is the third of 40 parts of the cells (default store: sweeps/NAME-3-of-40); `merge` joins their stores.
+    engine: "here" is this process alone; it has the samplers that a notebook registered. "ray" is a cluster at an
+    address, or a new one on this machine. "module:Name" is your own.
     fresh: measure cells of other code versions again, except for trained networks.
     allow_imports: modules that a recipe file may import from, as "module:Name"; a program may name any.
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
-    how = _checked(Measuring(engine, workers, threads, limit, attempts, allow_imports))  # type: ignore[arg-type]
+    how = _checked(Measuring(engine, address, workers, threads, limit, attempts, allow_imports))  # type: ignore[arg-type]
     if isinstance(recipe, Recipe | Mapping):
         plan = recipe if isinstance(recipe, Recipe) else from_dict(dict(recipe), "sweep")
         plan = plan.with_changes(changes) if changes else plan
     else:
         plan = read_recipe(arguments.path("recipe", recipe), changes)
-    directory = HOME / plan.name if store is None else arguments.path("store", store)
+    share = Part.of(part)
+    directory = share.beside(HOME / plan.name) if store is None else arguments.path("store", store)
     arguments.flag("fresh", fresh)
     with imports(how.allow_imports or (IMPORTS.get() and not isinstance(recipe, str | Path))):
-        cells = cells_of(plan)
+        cells = share.cells(cells_of(plan))
         if not os.path.exists(directory):
             check(cells)  # before the store is created
         with writing(directory) as target:
@@ -149,19 +155,24 @@ def _settled(store: Store, cell: Cell, fresh: bool) -> bool:
 
 
 def _checked(how: Measuring) -> Measuring:
-    if how.engine is not None:
-        arguments.word("engine", how.engine, ENGINES)
+    engine = how.engine or "local"
+    with imports(True):  # the user names the engine, not the recipe
+        ENGINES.bind(engine, len(ENGINES.given))
     for name in ("workers", "threads", "attempts"):
         if (value := getattr(how, name)) is not None:
             arguments.whole(name, value, 1, MOST)
     if how.limit is not None:
         arguments.number("limit", how.limit, above=True, what=" of seconds")
-    if how.engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
+    if engine in ("here", "local") and how.address is not None:
+        raise UnmaskError(
+            f"address is set, but engine `{engine}` is this machine alone. Use engine ray, or leave it out"
+        )
+    if engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
         raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
     modules = how.allow_imports
     if isinstance(modules, str) or not all(isinstance(name, str) for name in modules):
         arguments.refuse("allow_imports", modules, "a list of module names")
-    return replace(how, engine=how.engine or "local")
+    return replace(how, engine=engine, allow_imports=tuple(modules))
 
 
 def _driven(
@@ -235,10 +246,13 @@ class _Drive:
         """Measure the cells; after a KeyboardInterrupt the unfinished cells remain to be measured."""
         if not self.ready:
             return
-        engine, files = ENGINES[str(self.how.engine)], self.store.files.absolute()
+        files = self.store.files.absolute()
         stopped = KeyboardInterrupt(f"{self.store.directory} has the finished cells; the same command continues there")
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
-            with closing(engine(self.ready, files, self.how, interrupts, self.store.tell)) as answers:
+            given = self.ready, files, self.how, interrupts, self.store.tell
+            with imports(True):
+                engine = ENGINES.make(str(self.how.engine), *given)
+            with closing(engine) as answers:
                 for block, answer in answers:
                     advance(int(block.tally is None and not answer.lost))
                     self._settle(block, answer)
@@ -295,6 +309,8 @@ def _interruptible(stopped: KeyboardInterrupt) -> Iterator[list[int]]:
     before = {number: signal.signal(number, interrupt) for number in ends}
     try:
         yield seen
+    except KeyboardInterrupt:  # an engine may have raised another one in its place
+        raise stopped from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -52,6 +52,37 @@ def test_what_needs_a_failed_cell_fails_with_it(bench: Bench, engine):
     assert (status(bench.store)["failed"], status(bench.store)["todo"]) == (4, 0)
 
 
+ENGINE = "tests.experiments.sweeps.trivial:backwards"
+
+
+def test_an_engine_of_your_own_measures(bench: Bench, tmp_path):
+    """The user names it, so that a recipe in a file, which may import nothing, is no reason to refuse it."""
+    recipe = tmp_path / "r.json"
+    recipe.write_text('{"name": "r", "jobs": ["theory"], "grid": {"language": ["interval-5"], "steps": [4, 8, 16]}}')
+    usual = run.sweep(recipe, store=tmp_path / "usual", engine="here", length=[8])
+    made = run.sweep(recipe, store=bench.store, engine=f"{ENGINE}(bonus=3)", length=[8])
+    assert [row["value"] for row in made.rows()] == [row["value"] + 3 for row in usual.rows()]
+    done = [made.store.spec(key)["steps"] for key in made.store.done]
+    assert done == [16, 8, 4]
+    assert made.store.runs[-1].engine == f"{ENGINE}(bonus=3)"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"engine": "locl"}, "unknown engine 'locl'; did you mean local"),
+        ({"engine": f"{ENGINE}(speed=2)"}, "unknown option .*'speed'; known: bonus"),
+        ({"engine": f"{ENGINE}(bonus='x')"}, "bonus of engine .* is 'x'; expected a whole number"),
+        ({"engine": "os:getcwd"}, "not declared to return an engine; write .* -> Generator"),
+        ({"address": "auto"}, "address is set, but engine `local` is this machine alone"),
+    ],
+)
+def test_a_wrong_engine_makes_no_store(bench: Bench, options, problem):
+    with pytest.raises(UnmaskError, match=problem):
+        bench.sweep(GRID, **options)
+    assert not bench.store.exists()
+
+
 def test_this_process_alone_measures_the_same(bench: Bench, undisturbed):
     recipe = {"jobs": [SQUARE, TOTAL], "grid": {"x": [1, 2, 3]}, "rows": 21}
     expected = undisturbed(recipe)

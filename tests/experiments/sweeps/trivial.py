@@ -6,10 +6,14 @@ import math
 import os
 import signal
 import time
+from collections import deque
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
+from unmask.core.run import Measuring
 from unmask.experiments.cell import Place, job
+from unmask.experiments.pool import Answer, Block, attempt
 
 
 def record(measure: str, value: float) -> dict[str, Any]:
@@ -47,6 +51,9 @@ def spoiled(x: int, bad: int = 3, how: str = "raise", seed: int = 0) -> list[dic
                 raise MemoryError
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "parent":
+                os.kill(os.getppid(), signal.SIGKILL)
+                time.sleep(60)
             case "hang":
                 time.sleep(60)
             case "exit":
@@ -54,6 +61,20 @@ def spoiled(x: int, bad: int = 3, how: str = "raise", seed: int = 0) -> list[dic
             case "nan":
                 return [record("square", float("nan"))]
     return [record("square", float(x * x))]
+
+
+def placed(x: int) -> list[dict[str, Any]]:
+    """x^2, with the node and the process in the log."""
+    note(f"begins {x} on {os.environ['NODE']} in {os.getpid()}")
+    while x >= held():
+        time.sleep(0.01)
+    note(f"ends {x}")
+    return [record("square", float(x * x))]
+
+
+def wide(x: int, size: int = 0) -> list[dict[str, Any]]:
+    """Numbers that take much space."""
+    return [record("wide", float(x)) | {"more": "x" * size}]
 
 
 def of_total(tally: dict[str, int], **cell: Any) -> list[dict[str, Any]]:
@@ -94,6 +115,16 @@ def harvest(x: int, place: Place, factor: int = 1, bad: int = 0) -> list[dict[st
 
 def on_device(device: str = "cpu") -> list[dict[str, Any]]:
     return [record("devices", 1.0)]
+
+
+def backwards(
+    ready: deque[Block], files: Path, how: Measuring, interrupts: Sequence[int], note: Any, bonus: int = 0
+) -> Generator[tuple[Block, Answer], None, None]:
+    """An engine: the last block first, with a bonus for each number."""
+    while ready:
+        block = ready.pop()
+        answer = attempt(block, files, False)
+        yield block, answer._replace(records=[one | {"value": one["value"] + bonus} for one in answer.records or ()])
 
 
 def held() -> float:

@@ -39,7 +39,6 @@ from unmask.core.search import sample_size
 from unmask.experiments.board.families import lists_budgets
 from unmask.experiments.board.run import Measured, measured, recipe
 from unmask.experiments.board.settings import Settings
-from unmask.experiments.pool import EngineName
 from unmask.experiments.run import sweep
 
 LEVEL = 0.05
@@ -235,9 +234,7 @@ class Versus:
         return f"{self.language}: {verdict}. {number}, {result.mean.n} sequences{ranges}."
 
 
-def versus(
-    first: str, second: str, settings: Settings, *, store: str | Path, engine: EngineName = "local"
-) -> list[Versus]:
+def versus(first: str, second: str, settings: Settings, *, store: str | Path, engine: str = "local") -> list[Versus]:
     """The verdict on each language of the settings and, if there are several, on all sequences together.
 
     Both samplers have the usual budgets of the board, so the choice of budgets decides nothing.
@@ -258,7 +255,7 @@ def versus(
     return [*results, Versus(ALL, None, None, pooled(pairs))] if len(pairs) > 1 else results
 
 
-def _curves(name: str, settings: Settings, store: str | Path, engine: EngineName) -> dict[tuple[str, int], Measured]:
+def _curves(name: str, settings: Settings, store: str | Path, engine: str) -> dict[tuple[str, int], Measured]:
     """By language and length."""
     if lists_budgets(name):
         raise UnmaskError(f"{name} sets its budgets. A comparison has fixed budgets. Leave them out")

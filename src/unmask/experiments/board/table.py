@@ -27,7 +27,6 @@ from unmask.experiments.board.curve import UNKNOWN, of_point, record
 from unmask.experiments.board.run import Failure, Measured, measured, recipe
 from unmask.experiments.board.settings import Settings
 from unmask.experiments.cell import Record
-from unmask.experiments.pool import EngineName
 from unmask.experiments.run import Sweep, sweep
 
 AUP = "accuracy_under_parallelism"
@@ -61,7 +60,7 @@ def board(
     settings: Settings | None = None,
     *,
     store: str | Path | None = None,
-    engine: EngineName = "here",
+    engine: str = "here",
     workers: int | None = None,
     **given: Any,
 ) -> Board:

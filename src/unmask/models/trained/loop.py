@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from unmask.core.threads import torch_threads
 from unmask.languages import Language
 from unmask.languages import load as language_of
 from unmask.models.text import Text
-from unmask.models.trained import checkpoints
+from unmask.models.trained import checkpoints, parallel
 from unmask.models.trained.objectives import Masks, Noisy, Objective, spread_out
 from unmask.models.trained.recipe import Learner, Recipe
 from unmask.models.trained.shape import Shape
@@ -113,16 +114,14 @@ def train(
     checkpoints.check_fits(shape, "this shape", learned.vocabulary)
     usual = learned.label if isinstance(learned, Text) else learned.kind
     named = label or (str(source) if isinstance(source, str | Path) else usual)
-    with checkpoints.alone(path):
-        checkpoints.check_unused(path)
+    with parallel.joined(path, conditions.device, checkpoints.check_unused):
         return Training(learned, named, shape, recipe, path, conditions).go()
 
 
 def resume(directory: str | Path, *, conditions: Conditions = USUAL) -> Trained:
     """Resume the training in a directory from its checkpoint, with the same recipe."""
     path = Path(directory)
-    checkpoints.facts(path)
-    with checkpoints.alone(path):
+    with parallel.joined(path, conditions.device, checkpoints.facts):
         source, facts, tensors = checkpoints.read_state(path)
         training = Training(source, facts.label, facts.shape, facts.recipe, path, conditions)
         training.restore(facts, tensors)
@@ -169,7 +168,7 @@ class Batches:
         if isinstance(hidden, Masks) and (spread := recipe.spread_at(step)):
             hidden = spread_out(hidden, rng, spread, recipe.run, recipe.prompt_length)
         parts = []
-        for which in torch.arange(rows).chunk(self.parts):
+        for which in parallel.own(torch.arange(rows)).chunk(self.parts):
             own = None if hidden is None else hidden.select(which)
             distributions = None
             if recipe.targets == "posterior":
@@ -187,16 +186,17 @@ class Training:
     ) -> None:
         self.source, self.label, self.shape, self.recipe = source, label, shape, recipe
         self.directory, self.conditions = directory, conditions
-        self.device = checkpoints.choose_device(conditions.device)
+        self.device = parallel.device_of(checkpoints.choose_device(conditions.device))
         kind, precision = self.device.type, arguments.word("precision", conditions.precision, PRECISIONS)
         self.half = precision == "bfloat16" or (precision == "auto" and kind == "cuda")
         self.threads = 1 if kind == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
         if conditions.threads is not None:
             self.threads = arguments.whole("threads", conditions.threads, 1, arguments.MOST_THREADS)
-        usual = min(recipe.batch, math.ceil(recipe.batch * shape.length / PART_TOKENS[kind]))
+        rows = parallel.share(recipe.batch)
+        usual = min(rows, math.ceil(rows * shape.length / PART_TOKENS[kind]))
         given = usual if conditions.accumulate is None else conditions.accumulate
-        self.parts = arguments.whole("accumulate", given, 1, recipe.batch, ", the sequences of a batch")
-        at_once = math.ceil(recipe.batch / self.parts)
+        self.parts = arguments.whole("accumulate", given, 1, rows, ", the sequences of a batch")
+        at_once = math.ceil(rows / self.parts)
         way = "the batch size, or pass a larger --accumulate" if at_once > 1 else "the number of layers or the length"
         room = checkpoints.free_on(self.device)
         unit = f"sequences of {shape.length} tokens and this network"
@@ -208,6 +208,7 @@ class Training:
         else:
             self.judge = Judge(source, held_out, recipe.seed, objective)
         self.learner = Learner(shape, recipe, self.device)
+        self.network = parallel.wrapped(self.learner.trunk)
         self.journal: list[dict[str, Any]] = []  # of checkpoints.Facts
         self.step = self.saved = 0
         self.loss = self.worst = math.log(shape.vocabulary) * self.judge.padding
@@ -237,7 +238,7 @@ class Training:
             raise
         except torch.OutOfMemoryError as error:
             remedy = f"Pass --accumulate {2 * self.parts}, which computes half of them at once with the same result"
-            rows = self.recipe.batch // self.parts
+            rows = parallel.share(self.recipe.batch) // self.parts
             raise UnmaskError(f"out of memory with {rows} sequences at once. {remedy}") from error
         return Trained(
             directory=self.directory,
@@ -293,22 +294,25 @@ class Training:
         """Apply one step: the gradient of the nats of the whole batch, per token."""
         tokens = float(self.recipe.batch * self.shape.length)
         if self.source.end is not None:
-            tokens = float(sum(part.size for part in batch))
+            own = torch.tensor(sum(part.size for part in batch), device=self.device)
+            tokens = float(parallel.total(own))
         loss = torch.zeros((), device=self.device)
         for part in batch:
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
-                nats = self._nats(part).sum()
-            (nats * (1 / tokens)).backward()
+            with nullcontext() if part is batch[-1] else parallel.apart(self.network):
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
+                    nats = self._nats(part).sum()
+                (nats * (parallel.size() / tokens)).backward()  # their mean over processes is the gradient
             loss += nats.detach() / tokens
         self.unseen.append(torch.stack([loss, self.learner.update(self.step)]))
 
     def _nats(self, part: Part) -> Tensor:
-        trunk = self.learner.trunk
-        return self.batches.objective.nats(trunk, self.device, part.tokens, part.hidden, part.distributions)
+        return self.batches.objective.nats(self.network, self.device, part.tokens, part.hidden, part.distributions)
 
     def _look(self) -> None:
         """Raise an error if the losses or gradients of the last steps have diverged."""
-        seen = torch.stack(self.unseen).cpu()
+        seen = torch.stack(self.unseen)
+        seen[:, 0] = parallel.total(seen[:, 0].contiguous())
+        seen = seen.cpu()
         weight = max(SMOOTH, len(self.unseen) / self.step)
         self.unseen.clear()
         loss = (1 - weight) * self.loss + weight * float(seen[:, 0].mean())
@@ -337,10 +341,12 @@ class Training:
             line += f", {value:.4f} {name.replace('_', ' ')}"
         rate = self.recipe.rate_at(self.step - 1)
         self.journal.append({"step": self.step, "seconds": self.seconds, "rate": rate} | losses)
-        if self.conditions.say is not None:
+        if self.conditions.say is not None and parallel.rank() == 0:
             self.conditions.say(f"step {self.step}, {self.seconds:.0f} s: {line}")
 
     def _save(self) -> None:
+        if parallel.rank():
+            return
         began = time.monotonic()
         learned: dict[str, Any] = {"label": self.label}
         if isinstance(self.source, Text):
@@ -352,7 +358,9 @@ class Training:
         now = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal}
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
         entropy = {} if self.judge.entropy is None else {"entropy": self.judge.entropy}
-        account = {"origin": origin(**plain, **self._computed, parts=self.parts)} | entropy | now
+        account = (
+            {"origin": origin(**plain, **self._computed, parts=self.parts, processes=parallel.size())} | entropy | now
+        )
         checkpoints.save(self.learner.average, self.directory, account)
         checkpoints.write_losses(self.directory, self.journal)
         self.saved, self.saved_at = self.step, time.monotonic()

@@ -18,7 +18,6 @@ import msgspec
 from unmask.core import arguments, progress
 from unmask.core.chance import check_seed
 from unmask.core.run import Evaluating
-from unmask.experiments.pool import EngineName
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import sweep
 from unmask.models.open.prompted import before_any
@@ -97,7 +96,7 @@ def evaluate(
     settings: Settings,
     *,
     out: str | Path,
-    engine: EngineName = "local",
+    engine: str = "local",
     workers: int = 1,
     **how: Any,
 ) -> Evaluation:
