@@ -129,3 +129,11 @@ def test_a_record_without_a_field_of_its_interval_is_named(name):
     record.pop(name)
     with pytest.raises(UnmaskError, match=f"a record of 'ser' has no {name}; expected value, low, high, n"):
         Estimate.of_record(record)
+
+
+@pytest.mark.parametrize("n", [1, 3, 20])
+@pytest.mark.parametrize("apart", [0.0, 1e-16, 1e-14, 1e-12, 1e-10, 1e-8])
+def test_values_next_to_an_end_have_the_interval_of_the_end(n, apart):
+    for end, value in ((0.0, apart), (1.0, 1 - apart)):
+        near, at = (bounded_mean(torch.full((n,), one, dtype=torch.float64)) for one in (value, end))
+        assert (near.low, near.high) == pytest.approx((at.low, at.high), abs=1e-6)

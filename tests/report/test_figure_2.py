@@ -10,7 +10,7 @@ import pytest
 
 from tests.sparing import undrawn
 from unmask import UnmaskError, generate
-from unmask.core.means import student
+from unmask.core.means import mean
 from unmask.diagnosis.judge import Judges
 from unmask.models.text import Text, read
 from unmask.models.trained import Network, load, loop
@@ -68,7 +68,7 @@ def test_the_records_are_what_the_networks_write(made, path):
         ):
             expected = scale(values.mean())
             assert found[measure_, who, steps]["value"] == pytest.approx(float(expected)), (measure_, who, steps)
-        assert found["token_entropy", who, steps]["low"] == pytest.approx(student(said.entropy).low)
+        assert found["token_entropy", who, steps]["low"] == pytest.approx(mean(said.entropy).low)
         assert found["rows_with_unknown_words", who, steps]["value"] == float(said.wrong.double().mean())
         assert examples["AR" if steps is None else f"MDM, {steps} steps"] == text.tokenizer.decode(
             drawn.tokens[0].tolist()

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.core.gaffke import gaffke_end
 
 LEVEL = 0.95
+NEAR = 1e-10  # of the width between two ends
 LEAST = 20  # independent rows of an unbounded quantity: fewer have no interval
 
 
@@ -144,6 +146,8 @@ def within(
     """`bounded_mean` from the distinct values and their counts."""
     bottom, width = ends[0], ends[1] - ends[0]
     values, numbers = ((atoms.double() - bottom) / width).clamp(0, 1).numpy(), counts.double().numpy()
+    # nearer to an end than a root is found: at the end
+    values = np.where(values < NEAR, 0.0, np.where(values > 1 - NEAR, 1.0, values))
     low, high = (bottom + width * gaffke_end(values, numbers, (1 - level) / 2, side) for side in (-1, 1))
     return Estimate(value, min(low, value), max(high, value), int(numbers.sum()), level, method)
 

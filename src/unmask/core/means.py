@@ -46,18 +46,18 @@ def carriers(values: Tensor) -> float:
     return number if 0 < number < RARE * len(values) else math.inf
 
 
+def skewed_mean(samples: Tensor, groups: Tensor | None = None, method: str = "t") -> Estimate:
+    """The mean of unbounded samples (n); where a few carry it, with the `interval` for as many seen."""
+    if math.isfinite(few := carriers(samples)):
+        return interval(samples.double(), groups, seen=few)
+    return mean(samples, method=method, groups=groups)
+
+
 def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tensor | None = None) -> Estimate:
-    """The mean of unbounded samples (n); with fewer than LEAST samples its interval is the whole line.
+    """The mean of unbounded samples (n), with Student's interval; with fewer than LEAST samples it is the whole line.
 
     Samples are independent, or only those of different groups (n numbers) are; the interval is then that of K groups.
     """
-    if math.isfinite(few := carriers(samples)):
-        return interval(samples.double(), groups, seen=few, level=level)
-    return student(samples, level, method, groups)
-
-
-def student(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tensor | None = None) -> Estimate:
-    """The mean with Student's interval, for samples of which none can be far from the others."""
     n, samples = len(samples), samples.double()
     value = float(samples.mean())
     if groups is not None and 1 < (count := len(groups.unique())) < n:
@@ -95,7 +95,6 @@ def interval(
     least: float | None = None,
     count: Tensor | None = None,
     seen: float = math.inf,
-    level: float = LEVEL,
 ) -> Estimate:
     """The mean of values (n), none below `least`; or per count (n): a ratio of sums, linearized.
 
@@ -105,15 +104,15 @@ def interval(
     each = values / size.mean() + value * (1 - share)
     low, high, n = float(each.min()), float(each.max()), units(len(values), groups)
     if seen < SEEN or n < LEAST:
-        return Estimate(value, -math.inf, math.inf, n, level, "no interval")
+        return Estimate(value, -math.inf, math.inf, n, method="no interval")
 
     floor = low if least is None else float((least * share + value * (1 - share)).min())
     span = high - floor
     if span <= 1e-12 * (1 + abs(high)):
-        return Estimate(value, value, value, n, level, "all rows are equal")
+        return Estimate(value, value, value, n, method="all rows are equal")
 
     ends = (floor - span / 4, high + span / 4) if least is None else (floor, high + span)
-    ours = bounded_mean(each, ends, level, "gaffke, beyond the largest row", groups)
+    ours = bounded_mean(each, ends, method="gaffke, beyond the largest row", groups=groups)
     if seen >= SURE:
         return ours
     usual = float(each.median())

@@ -36,7 +36,7 @@ from unmask import metrics
 from unmask.core import arguments, progress
 from unmask.core.chance import Randomness, Stream, check_seed
 from unmask.core.errors import UnmaskError
-from unmask.core.means import interval, mean
+from unmask.core.means import interval, skewed_mean
 from unmask.core.samples import read_tokens
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Ideal
@@ -352,5 +352,5 @@ def score(
     about = {"exact": likely.exact, **how, "model_calls": int(likely.model_calls.sum())}
     about |= {"left_out": int((~there).sum())}  # probability 0
     same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others
-    nats = interval(likely.nats[there], seen=0.0) if same else mean(likely.nats[there])
+    nats = interval(likely.nats[there], seen=0.0) if same else skewed_mean(likely.nats[there])
     return replace(scored, likelihood=about | {"nats": nats})

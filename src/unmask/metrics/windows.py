@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.core.means import student
+from unmask.core.means import mean
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens, codes
 
@@ -130,6 +130,6 @@ def variety(tokens: Tensor, counted: Tensor) -> Variety:
         [((tokens == row) & there).sum(1) / (counted & there).sum(1).clamp(min=1) for row, there in rows]
     )
     each = (same.sum(1) - same.diagonal()).double() / max(len(tokens) - 1, 1)
-    identity = student(2 * each - each.mean())  # a mean over pairs varies as a mean of twice the deviations of rows
+    identity = mean(2 * each - each.mean())  # a mean over pairs varies as a mean of twice the deviations of rows
     closest = float(same.fill_diagonal_(0).max())
     return Variety(len(tokens.unique(dim=0)), sum(entropies) / max(len(entropies) - 1, 1), identity, closest)

@@ -182,4 +182,4 @@ def divergence(generation: Generation, q: Language) -> Estimate | None:
     nats -= q.log_evidence(generation.tokens) - q.log_evidence(given)
     groups = given.unique(dim=0, return_inverse=True)[1] if bool((given != q.vocabulary).any()) else None
     there = nats.isfinite()
-    return means.mean(nats[there], groups=None if groups is None else groups[there]) if there.any() else None
+    return means.skewed_mean(nats[there], groups=None if groups is None else groups[there]) if there.any() else None

@@ -8,7 +8,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Randomness
 from unmask.core.estimates import Estimate
-from unmask.core.means import interval, mean
+from unmask.core.means import interval, skewed_mean
 from unmask.denoisers import Canvas, Denoiser, as_denoiser
 from unmask.languages import Language
 from unmask.samplers import orders
@@ -78,4 +78,4 @@ def mean_loss(nats: Tensor, logs: Tensor) -> Estimate:
     if 0.5 < most < 1 - CERTAIN:
         # so many rows are expected to be another string, whatever these rows happen to hold
         return interval(nats, seen=len(nats) * (1 - most))
-    return mean(nats, method="monte carlo")
+    return skewed_mean(nats, method="monte carlo")
