@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tests.experiments.sweeps.conftest import SQUARE, Bench
 from unmask.core.errors import UnmaskError
@@ -10,6 +11,7 @@ from unmask.experiments import sweep
 from unmask.experiments.cell import cells_of
 from unmask.experiments.parts import Part, merge
 from unmask.experiments.recipe import from_dict
+from unmask.experiments.store import writing
 from unmask.experiments.tables import status
 
 HARVEST = "tests.experiments.sweeps.trivial:harvest"
@@ -72,12 +74,9 @@ def test_a_failure_gives_way_to_an_answer(bench: Bench, tmp_path):
     sweep(recipe, store=tmp_path / "bad", engine="here")
     made = merge(bench.store, [tmp_path / "bad"])
     assert (len(made.done), len(made.failed)) == (1, 1)
-    (key,) = made.failed
-    good = (tmp_path / "bad" / "sweep.jsonl").read_text().splitlines()
-    done = next(line for line in good if '"done"' in line)
-    other = next(iter(made.done))
-    (tmp_path / "good").mkdir()
-    (tmp_path / "good" / "sweep.jsonl").write_text("\n".join([*good, done.replace(other, key)]) + "\n")
+    (key,), (done,) = made.failed, made.done.values()
+    with writing(tmp_path / "good") as good:
+        good.append(*made.runs, *made.cells.values(), done, structs.replace(done, key=key))
     assert (len(merge(bench.store, [tmp_path / "good"]).done), bench.content.failed) == (2, {})
     assert len(merge(bench.store, [tmp_path / "bad"]).done) == 2  # and an answer stays
 
