@@ -130,7 +130,8 @@ def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, b
 
 def _run(lm: Any, task: str, data: str, asking: Asking) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """The samples of each task of lm-eval."""
-    from lm_eval import simple_evaluate
+    with needed("lm-eval", f"task {task}"):
+        from lm_eval import simple_evaluate
 
     try:
         results = simple_evaluate(
@@ -155,7 +156,8 @@ def _run(lm: Any, task: str, data: str, asking: Asking) -> Mapping[str, Sequence
 @cache  # reading thousands of tasks takes seconds
 def _tasks(data: str) -> Any:
     """The tasks of lm-eval, or those of a directory."""
-    from lm_eval.tasks import TaskManager
+    with needed("lm-eval", "published tasks"):
+        from lm_eval.tasks import TaskManager
 
     return TaskManager(include_path=data or None, include_defaults=not data)
 
