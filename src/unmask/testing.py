@@ -30,6 +30,7 @@ from unmask.core.errors import UnmaskError
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.oracles import MaskedOracle, Oracle, oracle
 from unmask.diagnosis.audit import Audit, audit
+from unmask.diagnosis.audit.changes import SORTING, as_filters
 from unmask.diagnosis.audit.observed import packed, predictions
 from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
 from unmask.diagnosis.audit.suspects import compared, repetition
@@ -83,10 +84,12 @@ def assert_law(
     alarm: probability that a correct loop fails, over seeds.
     limit: seconds for the loop.
     record: compare also the steps that revealed the tokens, for loops that return the rows as the model has seen them.
-    model: options of `unmask.oracle`: mask_id, dtype, shift, level, view.
+    model: options of `unmask.oracle`: mask_id, dtype, shift, level, view, ordered.
     """
     used = as_sampler(sampler)
     kind: Kind = "uniform" if used.removes == "uniform" else "causal" if used.reads == CAUSAL else "mask"
+    if SORTING & as_filters(filters).keys():
+        model = {"ordered": True} | model
     run = called_until(loop, language, kind, rows, length, seed, limit, model, draft)
     if record and len(run.model.threads) > 1:
         reject(

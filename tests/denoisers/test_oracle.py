@@ -14,7 +14,6 @@ from unmask.denoisers.oracles import APART, FLOOR, untied
 V = 8
 MASK = 126336  # LLaDA's
 LANGUAGE = languages.load("paper-2gram")
-SPREAD = 4e-5  # of probabilities: equally likely tokens keep an order
 
 
 def contexts(language, length, rows=60, seed=0):
@@ -31,7 +30,7 @@ def test_logits_are_the_posterior_by_enumeration(name):
     logits = oracle(language, dtype=torch.float64)(x).logits
     strings = sequences(language.vocabulary, length)
     expected = posterior(distribution(language, length), strings, x.numpy(), language.vocabulary)
-    np.testing.assert_allclose(logits.exp()[..., : language.vocabulary].numpy(), expected, atol=SPREAD)
+    np.testing.assert_allclose(logits.exp()[..., : language.vocabulary].numpy(), expected, atol=1e-12)
     assert bool((logits[..., language.vocabulary] == FLOOR).all())
 
 
@@ -142,11 +141,9 @@ def test_the_causal_twin_reads_from_left_to_right(name):
     for i in range(length):
         prefix = torch.where(torch.arange(length) < i, x, v)
         expected = posterior(distribution(language, length), strings, prefix.numpy(), v)[:, i]
-        np.testing.assert_allclose(logits[:, i, :v].exp().numpy(), expected, atol=SPREAD)
+        np.testing.assert_allclose(logits[:, i, :v].exp().numpy(), expected, atol=1e-12)
     assert bool((logits[..., v] == FLOOR).all())
-    torch.testing.assert_close(
-        logits[:, length, :v].exp(), torch.full((30, v), 1 / v, dtype=torch.float64), atol=SPREAD, rtol=0
-    )
+    torch.testing.assert_close(logits[:, length, :v].exp(), torch.full((30, v), 1 / v, dtype=torch.float64))
 
 
 def test_the_causal_twin_without_a_length():
@@ -215,12 +212,14 @@ def kept(logits, rule, k=3):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("name", "length"), [("sparse-hmm", 32), ("interval-5", 20)])
 def test_every_rule_of_ties_keeps_the_same_tokens(name, length, dtype):
-    """And not with the plain logits, where the third and the fourth token are equal."""
+    """Of an ordered oracle; and not of another one, where the third and the fourth token are equal."""
     language = languages.load(name)
     x = contexts(language, length, rows=40)
     x[:20, torch.arange(length) != length // 2] = language.vocabulary
-    logits = oracle(language, dtype=dtype)(x).logits[..., : language.vocabulary]
-    plain = language.posterior(x).log().to(dtype)
+    logits, plain = (
+        oracle(language, dtype=dtype, ordered=ordered)(x).logits[..., : language.vocabulary]
+        for ordered in (True, False)
+    )
     hidden = x == language.vocabulary
     rules = ("keep all", "topk", "lowest")
 

@@ -337,7 +337,7 @@ def test_measuring_again_gives_the_recorded_numbers(measured, tmp_path, monkeypa
         ("--records nowhere.json", "nowhere.json cannot be read: No such file"),
         ("--records broken.json", "broken.json has no records of the paper"),
         ("--records empty.json", "empty.json has no records of the paper: KeyError('records')"),
-        ("--records record.json", "record.json has no records of the paper: KeyError('low')"),
+        ("--records record.json", "a record of 'a number' has no high and no level and no low"),
     ],
 )
 def test_errors_are_one_line(tmp_path, monkeypatch, capsys, words, message):

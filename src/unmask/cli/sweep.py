@@ -31,7 +31,6 @@ def run(
     Examples:
         unmask sweep run recipes/smoke.yaml
         unmask sweep run recipes/lengths.yaml --set rows=200 length=[128,256]
-        unmask sweep run smoke --dry-run
         unmask sweep run recipes/lengths.yaml --engine ray --address auto
         unmask sweep run recipes/lengths.yaml --part 3/40
 

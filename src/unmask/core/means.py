@@ -47,7 +47,7 @@ def carriers(values: Tensor) -> float:
 
 
 def skewed_mean(samples: Tensor, groups: Tensor | None = None, method: str = "t") -> Estimate:
-    """The mean of unbounded samples (n); where a few carry it, with the `interval` for as many seen."""
+    """The mean of unbounded samples (n); where a few carry it, with the bound of `interval`."""
     if math.isfinite(few := carriers(samples)):
         return interval(samples.double(), groups, seen=few)
     return mean(samples, method=method, groups=groups)

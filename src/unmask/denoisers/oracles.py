@@ -6,8 +6,9 @@ dtype, and it does not become NaN in computations in which -inf does (guidance, 
 revealed positions the logits are one-hot: this is q(x_j | x_R), and also MDLM's SUBS rule (theory.md 10). In contexts
 of probability zero the logits are those of `ideal.Ideal`.
 
-Of equally likely tokens the first has the largest logit, and each next one 4e-6 less. So every rule of ties (keep all
-that reach the k-th score, the indices of `topk`, the first tokens) keeps the same tokens, and is not taken for a fault.
+With `ordered`, of equally likely tokens the first has the largest logit, and each next one 4e-6 less. So every rule of
+ties (keep all that reach the k-th score, the indices of `topk`, the first tokens) keeps the same tokens, and is not
+taken for a fault.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Oracle(nn.Module, ABC):
     start_id: int | None = None  # the id at the start of every row, if one is needed
     cached: bool = True  # whether equal ids of a row have equal answers
     draft: float = 0.0  # weight w of the error of a draft
+    ordered: bool = False  # whether equally likely tokens have an order
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.language!r}: {self.calls} calls>"
@@ -99,7 +101,7 @@ class Oracle(nn.Module, ABC):
         with ONE_AT_A_TIME:
             answers = self._answered(ids)
         logits = torch.full((*ids.shape, self.config.vocab_size), FLOOR, dtype=self.dtype, device=input_ids.device)
-        logits[..., : self.language.vocabulary] = answers.to(logits)
+        logits[..., : self.language.vocabulary] = answers.clamp(min=FLOOR).to(logits)
         return Output(logits)
 
     def _answered(self, ids: Tensor) -> Tensor:
@@ -136,7 +138,7 @@ class Oracle(nn.Module, ABC):
         if self.draft:
             predicted = valid if self.config.mask_token_id is None else ids == self.config.mask_token_id
             answers[predicted] = draft_of(self.draft, answers[predicted])
-        return untied(answers)
+        return untied(answers) if self.ordered else answers.log()
 
     @abstractmethod
     def _answer(self, ids: Tensor, answers: Tensor, rows: Tensor) -> None:
@@ -261,6 +263,7 @@ def oracle(
     view: str = "full",
     prompt_length: int = 0,
     draft: float = 0.0,
+    ordered: bool = False,
 ) -> MaskedOracle | CausalOracle | UniformOracle:
     """Return the ideal denoiser of a language as a model with logits.
 
@@ -274,6 +277,7 @@ def oracle(
     view: "full", predictions given all tokens; or "loo", given all others.
     prompt_length: number of tokens at the start of each row without noise.
     draft: weight w of an error of the predictions, (1 - w) p(v) + w p(v - 1): a draft for the oracle without it.
+    ordered: equally likely tokens have an order, for loops that keep the k most likely tokens.
     """
     language = load(language)
     model: MaskedOracle | CausalOracle | UniformOracle
@@ -298,6 +302,7 @@ def oracle(
     else:
         model = CausalOracle(language, length, dtype)
     model.draft = arguments.number("draft", draft, 0, 1)
+    model.ordered = arguments.flag("ordered", ordered)
     return model
 
 
@@ -312,7 +317,7 @@ def logits_of(language: Language, length: int) -> Tensor:
         raise UnmaskError(f"{problem}, with more than {MOST_LOGITS:,} logits. Use fewer positions")
     language.check_length(length)
     every = torch.cartesian_prod(*[torch.arange(language.vocabulary + 1)] * length).view(-1, length)
-    return untied(language.posterior(every)).float()
+    return language.posterior(every).log().clamp(min=FLOOR).float()
 
 
 def grouped(scores: Tensor) -> Tensor:

@@ -100,6 +100,11 @@ def test_one_that_fails_stops_no_one(strangers):
         board(Settings(samplers=("broken",), **TINY))
 
 
+def test_a_language_is_no_settings():
+    with pytest.raises(UnmaskError, match="expected Settings, or its fields by name, such as languages="):
+        board("paper-2gram")
+
+
 def test_the_records_are_plain_and_complete(made):
     text = json.dumps(made.records, allow_nan=False)
     assert json.loads(text) == made.records

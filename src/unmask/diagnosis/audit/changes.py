@@ -36,7 +36,7 @@ from unmask.denoisers import Causal, Denoiser, Engine, Marginals, Reshaped, Tabl
 from unmask.denoisers.contracts import emitted, reverse
 from unmask.denoisers.denoiser import PrefixCausal
 from unmask.denoisers.marginals import EXACT
-from unmask.denoisers.oracles import draft_of, grouped
+from unmask.denoisers.oracles import draft_of, grouped, untied
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.samplers import Sampler, Session
 from unmask.samplers.rules.uniform import UniformAncestral
@@ -83,6 +83,7 @@ class AlteredEngine(ReshapedEngine):
         return marginals if change is None else change(marginals, Question(self.tokens, rows, positions, time))
 
 
+SORTING = {"top_k", "top_p"}  # filters that choose among equally likely tokens
 NEUTRAL = {"temperature": 1, "top_p": 1, "top_k": None, "min_p": 0, "repetition_penalty": 1}
 
 
@@ -102,7 +103,8 @@ def as_filters(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
 
 def filtered(filters: Mapping[str, Any], marginals: Marginals, question: Question | None = None) -> Marginals:
     """The probabilities after all filters, in their order; a repetition penalty needs the question."""
-    scores = marginals.dense().double().log()
+    p = marginals.dense().double()
+    scores = untied(p) if SORTING & filters.keys() else p.log()  # as the logits of an ordered oracle
     for name, value in filters.items():
         if name == "repetition_penalty":
             assert question is not None
