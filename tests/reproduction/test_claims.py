@@ -320,7 +320,7 @@ def test_measuring_again_gives_the_recorded_numbers(measured, tmp_path, monkeypa
     monkeypatch.setitem(ITEMS, "ddpm-cache", own)
     words = ["measure", "ddpm-cache.faster", "--out", str(tmp_path), "--workers", "1"]
     assert program.main(words) == 0
-    assert "N = 2048, L = 512: 4.51758 (exact)" in capsys.readouterr().out
+    assert "N = 2048, L = 512: 4.51984 (exact)" in capsys.readouterr().out
     made = read(tmp_path / "paper.json")
     assert len(made.records) == 12
     again = findings({"ddpm-cache": own}, [made])["ddpm-cache"]
