@@ -156,7 +156,7 @@ def _connected(ray: Any, how: Measuring) -> Iterator[None]:
     own: dict[str, Any] = {"num_cpus": how.workers or cores(), "object_store_memory": OBJECTS}
     try:
         host, _, port = address.rpartition("/")[2].rpartition(":")
-        if host:  # Ray waits for minutes where nobody answers
+        if host:  # Ray waits for minutes for an address without an answer
             socket.create_connection((host, int(port)), ANSWERS).close()
         options = own | {"include_dashboard": False} if address == "local" else {}
         ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
