@@ -181,6 +181,8 @@ def _check(ray: Any, home: Home, blocks: Sequence[Block], num_gpus: float) -> No
     for name, one in zip(nodes.values(), seen, strict=True):
         try:
             there = ray.get(one, timeout=PATIENCE)
+        except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
+            continue  # the node has left since it was listed, and the others measure
         except ray.exceptions.RayError as error:
             reason = cut(str(error).strip().rpartition("\n")[2])
             raise UnmaskError(f"node {name} cannot run unmask: {reason}. Install this version there") from error

@@ -24,7 +24,9 @@ from unmask.experiments.run import resume
 from unmask.experiments.store import LOG, Store
 from unmask.experiments.tables import status
 
-pytestmark = [needs("cluster", "linux")]
+# JAX, which tests of other tools import, warns of every fork. Ray's forks run another program at once.
+FORKED = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
+pytestmark = [needs("cluster", "linux"), FORKED]
 PLACED = "tests.experiments.sweeps.trivial:placed"
 WIDE = "tests.experiments.sweeps.trivial:wide"
 SOWN = "tests.experiments.sweeps.trivial:sown"
