@@ -173,7 +173,7 @@ def score(
     known.check_origin(account.get("source"), str(samples))
     pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
     origin = account.get("origin", {})
-    scored = score(tokens, known, pattern)
+    scored = score(tokens, known, pattern, chosen_among=account.get("chosen_among"))
     result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
     result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
     lines = scored.table()

@@ -44,6 +44,7 @@ class Stream(IntEnum):
     BOOTSTRAP = 8  # which rows are resampled for an interval
     WINDOW = 9  # where in a text an example begins
     MEMBER = 10  # which token of a drawn class
+    PARENT = 11  # which row of its group a row goes on from
 
 
 def check_seed(seed: int) -> int:

@@ -64,6 +64,7 @@ class Account(msgspec.Struct):
     tokens_sha256: str
     given_sha256: str | None = None
     source: dict[str, Any] | None = None
+    chosen_among: Annotated[int, msgspec.Meta(ge=1)] = 1
     origin: Origin = Origin()
 
 

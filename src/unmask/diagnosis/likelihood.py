@@ -317,19 +317,22 @@ def score(
     language: LanguageLike,
     given: Tensor | None = None,
     *,
+    chosen_among: int | None = None,
     likelihood: bool = False,
     **how: Any,
 ) -> Score:
     """Measure SER, generative perplexity and diversity of samples (B, L), or of a file of them, on a known language.
 
     given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation)
+    chosen_among: consecutive rows that a joint draw chose among each other: only such groups are independent.
+        (default: as the Generation or the record of the file says)
     likelihood: also the mean log-likelihood under a sampler with the language's exact denoiser. how: its sampler,
         steps, schedule and draws. (default: those of the Generation)
     """
     known = load(language)
+    scored = metrics.score(samples, known, given, chosen_among)
     if isinstance(samples, str | Path):
         samples = read_tokens(Path(samples))
-    scored = metrics.score(samples, known, given)
     if how and not likelihood:
         raise UnmaskError(f"{next(iter(how))} applies to a likelihood; expected likelihood=True with it")
     if not likelihood:

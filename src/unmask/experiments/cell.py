@@ -21,6 +21,7 @@ import bisect
 import hashlib
 import inspect
 import json
+import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -35,6 +36,7 @@ from unmask.core.errors import UnmaskError, unknown
 from unmask.core.files import atomic, make_directory
 from unmask.core.registry import Entry, Registry, parse, written
 from unmask.experiments.recipe import Recipe
+from unmask.samplers.joint.draws import rows_together
 
 SCHEMA = 5  # of cells: a change gives every cell a new key
 # JSON text that does not depend on the order of keys
@@ -219,6 +221,7 @@ class Cell:
         rows = arguments.whole("rows", self.values.get("rows"), 1, arguments.MOST_ROWS)
         first = arguments.whole("first_row", self.values.get("first_row"), 0, arguments.MOST - rows)
         together = arguments.whole("rows_per_prompt", self.values.get("rows_per_prompt", 1))
+        together = math.lcm(together, rows_together(self.values.get("draw", "product")))
         usual = max(TOKENS_A_BLOCK // arguments.length(self.values.get("length") or 1), 1), together
         block, together = find(self.job).ask("size", self.values, usual)
         size = max(block // together, 1) * together

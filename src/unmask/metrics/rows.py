@@ -13,7 +13,8 @@ and for languages with steps (languages/base.py):
     wrong_steps             the fraction of the steps of x that do not follow
 
 Given tokens c are the prompt, and |x| counts the tokens to write. Rows with equal given tokens have one prompt, and
-only prompts are independent: m samples each of K prompts have the variance (between prompts + within / m) / K. To add a
+only prompts are independent: m samples each of K prompts have the variance (between prompts + within / m) / K. So are
+only groups of rows that a joint draw chose among each other. To add a
 metric, add an entry to METRICS: scores, sweeps and boards use all of them.
 """
 
@@ -47,13 +48,20 @@ class Rows:
     size: Tensor  # (B) |x|: number of tokens to write
     steps: Steps | None  # of reasoning
     model_calls: Tensor | None = None  # (B), of a Generation
+    chosen: Tensor | None = None  # (B): rows with equal numbers were chosen among each other (samplers/joint/particles)
 
     def __repr__(self) -> str:
         return f"<Rows: {len(self)} of {self.tokens.shape[1]} tokens, {int((~self.valid).sum())} impossible>"
 
     @property
+    def groups(self) -> Tensor | None:
+        """(B): only rows with different numbers are independent; None if all are."""
+        several = self.prompt is not None and len(self.prompt.unique()) > 1
+        return self.prompt if several or self.chosen is None else self.chosen
+
+    @property
     def ser(self) -> Estimate:
-        return share(~self.valid, self.prompt)
+        return share(~self.valid, self.groups)
 
     def estimate(self, metric: str) -> Estimate | None:
         return METRICS[metric].of(self)
@@ -83,7 +91,7 @@ class Metric:
         return mean(values[present], groups=groups).map(self.shown)
 
     def of(self, rows: Rows) -> Estimate | None:
-        return self.reduce(self.values(rows), rows.prompt)
+        return self.reduce(self.values(rows), rows.groups)
 
 
 def bits_per_token(rows: Rows) -> Tensor:
@@ -108,13 +116,18 @@ METRICS = {
 
 
 def rows(
-    samples: Generation | Tensor, language: LanguageLike, *, given: Tensor | None = None, prompt: Tensor | None = None
+    samples: Generation | Tensor,
+    language: LanguageLike,
+    *,
+    given: Tensor | None = None,
+    prompt: Tensor | None = None,
+    chosen_among: int | None = None,
 ) -> Rows:
     """The probabilities of samples (B, L) from any source under a known language.
 
     given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation) Then all is
     conditional on it: a row that has changed a given token is invalid, and |x| counts the others. prompt (B): number of
-    the prompt that each row continues. (default: one prompt for each distinct row of given)
+    the prompt that each row continues. (default: one prompt for each distinct row of given) chosen_among: as in `score`
     """
     generation = samples if isinstance(samples, Generation) else None
     language = load(language)
@@ -126,6 +139,8 @@ def rows(
     if shown is not None and bool((shown == language.vocabulary).all()):
         shown = None  # no token is given
     bits = -language.log_prob(tokens, shown) / math.log(2)
+    if chosen_among is None:
+        chosen_among = 1 if generation is None else generation.chosen_among
     return Rows(
         language=language,
         tokens=tokens,
@@ -136,6 +151,7 @@ def rows(
         size=language.sizes(tokens) if shown is None else own_sizes(language, tokens, shown),
         steps=language.steps(tokens),
         model_calls=None if generation is None else generation.model_calls,
+        chosen=None if chosen_among == 1 else torch.arange(len(tokens)) // chosen_among,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from unmask.core.estimates import Estimate, passes
-from unmask.core.samples import read_tokens
+from unmask.core.samples import read_account, read_tokens
 from unmask.core.tables import Row, as_html, as_table
 from unmask.languages import LanguageLike
 from unmask.metrics.rows import METRICS, Rows, bits_per_token, rows
@@ -69,16 +69,25 @@ class Score:
         return first | content.pop("metrics") | content
 
 
-def score(samples: Generation | Tensor | str | Path, language: LanguageLike, given: Tensor | None = None) -> Score:
+def score(
+    samples: Generation | Tensor | str | Path,
+    language: LanguageLike,
+    given: Tensor | None = None,
+    chosen_among: int | None = None,
+) -> Score:
     """Measure SER, generative perplexity and diversity of samples (B, L), or of a file of them, on a known language.
 
     given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation) Then all is
     conditional on it, and intervals are over prompts, the distinct rows of given: `n` is their number
     (metrics/rows.py).
+    chosen_among: consecutive rows that a joint draw chose among each other: intervals are over such groups. (default:
+    as the Generation or the record of the file says)
     """
     if isinstance(samples, str | Path):
-        samples = read_tokens(Path(samples))
-    scored = rows(samples, language, given=given)
+        path, samples = Path(samples), read_tokens(Path(samples))
+        if chosen_among is None:
+            chosen_among = read_account(path, samples).get("chosen_among")
+    scored = rows(samples, language, given=given, chosen_among=chosen_among)
     language = scored.language
     bits = bits_per_token(scored)
     some = ~bits.isnan()

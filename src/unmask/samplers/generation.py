@@ -47,6 +47,7 @@ class Generation:
     configuration: dict[str, Any] = field(default_factory=dict)
     ideal: Language | None = None  # the language, if its ideal denoiser was used
     fallbacks: Tensor | None = None  # (B) with a joint draw: steps whose marginals excluded every allowed string
+    chosen_among: int = 1  # consecutive rows that were chosen among each other; only such groups are independent
     taken: Taken | None = None  # re-masked tokens; None if there are any but `trace` was off
 
     @property
@@ -92,6 +93,8 @@ class Generation:
         if self.ideal is not None:
             impossible = int(self.ideal.impossible(self.tokens).sum())
         together = {} if self.fallbacks is None else {"fallback_steps": int(self.fallbacks.sum())}
+        if self.chosen_among > 1:
+            together["chosen_among"] = self.chosen_among
         return together | {
             "rows": rows,
             "length": length,
@@ -182,6 +185,7 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         vocabulary=session.denoiser.vocabulary,
         ideal=session.denoiser.language if session.denoiser.ideal else None,
         fallbacks=None if session.joint is None else session.together.fallbacks,
+        chosen_among=1 if session.joint is None else session.joint.particles,
         taken=taken,
         **about,
     )

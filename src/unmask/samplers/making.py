@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from unmask.denoisers import Denoiser, Guided, Sharpened, as_denoiser
 from unmask.denoisers.marginals import check_sharpening
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import as_tokens
+from unmask.languages.kernels.lanes import LANES
 from unmask.languages.reading import PRESETS
 from unmask.samplers import Sampler, Session, StopRule, fill
 from unmask.samplers.contract import as_sampler, inner_of
@@ -225,6 +227,10 @@ def generate(
     rows, length = int(rows), int(length)
     seed, numbers = check_seed(seed), _numbered(first_row, rows)
     joint = None if draw == "product" else as_joint(draw, used, denoiser, length)
+    together = 1 if joint is None else joint.particles  # rows of one group
+    if together > 1 and bool(((numbers - torch.arange(rows)) % together).any()):
+        problem = f"rows {numbers[0]}, .. are drawn in groups of {together}"
+        raise UnmaskError(f"{problem}; expected consecutive numbers from a multiple of it. Change first_row.")
     name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
     configuration = {
         "sampler": sampler if isinstance(sampler, str) else used.spec,
@@ -256,8 +262,9 @@ def generate(
     began = _now()
     block = denoiser.rows_at_once(length)
     block = rows if block is None else min(arguments.whole("rows_at_once of the denoiser", block), rows)
+    block = max(block // together, 1) * together
     each = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
-    blocks = over_blocks(make, rows, block) if denoiser.concurrent else map(make, each)
+    blocks = over_blocks(make, rows, block, math.lcm(LANES, together)) if denoiser.concurrent else map(make, each)
     parts = []
     with progress.track("generating", rows) as advance:
         for part in blocks:

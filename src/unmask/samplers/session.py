@@ -88,7 +88,14 @@ class Session:
     @cached_property
     def together(self) -> Together:
         assert self.joint is not None
-        return Together(self.joint, self.canvas)
+        return Together(self.joint, self.canvas, self.probability)
+
+    @property
+    def luck(self) -> Randomness:
+        """The random numbers of orders: particles of a joint draw share theirs."""
+        if self.joint is None or self.joint.particles == 1:
+            return self.rng
+        return Randomness(self.rng.seed, self.rng.row_ids // self.joint.particles * self.joint.particles)
 
     @cached_property
     def causal(self) -> Causal:

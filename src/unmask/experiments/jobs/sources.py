@@ -147,13 +147,14 @@ def record(measure: str, estimate: Estimate, model_calls: float | None) -> Recor
 def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) -> Tally:
     """The metrics of generated rows as a tally; prompt: the prompt number of each row."""
     scores, tally = rows(generation, q, prompt=prompt), Tally()
+    groups = scores.chosen if prompt is None else prompt
     for name, metric in METRICS.items():
         if (values := metric.values(scores)) is None:  # such as steps of reasoning, if the language has none
             continue
         known = ~values.isnan()
-        tally |= (counts if metric.events else sums)(name, values[known], None if prompt is None else prompt[known])
+        tally |= (counts if metric.events else sums)(name, values[known], None if groups is None else groups[known])
     if {"denoiser", "causal"} <= generation.model_calls_of.keys():
-        tally |= sums(OF_AR, generation.model_calls_of["causal"], prompt)
+        tally |= sums(OF_AR, generation.model_calls_of["causal"], groups)
     return tally
 
 

@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.chance import Stream, categorical
+from unmask.core.chance import Stream, categorical, uniform
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Marginals
 from unmask.denoisers.canvas import by_length
 from unmask.languages.automata import Automaton, erased
 from unmask.samplers.joint import fitting
-from unmask.samplers.joint.fitting import Case
+from unmask.samplers.joint.fitting import DRAW, MEASURE, WEIGH, Case
+from unmask.samplers.joint.particles import parents
 
 SWEEPS, MOST_SWEEPS = 3, 10**4
+MOST_PARTICLES = 2**12
 AT_ONCE = 2**22  # probabilities of tokens within their classes
 
 
@@ -29,10 +31,12 @@ class Joint:
     sweeps: int = SWEEPS  # of fitting; more do not help where the marginals are imperfect
     alone: bool = False  # whether only the positions of the step are drawn together
     single: bool = True  # whether a position that is alone in its step is drawn from its own marginal
+    particles: int = 1  # rows that share an order, among which each model call chooses those that go on
 
     def __post_init__(self) -> None:
         arguments.of_kind("automaton", self.automaton, Automaton, "an automaton of unmask.languages.automata")
         arguments.whole("sweeps", self.sweeps, 0, MOST_SWEEPS)
+        arguments.whole("particles", self.particles, 1, MOST_PARTICLES)
 
 
 def masses(marginals: Marginals, classes: Tensor, count: int) -> Tensor:
@@ -46,13 +50,18 @@ def masses(marginals: Marginals, classes: Tensor, count: int) -> Tensor:
 class Together:
     """The joint draws of one canvas (B, L)."""
 
-    def __init__(self, joint: Joint, canvas: Canvas) -> None:
+    def __init__(self, joint: Joint, canvas: Canvas, probability: Tensor | None = None) -> None:
         self.joint, self.canvas = joint, canvas
+        self.probability = probability  # (B, L): of the session, of each token when it was revealed
         self.automaton = erased(joint.automaton) if joint.alone else joint.automaton
         self.classes = torch.from_numpy(joint.automaton.classes)  # (V)
         self.merged = int(self.classes.max()) + 1 < len(self.classes)  # whether a class has several tokens
         self.used = False
         self.fallbacks = torch.zeros(len(canvas.tokens), dtype=torch.int64)  # (B): steps with smoothed marginals
+        self._given = canvas.tokens.clone()
+        self.lines = torch.arange(len(canvas.tokens))  # (B): the row of the first step that each row goes back to
+        self._log_looks = torch.full((len(canvas.tokens),), torch.nan, dtype=torch.float64)  # (B): of the last draw
+        self._choices = torch.zeros_like(self.lines)  # (B)
         self._asked: tuple[Marginals, Tensor] | None = None  # and the entry (B, L) of each position
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
@@ -68,14 +77,26 @@ class Together:
         entries = torch.full(wanted.shape, -1)
         entries.view(-1)[every] = torch.arange(len(every))
         self._asked = marginals, entries
+        if self.merged:
+            self._table = masses(marginals, self.classes, self.joint.automaton.moves.shape[1])
+        else:
+            self._table = marginals.dense().double().contiguous()
+        if self.joint.particles > 1:
+            self._choose(rows.unique_consecutive())
         return marginals[entries[rows, positions]]
 
     def draw(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (K) at positions whose marginals were asked, and the marginal (K) of each."""
         kinds, visits = torch.zeros_like(self.canvas.tokens), self.canvas.visits[rows, positions]
-        self._step(rows, positions, kinds, False)
+        weighed = self.joint.particles > 1
+        case = self._step(rows, positions, kinds, DRAW | MEASURE | WEIGH if weighed else DRAW)
         tokens = kinds[rows, positions]
         odds = self._masses(rows, positions, tokens).clamp(min=fitting.SMOOTH)  # of smoothed marginals
+        if weighed:
+            which = rows.unique_consecutive()
+            own = torch.zeros_like(self._log_looks).index_add_(0, rows, odds.log())
+            looks = torch.from_numpy(case.log + case.mass) - own  # J(x_S) = prod_i p_i(x_i) look(x_S) / Z
+            self._log_looks[which] = looks[which]
         if self.merged:
             u = self.canvas.rng.uniform(Stream.MEMBER, rows, positions, visits)
             tokens, inside = self._members(rows, positions, tokens, u)
@@ -84,7 +105,10 @@ class Together:
 
     def log_probability(self, rows: Tensor, positions: Tensor, values: Tensor) -> Tensor:
         """(B): log J(values (B, L) at these positions | revealed tokens), 0 in other rows."""
-        log = self._step(rows, positions, self.classes[values], True)
+        if self.joint.particles > 1:
+            problem = "rows that are chosen among each other have no likelihood of their own"
+            raise UnmaskError(f"{problem}; expected one particle. Use draw='coupled(constraint=..)'.")
+        log = torch.from_numpy(self._step(rows, positions, self.classes[values], MEASURE).log)
         if self.merged:
             tokens = values[rows, positions]
             inside = self._marginals(rows, positions).of(tokens) / self._masses(rows, positions, self.classes[tokens])
@@ -119,19 +143,17 @@ class Together:
         # a sampler may have asked for more positions than it reveals: `alone` leaves them to later steps
         return entries.where(now, -1) if self.joint.alone else entries
 
-    def _step(self, rows: Tensor, positions: Tensor, kinds: Tensor, measured: bool) -> Tensor:
-        """Draw classes of tokens into kinds (B, L), or return log J (B) of these."""
+    def _step(self, rows: Tensor, positions: Tensor, kinds: Tensor, task: int) -> Case:
+        """Do a task of fitting.py for these positions and classes of tokens, kinds (B, L)."""
         assert self._asked is not None
         self.used = True
-        canvas, marginals, alone = self.canvas, self._asked[0], self.joint.alone
-        count = self.automaton.moves.shape[1] - alone
-        self._table = masses(marginals, self.classes, count) if self.merged else marginals.dense().double().contiguous()
-        now, log = torch.zeros_like(canvas.hidden), torch.zeros(len(kinds), dtype=torch.float64)
+        canvas = self.canvas
+        now = torch.zeros_like(canvas.hidden)
         now[rows, positions] = True
         entries = self._drawn_together(now)
-        fallen = torch.zeros(len(kinds), dtype=torch.bool)
+        nothing = np.zeros(len(kinds))
         case = Case(
-            classes=torch.cat([self.classes, torch.tensor([count])]).numpy(),
+            classes=torch.cat([self.classes, torch.tensor([self._table.shape[1]])]).numpy(),
             tokens=canvas.tokens.numpy(),
             entries=entries.numpy(),
             now=now.numpy(),
@@ -142,17 +164,63 @@ class Together:
             seed=np.uint64(canvas.rng.seed),
             stream=int(Stream.TOKEN),
             values=kinds.numpy(),
-            log=log.numpy(),
-            fallen=fallen.numpy(),
+            log=nothing,
+            mass=nothing.copy(),
+            fallen=np.zeros(len(kinds), dtype=bool),
         )
         form, which = fitting.form(self.automaton), rows.unique_consecutive()
         for length, inside in by_length(canvas.lengths[which]):
             members, memory = which[inside], fitting.scratch(form, length)
-            done = fitting.together(form, memory, case, members.numpy(), length, self.joint.sweeps, measured)
+            done = fitting.together(form, memory, case, members.numpy(), length, self.joint.sweeps, task)
             if done < len(members):
                 self._refuse(int(members[done]), length)
-        self.fallbacks += fallen
-        return log
+        if task != WEIGH:
+            self.fallbacks += torch.from_numpy(case.fallen)
+        return case
+
+    def _choose(self, rows: Tensor) -> None:
+        """Let rows (K) go on from those of their group that the new marginals favor."""
+        groups = self._groups(rows)
+        drawn = ~self._log_looks[rows].isnan()
+        rows, groups = rows[drawn], groups[drawn]
+        if not len(rows):
+            return
+
+        canvas = self.canvas
+        places, positions = canvas.hidden[rows].nonzero(as_tuple=True)
+        case = self._step(rows[places], positions, torch.zeros_like(canvas.tokens), WEIGH)
+        weights = torch.from_numpy(case.mass)[rows] - self._log_looks[rows]
+        self._log_looks[rows] = torch.nan
+        leaders = groups * self.joint.particles
+        u = uniform(canvas.rng.seed, Stream.PARENT, leaders, torch.zeros_like(leaders), self._choices[rows])
+        self._choices[rows] += 1
+        self._replace(rows, rows[parents(weights, groups, u)])
+
+    def _replace(self, rows: Tensor, sources: Tensor) -> None:
+        """Give rows (K) the state of their sources (K); the hidden positions are the same."""
+        assert self._asked is not None
+        canvas, entries = self.canvas, self._asked[1]
+        new = canvas.tokens[sources]
+        places, positions = (new != canvas.tokens[rows]).nonzero(as_tuple=True)
+        canvas.reveal((rows[places], positions), new[places, positions])
+        entries[rows] = entries[sources]
+        for state in (self.lines, self.fallbacks, canvas.impossible, self.probability):
+            if state is not None:
+                state[rows] = state[sources]
+
+    def _groups(self, rows: Tensor) -> Tensor:
+        """(K): the group of each row; an error unless its rows have the same hidden positions and given tokens."""
+        canvas = self.canvas
+        groups = canvas.rng.row_ids[rows] // self.joint.particles
+        _, which, sizes = groups.unique_consecutive(return_inverse=True, return_counts=True)
+        leaders = rows[sizes.cumsum(0) - sizes][which]
+        same = (canvas.hidden[rows] == canvas.hidden[leaders]).all(1)
+        same &= (self._given[rows] == self._given[leaders]).all(1)
+        if not bool(same.all()):
+            first, own = (int(canvas.rng.row_ids[part[~same][0]]) for part in (leaders, rows))
+            problem = f"rows {first} and {own} are particles of one group, and hide or were given other tokens"
+            raise UnmaskError(f"{problem}; expected the same. Repeat each prompt {self.joint.particles} times.")
+        return groups
 
     def _refuse(self, row: int, length: int) -> None:
         """Raise the error of a row without a completion."""

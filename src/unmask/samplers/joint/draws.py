@@ -4,6 +4,10 @@
              positions; the step keeps its own positions
     alone    the same for the positions of the step only: in every step, its KL divergence is at most the product's
     coupled  the product, cut to the allowed strings; biased, because the marginals count the constraint too
+    given    coupled, and each model call chooses which rows of a group go on; for constraints that the model does not
+             know (particles.py)
+    regex, schema, machine
+             given, for one of these constraints; coupled if the sampler chooses positions by their marginals
     soft     fitted, with the windows of the language's n-gram in place of a constraint; it excludes no string by design
 
 Fitted marginals: Csiszar 1975; joints of masked models: Discrete Copula Diffusion, arXiv 2410.01949.
@@ -15,15 +19,16 @@ from typing import NamedTuple
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import Registry
+from unmask.core.registry import Registry, parse
 from unmask.denoisers import Denoiser
 from unmask.languages import automata, patterns
 from unmask.languages.automata import Automaton
 from unmask.languages.patterns import regex as pattern_automaton
-from unmask.samplers.contract import Sampler
+from unmask.samplers.contract import Sampler, inner_of
 from unmask.samplers.joint.drawing import SWEEPS, Joint
 
 MOST_CLASSES = 2**12  # of tokens
+PARTICLES = 8  # rows of a group
 BREAK = "\n\n"  # the text of the token that ends a document
 
 
@@ -32,6 +37,7 @@ class Source(NamedTuple):
 
     denoiser: Denoiser
     length: int
+    planned: bool = True  # whether the sampler fixes its order in advance
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -105,6 +111,35 @@ def coupled(source: Source, constraint: str = "support") -> Joint:
     return Joint(source.automaton(constraint), 0, single=False)
 
 
+@DRAWS.register("given")
+def given(source: Source, constraint: str = "support", particles: int = PARTICLES) -> Joint:
+    """coupled, and each model call chooses which rows of a group go on: for constraints unknown to the model"""
+    return Joint(source.automaton(constraint), 0, single=False, particles=particles)
+
+
+def constrained(source: Source, automaton: Automaton) -> Joint:
+    """The draw for a constraint that the model does not know."""
+    return Joint(automaton, 0, single=False, particles=PARTICLES if source.planned else 1)
+
+
+@DRAWS.register("regex")
+def by_regex(source: Source, pattern: str) -> Joint:
+    """given, or coupled where the sampler chooses by marginals, on the strings that match a pattern"""
+    return constrained(source, regex(source, pattern))
+
+
+@DRAWS.register("schema")
+def by_schema(source: Source, file: str) -> Joint:
+    """the same, on the JSON texts of a template or of a JSON Schema"""
+    return constrained(source, schema(source, file))
+
+
+@DRAWS.register("machine")
+def by_machine(source: Source, file: str) -> Joint:
+    """the same, on the strings of the automaton in a JSON file"""
+    return constrained(source, machine(source, file))
+
+
 @DRAWS.register("soft")
 def soft(source: Source, order: int = 2, sweeps: int = SWEEPS) -> Joint:
     """all hidden tokens together, with their marginals, by the windows of the language's n-gram"""
@@ -117,14 +152,32 @@ def soft(source: Source, order: int = 2, sweeps: int = SWEEPS) -> Joint:
     return Joint(automata.windows(language, order, source.length), sweeps)
 
 
+def rows_together(draw: str) -> int:
+    """The most consecutive rows that a draw chooses among each other."""
+    name, options = parse("draw", draw)
+    chooses = name in ("given", "regex", "schema", "machine")
+    return arguments.whole("particles", options.get("particles", PARTICLES)) if chooses else 1
+
+
+def fixed_order(sampler: Sampler) -> bool:
+    """Whether the steps of all positions are known before the first call."""
+    while getattr(sampler, "inner", None) is not None:
+        sampler = inner_of(sampler)
+    return sampler.implements("order")
+
+
 def as_joint(draw: str | Joint, sampler: Sampler, denoiser: Denoiser, length: int) -> Joint | None:
     """The joint draw of a name, or None for the product; an error if it does not fit the sampler or the denoiser."""
-    joint = draw if isinstance(draw, Joint) else DRAWS.make(draw, Source(denoiser, length))
+    planned = fixed_order(sampler)
+    joint = draw if isinstance(draw, Joint) else DRAWS.make(draw, Source(denoiser, length, planned))
     if joint is None:
         return None
     if sampler.distribution != "order" or sampler.revises:
         problem = f"a joint draw needs a sampler that chooses positions before it draws; {sampler.spec} does not"
         raise UnmaskError(f"{problem}. Use ancestral, or entropy, or draw='product'.")
+    if joint.particles > 1 and not planned:
+        problem = f"particles share an order that is fixed in advance; {sampler.spec} chooses by the model's marginals"
+        raise UnmaskError(f"{problem}. Use coupled(constraint=..), or another sampler, such as ancestral.")
     if joint.automaton.vocabulary != denoiser.vocabulary:
         problem = f"the automaton has {joint.automaton.vocabulary} symbols, and {denoiser.name} {denoiser.vocabulary}"
         raise UnmaskError(f"{problem}; expected the same number. Pass the constraint by name, or another automaton.")

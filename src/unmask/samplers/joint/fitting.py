@@ -31,6 +31,7 @@ from unmask.languages.kernels.lanes import LANES, all_positive, distance, load, 
 from unmask.languages.kernels.lockstep import Sparse, draw_eight, multiply, sparse
 from unmask.languages.kernels.machine import Flags, Floats, Indices, Ints, aligned, starts_of
 
+DRAW, MEASURE, WEIGH = 1, 2, 4  # tasks: draw the values, set log J of them, set log Z
 SMOOTH = 1e-6  # added to each probability where no allowed string is left
 LESS = 0.9  # a sweep that leaves more than this part of the error is the last
 
@@ -63,6 +64,7 @@ class Case(NamedTuple):
     stream: int
     values: Ints  # (B, L): the classes drawn, or those to measure
     log: Floats  # (B): log J of the values
+    mass: Floats  # (B): log Z, of the product the probability that the constraint can still be met
     fallen: Flags  # (B): whether the marginals excluded every allowed string, so that they were smoothed
 
 
@@ -258,9 +260,10 @@ def _enter(form, memory, case, members, first, length, smoothed):  # type: ignor
 
 
 @kernel(_nrt=False)
-def together(form, memory, case, members, length, sweeps, measured):  # type: ignore[no-untyped-def]
-    """Draw or measure rows, whose numbers are members (R). Return how many have been done before one without an allowed
-    string."""
+def together(form, memory, case, members, length, sweeps, task):  # type: ignore[no-untyped-def]
+    """Do a task, a sum of DRAW, MEASURE and WEIGH, for rows, whose numbers are members (R).
+
+    Return how many have been done before one without an allowed string."""
     for first in range(0, len(members), LANES):
         _enter(form, memory, case, members, first, length, False)
         _fit(form, memory, case, members, first, length, sweeps)
@@ -268,10 +271,14 @@ def together(form, memory, case, members, length, sweeps, measured):  # type: ig
         for lane in range(len(some)):
             if not memory.backward[lane] > 0.0:
                 return first + lane
-        if measured:
-            _measure(form, memory, case, some, length)
-        else:
+
+        if task & WEIGH:
+            for lane in range(len(some)):
+                case.mass[some[lane]] = _log_mass(form, memory, lane, length)
+        if task & DRAW:
             _draw(form, memory, case, some, length)
+        if task & MEASURE:
+            _measure(form, memory, case, some, length)
     return len(members)
 
 
@@ -309,16 +316,25 @@ def _draw(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
 @inner
 def _measure(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
     """Set log J(values at the positions of this step | revealed tokens) = log Z(with these values) - log Z."""
-    states, symbols = form.moves.shape
-    for sign in (-1.0, 1.0):
-        for lane in range(len(rows)):
-            row, mass = rows[lane], memory.backward[lane]
-            case.log[row] += sign * np.log(mass) if mass > 0.0 else -np.inf
-            for i in range(length):
-                if mass > 0.0 and i > 0:
-                    case.log[row] += sign * np.log(memory.backward[(i * (states + 1) + states) * LANES + lane])
-                for v in range(symbols):
-                    if case.now[row, i] and case.values[row, i] != v:
-                        memory.f[(i * symbols + v) * LANES + lane] = 0.0
-        if sign < 0.0:
-            pull(form, memory, length)
+    for lane in range(len(rows)):
+        row = rows[lane]
+        case.log[row] -= _log_mass(form, memory, lane, length)
+        for i in range(length):
+            for v in range(form.moves.shape[1]):
+                if case.now[row, i] and case.values[row, i] != v:
+                    memory.f[(i * form.moves.shape[1] + v) * LANES + lane] = 0.0
+    pull(form, memory, length)
+    for lane in range(len(rows)):
+        case.log[rows[lane]] += _log_mass(form, memory, lane, length)
+
+
+@inner
+def _log_mass(form, memory, lane, length):  # type: ignore[no-untyped-def]
+    """log Z of a lane: its first message, by the totals of the others."""
+    states, mass = form.moves.shape[0], memory.backward[lane]
+    if not mass > 0.0:
+        return -np.inf
+    log = np.log(mass)
+    for i in range(1, length):
+        log += np.log(memory.backward[(i * (states + 1) + states) * LANES + lane])
+    return log
