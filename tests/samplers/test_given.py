@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import one_hot
 
 from tests.brute import sequences
 from unmask import UnmaskError, generate, score
@@ -69,12 +70,13 @@ def test_the_law_is_that_of_independent_draws_that_meet_the_constraint(monkeypat
     monkeypatch.setattr(drawing, "parents", spied)
     how = {"sampler": "fixed-size", "steps": min(steps, int((start == 3).sum())), "seed": steps}
     made = generate(model, **how, given=start, rows=M * GROUPS, draw=particles(allowed))
-    assert made.chosen_among == M and bool((made.order.view(GROUPS, M, -1) == made.order[::M, None]).all())
+    assert made.chosen_among == M
+    assert bool((made.order.view(GROUPS, M, -1) == made.order[::M, None]).all())
 
     p = model.posterior(start[None])[0]
     begins = torch.where(start == 3, p.gather(1, STRINGS[allowed].T).T, (STRINGS[allowed] == start).double()).prod(1)
     masses = begins.sum() * weights
-    shown = torch.nn.functional.one_hot(made.tokens.view(GROUPS, M, -1), 3).double().mean(1).view(GROUPS, -1)
+    shown = one_hot(made.tokens.view(GROUPS, M, -1), 3).double().mean(1).view(GROUPS, -1)
     orders, which = made.order[::M].unique(dim=0, return_inverse=True)
     exact = product(model, start, orders, allowed) @ torch.nn.functional.one_hot(STRINGS[allowed], 3).double().flatten(
         1
@@ -104,7 +106,8 @@ def test_rows_do_not_depend_on_blocks(monkeypatch):
     monkeypatch.setattr(Ideal, "rows_at_once", lambda self, length: 6)
     parts = generate(CHAIN, rows=40, **how)
     later = generate(CHAIN, rows=20, first_row=20, **how)
-    assert torch.equal(whole.tokens, parts.tokens) and torch.equal(whole.tokens[20:], later.tokens)
+    assert torch.equal(whole.tokens, parts.tokens)
+    assert torch.equal(whole.tokens[20:], later.tokens)
     assert torch.equal(whole.probability, parts.probability)
 
 
@@ -116,7 +119,8 @@ def test_intervals_are_over_groups(tmp_path):
     made.save(tmp_path / "rows.npy")
     scored = score(made, language)
     assert scored.ser == score(tmp_path / "rows.npy", language).ser
-    assert scored.ser.n == 4 and scored.generative_perplexity.n <= 4
+    assert scored.ser.n == 4
+    assert scored.generative_perplexity.n <= 4
     assert scored.ser.high - scored.ser.low > 1.5 * (score(made.tokens, language).ser.high - scored.ser.low) / 2
     tokens = read_tokens(tmp_path / "rows.npy")
     assert read_account(tmp_path / "rows.npy", tokens)["chosen_among"] == made.summary()["chosen_among"] == 16
@@ -126,7 +130,8 @@ def test_intervals_are_over_groups(tmp_path):
 def test_a_constraint_alone_names_its_draw(sampler, several):
     how = {"steps": 4, "length": 8, "rows": 16, "sampler": sampler}
     made = generate("paper-2gram", draw="regex(pattern='[0-7]*00')", **how)
-    assert made.chosen_among == several and bool((made.tokens[:, -2:] == 0).all())
+    assert made.chosen_among == several
+    assert bool((made.tokens[:, -2:] == 0).all())
     other = "given" if several > 1 else "coupled"
     same = generate("paper-2gram", draw=f"{other}(constraint=regex(pattern='[0-7]*00'))", **how)
     assert torch.equal(made.tokens, same.tokens)
