@@ -34,6 +34,10 @@ MOST_STATES = 2**16
 MOST_MOVES = 2**22  # states times symbols
 
 
+class Nothing(UnmaskError):
+    """A constraint allows no string."""
+
+
 @dataclass(frozen=True, eq=False)
 class Automaton:
     """A deterministic automaton that starts in state 0; weights, if any, multiply along a path.
@@ -145,7 +149,7 @@ def smallest(moves: Ints, final: Flags, classes: Ints | None = None) -> Automato
     """
     states, groups = futures(moves, final)
     if groups[0] < 0:
-        raise UnmaskError("the constraint allows no string; expected at least one")
+        raise Nothing("the constraint allows no string; expected at least one")
     table = np.append(groups, -1)[moves[states]]
     merged, which = distinct_columns(table)
     return Automaton(merged, final[states], None, which if classes is None else which[classes])

@@ -1,9 +1,9 @@
-"""Regular expressions and JSON templates over the text of tokens, as automata over tokens.
+"""Regular expressions over the text of tokens, as automata over tokens.
 
-Python's own parser reads a pattern, which must match a whole text. Its counts are written out as copies, so that it
-becomes a graph of nodes with moves by characters (Thompson 1968). A state of the automaton is the set of nodes that a
-text can lead to. Characters that the pattern never distinguishes are one symbol. A token moves by all characters of its
-text.
+Python's own parser reads a pattern, which must match a whole text. A character is the bytes of its UTF-8 form, because
+a token may hold a part of one. Counts are written out as copies, so that the pattern becomes a graph of nodes with
+moves by bytes (Thompson 1968). A state of the automaton is the set of nodes that a text can lead to. Bytes that the
+pattern never distinguishes are one symbol. A token moves by all bytes of its text.
 
 Both the nodes and the work are limited: a short pattern, such as (a{1,1000}){1,1000}, can need any amount of either.
 """
@@ -14,7 +14,7 @@ import json
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -23,10 +23,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from unmask.core.errors import UnmaskError, shown
+from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.reading import DEPTH, read_json
-from unmask.languages.automata import MOST_MOVES, Automaton, Moves, explored, smallest
-from unmask.languages.kernels.machine import Ints
+from unmask.languages.automata import MOST_MOVES, Automaton, Moves, Nothing, explored, smallest
+from unmask.languages.kernels.machine import Flags, Ints
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # the text of tokens without names
 AT_ONCE = 2**22  # moves of tokens that are compared at once
@@ -42,18 +42,46 @@ LONGEST = 2**20  # characters of a pattern
 MOST_NODES = 2**18  # of a pattern, its counts written out
 MOST_WORK = 2**21  # nodes and characters that its states look up: at most two seconds
 MOST_LOOKUPS = 2**30  # moves of all characters of all tokens: at most ten seconds
-Signs = frozenset[str]
+LAST = 0x10FFFF  # the largest code of a character
+SURROGATES = range(0xD800, 0xE000)  # codes that are no characters
+OF_SET = 2**11  # work: the codes of a set of characters are looked up in some 10 ms
+Bytes = frozenset[int]
 Nodes = frozenset[int]
+Text = str | bytes
 END = 0  # the node behind the pattern
 
 
-class Graph:
-    """The nodes of a pattern over an alphabet. From each one, a set of characters leads on, or the empty text does."""
+def utf8(low: int, high: int) -> list[tuple[range, ...]]:
+    """The bytes of the characters from one code to another, as ranges of the first byte, the second, and so on."""
+    for last in (0x7F, 0x7FF, 0xFFFF):  # of one, two and three bytes
+        if low <= last < high:
+            return utf8(low, last) + utf8(last + 1, high)
+    if high < 0x80:
+        return [(range(low, high + 1),)]
+    for bits in (6, 12, 18):  # of the last bytes, which must take all of their values or have the same ones before
+        mask = (1 << bits) - 1
+        if low >> bits != high >> bits:
+            if low & mask:
+                return utf8(low, low | mask) + utf8((low | mask) + 1, high)
+            if high & mask != mask:
+                return utf8(low, (high & ~mask) - 1) + utf8(high & ~mask, high)
+    first, last_one = chr(low).encode(), chr(high).encode()
+    return [tuple(range(a, b + 1) for a, b in zip(first, last_one, strict=True))]
 
-    def __init__(self, pattern: str, alphabet: Signs) -> None:
+
+@lru_cache(maxsize=1)
+def characters() -> str:
+    """Every character, at the index of its code."""
+    return "".join(map(chr, range(LAST + 1)))
+
+
+class Graph:
+    """The nodes of a pattern over an alphabet of bytes. From each one a set of bytes leads on, or the empty text."""
+
+    def __init__(self, pattern: str, alphabet: Bytes) -> None:
         self.pattern, self.alphabet, self.work = pattern, alphabet, 0
-        self.sets: dict[Signs, int] = {}  # the different sets of characters, with their numbers
-        self.known: dict[str, int] = {}  # the numbers of sets, by the parts of the pattern
+        self.sets: dict[Bytes, int] = {}  # the different sets of bytes, with their numbers
+        self.known: dict[str, list[tuple[int, ...]]] = {}  # the sets of each byte in turn, by the parts of the pattern
         self.by_set: list[tuple[int, int] | None] = [None]  # of each node: the set that leads on, and the next node
         self.by_empty: list[Sequence[int]] = [()]  # of each node: those to which the empty text leads
         if len(pattern) > LONGEST:
@@ -101,7 +129,10 @@ class Graph:
                 least, most, part = value
                 return self.repeat(least, most, part, then)
             case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
-                return self.node((self.set_of(part), then))
+                forms = self.forms(part)
+                if len(forms) == 1:
+                    return self.chain(forms[0], then)
+                return self.node(None, [self.chain(form, then) for form in forms])
         raise UnmaskError(f"the pattern {shown(self.pattern)} has {str(operation).lower()}; {EXPECTED}")
 
     def repeat(self, least: int, most: Any, part: Any, then: int) -> int:
@@ -118,23 +149,46 @@ class Graph:
             then = self.sequence(part, then)
         return then
 
-    def set_of(self, part: Any) -> int:
-        """The number of the set of characters that a part of the pattern stands for."""
+    def chain(self, form: tuple[int, ...], then: int) -> int:
+        """The node from which these sets of bytes, one after another, lead to another one."""
+        for number in reversed(form):
+            then = self.node((number, then))
+        return then
+
+    def forms(self, part: Any) -> list[tuple[int, ...]]:
+        """The sets of the bytes of the characters that a part of the pattern stands for."""
         name = repr(part)
         if name not in self.known:
-            operation, value = part
-            if str(operation) == "LITERAL" and not self.whole.state.flags & re.IGNORECASE:
-                signs = self.alphabet & {chr(value)}
-            else:
-                self.spend(len(self.alphabet))
-                one = _compiler.compile(_parser.SubPattern(self.whole.state, [part]), self.whole.state.flags)
-                signs = frozenset(filter(one.fullmatch, self.alphabet))
-            self.known[name] = self.sets.setdefault(signs, len(self.sets))
+            by_tail = defaultdict[tuple[Bytes, ...], set[int]](set)  # the first bytes, by the bytes behind them
+            for low, high in self.codes(part):
+                for first, *rest in utf8(low, high):
+                    by_tail[tuple(self.alphabet.intersection(one) for one in rest)].update(first)
+            forms = [(self.alphabet.intersection(first), *rest) for rest, first in by_tail.items()]
+            written = [form for form in forms if all(form)] or [(frozenset(),)]
+            self.known[name] = [tuple(self.sets.setdefault(one, len(self.sets)) for one in form) for form in written]
         return self.known[name]
 
-    def distinguished(self) -> tuple[list[list[int]], dict[str, int]]:
-        """(the symbols of each set, the symbol of each character): characters in the same sets are one symbol."""
-        kinds: dict[str, list[int]] = {sign: [] for sign in self.alphabet}
+    def codes(self, part: Any) -> Iterator[tuple[int, int]]:
+        """The ranges of the codes of characters that a part of the pattern stands for."""
+        operation, value = part
+        flags = self.whole.state.flags
+        if str(operation) == "LITERAL" and not flags & re.IGNORECASE:
+            found = [(value, value)]
+        else:
+            self.spend(OF_SET)
+            one = _parser.SubPattern(self.whole.state, [part])
+            several = _parser.SubPattern(self.whole.state, [(_parser.MAX_REPEAT, (1, _parser.MAXREPEAT, one))])
+            runs = _compiler.compile(several, flags).finditer(characters())
+            found = [(run.start(), run.end() - 1) for run in runs]
+        for low, high in found:
+            if low < SURROGATES.start:
+                yield low, min(high, SURROGATES.start - 1)
+            if high >= SURROGATES.stop:
+                yield max(low, SURROGATES.stop), high
+
+    def distinguished(self) -> tuple[list[list[int]], dict[int, int]]:
+        """(the symbols of each set, the symbol of each byte): bytes in the same sets are one symbol."""
+        kinds: dict[int, list[int]] = {sign: [] for sign in sorted(self.alphabet)}
         for signs, number in self.sets.items():
             for sign in signs:
                 kinds[sign].append(number)
@@ -178,25 +232,75 @@ class Graph:
 
 
 @lru_cache(maxsize=16)
-def regex(pattern: str, vocabulary: int, names: tuple[str, ...] | None = None) -> Automaton:
+def regex(
+    pattern: str, vocabulary: int, names: tuple[Text, ...] | None = None, begins: tuple[Text, ...] | None = None
+) -> Automaton:
     """The automaton of the token strings whose joined text matches the pattern.
 
-    names: the text of each token; one without text is never allowed. (default: 0 to 9, then a to z)
+    names: the text of each token, or its bytes; one without text is never allowed. (default: 0 to 9, then a to z)
+    begins: the texts of the first token of a string, where a tokenizer writes no space. (default: the same)
     """
-    texts = names or tuple(DIGITS[:vocabulary])
+    texts = tuple(text.encode() if isinstance(text, str) else text for text in names or DIGITS[:vocabulary])
     if len(texts) != vocabulary:
         problem = f"{vocabulary} tokens have no names for a pattern"
         raise UnmaskError(f"{problem}; expected names, or at most {len(DIGITS)} tokens")
-    graph = Graph(pattern, frozenset("".join(texts)))
-    letters = explored(
-        graph.closure(graph.start),
-        graph.follow,
-        lambda nodes: END in nodes,
-        max(graph.symbol.values(), default=0) + 1,
-    )
-    column = {sign: int(letters.classes[symbol]) for sign, symbol in graph.symbol.items()}
-    moves, classes = _by_tokens(letters, [tuple(column[sign] for sign in text) for text in texts])
-    return smallest(moves, letters.final, classes)
+    first = tuple(text.encode() if isinstance(text, str) else text for text in begins or texts)
+    every = texts if first == texts else texts + first
+    try:
+        letters, column = _letters(Graph(pattern, frozenset(b"".join(every))))
+        moves, classes = _by_tokens(letters, [tuple(column[sign] for sign in text) for text in every])
+        if first == texts:
+            return smallest(moves, letters.final, classes)
+        quiet = np.array([bool(text) and not start for text, start in zip(texts, first, strict=True)])
+        return _beginning(moves, letters.final, classes[:vocabulary], classes[vocabulary:], quiet)
+    except Nothing as error:
+        raise _unwritable(pattern, every) from error
+
+
+def _letters(graph: Graph) -> tuple[Automaton, dict[int, int]]:
+    """(the automaton over bytes, the class of each byte)."""
+    size = max(graph.symbol.values(), default=0) + 1
+    letters = explored(graph.closure(graph.start), graph.follow, lambda nodes: END in nodes, size)
+    return letters, {sign: int(letters.classes[symbol]) for sign, symbol in graph.symbol.items()}
+
+
+def _unwritable(pattern: str, texts: Sequence[bytes]) -> UnmaskError:
+    """The error of a pattern that no tokens write: how far they come, and what follows."""
+    letters, column = _letters(Graph(pattern, frozenset(range(256))))
+    sign = {kind: bytes([sign]) for sign, kind in reversed(column.items())}
+    moves, _ = _by_tokens(letters, [tuple(column[sign] for sign in text) for text in texts])
+    reached = [0]
+    for state in reached:  # grows while it is read
+        reached += sorted(set(moves[state][moves[state] >= 0].tolist()).difference(reached))
+
+    by_text = {0: b""}  # the shortest text to each state
+    for state in (queue := [0]):
+        for kind, target in enumerate(letters.moves[state].tolist()):
+            if target >= 0 and target not in by_text:
+                by_text[target] = by_text[state] + sign[kind]
+                queue.append(target)
+    furthest = max(reached, key=lambda state: len(by_text[state]))
+    then = {furthest: b""}  # the shortest text from there
+    for state in (queue := [furthest]):
+        if letters.final[state]:
+            break
+        for kind, target in enumerate(letters.moves[state].tolist()):
+            if target >= 0 and target not in then:
+                then[target] = then[state] + sign[kind]
+                queue.append(target)
+    before, rest = (shown(cut(text.decode(errors="replace"))) for text in (by_text[furthest], then[state]))
+    problem = f"no tokens write a text of the constraint: after {before} none goes on with {rest}"
+    return UnmaskError(f"{problem}. Expected a text of these tokens. Change the constraint, or the tokenizer.")
+
+
+def _beginning(moves: Ints, final: Flags, inside: Ints, first: Ints, quiet: Flags) -> Automaton:
+    """The automaton whose first token moves by its first class (V); moves (S, C) of the others.
+
+    quiet (V): tokens that write nothing at the start, such as a space that a tokenizer leaves out there."""
+    kinds, which = np.unique(np.stack([inside, first, quiet]), axis=1, return_inverse=True)
+    shifted = np.where(moves < 0, -1, moves + 1)  # the new start is state 0, and the old one state 1
+    start = np.where(kinds[2] > 0, 1, shifted[0, kinds[1]])
+    return smallest(np.vstack([start, shifted[:, kinds[0]]]), np.append(final[:1], final), which.reshape(-1))
 
 
 def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, Ints]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +28,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
 from unmask.core.files import atomic, write_json
 from unmask.core.reading import MOST, check_file, fit, read_json
-from unmask.models.text.tokenizer import FILE, MOST_SYMBOLS, Chars, Ints, Tokenizer
+from unmask.models.text.tokenizer import BREAK, FILE, MOST_SYMBOLS, Chars, Ints, Tokenizer
 
 KINDS = ("chars", "bpe:N", "FILE.json")
 CONFIG, WORDS = "tokenizer_config.json", "vocab.txt"
@@ -50,6 +51,13 @@ class Config(msgspec.Struct):
     mask_token: str | Symbol | None = None
     unk_token: str | Symbol | None = None
     name_or_path: str | None = None
+
+
+UNKNOWN = "\ufffd"  # in a decoded text: bytes that are no character
+PRINTED = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+HIDDEN = [byte for byte in range(256) if byte not in PRINTED]
+# byte-level symbols show a byte as its letter of Latin-1, or one from Ā on (GPT-2)
+BYTE_LETTERS = {chr(byte): byte for byte in PRINTED} | {chr(256 + n): byte for n, byte in enumerate(HIDDEN)}
 
 
 class CharsFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="chars"):
@@ -158,6 +166,33 @@ class Published(Tokenizer):
         before, text = self._anchor
         silent = set(self.controls.values())
         return self._text([*before, *(token for token in tokens if token not in silent)])[len(text) :]
+
+    @cached_property
+    def pieces(self) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        tokens, silent = range(self.vocabulary), set(self.controls.values())
+        before, text = self._anchor
+        inside = self.coder.decode_batch([[*before, token] for token in tokens], skip_special_tokens=False)
+        inside = [one.removeprefix(text) for one in inside]
+        first = self.coder.decode_batch([[token] for token in tokens], skip_special_tokens=False)
+        if all(len(inside[token]) == 2 and inside[token][0] == " " for token in tokens if token not in silent):
+            inside = [one[1:] for one in inside]  # of letters, as in models of proteins: a space says nothing
+
+        def piece(token: int, decoded: str) -> bytes:
+            if token == self.separator:
+                return BREAK.encode()
+            if token in silent:
+                return b""
+            return self._bytes(token) if UNKNOWN in decoded else decoded.encode()
+
+        return tuple(map(piece, tokens, inside)), tuple(map(piece, tokens, first))
+
+    def _bytes(self, token: int) -> bytes:
+        """The bytes of a token that are not a whole character: <0xE2>, or in the letters of byte-level symbols."""
+        symbol = self.coder.id_to_token(token) or ""
+        if found := re.fullmatch("<0x([0-9A-F]{2})>", symbol):
+            return bytes([int(found[1], 16)])
+        codes = [BYTE_LETTERS.get(letter) for letter in symbol]
+        return b"" if None in codes else bytes(code for code in codes if code is not None)
 
     def to_dict(self) -> dict[str, Any]:
         return {"content": json.loads(self.coder.to_str()), "named": self.named}

@@ -76,6 +76,15 @@ class Tokenizer(ABC):
         """Return the text of tokens in the middle of a sequence."""
         return self.decode(tokens)
 
+    @cached_property
+    def pieces(self) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        """(the bytes of each token within a text, and at its start); none for control symbols.
+
+        The text of tokens is that of their bytes together."""
+        texts = (self.written([token]) for token in range(self.vocabulary))
+        written = tuple(b"" if "\ufffd" in text else text.encode() for text in texts)
+        return written, written
+
     def save(self, directory: str | Path) -> None:
         write_json(Path(directory) / FILE, self.to_dict())
 

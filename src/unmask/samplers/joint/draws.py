@@ -29,7 +29,6 @@ from unmask.samplers.joint.drawing import SWEEPS, Joint
 
 MOST_CLASSES = 2**12  # of tokens
 PARTICLES = 8  # rows of a group
-BREAK = "\n\n"  # the text of the token that ends a document
 
 
 class Source(NamedTuple):
@@ -40,18 +39,23 @@ class Source(NamedTuple):
     planned: bool = True  # whether the sampler fixes its order in advance
 
     @property
-    def names(self) -> tuple[str, ...] | None:
-        """The text of each token, by the language or the tokenizer; "" for special tokens."""
+    def texts(self) -> tuple[tuple[str | bytes, ...] | None, tuple[bytes, ...] | None]:
+        """(the text of each token, by the language or the tokenizer, that at the start of a text); empty: no text."""
         if self.denoiser.language is not None:
-            return self.denoiser.language.names
+            return self.denoiser.language.names, None
         model = self.denoiser
         while (tokenizer := getattr(model, "tokenizer", None)) is None and hasattr(model, "inner"):
             model = model.inner
         if tokenizer is None:
-            return None
-        known = min(tokenizer.vocabulary, model.vocabulary)
-        texts = (BREAK if token == tokenizer.separator else tokenizer.written([token]) for token in range(known))
-        return (*texts, *[""] * (model.vocabulary - known))
+            return None, None
+        missing = (b"",) * (model.vocabulary - tokenizer.vocabulary)
+        inside, first = (some[: model.vocabulary] + missing for some in tokenizer.pieces)
+        return inside, first
+
+    def matches(self, pattern: str) -> Automaton:
+        """The automaton of a pattern over the texts of tokens."""
+        names, begins = self.texts
+        return pattern_automaton(pattern, self.denoiser.vocabulary, names, begins)
 
     def automaton(self, constraint: str) -> Automaton:
         return CONSTRAINTS.make(constraint, self)
@@ -73,19 +77,23 @@ def support(source: Source) -> Automaton:
 @CONSTRAINTS.register("regex")
 def regex(source: Source, pattern: str) -> Automaton:
     """the strings whose text matches a pattern"""
-    return pattern_automaton(pattern, source.denoiser.vocabulary, source.names)
+    return source.matches(pattern)
 
 
 @CONSTRAINTS.register("schema")
 def schema(source: Source, file: str) -> Automaton:
     """the JSON texts of a template in a JSON file, and spaces after them"""
-    return pattern_automaton(patterns.read_schema(file), source.denoiser.vocabulary, source.names)
+    return source.matches(patterns.read_schema(file))
 
 
 @CONSTRAINTS.register("machine")
 def machine(source: Source, file: str) -> Automaton:
     """the automaton in a JSON file"""
-    return automata.read(file, source.names)
+    names, _ = source.texts
+    shown = (
+        None if names is None else tuple(one if isinstance(one, str) else one.decode(errors="replace") for one in names)
+    )
+    return automata.read(file, shown)
 
 
 @DRAWS.register("product")
