@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from unmask.samplers import Generation as Generation
     from unmask.samplers import generate as generate
     from unmask.samplers import prompts as prompts
+    from unmask.samplers.joint.foreign import joint as joint
 
 
 __getattr__, __dir__ = lazily(__name__)

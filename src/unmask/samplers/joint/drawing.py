@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Stream, categorical, uniform
+from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Marginals
 from unmask.denoisers.canvas import by_length
@@ -39,11 +40,21 @@ class Joint:
         arguments.whole("particles", self.particles, 1, MOST_PARTICLES)
 
 
+@kernel(_nrt=False)
+def _add_up(probabilities, classes, out):  # type: ignore[no-untyped-def]
+    for k in range(out.shape[0]):
+        for v in range(len(classes)):
+            out[k, classes[v]] += probabilities[k, v]
+
+
 def masses(marginals: Marginals, classes: Tensor, count: int) -> Tensor:
     """(K, C): the mass of each of C classes of tokens; classes (V): the class of each."""
     out = torch.zeros((len(marginals), count), dtype=torch.float64)
     for part in torch.arange(len(marginals)).split(max(AT_ONCE // len(classes), 1)):
-        out[part] = out[part].index_add_(1, classes, marginals[part].dense().double())
+        rows = slice(int(part[0]), int(part[-1]) + 1)
+        table = marginals[part].dense().cpu()
+        table = table.float() if table.dtype.itemsize < 4 else table  # numpy has no bfloat16
+        _add_up(table.contiguous().numpy(), classes.numpy(), out[rows].numpy())
     return out
 
 
@@ -74,16 +85,20 @@ class Together:
             wanted[whole] = self.canvas.hidden[whole]
         every = wanted.view(-1).nonzero().squeeze(1)
         marginals = self.canvas.at(every // wanted.shape[1], every % wanted.shape[1], time)
-        entries = torch.full(wanted.shape, -1)
-        entries.view(-1)[every] = torch.arange(len(every))
+        self.know(marginals, wanted)
+        if self.joint.particles > 1:
+            self._choose(rows.unique_consecutive())
+        return self._marginals(rows, positions)
+
+    def know(self, marginals: Marginals, where: Tensor) -> None:
+        """Draw by these marginals (K), those of the positions in a mask, Bool (B, L), row by row."""
+        entries = torch.full(where.shape, -1)
+        entries[where] = torch.arange(len(marginals))
         self._asked = marginals, entries
         if self.merged:
             self._table = masses(marginals, self.classes, self.joint.automaton.moves.shape[1])
         else:
             self._table = marginals.dense().double().contiguous()
-        if self.joint.particles > 1:
-            self._choose(rows.unique_consecutive())
-        return marginals[entries[rows, positions]]
 
     def draw(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (K) at positions whose marginals were asked, and the marginal (K) of each."""
@@ -168,12 +183,14 @@ class Together:
             mass=nothing.copy(),
             fallen=np.zeros(len(kinds), dtype=bool),
         )
-        form, which = fitting.form(self.automaton), rows.unique_consecutive()
+        which = rows.unique_consecutive()
+        form, potential = fitting.balanced(self.automaton, case.table)
         for length, inside in by_length(canvas.lengths[which]):
             members, memory = which[inside], fitting.scratch(form, length)
             done = fitting.together(form, memory, case, members.numpy(), length, self.joint.sweeps, task)
             if done < len(members):
                 self._refuse(int(members[done]), length)
+        case.mass[which.numpy()] -= potential
         if task != WEIGH:
             self.fallbacks += torch.from_numpy(case.fallen)
         return case

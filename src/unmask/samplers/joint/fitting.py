@@ -33,6 +33,8 @@ from unmask.languages.kernels.machine import Flags, Floats, Indices, Ints, align
 
 DRAW, MEASURE, WEIGH = 1, 2, 4  # tasks: draw the values, set log J of them, set log Z
 SMOOTH = 1e-6  # added to each probability where no allowed string is left
+LEAST_COST = 1e-9  # a graph has no edges of cost 0
+MOST_NATS, SAFE = 30.0, 300.0  # of the log-marginal of a class, and of the range of messages: e^708 is infinite
 LESS = 0.9  # a sweep that leaves more than this part of the error is the last
 
 
@@ -86,10 +88,17 @@ class Scratch(NamedTuple):
 
 @lru_cache(maxsize=16)
 def form(automaton: Automaton) -> Form:
+    return _weighed(automaton, np.zeros(automaton.states))
+
+
+def _weighed(automaton: Automaton, potential: Floats) -> Form:
+    """The form whose message at state s is exp(potential(s)) times the usual one."""
     states, symbols = automaton.moves.shape
     source, symbol = np.nonzero(automaton.moves >= 0)
     known, pair = np.unique(symbol * states + automaton.moves[source, symbol], return_inverse=True)
     weights: Floats = np.where(automaton.moves >= 0, 1.0 if automaton.weights is None else automaton.weights, 0.0)
+    change = potential[:, None] - potential[automaton.moves]
+    weights = weights * np.exp(np.where(automaton.moves >= 0, change, 0.0))
     edges = weights[source, symbol]
     return Form(
         starts_of(known // states, symbols).astype(np.uint64),
@@ -101,6 +110,45 @@ def form(automaton: Automaton) -> Form:
         automaton.final.astype(np.float64),
         np.bincount(automaton.classes, minlength=symbols).astype(np.float64),
     )
+
+
+def balanced(automaton: Automaton, masses: Floats) -> tuple[Form, float]:
+    """(a form whose messages stay within floating-point numbers, the potential of state 0), for masses (K, C).
+
+    A text with a hundred fixed tokens can have a probability of e^-1000 where the model does not expect them. The
+    potential of a state is the cheapest log-cost of its rest, by the mean log-marginal of each class."""
+    if not _deep(automaton):
+        return form(automaton), 0.0
+    costs = np.zeros(automaton.moves.shape[1])  # the last class of an erased automaton is free
+    costs[: masses.shape[1]] = -np.log(np.maximum(masses, np.exp(-MOST_NATS))).mean(0)
+    potential = _potential(automaton, costs)
+    if potential.max() < SAFE:
+        return form(automaton), 0.0
+    return _weighed(automaton, potential), float(potential[0])
+
+
+@lru_cache(maxsize=16)
+def _deep(automaton: Automaton) -> bool:
+    """Whether an end can be so many tokens away that messages may leave the range of floating-point numbers."""
+    near = automaton.final
+    for _ in range(int(SAFE / MOST_NATS)):
+        near = near | np.append(near, False)[automaton.moves].any(1)
+    return not bool(near.all())
+
+
+def _potential(automaton: Automaton, costs: Floats) -> Floats:
+    """(S): the least sum of costs (C) from each state to an end."""
+    from scipy.sparse import csgraph, csr_array  # a third of a second to load
+
+    source, symbol = np.nonzero(automaton.moves >= 0)
+    target, price = automaton.moves[source, symbol], costs[symbol] + LEAST_COST
+    order = np.lexsort((price, source, target))
+    source, target, price = source[order], target[order], price[order]
+    first = np.append(True, (np.diff(source) != 0) | (np.diff(target) != 0))  # the cheapest of parallel edges
+    shape = automaton.states, automaton.states
+    back = csr_array((price[first], (target[first], source[first])), shape=shape)
+    found: Floats = csgraph.dijkstra(back, indices=np.flatnonzero(automaton.final), min_only=True)
+    return found
 
 
 def scratch(form: Form, length: int) -> Scratch:
