@@ -117,7 +117,11 @@ def erased(automaton: Automaton) -> Automaton:
             if following := frozenset().union(*(image[state][symbol] for state in states)):
                 yield symbol, following
 
-    machine = explored(frozenset([0]), follow, lambda states: not states.isdisjoint(final), count + 1)
+    try:
+        machine = explored(frozenset([0]), follow, lambda states: not states.isdisjoint(final), count + 1)
+    except UnmaskError as error:
+        problem = f"draw 'alone' follows sets of the constraint's {automaton.states} states, and these are too many"
+        raise UnmaskError(f"{problem}; expected at most {MOST_STATES}. Use draw 'given' or 'fitted'.") from error
     return Automaton(machine.moves[:, machine.classes], machine.final, None, automaton.classes)
 
 
