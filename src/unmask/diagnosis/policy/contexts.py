@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -47,7 +48,11 @@ class Contexts:
         self.tokens = self.filled(vocabulary + 1)  # (C, L): context c in row c
         self.texts = self.filled(vocabulary)  # (V^H, L)
         self.log = model(self.tokens).double()  # (C, L, V)
-        self.p = self.log.exp()
+
+    @cached_property
+    def p(self) -> Tensor:
+        """(C, L, V): the probabilities, computed at their first use."""
+        return self.log.exp()
 
     def filled(self, symbols: int) -> Tensor:
         """The start with each combination of symbols at its hidden positions, in lexicographic order."""
