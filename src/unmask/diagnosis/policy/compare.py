@@ -3,7 +3,8 @@
     g^ = E_x[w(A(x)) grad s(x)],    x ~ p of the sampler,    A(x) = r(x) - E r
 
 bias      |E g^ - g| / |g|                 cosine, length   of E g^ and g, and |E g^| / |g|
-variance  E |g^ - E g^|^2 / |g|^2 of a group of rollouts, with K evaluations of the network for each
+variance  E |g^ - E g^|^2 / |g|^2 of a group of rollouts, with K evaluations of the network for each; those of `exact`
+          and `trajectory` are exact given the texts, so their variance is that of the rollouts alone
 reward    after steps along E g^ of a fixed length, each from a new gradient
 
 E over x is exact; E over the surrogate's own random numbers too for registered ones, else a mean over draws.
@@ -93,12 +94,17 @@ class Moment:
     def sampled(self, surrogate: Surrogate, rows: Tensor, generator: torch.Generator, **options: Any) -> Tensor:
         """(weights): the mean of w(A) grad s of texts, by number (B), through the network itself."""
         p, x, advantage = self.p.detach(), self.contexts.texts[rows], self.advantage
-        weight = surrogate.weight(p, advantage)[rows]
+        weight = surrogate.weight(p, advantage)[rows] / len(x)
+        if surrogate.score is None:
+            law = self.task.law(self.contexts, True) if surrogate.kept else self.p
+            value = weight @ (law[rows] / p[rows])
+            (direction,) = torch.autograd.grad(value, self.contexts.log, retain_graph=True)
+            return self.policy.pulled(self.contexts, [direction])[0]
         if surrogate.sided:
             options["advantage"] = advantage[rows]
-        assert surrogate.score is not None
         scores = checked(surrogate.score(self.policy, x, generator, **options), len(x))
-        return flat(torch.autograd.grad(weight @ scores.double() / len(x), self.policy.weights, allow_unused=True), self.policy.weights)
+        weights = self.policy.weights
+        return flat(torch.autograd.grad(weight @ scores.double(), weights, allow_unused=True), weights)
 
 
 def checked(scores: object, rows: int) -> Tensor:
@@ -180,10 +186,9 @@ def compare(
     exact, mean = now.policy.pulled(now.contexts, [exact_direction, now.direction(used)])
     size, other = exact.norm(), mean.norm()
     noisy = {}
-    if used.score is not None:
-        for number in (1,) if own else evaluations:
-            options = {} if own else {"evaluations": arguments.whole("evaluations", number)}
-            noisy[number] = noise(now, used, exact, seed, groups, group, **options)
+    for number in (1,) if own or used.score is None else evaluations:
+        options = {} if own else {"evaluations": arguments.whole("evaluations", number)}
+        noisy[number] = noise(now, used, exact, seed, groups, group, **options)
     gains = dict(enumerate(improved(now, used, max(along, default=0), step), 1))
     cosine = float(exact @ mean / (size * other).clamp(min=1e-300))
     about = surrogate if isinstance(surrogate, str) else getattr(surrogate, "__name__", type(surrogate).__name__)
