@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import json
 import tempfile
 import time
@@ -188,13 +189,12 @@ def cells() -> Iterator[Cell]:
         for surrogate in SURROGATES:
             key = {"part": "noise", "sampler": name, "tokens": size, "surrogate": surrogate}
             yield key, partial(noisy, surrogate, name, size)
-    for name, size in CURVED:
-        for surrogate in CURVES:
-            for seed in range(SEEDS):
-                key = {"part": "curves", "sampler": name, "tokens": size, "surrogate": surrogate, "seed": seed}
-                yield key, partial(trained_by, surrogate, name, size, seed)
     yield from biases(6)
     yield from biases(8)
+    for seed in range(SEEDS):
+        for (name, size), surrogate in itertools.product(CURVED, CURVES):
+            key = {"part": "curves", "sampler": name, "tokens": size, "surrogate": surrogate, "seed": seed}
+            yield key, partial(trained_by, surrogate, name, size, seed)
 
 
 def biases(length: int) -> Iterator[Cell]:

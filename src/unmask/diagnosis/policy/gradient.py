@@ -10,8 +10,7 @@ A rule that compares scores makes p jump where two of them cross. The gradient i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,14 +18,14 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
-from unmask.diagnosis.policy.contexts import Contexts
-from unmask.diagnosis.policy.law import law
+from unmask.diagnosis.contexts import Contexts
+from unmask.diagnosis.law import law
 from unmask.models.trained import Network
 from unmask.samplers import Sampler
 from unmask.samplers.contract import as_sampler
 from unmask.samplers.schedules import ScheduleLike, deltas
 
-AT_ONCE = 2**16  # tokens of contexts that the network reads at once
+AT_ONCE = 2**13  # contexts
 Reward = Callable[[Tensor], Tensor]  # texts (N, L) -> (N)
 
 
@@ -57,23 +56,27 @@ class Policy:
         """All contexts; their log-probabilities are a leaf of the graph."""
         start = torch.full((length,), self.vocabulary)
         with torch.no_grad():
-            contexts = Contexts(lambda tokens: torch.cat([self(part) for part in self.split(tokens)]), self.vocabulary, start)
+            contexts = Contexts(
+                lambda tokens: torch.cat([self(part) for part in self.split(tokens)]), self.vocabulary, start
+            )
         contexts.log.requires_grad_()
         return contexts
 
-    def split(self, tokens: Tensor) -> Sequence[Tensor]:
-        return tokens.split(max(AT_ONCE // tokens.shape[1], 1))
+    def split(self, rows: Tensor) -> Sequence[Tensor]:
+        """Rows of contexts (C, ..), as many at once as the network reads."""
+        return rows.split(AT_ONCE)
 
     def pulled(self, contexts: Contexts, directions: Sequence[Tensor]) -> Tensor:
         """(D, weights): directions (C, L, V) in the table, as gradients in the weights."""
-        total = [torch.zeros(sum(weight.numel() for weight in self.weights), dtype=torch.float64) for _ in directions]
-        first = 0
-        for part in self.split(contexts.tokens):
-            log, last = self(part), first + len(part)
-            for direction, sums in zip(directions, total, strict=True):
-                sums += flat(torch.autograd.grad(log, self.weights, direction[first:last], True, allow_unused=True), self.weights)
-            first = last
-        return torch.stack(total)
+        size = sum(weight.numel() for weight in self.weights)
+        total = torch.zeros((len(directions), size), dtype=torch.float64)
+        table = torch.stack(list(directions), 1)  # (C, D, L, V)
+        for tokens, part in zip(self.split(contexts.tokens), self.split(table), strict=True):
+            log = self(tokens)
+            for number, direction in enumerate(part.unbind(1)):
+                found = torch.autograd.grad(log, self.weights, direction, retain_graph=True, allow_unused=True)
+                total[number] = total[number] + flat(found, self.weights)
+        return total
 
     @torch.no_grad()
     def move(self, by: Tensor) -> None:

@@ -192,8 +192,9 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
     """The states (E) after the sampler's choice, for every draw at hidden positions, Bool (S, L)."""
     parents, drawn = every_draw(contexts.vocabulary, hidden)
     before, hidden = states.tokens[parents], hidden[parents]
-    places = hidden.nonzero(as_tuple=True)
-    live = contexts.p[contexts.number(before)[places[0]], places[1]]
+    rows, positions = hidden.nonzero(as_tuple=True)
+    places = (rows, positions)
+    live = contexts.p[contexts.number(before)[rows], positions]
 
     def decided(reverse: bool) -> tuple[Tensor, Listed, Ties]:
         luck = Ties(0, torch.arange(len(before)), reverse)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.errors import UnmaskError
-from unmask.diagnosis.policy.contexts import Contexts, States, Step, Ties, chosen, combinations, own_gradient
+from unmask.diagnosis.contexts import Contexts, States, Step, Ties, chosen, combinations, own_gradient
 from unmask.samplers import Sampler
 from unmask.samplers.contract import CANVAS, inner_of
 from unmask.samplers.rules.blocks import Blocks, FirstAlone
@@ -120,7 +120,10 @@ def revealed(contexts: Contexts, states: States, positions: Tensor, chance: Tens
 def merged(contexts: Contexts, states: States) -> States:
     """Each context and memory once, with the sum of its mass; states without mass are left out."""
     columns = [contexts.number(states.tokens).double().unsqueeze(1)]
-    columns += [value.double().flatten(1) if value.dim() > 1 else value.double().unsqueeze(1) for value in states.memory.values()]
+    columns += [
+        value.double().flatten(1) if value.dim() > 1 else value.double().unsqueeze(1)
+        for value in states.memory.values()
+    ]
     distinct, which = torch.cat(columns, 1).unique(dim=0, return_inverse=True)
     mass = torch.zeros(len(distinct), dtype=torch.float64).index_add(0, which, states.mass)
     first = torch.empty(len(distinct), dtype=torch.int64).scatter_(0, which, torch.arange(len(which)))
