@@ -184,6 +184,7 @@ class SamplerLikelihood(NamedTuple):
     error: Tensor  # standard error, 0 if exact
     model_calls: Tensor  # int64; of an enumeration, contexts
     exact: bool  # no random number besides those of tokens
+    interval: tuple[Tensor, Tensor] | None = None  # 95% ends of log p, of an unbiased estimate; infinite: too few draws
 
 
 class Paths(NamedTuple):
@@ -254,6 +255,7 @@ def _of_paths(
     """log p of each text, from each pattern of hidden positions in turn."""
     nats = torch.zeros(len(texts), dtype=torch.float64)
     error, calls, exact = torch.zeros_like(nats), torch.zeros_like(nats, dtype=torch.int64), True
+    ends = [nats, nats]
     patterns, which = (start == denoiser.vocabulary).unique(dim=0, return_inverse=True)
     for number, hidden in enumerate(patterns):
         rows = (which == number).nonzero().squeeze(1)
@@ -278,7 +280,19 @@ def _of_paths(
         error[rows] = (log - mean.unsqueeze(1)).exp().nan_to_num(0.0).std(1).detach() / draws**0.5
         nats, exact = nats.index_put((rows,), mean), False
         calls[rows] = draws * sum(len(block.counts) for block in blocks)
-    return SamplerLikelihood(nats, error, calls, exact)
+        around = [_around(one - middle) for one, middle in zip(log.detach(), mean.detach(), strict=True)]
+        ends = [
+            end.index_put((rows,), mean.detach() + torch.tensor(own, dtype=torch.float64))
+            for end, own in zip(ends, zip(*around, strict=True), strict=True)
+        ]
+    low, high = (torch.where(error > 0, end, nats.detach()).clamp(max=0.0) for end in ends)
+    return SamplerLikelihood(nats, error, calls, exact, None if exact else (low, high))
+
+
+def _around(log: Tensor) -> tuple[float, float]:
+    """The logarithms of the ends of the mean of e^log (n), which is 1."""
+    found = interval(log.exp().nan_to_num(0.0), least=0.0)
+    return math.log(max(found.low, 1e-300)) if found.low > 0 else -math.inf, math.log(found.high)
 
 
 def checked_sampler(sampler: str | Sampler) -> Sampler:

@@ -10,8 +10,10 @@ they are independent: with m the lowest score in F,
 
 exact      a sum over the 2^h sets that can be hidden, not over paths
 estimated  importance sampling of paths. A path takes F with probability t(F) / T, T = sum_F t(F), and has the weight
-           w = prod_n T_n: E w = p(x). Where a step has too many sets F, some random ones stand for all, which keeps
-           E w. `error` is that of log(mean w), by the delta method; log(mean w) itself is below log p in the mean.
+           w = prod_n T_n: E w = p(x). The interval is Gaffke's bound of E w (core/means.py), as few paths may carry it;
+           `error` is that of log(mean w), by the delta method, and log(mean w) is below log p in the mean.
+           T needs no list of sets: given m, each position is in F or not, so T_m is a coefficient of
+           prod_j (b_j + a_j z), a_j = p(x_j) where x_j scores more than m, b_j the chance of a rejected draw.
 
 Gradients are those of p, if the denoiser's probabilities carry them: of an estimate, w has the gradient
 w sum_n grad log t(F_n), which is unbiased too. R rows of contexts, h positions hidden in a block, k revealed in a step.
@@ -35,9 +37,8 @@ from unmask.samplers.rules.fixed_orders import FirstHitting, FixedSize
 from unmask.samplers.schedules import sizes
 
 MOST_CONTEXTS = 2**15  # of all texts together, for an exact sum
-MOST_SETS = 4096  # of a step
 ROWS = 256  # contexts at once
-CELLS = 2**24  # sets x positions x symbols at once
+CELLS = 2**24  # contexts x sets x positions x symbols at once
 
 
 class Block(NamedTuple):
@@ -119,26 +120,75 @@ def estimated(
     hidden, nats = start == denoiser.vocabulary, torch.zeros(len(texts), dtype=torch.float64)
     for inside, counts in blocks:
         for count in counts:
-            places = _places(hidden, inside)
-            sets, scale = some_sets(len(places), places.shape[1], count, generator)
-            chances = step_chances(denoiser, rule, texts, hidden, places, sets)
-            known = chances.detach()
-            total = known.sum(1)
-            taken = torch.multinomial(torch.where(total.unsqueeze(1) > 0, known, 1.0), 1, generator=generator)
-            own = chances.gather(1, taken).squeeze(1).clamp(min=torch.finfo(torch.float64).tiny).log()
-            nats = nats + (total * scale).log() + own - own.detach()
-            chosen = sets.gather(1, taken.unsqueeze(2).expand(-1, -1, count)).squeeze(1)
-            hidden = hidden.scatter(1, places.gather(1, chosen), False)
+            places, parts = _places(hidden, inside), []
+            for x, left, some in zip(texts.split(ROWS), hidden.split(ROWS), places.split(ROWS), strict=True):
+                parts.append(_taken(denoiser, rule, x, left, some, count, generator))
+            total, sets = (torch.cat(part) for part in zip(*parts, strict=True))
+            own = step_chances(denoiser, rule, texts, hidden, places, sets.unsqueeze(1)).squeeze(1)
+            log = own.clamp(min=torch.finfo(torch.float64).tiny).log()
+            nats = nats + total + log - log.detach()
+            hidden = hidden.scatter(1, places.gather(1, sets), False)
     return nats
 
 
-def some_sets(rows: int, positions: int, count: int, generator: torch.Generator) -> tuple[Tensor, float]:
-    """(R, F, k) indices of positions: every set, or some random ones; and the number of sets that each stands for."""
-    number = math.comb(positions, count)
-    if number <= MOST_SETS:
-        return torch.combinations(torch.arange(positions), count).expand(rows, -1, -1), 1.0
-    drawn = torch.rand((rows, MOST_SETS, positions), generator=generator).argsort(2)
-    return drawn[:, :, :count].sort(2).values, number / MOST_SETS
+@torch.no_grad()
+def _taken(
+    denoiser: Denoiser,
+    rule: Rule,
+    x: Tensor,
+    hidden: Tensor,
+    places: Tensor,
+    count: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """(log T (R), F (R, k)), with F drawn with probability t(F) / T, as indices of the hidden places (R, h)."""
+    p, scores, tokens = _predicted(denoiser, rule, x, hidden, places)
+    own, size = p.gather(2, tokens.unsqueeze(2)).squeeze(2), places.shape[1]
+    if rule.random:  # no last token: each position is in F or not
+        inside, outside, degree = own.unsqueeze(1), torch.ones_like(own).unsqueeze(1), count
+    else:
+        mine = scores.gather(2, tokens.unsqueeze(2)).squeeze(2)  # (R, h)
+        earlier = torch.arange(size) < torch.arange(size).unsqueeze(1)  # [m, j]
+        above = (mine.unsqueeze(1) > mine.unsqueeze(2)) | ((mine.unsqueeze(1) == mine.unsqueeze(2)) & earlier)
+        last = torch.arange(size).view(1, -1, 1).expand(len(p), -1, -1)
+        each = torch.eye(size, dtype=torch.bool).expand(len(p), -1, -1)
+        rejected = _rejected(p, scores, mine.unsqueeze(2), last, rule, each)
+        inside = torch.where(above, own.unsqueeze(1), 0.0)  # (R, m, j)
+        outside = torch.where(each, own.unsqueeze(1), rejected)
+        degree = count - 1
+    products, log = _products(inside, outside, degree)
+    total = log.logsumexp(1) - (math.log(math.comb(size, count)) if rule.random else 0.0)
+    m = torch.multinomial((log - log.amax(1, keepdim=True)).exp().nan_to_num(1.0), 1, generator=generator)
+    rows, left = torch.arange(len(p)), torch.full((len(p),), degree)
+    m = m.squeeze(1)
+    chosen = torch.zeros(own.shape, dtype=torch.bool)
+    for j in reversed(range(size)):
+        known = products[j][rows, m]  # (R, degree + 1): of the positions before j
+        with_j = known[rows, (left - 1).clamp(min=0)] * inside[rows, m, j] * (left > 0)
+        without = known[rows, left] * outside[rows, m, j]
+        u = torch.rand(len(p), generator=generator, dtype=torch.float64)
+        chosen[:, j] = u * (with_j + without) < with_j
+        left = left - chosen[:, j].long()
+    if not rule.random:
+        chosen[rows, m] = True
+    first = torch.arange(size) < count
+    chosen = torch.where((total == -torch.inf).unsqueeze(1), first, chosen)  # impossible: any path
+    return total, chosen.nonzero()[:, 1].view(-1, count)
+
+
+def _products(inside: Tensor, outside: Tensor, degree: int) -> tuple[list[Tensor], Tensor]:
+    """Scaled coefficients (R, M, degree + 1) of prod (outside + inside z) before each position; log of the last one."""
+    rows, many, size = inside.shape
+    now = torch.zeros((rows, many, degree + 1), dtype=torch.float64)
+    now[:, :, 0] = 1.0
+    products, scale = [], torch.zeros((rows, many), dtype=torch.float64)
+    for j in range(size):
+        products.append(now)
+        grown = now * outside[:, :, j : j + 1]
+        grown[:, :, 1:] += now[:, :, :-1] * inside[:, :, j : j + 1]
+        most = grown.amax(2).clamp(min=torch.finfo(torch.float64).tiny)
+        now, scale = grown / most.unsqueeze(2), scale + most.log()
+    return products, now[:, :, degree].log() + scale
 
 
 def _places(hidden: Tensor, inside: Tensor) -> Tensor:
@@ -153,35 +203,36 @@ def step_chances(denoiser: Denoiser, rule: Rule, x: Tensor, hidden: Tensor, plac
     return torch.cat([_chances(denoiser, rule, *part) for part in parts])
 
 
+def _predicted(
+    denoiser: Denoiser, rule: Rule, x: Tensor, hidden: Tensor, places: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(p of the draws (R, h, V), scores (R, h, V), tokens (R, h)) at the hidden places (R, h) of texts (R, L)."""
+    table = denoiser.probabilities(torch.where(hidden, denoiser.vocabulary, x), places)
+    p = Table(table.flatten(0, 1)).sharpened(rule.temperature).dense().view(table.shape)
+    return p, torch.round(table.detach() / EXACT), x.gather(1, places)
+
+
 def _chances(denoiser: Denoiser, rule: Rule, x: Tensor, hidden: Tensor, places: Tensor, sets: Tensor) -> Tensor:
-    contexts = torch.where(hidden, denoiser.vocabulary, x)
-    table = denoiser.probabilities(contexts, places)  # (R, h, V)
-    rows, size, symbols = table.shape
-    flat = Table(table.flatten(0, 1)).sharpened(rule.temperature).dense().view(table.shape)
-    tokens = x.gather(1, places)
-    own = flat.gather(2, tokens.unsqueeze(2)).squeeze(2)  # (R, h)
+    p, scores, tokens = _predicted(denoiser, rule, x, hidden, places)
+    own, size = p.gather(2, tokens.unsqueeze(2)).squeeze(2), places.shape[1]  # (R, h)
     inside = torch.zeros((*sets.shape[:2], size), dtype=torch.bool).scatter_(2, sets, True)
     written = torch.where(inside, own.unsqueeze(1), 1.0).prod(2)
     if rule.random:
         return written / math.comb(size, sets.shape[2])
-    scores = torch.round(table.detach() / EXACT)
     mine = torch.where(inside, scores.gather(2, tokens.unsqueeze(2)).squeeze(2).unsqueeze(1), torch.inf)
     lowest = mine.amin(2, keepdim=True)  # (R, F, 1)
     last = torch.where(mine == lowest, torch.arange(size), -1).amax(2, keepdim=True)
-    each = [
-        _rejected(flat, scores, low, end, rule, inside[:, first : first + low.shape[1]])
-        for first, low, end in _pieces(lowest, last, max(CELLS // (rows * size * symbols), 1))
-    ]
-    return written * torch.where(inside, 1.0, torch.cat(each, 1)).prod(2)
-
-
-def _pieces(lowest: Tensor, last: Tensor, size: int) -> list[tuple[int, Tensor, Tensor]]:
-    starts = range(0, lowest.shape[1], size)
-    return list(zip(starts, lowest.split(size, 1), last.split(size, 1), strict=True))
+    return written * torch.where(inside, 1.0, _rejected(p, scores, lowest, last, rule, inside)).prod(2)
 
 
 def _rejected(p: Tensor, scores: Tensor, lowest: Tensor, last: Tensor, rule: Rule, inside: Tensor) -> Tensor:
     """(R, F, h): the probability that the token drawn at a position (h) scores less than F's last token."""
+    step = max(CELLS // p.numel(), 1)  # sets at once
+    parts = zip(lowest.split(step, 1), last.split(step, 1), inside.split(step, 1), strict=True)
+    return torch.cat([_below(p, scores, *part, rule) for part in parts], 1)
+
+
+def _below(p: Tensor, scores: Tensor, lowest: Tensor, last: Tensor, inside: Tensor, rule: Rule) -> Tensor:
     others, equal = scores.unsqueeze(1), scores.unsqueeze(1) == lowest.unsqueeze(3)
     if rule.by_position:  # the later position loses
         below = (others < lowest.unsqueeze(3)) | (equal & (torch.arange(p.shape[1]) > last).unsqueeze(3))

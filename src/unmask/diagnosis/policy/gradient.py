@@ -82,7 +82,7 @@ class Policy:
     def move(self, by: Tensor) -> None:
         """Add a vector to the weights."""
         for weight, part in zip(self.weights, by.split([weight.numel() for weight in self.weights]), strict=True):
-            weight += part.view_as(weight).to(weight)
+            weight.add_(part.view_as(weight).to(weight))
 
 
 def flat(parts: Sequence[Tensor | None], weights: Sequence[Tensor]) -> Tensor:
