@@ -86,8 +86,8 @@ def test_its_interval_covers(model, sampled):
         narrow.append((middle + (low - middle) / 10 <= 1e-9) & (middle + (high - middle) / 10 >= -1e-9))
     assert float(torch.stack(held).double().mean()) >= 0.93
     assert float(torch.stack(narrow).double().mean()) < 0.6
-    few = of_sampler(Read(model), LOW, EVERY[:2], steps=2, draws=4)
-    assert few.interval[0].tolist() == [-torch.inf] * 2
+    few = of_sampler(Read(model), LOW, EVERY, steps=2, draws=4)
+    assert bool((few.interval[0][few.error > 0] == -torch.inf).all())
 
 
 def test_long_texts_and_large_vocabularies_are_bounded():

@@ -114,8 +114,8 @@ def checked(scores: object, rows: int) -> Tensor:
         problem = f"shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else shown(scores)
     elif not scores.requires_grad:
         problem = "numbers without a gradient"
-    elif not bool(scores.isfinite().all()):
-        problem = f"{float(scores[~scores.isfinite()][0])} for row {int((~scores.isfinite()).int().argmax())}"
+    elif bool((bad := ~scores.detach().isfinite()).any()):
+        problem = f"{float(scores.detach()[bad][0])} for row {int(bad.int().argmax())}"
     if problem:
         expected = f"expected ({rows},), finite, with a gradient. Return one number for each text"
         raise UnmaskError(f"the surrogate returns {problem}; {expected}")
