@@ -3,15 +3,16 @@
     python -m benchmarks.policy_gradients --out DIR       all cells into DIR/policy-gradients.json; goes on where it was
     python -m benchmarks.policy_gradients --table         the tables of docs/policy-gradients.md from results/
     python -m benchmarks.policy_gradients --figure        docs/policy-gradients.svg
-    python -m benchmarks.policy_gradients --authors DIR   against the authors' code, from bare or usual clones in DIR
 
 Languages: a chain of three symbols, the last of which ends a text, at L = 4 and 6; at L = 8 one of two symbols, which
 keeps the number of contexts below 10,000. Networks of about 84,000 weights are trained at each length for a few and for
 many steps. Parts:
 
-    bias     every sampler x tokens of a step x reward x network, expectations, and finite differences of E r along g
+    bias     every sampler x tokens of a step x reward x network, expectations; at L = 4 finite differences of E r
+    check    finite differences at L = 6 and 8, in float64
+    tables   free tables of logits from N(0, 1) in place of networks, and a random fifth of texts as the reward
     noise    groups of 16 rollouts, 1, 4, 16 evaluations, at L = 4
-    steps    the reward after 1 and 40 steps of length 0.1 along each expectation, at L = 4
+    steps    the reward after 1 and 40 steps of length 0.02 along each expectation, at L = 4
     curves   200 updates of Adam, each by 16 rollouts and 4 evaluations, at L = 4
 """
 
@@ -53,7 +54,8 @@ EVALUATIONS = (1, 4, 16)
 UPDATES, EVERY, RATE, ROLLOUTS, SEEDS = 200, 10, 1e-3, 16, 2
 CURVES = ("exact", "trajectory", "one-step", "elbo", "antithetic", "coupled", "gdpo", "spg-mixed", "wd1")
 NUDGE = 1e-4
-TAUGHT = "length"  # the reward of noise, steps and curves: valid is near 1 at one token a step
+TAUGHT = "valid"  # the reward of noise, steps and curves, of the less trained network
+STEP = 0.02  # of the weights
 NOISY = (("random", 1), ("random", 2), ("low-confidence", 1), ("low-confidence", 2))
 CURVED = (("random", 1), ("random", 2), ("low-confidence", 2))
 Record = dict[str, Any]
@@ -158,7 +160,7 @@ def differed(length: int, budget: int, name: str, size: int, wanted: str, exact:
 
 def trained_by(surrogate: str, name: str, size: int, seed: int, length: int = 4) -> list[float]:
     """The exact reward after every tenth of 200 updates of Adam."""
-    policy = Policy(copy.deepcopy(network(length, BUDGETS[1])))
+    policy = Policy(copy.deepcopy(network(length, BUDGETS[0])))
     optimiser = torch.optim.Adam(policy.weights, lr=RATE)
     generator = torch.Generator().manual_seed(seed)
     task, values = None, []
@@ -177,6 +179,44 @@ def trained_by(surrogate: str, name: str, size: int, seed: int, length: int = 4)
     return values
 
 
+class Free(torch.nn.Module):
+    """Free logits for each context of L positions and V symbols."""
+
+    def __init__(self, vocabulary: int, length: int, seed: int) -> None:
+        super().__init__()
+        shape = ((vocabulary + 1) ** length, length, vocabulary)
+        generator = torch.Generator().manual_seed(seed)
+        self.table = torch.nn.Parameter(torch.randn(shape, generator=generator, dtype=torch.float64))
+        self.vocabulary, self.digits = vocabulary, (vocabulary + 1) ** torch.arange(length).flip(0)
+
+    def forward(self, contexts: Tensor) -> Tensor:
+        return self.table[(contexts * self.digits).sum(-1)]
+
+
+def tables(name: str, size: int, seeds: int = 6, length: int = 4) -> Record:
+    """Mean cosine of each surrogate over free tables."""
+    found: dict[str, list[float]] = {one: [] for one in DISTINCT}
+    for seed in range(seeds):
+        policy = Policy(Free(3, length, seed))
+        contexts = policy.contexts(length)
+        chance = torch.rand(len(contexts.texts), generator=torch.Generator().manual_seed(100 + seed))
+        task = task_of(contexts, sampler_of(name, length), length // size, lambda _, r=chance: r < 0.2, "linear")
+        now = Moment(policy, contexts, task)
+        exact = now.direction(SURROGATES["exact"]).flatten()
+        for one in DISTINCT:
+            vector = now.direction(SURROGATES[one]).flatten()
+            found[one].append(float(torch.cosine_similarity(vector, exact, dim=0)))
+    return {one: sum(values) / seeds for one, values in found.items()}
+
+
+def check(length: int, name: str) -> float:
+    """The relative error of |g| against finite differences, of the better network in float64."""
+    NETWORKS[length, BUDGETS[1]] = network(length, BUDGETS[1]).double()
+    how = (sampler_of(name, length), length // 2, reward("length", length), length)
+    exact = gradient(network(length, BUDGETS[1]), *how).vector
+    return differed(length, BUDGETS[1], name, 2, "length", exact)
+
+
 Cell = tuple[dict[str, Any], Callable[[], Any]]
 
 
@@ -191,10 +231,14 @@ def cells() -> Iterator[Cell]:
             yield key, partial(noisy, surrogate, name, size)
     yield from biases(6)
     yield from biases(8)
+    for name, size in itertools.product(("random", "low-confidence"), (1, 2)):
+        yield {"part": "tables", "sampler": name, "tokens": size}, partial(tables, name, size)
     for seed in range(SEEDS):
         for (name, size), surrogate in itertools.product(CURVED, CURVES):
             key = {"part": "curves", "sampler": name, "tokens": size, "surrogate": surrogate, "seed": seed}
             yield key, partial(trained_by, surrogate, name, size, seed)
+    for length, name in itertools.product((6, 8), ("random", "low-confidence")):
+        yield {"part": "check", "length": length, "sampler": name}, partial(check, length, name)
 
 
 def biases(length: int) -> Iterator[Cell]:
@@ -211,7 +255,7 @@ def biases(length: int) -> Iterator[Cell]:
 def noisy(surrogate: str, name: str, size: int, length: int = 4) -> Record:
     """Noise of groups, and rewards along the expectation."""
     how = (sampler_of(name, length), length // size, reward(TAUGHT, length), length)
-    return compare(surrogate, network(length, BUDGETS[1]), *how, evaluations=EVALUATIONS).table()
+    return compare(surrogate, network(length, BUDGETS[0]), *how, evaluations=EVALUATIONS, step=STEP).table()
 
 
 def study(directory: Path) -> None:
@@ -232,11 +276,139 @@ def study(directory: Path) -> None:
         print(key, made["records"][-1]["seconds"], flush=True)
 
 
+SHOWN = {
+    "trajectory": "trajectory",
+    "one-step": "one-step",
+    "elbo": "elbo",
+    "coupled": "coupled",
+    "gdpo": "gdpo",
+    "spg-upper": "spg-upper",
+    "spg-mixed": "spg-mixed",
+}
+KINDS = ("1 token", "2 tokens", "3 or 4", "all at once")
+
+
+def kind(cell: dict[str, Any]) -> str:
+    """How many tokens a step reveals."""
+    if cell["tokens"] == cell["length"]:
+        return KINDS[3]
+    return {1: KINDS[0], 2: KINDS[1]}.get(cell["tokens"], KINDS[2])
+
+
+def cosines(made: Record) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """Cosines of each surrogate, by sampler and tokens of a step, over lengths, networks and rewards."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for record in made["records"]:
+        if record["cell"]["part"] == "bias":
+            own = found.setdefault((record["cell"]["sampler"], kind(record["cell"])), {one: [] for one in DISTINCT})
+            for result in record["result"]:
+                for one in DISTINCT:
+                    own[one].append(result[one]["cosine"])
+    return found
+
+
+def table(made: Record) -> str:
+    """Three tables: mean and least cosines; free tables; noise, gains and curves."""
+    lines = [
+        "| sampler | a step | " + " | ".join(f"`{one}`" for one in SHOWN) + " |",
+        "|---|---|" + "---|" * len(SHOWN),
+    ]
+    for (name, size), own in sorted(
+        cosines(made).items(), key=lambda one: (list(SAMPLERS).index(one[0][0]), KINDS.index(one[0][1]))
+    ):
+        cells = [f"{sum(values) / len(values):.2f} ({min(values):.2f})" for values in (own[one] for one in SHOWN)]
+        lines.append(f"| {name} | {size} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "| sampler | a step | " + " | ".join(f"`{one}`" for one in SHOWN) + " |",
+        "|---|---|" + "---|" * len(SHOWN),
+    ]
+    for cell, result in parts(made, "tables"):
+        tokens = f"{cell['tokens']} token" + "s" * (cell["tokens"] > 1)
+        lines.append(f"| {cell['sampler']} | {tokens} | " + " | ".join(f"{result[one]:.2f}" for one in SHOWN) + " |")
+    heads = ["length", *(f"variance at {k}" for k in EVALUATIONS), "reward after 1 steps", "reward after 40 steps"]
+    for name, size in NOISY:
+        ends = {one: 0.0 for one in SURROGATES}
+        for cell, values in parts(made, "curves"):
+            if (cell["sampler"], cell["tokens"]) == (name, size):
+                ends[cell["surrogate"]] += values[-1] / SEEDS
+        lines += ["", f"{name}, {size} a step", "", "| surrogate | " + " | ".join(heads) + " | 200 updates |"]
+        lines.append("|---|" + "---|" * (len(heads) + 1))
+        for cell, result in parts(made, "noise"):
+            if (cell["sampler"], cell["tokens"]) == (name, size):
+                shown = [f"{result[head]:.3g}" if head in result else "" for head in heads]
+                end = f"{ends[cell['surrogate']]:.3f}" if ends[cell["surrogate"]] else ""
+                lines.append(f"| `{cell['surrogate']}` | " + " | ".join(shown) + f" | {end} |")
+    return "\n".join(lines)
+
+
+def parts(made: Record, part: str) -> list[tuple[dict[str, Any], Any]]:
+    return [(record["cell"], record["result"]) for record in made["records"] if record["cell"]["part"] == part]
+
+
+HUES = ("#000000", "#0077bb", "#ee7733", "#009988", "#cc3311", "#8c6bb1", "#997700", "#33bbee", "#ee3377")
+
+
+def figure(made: Record) -> str:
+    """SVG: mean cosines against tokens of a step, and the reward in training."""
+    import altair as alt
+    import pandas as pd
+
+    from unmask.report.charts import svg
+
+    means = cosines(made)
+    rows = [
+        {"sampler": name, "x": size, "y": sum(values) / len(values), "surrogate": one}
+        for (name, size), own in means.items()
+        for one, values in own.items()
+        if one in SHOWN
+    ]
+    curved: dict[tuple[str, str], list[list[float]]] = {}
+    for cell, values in parts(made, "curves"):
+        tokens = f"{cell['tokens']} token" + "s" * (cell["tokens"] > 1)
+        curved.setdefault((f"{cell['sampler']}, {tokens} a step", cell["surrogate"]), []).append(values)
+    trained_rows = [
+        {"sampler": name, "x": EVERY * number, "y": sum(one) / len(one), "surrogate": surrogate}
+        for (name, surrogate), runs in curved.items()
+        for number, one in enumerate(zip(*runs, strict=True))
+    ]
+    names = [*CURVES[:1], *SHOWN, *(one for one in CURVES if one not in SHOWN and one != "exact")]
+    colour = alt.Color("surrogate:N", title=None).scale(domain=names, range=list(HUES[: len(names)]))
+    size = {"width": 200, "height": 190}
+    top = (
+        alt.Chart(pd.DataFrame(rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("x:N", title="revealed in a step", sort=list(KINDS), axis=alt.Axis(labelAngle=-30)),
+            y=alt.Y("y:Q", title="cosine with the exact gradient").scale(domain=[0.4, 1]),
+            color=colour,
+        )
+    )
+    low = (
+        alt.Chart(pd.DataFrame(trained_rows))
+        .mark_line()
+        .encode(x=alt.X("x:Q", title="updates"), y=alt.Y("y:Q", title="exact reward").scale(zero=False), color=colour)
+    )
+    panels = [
+        chart.properties(**size).facet(column=alt.Column("sampler:N", title=None, sort=order))
+        for chart, order in ((top, list(SAMPLERS)), (low, None))
+    ]
+    chart = alt.vconcat(*panels).properties(background="white").configure_view(stroke=None)
+    return svg(chart.configure_legend(orient="bottom", columns=5).to_dict())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
+    for name in ("table", "figure"):
+        parser.add_argument(f"--{name}", action="store_true")
     chosen = parser.parse_args()
-    study(chosen.out)
+    if chosen.table:
+        print(table(json.loads(RESULTS.read_text())))
+    elif chosen.figure:
+        (ROOT / "docs" / "policy-gradients.svg").write_text(figure(json.loads(RESULTS.read_text())) + "\n")
+    else:
+        study(chosen.out)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from unmask.samplers.schedules import Schedule, sizes
 from unmask.samplers.view import View
 
 Model = Callable[[Tensor], Tensor]  # contexts (C, L), V where hidden -> log-probabilities (C, L, V)
-MOST_CONTEXTS = 2**17
+MOST_NUMBERS = 2**22  # of all contexts, positions and symbols
 MOST_DRAWS = 2**21
 
 
@@ -41,9 +41,11 @@ class Contexts:
         self.start, self.vocabulary = start, vocabulary
         self.places = (start == vocabulary).nonzero().squeeze(1)  # (H)
         count = (vocabulary + 1) ** len(self.places)
-        if count > MOST_CONTEXTS:
+        numbers = count * len(start) * vocabulary
+        if numbers > MOST_NUMBERS:
             size = f"{len(self.places)} hidden positions of {vocabulary} symbols have {count:,} contexts"
-            raise UnmaskError(f"{size}; expected at most {MOST_CONTEXTS:,}. Use a shorter length or fewer symbols")
+            advice = f"expected at most {MOST_NUMBERS:,} probabilities. Use a shorter length or fewer symbols"
+            raise UnmaskError(f"{size} with {numbers:,} probabilities; {advice}")
         self.digits = (vocabulary + 1) ** torch.arange(len(self.places)).flip(0)
         self.tokens = self.filled(vocabulary + 1)  # (C, L): context c in row c
         self.texts = self.filled(vocabulary)  # (V^H, L)

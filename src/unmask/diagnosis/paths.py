@@ -37,8 +37,7 @@ from unmask.samplers.rules.fixed_orders import FirstHitting, FixedSize
 from unmask.samplers.schedules import sizes
 
 MOST_CONTEXTS = 2**15  # of all texts together, for an exact sum
-ROWS = 256  # contexts at once
-CELLS = 2**24  # contexts x sets x positions x symbols at once
+CELLS = 2**22  # numbers at once
 
 
 class Block(NamedTuple):
@@ -82,7 +81,8 @@ def exact(denoiser: Denoiser, rule: Rule, blocks: list[Block], texts: Tensor, st
     powers = 2 ** torch.arange(texts.shape[1])
     for inside, counts in blocks:
         for count in counts:
-            parts = zip(which.split(ROWS), hidden.split(ROWS), mass.split(ROWS), strict=True)
+            rows = _rows(denoiser, int(inside.sum()), count)
+            parts = zip(which.split(rows), hidden.split(rows), mass.split(rows), strict=True)
             moved = [_moved(denoiser, rule, texts, inside, count, *part) for part in parts]
             which, hidden, mass = (torch.cat(part) for part in zip(*moved, strict=True))
             keys = torch.stack([which, (hidden * powers).sum(1)], 1)
@@ -106,7 +106,7 @@ def _moved(
     """(text, hidden positions, mass) of rows after a step, one for each set."""
     places = _places(hidden, inside)
     sets = torch.combinations(torch.arange(places.shape[1]), count).expand(len(places), -1, -1)
-    chances = step_chances(denoiser, rule, texts[which], hidden, places, sets)
+    chances = _chances(denoiser, rule, texts[which], hidden, places, sets)
     revealed = places.gather(1, sets.flatten(1)).view(-1, count)
     many = sets.shape[1]
     left = hidden.repeat_interleave(many, 0).scatter(1, revealed, False)
@@ -121,17 +121,15 @@ def estimated(
     for inside, counts in blocks:
         for count in counts:
             places, parts = _places(hidden, inside), []
-            for x, left, some in zip(texts.split(ROWS), hidden.split(ROWS), places.split(ROWS), strict=True):
+            rows = _rows(denoiser, places.shape[1], count)
+            for x, left, some in zip(texts.split(rows), hidden.split(rows), places.split(rows), strict=True):
                 parts.append(_taken(denoiser, rule, x, left, some, count, generator))
-            total, sets = (torch.cat(part) for part in zip(*parts, strict=True))
-            own = step_chances(denoiser, rule, texts, hidden, places, sets.unsqueeze(1)).squeeze(1)
-            log = own.clamp(min=torch.finfo(torch.float64).tiny).log()
+            total, log, sets = (torch.cat(part) for part in zip(*parts, strict=True))
             nats = nats + total + log - log.detach()
             hidden = hidden.scatter(1, places.gather(1, sets), False)
     return nats
 
 
-@torch.no_grad()
 def _taken(
     denoiser: Denoiser,
     rule: Rule,
@@ -140,8 +138,24 @@ def _taken(
     places: Tensor,
     count: int,
     generator: torch.Generator,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(log T (R), log t(F) (R), F (R, k)): F drawn with probability t(F) / T, as indices of the places (R, h)."""
+    with torch.no_grad():
+        total, sets = _drawn(denoiser, rule, x, hidden, places, count, generator)
+    chance = _chances(denoiser, rule, x, hidden, places, sets.unsqueeze(1)).squeeze(1)
+    return total, chance.clamp(min=torch.finfo(torch.float64).tiny).log(), sets
+
+
+def _drawn(
+    denoiser: Denoiser,
+    rule: Rule,
+    x: Tensor,
+    hidden: Tensor,
+    places: Tensor,
+    count: int,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """(log T (R), F (R, k)), with F drawn with probability t(F) / T, as indices of the hidden places (R, h)."""
+    """(log T (R), F (R, k))."""
     p, scores, tokens = _predicted(denoiser, rule, x, hidden, places)
     own, size = p.gather(2, tokens.unsqueeze(2)).squeeze(2), places.shape[1]
     if rule.random:  # no last token: each position is in F or not
@@ -197,10 +211,9 @@ def _places(hidden: Tensor, inside: Tensor) -> Tensor:
     return here.nonzero()[:, 1].view(len(hidden), -1)
 
 
-def step_chances(denoiser: Denoiser, rule: Rule, x: Tensor, hidden: Tensor, places: Tensor, sets: Tensor) -> Tensor:
-    """(R, F): t(F) of sets (R, F, k) of the hidden places (R, h) of texts (R, L)."""
-    parts = zip(*(part.split(ROWS) for part in (x, hidden, places, sets)), strict=True)
-    return torch.cat([_chances(denoiser, rule, *part) for part in parts])
+def _rows(denoiser: Denoiser, positions: int, count: int) -> int:
+    """Contexts at once: their sets and symbols at each position fit."""
+    return max(CELLS // (positions * max(denoiser.vocabulary, min(math.comb(positions, count), MOST_CONTEXTS))), 1)
 
 
 def _predicted(

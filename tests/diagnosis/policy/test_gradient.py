@@ -68,7 +68,9 @@ def test_bad_input():
         policy.gradient(model, LOW, 3, lambda texts: torch.ones(1), 3)
     with pytest.raises(UnmaskError, match="expected a torch module"):
         policy.gradient(lambda z: z, LOW, 3, reward, 3, vocabulary=3)
-    with pytest.raises(UnmaskError, match="10 hidden positions of 3 symbols have 1,048,576 contexts; expected at most"):
+    with pytest.raises(
+        UnmaskError, match="have 1,048,576 contexts with 31,457,280 probabilities; expected at most 4,194,304"
+    ):
         policy.gradient(model, LOW, 3, reward, 10)
     with pytest.raises(UnmaskError, match=r"the model returns \(27, 3, 3\); expected logits \(27, 3, 2\)"):
         policy.gradient(model, LOW, 3, reward, 3, vocabulary=2)

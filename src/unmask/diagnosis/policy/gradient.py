@@ -20,7 +20,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.diagnosis.contexts import Contexts
 from unmask.diagnosis.law import law
-from unmask.models.trained import Network
+from unmask.models.trained import Network, Shape
 from unmask.samplers import Sampler
 from unmask.samplers.contract import as_sampler
 from unmask.samplers.schedules import ScheduleLike, deltas
@@ -38,7 +38,10 @@ class Policy:
         if not isinstance(model, torch.nn.Module):
             raise UnmaskError(f"the model is {shown(model)}; expected a torch module from contexts to logits. Wrap it")
         self.model = model
-        known = getattr(getattr(model, "shape", model), "vocabulary", None)
+        shape = getattr(model, "shape", None)
+        if isinstance(shape, Shape) and (shape.causal or shape.noise != "mask" or not shape.time_free):
+            raise UnmaskError(f"the model is an {shape.title} with a time, or causal; expected an MDM of masks without")
+        known = getattr(model if shape is None else shape, "vocabulary", None)
         self.vocabulary = arguments.whole("vocabulary", known if vocabulary is None else vocabulary)
         self.weights = [weight for weight in model.parameters() if weight.requires_grad]
         if not self.weights:
