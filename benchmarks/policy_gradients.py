@@ -171,7 +171,7 @@ def trained_by(surrogate: str, name: str, size: int, seed: int, length: int = 4)
         if update % EVERY == 0:
             values.append(now.reward)
         rows = torch.multinomial(now.p.detach(), ROLLOUTS, replacement=True, generator=generator)
-        options = {} if SURROGATES[surrogate].score is None else {"evaluations": 4}
+        options = {} if SURROGATES[surrogate].score is None else {"calls": 4}
         vector = now.sampled(SURROGATES[surrogate], rows, generator, **options)
         for weight, part in zip(policy.weights, vector.split([w.numel() for w in policy.weights]), strict=True):
             weight.grad = -part.view_as(weight).to(weight)
@@ -255,7 +255,7 @@ def biases(length: int) -> Iterator[Cell]:
 def noisy(surrogate: str, name: str, size: int, length: int = 4) -> Record:
     """Noise of groups, and rewards along the expectation."""
     how = (sampler_of(name, length), length // size, reward(TAUGHT, length), length)
-    return compare(surrogate, network(length, BUDGETS[0]), *how, evaluations=EVALUATIONS, step=STEP).table()
+    return compare(surrogate, network(length, BUDGETS[0]), *how, calls=EVALUATIONS, step=STEP).table()
 
 
 def study(directory: Path) -> None:

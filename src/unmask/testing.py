@@ -207,22 +207,22 @@ def assert_same_likelihood(
 
     rollout, update: log-probabilities (rows, length) of the same tokens, before the first update of the weights.
     mask: Bool (rows, length), the positions that the trainer counts. (default: all)
-    logits, tokens: of the update, (rows, length, V) and (rows, length); they tell a temperature and a dtype.
+    logits, tokens: of the update, (rows, length, V) and (rows, length); they show a temperature and a dtype.
     tolerance: nats that may differ.
     """
     arguments.number("tolerance", tolerance)
     one, two = rollout.detach().cpu(), update.detach().cpu()
     counted, scores, written = (part if part is None else part.detach().cpu() for part in (mask, logits, tokens))
-    found = difference(one, two, counted, scores, written, tolerance)
-    if found is None:
+    apart = difference(one, two, counted, scores, written, tolerance)
+    if apart is None:
         return
-    where = f"row {found.row}, position {found.position}: {found.rollout:.4f} and {found.update:.4f} nats"
-    many = f"{found.wrong} of {found.compared} positions differ by more than {tolerance:g}, at most {found.largest:.3g}"
+    where = f"row {apart.row}, position {apart.position}: {apart.rollout:.4f} and {apart.update:.4f} nats"
+    many = f"{apart.wrong} of {apart.compared} positions differ by more than {tolerance:g}, at most {apart.largest:.3g}"
     fail(
         f"the rollout and the update differ first at {where}",
-        f"likely {found.cause}" if found.cause else "no known fault explains it: compare the tokens each side can see",
+        f"likely {apart.cause}" if apart.cause else "no known fault explains it: compare the tokens each side can see",
         f"{many} nats",
-        "ratios of the update to the rollout: {:.3g} to {:.3g}; expected 1".format(*found.ratios),
+        "ratios of the update to the rollout: {:.3g} to {:.3g}; expected 1".format(*apart.ratios),
     )
 
 

@@ -1,7 +1,8 @@
 """Every context of a tiny language, the model's probabilities there, and a sampler's own choice for every draw.
 
-A context z has tokens, V where hidden. In a step the sampler draws tokens y at all hidden positions, and its `choose`
-decides what it keeps and what it hides again. So one call of `choose` on a row for each (z, y) gives the whole step:
+A context z has tokens, V where hidden. In a step the sampler draws tokens y at all hidden positions. Its `choose`
+decides which of them it keeps, and which tokens it hides again. So one call of `choose`, with a row for each (z, y),
+gives the whole step:
 
     P(z -> z') = sum over y of prod_i p(y_i | z) [choose leads from (z, y) to z']
 
@@ -71,10 +72,10 @@ class Contexts:
         return self.log[self.number(tokens)]
 
 
-def combinations(symbols: int, places: int) -> Tensor:
-    """(symbols^places, places): every combination, in lexicographic order."""
-    powers = symbols ** torch.arange(places).flip(0)
-    return torch.arange(symbols**places).unsqueeze(1) // powers % symbols
+def combinations(symbols: int, count: int) -> Tensor:
+    """Every combination (symbols^k, k) of k symbols, in lexicographic order."""
+    powers = symbols ** torch.arange(count).flip(0)
+    return torch.arange(symbols**count).unsqueeze(1) // powers % symbols
 
 
 class States(NamedTuple):
@@ -93,7 +94,7 @@ class Step:
     delta: Tensor  # its schedule (N)
     index: int
     order: Tensor | None = None  # (L), of a sampler with a fixed order
-    kept: bool = False  # whether the gradient is that of the tokens that a path has kept
+    of_paths: bool = False  # whether the gradient is that of the tokens that a path has kept
 
     @property
     def count(self) -> int:
@@ -150,7 +151,7 @@ class Ties(Randomness):
 
 
 class Unread(Tensor):
-    """Stands for what a context does not tell; every use is an error."""
+    """Stands for numbers that do not follow from a context; every use is an error."""
 
     @classmethod
     def __torch_function__(cls, *_: Any, **__: Any) -> Any:
@@ -199,8 +200,8 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
     live = contexts.p[contexts.number(before)[rows], positions]
 
     def decided(reverse: bool) -> tuple[Tensor, Listed, Ties]:
-        luck = Ties(0, torch.arange(len(before)), reverse)
-        canvas = Given(Tabled(contexts), before.clone(), luck)
+        rng = Ties(0, torch.arange(len(before)), reverse)
+        canvas = Given(Tabled(contexts), before.clone(), rng)
         canvas.drawn = drawn
         view = Listed(
             canvas=canvas,
@@ -220,18 +221,18 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
         if not choice.done is choice.stay is choice.odds is None:
             raise UnmaskError("it ends rows, stays in a block or replaces tokens; expected it to reveal and to hide")
         after = torch.where(choice.reveal, drawn if choice.tokens is None else choice.tokens, before)
-        return after if choice.hide is None else after.masked_fill(choice.hide, contexts.vocabulary), view, luck
+        return after if choice.hide is None else after.masked_fill(choice.hide, contexts.vocabulary), view, rng
 
-    after, view, luck = decided(False)
+    after, view, rng = decided(False)
     odds = view.odds[0] if view.odds else Table(live).of(drawn[places])
     each = torch.ones(hidden.shape, dtype=torch.float64).index_put(places, odds)
     mass = states.mass[parents]
-    if luck.used and bool(((after != decided(True)[0]).any(1) & (mass * each.prod(1) > 0)).any()):
+    if rng.used and bool(((after != decided(True)[0]).any(1) & (mass * each.prod(1) > 0)).any()):
         raise UnmaskError("chance decides between equal scores; expected ties='position'")
     if any(not isinstance(value, Tensor) for value in view.memory.values()):
         raise UnmaskError("it compares predictions of several steps; expected a rule of the context")
     written = hidden & (after != contexts.vocabulary)
-    factor = own_gradient(each.prod(1), torch.where(written, each, 1.0).prod(1)) if step.kept else each.prod(1)
+    factor = own_gradient(each.prod(1), torch.where(written, each, 1.0).prod(1)) if step.of_paths else each.prod(1)
     return States(after, mass * factor, view.memory)
 
 

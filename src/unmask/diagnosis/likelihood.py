@@ -21,9 +21,9 @@ order, p(x) = E_tau p_tau(x), and the mean of log p_tau is a lower bound: the EL
 read by the loop that writes: draws return its tokens. So scores, ties and steps are those of generation. A joint draw
 J has the same marginals, so the same path, and log p_tau(x) = sum_k log J(x_F(z_k) | z_k).
 
-Samplers that choose by what they drew, and with `every_path` random orders, have many paths to a text. Their log p is a
+Samplers that choose by drawn tokens, and with `every_path` random orders, have many paths to a text. Their log p is a
 sum over sets of positions, exact or estimated (paths.py). Others, which hide tokens again or keep a memory, are
-enumerated on tiny languages (law.py). Then the value is log p itself.
+enumerated on tiny languages (enumeration.py). Then the value is log p itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from unmask.denoisers.denoiser import checked
 from unmask.denoisers.marginals import as_marginals
 from unmask.diagnosis import paths
 from unmask.diagnosis.contexts import Contexts
-from unmask.diagnosis.law import law
+from unmask.diagnosis.enumeration import enumerated
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens
 from unmask.metrics import Score
@@ -265,7 +265,7 @@ def _of_paths(
                 contexts = Contexts(lambda z: denoiser.probabilities(z).log(), denoiser.vocabulary, begun)
                 same = rows[(start[rows] == begun).all(1)]
                 places = (contexts.texts == texts[same].unsqueeze(1)).all(2).int().argmax(1)
-                nats = nats.index_put((same,), law(contexts, sampler, delta)[places].log())
+                nats = nats.index_put((same,), enumerated(contexts, sampler, delta)[places].log())
                 calls[same] = len(contexts.tokens)
             continue
         rule, blocks = known
@@ -291,8 +291,8 @@ def _of_paths(
 
 def _around(log: Tensor) -> tuple[float, float]:
     """The logarithms of the ends of the mean of e^log (n), which is 1."""
-    found = interval(log.exp().nan_to_num(0.0), least=0.0)
-    return math.log(max(found.low, 1e-300)) if found.low > 0 else -math.inf, math.log(found.high)
+    mean = interval(log.exp().nan_to_num(0.0), least=0.0)
+    return math.log(max(mean.low, 1e-300)) if mean.low > 0 else -math.inf, math.log(mean.high)
 
 
 def checked_sampler(sampler: str | Sampler) -> Sampler:

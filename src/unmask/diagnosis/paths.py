@@ -11,7 +11,7 @@ they are independent: with m the lowest score in F,
 exact      a sum over the 2^h sets that can be hidden, not over paths
 estimated  importance sampling of paths. A path takes F with probability t(F) / T, T = sum_F t(F), and has the weight
            w = prod_n T_n: E w = p(x). The interval is Gaffke's bound of E w (core/means.py), as few paths may carry it;
-           `error` is that of log(mean w), by the delta method, and log(mean w) is below log p in the mean.
+           `error` is that of log(mean w), by the delta method, and log(mean w) is below log p on average.
            T needs no list of sets: given m, each position is in F or not, so T_m is a coefficient of
            prod_j (b_j + a_j z), a_j = p(x_j) where x_j scores more than m, b_j the chance of a rejected draw.
 
@@ -30,7 +30,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
 from unmask.denoisers.marginals import EXACT, Table
-from unmask.diagnosis.law import stages
+from unmask.diagnosis.enumeration import stages
 from unmask.samplers import Sampler
 from unmask.samplers.rules.confidence import LowConfidence
 from unmask.samplers.rules.fixed_orders import FirstHitting, FixedSize
@@ -139,7 +139,7 @@ def _taken(
     count: int,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(log T (R), log t(F) (R), F (R, k)): F drawn with probability t(F) / T, as indices of the places (R, h)."""
+    """(log T (R), log t(F) (R), F (R, k)): F drawn with probability t(F) / T, as indices of the positions (R, h)."""
     with torch.no_grad():
         total, sets = _drawn(denoiser, rule, x, hidden, places, count, generator)
     chance = _chances(denoiser, rule, x, hidden, places, sets.unsqueeze(1)).squeeze(1)
@@ -219,7 +219,7 @@ def _rows(denoiser: Denoiser, positions: int, count: int) -> int:
 def _predicted(
     denoiser: Denoiser, rule: Rule, x: Tensor, hidden: Tensor, places: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(p of the draws (R, h, V), scores (R, h, V), tokens (R, h)) at the hidden places (R, h) of texts (R, L)."""
+    """(p of the draws (R, h, V), scores (R, h, V), tokens (R, h)) at the hidden positions (R, h) of texts (R, L)."""
     table = denoiser.probabilities(torch.where(hidden, denoiser.vocabulary, x), places)
     p = Table(table.flatten(0, 1)).sharpened(rule.temperature).dense().view(table.shape)
     return p, torch.round(table.detach() / EXACT), x.gather(1, places)

@@ -5,7 +5,7 @@ fault is a hypothesis: with it undone, nearly all of the difference is gone.
 
     shift by one    a position has the other side's number of a neighbour
     padding         only rows with padding differ; rows without do not
-    temperature     log softmax(logits / T) of the update gives the rollout, for another T; or the other way round
+    temperature     log softmax(logits / T) of the update gives the rollout, for another T; or the other way
     dtype           log softmax of rounded logits does; or one side's numbers are themselves rounded to few bits
 """
 
@@ -116,7 +116,7 @@ def causes(
 def by_logits(
     both: tuple[Tensor, Tensor], counted: Tensor, logits: Tensor, tokens: Tensor, whole: float
 ) -> Iterator[str]:
-    """Faults that the update's own logits (B, L, V) tell."""
+    """Faults that the update's own logits (B, L, V) show."""
 
     def of(scores: Tensor) -> Tensor:
         return scores.log_softmax(-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double()

@@ -10,7 +10,7 @@ from unmask import UnmaskError, policy
 from unmask.diagnosis.policy.surrogates import ELBO
 
 LOW = "low-confidence(ties='position')"
-QUICK = {"evaluations": (), "along": ()}
+QUICK = {"calls": (), "along": ()}
 
 
 def reward(texts):
@@ -22,7 +22,7 @@ def compare(surrogate, sampler=LOW, steps=2, seed=1, **how):
 
 
 def test_the_exact_one_has_no_bias_and_gains():
-    found = compare("exact", along=(1, 5), step=0.2, evaluations=(1,))
+    found = compare("exact", along=(1, 5), step=0.2, calls=(1,))
     assert (found.bias, found.cosine, found.length) == pytest.approx((0, 1, 1))
     assert found.rewards[0] < found.rewards[1] < found.rewards[5]
     assert found.table()["reward after 5 steps"] == found.rewards[5]
@@ -42,16 +42,16 @@ def test_an_own_function_is_measured_as_a_registered_one():
 
 
 def test_more_evaluations_have_less_noise():
-    found = compare("elbo", evaluations=(1, 16), groups=60)
+    found = compare("elbo", calls=(1, 16), groups=60)
     assert found.noise[16].variance < 0.8 * found.noise[1].variance
     assert found.noise[16].cosine > 0
-    alone = compare("exact", evaluations=(1, 16), groups=60)
+    alone = compare("exact", calls=(1, 16), groups=60)
     assert list(alone.noise) == [1]
 
 
 def test_noise_is_that_of_enumerated_groups():
     """One rollout in a group: E |g|^2 - |E g|^2 of A grad log p over all texts; 2,000 groups, within a tenth."""
-    found = compare("exact", evaluations=(1,), group=1, groups=2000).noise[1].variance
+    found = compare("exact", calls=(1,), group=1, groups=2000).noise[1].variance
     model = Free(3, 3, seed=1)
     moment = policy.gradient(model, LOW, 2, reward, 3)
     texts = torch.cartesian_prod(*[torch.arange(3)] * 3)

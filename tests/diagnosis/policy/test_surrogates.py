@@ -131,7 +131,7 @@ def test_of_a_perfect_network_in_a_random_order_the_elbo_is_exact():
         return (texts[:, 0] == 1).double()
 
     def cosine(name, sampler, steps):
-        how = {"evaluations": (), "along": ()}
+        how = {"calls": (), "along": ()}
         return policy.compare(name, Perfect(chain(CHAIN3), 4), sampler, steps, first, 4, **how).cosine
 
     assert cosine("elbo", "fixed-size", 4) == pytest.approx(1)

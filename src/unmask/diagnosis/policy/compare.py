@@ -3,7 +3,7 @@
     g^ = E_x[w(A(x)) grad s(x)],    x ~ p of the sampler,    A(x) = r(x) - E r
 
 bias      |E g^ - g| / |g|                 cosine, length   of E g^ and g, and |E g^| / |g|
-variance  E |g^ - E g^|^2 / |g|^2 of a group of rollouts, with K evaluations of the network for each; those of `exact`
+variance  E |g^ - E g^|^2 / |g|^2 of a group of rollouts, with K model calls for each; those of `exact`
           and `trajectory` are exact given the texts, so their variance is that of the rollouts alone
 reward    after steps along E g^ of a fixed length, each from a new gradient
 
@@ -36,7 +36,7 @@ LENGTH = 0.1  # of a step, in weights
 
 
 class Noise(NamedTuple):
-    """Gradients of groups of rollouts, with K evaluations each."""
+    """Gradients of groups of rollouts, with K model calls for each rollout."""
 
     variance: float  # E |g^ - mean|^2 / |g|^2
     cosine: float  # mean cosine with g
@@ -50,7 +50,7 @@ class Comparison:
     bias: float
     cosine: float
     length: float
-    noise: dict[int, Noise]  # for each number of evaluations
+    noise: dict[int, Noise]  # for each number of model calls
     rewards: dict[int, float]  # the expected reward after this number of steps; 0: before
 
     def table(self) -> dict[str, float]:
@@ -62,7 +62,7 @@ class Comparison:
 
 
 class Moment:
-    """A policy at its present weights: the law of its texts, advantages, and directions in the table."""
+    """A policy at its present weights: the distribution of its texts, advantages, and directions in the table."""
 
     def __init__(self, policy: Policy, contexts: Contexts, task: Task) -> None:
         self.policy, self.contexts, self.task = policy, contexts, task
@@ -70,7 +70,7 @@ class Moment:
     @cached_property
     def p(self) -> Tensor:
         """(V^L), with its gradient."""
-        return self.task.law(self.contexts)
+        return self.task.distribution(self.contexts)
 
     @property
     def reward(self) -> float:
@@ -85,7 +85,7 @@ class Moment:
         p, advantage = self.p.detach(), self.advantage
         weight = surrogate.weight(p, advantage)
         if surrogate.score is None:
-            value = (self.task.law(self.contexts, True) if surrogate.kept else self.p) @ weight
+            value = (self.task.distribution(self.contexts, True) if surrogate.of_paths else self.p) @ weight
         else:
             more = {"advantage": advantage} if surrogate.sided else {}
             value = (p * weight) @ surrogate.score(self.contexts, self.contexts.texts, None, **more)
@@ -96,8 +96,8 @@ class Moment:
         p, x, advantage = self.p.detach(), self.contexts.texts[rows], self.advantage
         weight = surrogate.weight(p, advantage)[rows] / len(x)
         if surrogate.score is None:
-            law = self.task.law(self.contexts, True) if surrogate.kept else self.p
-            value = weight @ (law[rows] / p[rows])
+            chances = self.task.distribution(self.contexts, True) if surrogate.of_paths else self.p
+            value = weight @ (chances[rows] / p[rows])
             (direction,) = torch.autograd.grad(value, self.contexts.log, retain_graph=True)
             return self.policy.pulled(self.contexts, [direction])[0]
         if surrogate.sided:
@@ -142,11 +142,11 @@ def noise(
     now: Moment, surrogate: Surrogate, exact: Tensor, seed: int, groups: int, group: int, **options: Any
 ) -> Noise:
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    parts = []
     for _ in range(groups):
         rows = torch.multinomial(now.p.detach(), group, replacement=True, generator=generator)
-        found.append(now.sampled(surrogate, rows, generator, **options))
-    vectors = torch.stack(found)
+        parts.append(now.sampled(surrogate, rows, generator, **options))
+    vectors = torch.stack(parts)
     variance = float(vectors.var(0).sum() / exact.square().sum())
     return Noise(variance, float(torch.cosine_similarity(vectors, exact.unsqueeze(0)).mean()))
 
@@ -161,7 +161,7 @@ def compare(
     *,
     schedule: ScheduleLike = "linear",
     vocabulary: int | None = None,
-    evaluations: Sequence[int] = (1, 4, 16),
+    calls: Sequence[int] = (1, 4, 16),
     group: int = GROUP,
     groups: int = GROUPS,
     draws: int = DRAWS,
@@ -173,7 +173,7 @@ def compare(
 
     surrogate: a name of SURROGATES; or a function (model, texts (B, L), generator) -> (B) with a gradient, where
         model(contexts (R, L)) returns log-probabilities (R, L, V).
-    evaluations: numbers K of evaluations of the network for each rollout; a function decides itself, its K is 1.
+    calls: numbers K of model calls for each rollout; a function decides itself, its K is 1.
     group, groups: rollouts of a group, and number of groups, for the variance.
     draws: random numbers over which the expectation of a function is a mean.
     along: numbers of steps along the surrogate's expectation; step: the length of each in the space of the weights.
@@ -187,8 +187,8 @@ def compare(
     exact, mean = now.policy.pulled(now.contexts, [exact_direction, now.direction(used)])
     size, other = exact.norm(), mean.norm()
     noisy = {}
-    for number in (1,) if own or used.score is None else evaluations:
-        options = {} if own else {"evaluations": arguments.whole("evaluations", number)}
+    for number in (1,) if own or used.score is None else calls:
+        options = {} if own else {"calls": arguments.whole("calls", number)}
         noisy[number] = noise(now, used, exact, seed, groups, group, **options)
     gains = dict(enumerate(improved(now, used, max(along, default=0), step), 1))
     cosine = float(exact @ mean / (size * other).clamp(min=1e-300))

@@ -1,9 +1,9 @@
 """The exact gradient of the expected reward of a sampler, for any network with logits, on a tiny language.
 
-    g = grad sum_x p(x) r(x),    p(x) of every text by enumeration (law.py), differentiated through the network
+    g = grad sum_x p(x) r(x),    p(x) of every text by enumeration (enumeration.py), differentiated through the network
 
-p is a function of the table of log-probabilities in all contexts, so g has two parts: the gradient in the table, and
-the network's own, one product of a vector with its Jacobian, some contexts at a time.
+p is a function of the table of log-probabilities in all contexts, so g has two parts. The first is the gradient in the
+table, the second the network's own: a product of a vector with its Jacobian, some contexts at a time.
 
 A rule that compares scores makes p jump where two of them cross. The gradient is that between the jumps.
 """
@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.diagnosis.contexts import Contexts
-from unmask.diagnosis.law import law
+from unmask.diagnosis.enumeration import enumerated
 from unmask.models.trained import Network, Shape
 from unmask.samplers import Sampler
 from unmask.samplers.contract import as_sampler
@@ -51,8 +51,8 @@ class Policy:
         logits = self.model(contexts)
         expected = (*contexts.shape, self.vocabulary)
         if not isinstance(logits, Tensor) or logits.shape != expected:
-            found = tuple(logits.shape) if isinstance(logits, Tensor) else shown(logits)
-            raise UnmaskError(f"the model returns {found}; expected logits {expected}. Leave the mask's logit out")
+            returned = tuple(logits.shape) if isinstance(logits, Tensor) else shown(logits)
+            raise UnmaskError(f"the model returns {returned}; expected logits {expected}. Leave the mask's logit out")
         return logits.double().log_softmax(-1)
 
     def contexts(self, length: int) -> Contexts:
@@ -66,7 +66,7 @@ class Policy:
         return contexts
 
     def split(self, rows: Tensor) -> Sequence[Tensor]:
-        """Rows of contexts (C, ..), as many at once as the network reads."""
+        """Parts of the rows of all contexts (C, ..), one for each forward pass."""
         return rows.split(AT_ONCE)
 
     def pulled(self, contexts: Contexts, directions: Sequence[Tensor]) -> Tensor:
@@ -77,8 +77,8 @@ class Policy:
         for tokens, part in zip(self.split(contexts.tokens), self.split(table), strict=True):
             log = self(tokens)
             for number, direction in enumerate(part.unbind(1)):
-                found = torch.autograd.grad(log, self.weights, direction, retain_graph=True, allow_unused=True)
-                total[number] = total[number] + flat(found, self.weights)
+                parts = torch.autograd.grad(log, self.weights, direction, retain_graph=True, allow_unused=True)
+                total[number] = total[number] + flat(parts, self.weights)
         return total
 
     @torch.no_grad()
@@ -108,12 +108,13 @@ class Task(NamedTuple):
     delta: Tensor
     rewards: Tensor  # (V^L)
 
-    def law(self, contexts: Contexts, kept: bool = False) -> Tensor:
-        return law(contexts, self.sampler, self.delta, kept)
+    def distribution(self, contexts: Contexts, of_paths: bool = False) -> Tensor:
+        """(V^L): the probability of each text, with its gradient."""
+        return enumerated(contexts, self.sampler, self.delta, of_paths)
 
-    def expected(self, contexts: Contexts, kept: bool = False) -> Tensor:
+    def expected(self, contexts: Contexts) -> Tensor:
         """E r(x), with its gradient in the table."""
-        return self.law(contexts, kept) @ self.rewards
+        return self.distribution(contexts) @ self.rewards
 
 
 def task_of(contexts: Contexts, sampler: str | Sampler, steps: int, reward: Reward, schedule: ScheduleLike) -> Task:
@@ -135,7 +136,7 @@ def gradient(
     schedule: ScheduleLike = "linear",
     vocabulary: int | None = None,
 ) -> Gradient:
-    """The exact gradient of the expected reward of what a sampler writes.
+    """The exact gradient of the expected reward of a sampler's texts.
 
     model: a torch module from contexts (R, L), V where hidden, to logits (R, L, V); or a trained Network.
     sampler, steps, schedule: as in `generate`; samplers that choose by drawn tokens or hide them again, too.

@@ -3,7 +3,7 @@
     s(x) = sum_M c_M sum_{i in M} log p(x_i | x without M)
 
 Each has its expected weights, (2^L - 1) in the order of `likelihood.every`, and random sets with their weights. With K
-evaluations of the network a draw has K sets, pairs of them, or triples; at least one.
+model calls a draw has K sets, pairs of them, or triples; at least one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def logs(model: Any, x: Tensor, hidden: Tensor) -> Tensor:
     """(B, M, L): log p(x_i | x without M) for i in M, 0 elsewhere, of x (B, L) and sets, Bool (B, M, L)."""
     whole = x.unsqueeze(1).expand(hidden.shape)
     contexts = torch.where(hidden, model.vocabulary, whole).flatten(0, 1)
-    found = model(contexts).gather(2, whole.flatten(0, 1).unsqueeze(2)).view(hidden.shape)
-    return torch.where(hidden, found, 0.0)
+    log = model(contexts).gather(2, whole.flatten(0, 1).unsqueeze(2)).view(hidden.shape)
+    return torch.where(hidden, log, 0.0)
 
 
 def random_sets(sizes: Tensor, length: int, generator: torch.Generator) -> Tensor:
@@ -47,7 +47,7 @@ def one_step_mean(length: int) -> Tensor:
     return (chances(length)[0] == length).double()
 
 
-def one_step_draw(rows: int, length: int, evaluations: int, generator: torch.Generator) -> Sets:
+def one_step_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
     return torch.ones((rows, 1, length), dtype=torch.bool), torch.ones((rows, 1), dtype=torch.float64)
 
 
@@ -56,14 +56,14 @@ def elbo_mean(length: int) -> Tensor:
     return chance / sizes
 
 
-def elbo_draw(rows: int, length: int, evaluations: int, generator: torch.Generator) -> Sets:
-    u = torch.rand((rows, evaluations), generator=generator, dtype=torch.float64)
+def elbo_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
+    u = torch.rand((rows, calls), generator=generator, dtype=torch.float64)
     return _sized(u, length, generator)
 
 
-def stratified_draw(rows: int, length: int, evaluations: int, generator: torch.Generator) -> Sets:
-    u = torch.rand((rows, evaluations), generator=generator, dtype=torch.float64)
-    return _sized((torch.arange(evaluations) + u) / evaluations, length, generator)
+def stratified_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
+    u = torch.rand((rows, calls), generator=generator, dtype=torch.float64)
+    return _sized((torch.arange(calls) + u) / calls, length, generator)
 
 
 def _sized(quantiles: Tensor, length: int, generator: torch.Generator) -> Sets:
@@ -71,8 +71,8 @@ def _sized(quantiles: Tensor, length: int, generator: torch.Generator) -> Sets:
     return random_sets(sizes, length, generator), length / sizes.double() / sizes.shape[1]
 
 
-def antithetic_draw(rows: int, length: int, evaluations: int, generator: torch.Generator) -> Sets:
-    pairs = max(evaluations // 2, 1)
+def antithetic_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
+    pairs = max(calls // 2, 1)
     sizes = torch.randint(0, length + 1, (rows, pairs), generator=generator)
     hidden = random_sets(sizes, length, generator)
     counts = torch.cat([sizes, length - sizes], 1).double()
@@ -87,8 +87,8 @@ def coupled_mean(length: int) -> Tensor:
     return powers @ weights / (RANGE[1] - RANGE[0]) + one_step_mean(length) / 2
 
 
-def coupled_draw(rows: int, length: int, evaluations: int, generator: torch.Generator) -> Sets:
-    pairs = max(evaluations // 3, 1)
+def coupled_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
+    pairs = max(calls // 3, 1)
     t = RANGE[0] + (RANGE[1] - RANGE[0]) * torch.rand((rows, pairs), generator=generator, dtype=torch.float64)
     hidden = torch.rand((rows, pairs, length), generator=generator, dtype=torch.float64) < t.unsqueeze(2)
     all_hidden = torch.ones((rows, 1, length), dtype=torch.bool)
@@ -109,8 +109,8 @@ def gdpo_mean(length: int) -> Tensor:
     return ((sizes.unsqueeze(1) == counts) * weights / nodes).sum(1) * chance
 
 
-def gdpo_draw(rows: int, length: int, evaluations: int, generator: torch.Generator) -> Sets:
-    each = max(evaluations // POINTS, 1)
+def gdpo_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
+    each = max(calls // POINTS, 1)
     nodes, weights = gauss(POINTS)
     counts = (nodes * length).long().clamp(min=1).repeat_interleave(each).expand(rows, -1)
     return random_sets(counts, length, generator), (weights / nodes / each).repeat_interleave(each).expand(rows, -1)
@@ -123,11 +123,11 @@ class Linear:
     mean: Callable[[int], Tensor]
     draw: Callable[[int, int, int, torch.Generator], Sets]
 
-    def __call__(self, model: Any, x: Tensor, generator: torch.Generator | None, evaluations: int = 1) -> Tensor:
+    def __call__(self, model: Any, x: Tensor, generator: torch.Generator | None, calls: int = 1) -> Tensor:
         """(B): s(x) of x (B, L); without a generator its expectation."""
         rows, length = x.shape
         if generator is None:
             hidden, weights = every(length).hidden.expand(rows, -1, -1), self.mean(length)
         else:
-            hidden, weights = self.draw(rows, length, evaluations, generator)
+            hidden, weights = self.draw(rows, length, calls, generator)
         return (logs(model, x, hidden).sum(2) * weights).sum(1)

@@ -1,4 +1,4 @@
-"""What trainers take for log p(x) of the sampler: published surrogates, each with its formula and its paper.
+"""Published surrogates for log p(x) of the sampler, each with its formula and its paper.
 
 Most are weighted sums over sets M of hidden positions, with x without M as the context:
 
@@ -20,7 +20,7 @@ The expectation of all is linear in the 2^L - 1 sets. `elbo`, `stratified` and `
 The mean over K sets is inside the logarithm, so few sets are biased; positions in none of them are left out, and the
 sum is scaled up to L. wd1 (arXiv 2507.08838) weights one-step by e^A / E e^A - e^-A / E e^-A in place of A. Trajectory
 (TraceRL, arXiv 2509.06949; d2) needs the steps of x: the sum of log p of the tokens that each step kept. `exact` is
-log p(x). These two are gradients of the law (law.py).
+log p(x). These two are gradients of the enumerated distribution (enumeration.py).
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ class Sandwiched:
     share: float
 
     def __call__(
-        self, model: Any, x: Tensor, generator: torch.Generator | None, evaluations: int = 1, *, advantage: Tensor
+        self, model: Any, x: Tensor, generator: torch.Generator | None, calls: int = 1, *, advantage: Tensor
     ) -> Tensor:
         rows, length = x.shape
         if generator is None:
             hidden, chance = every(length).hidden.expand(rows, -1, -1), elbo_mean(length).expand(rows, -1)
         else:
-            hidden, chance = elbo_draw(rows, length, evaluations, generator)
+            hidden, chance = elbo_draw(rows, length, calls, generator)
         return self.of(logs(model, x, hidden), hidden, chance, advantage)
 
-    def of(self, found: Tensor, hidden: Tensor, chance: Tensor, advantage: Tensor) -> Tensor:
+    def of(self, log: Tensor, hidden: Tensor, chance: Tensor, advantage: Tensor) -> Tensor:
         """(B): from log-probabilities (B, M, L) at hidden positions, Bool (B, M, L), and chances L / m P(M) (B, M)."""
-        lower = (found.sum(2) * chance).sum(1)
-        powers = torch.where(hidden, (POWER * found).exp(), 0.0) * chance.unsqueeze(2)
+        lower = (log.sum(2) * chance).sum(1)
+        powers = torch.where(hidden, (POWER * log).exp(), 0.0) * chance.unsqueeze(2)
         seen = hidden.any(1)
         each = torch.where(seen, torch.where(seen, powers.sum(1), 1.0).log() / POWER, 0.0)
-        upper = each.sum(1) * found.shape[2] / seen.sum(1)
+        upper = each.sum(1) * log.shape[2] / seen.sum(1)
         return torch.where(advantage > 0, lower, self.share * upper + (1 - self.share) * lower)
 
 
@@ -92,17 +92,17 @@ def exponential(p: Tensor, advantage: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """s(x), the weight of its gradient, and whether the law gives it."""
+    """s(x), the weight of its gradient, or whether an enumeration gives its gradient."""
 
-    score: Callable[..., Tensor] | None  # (model, x (B, L), generator, evaluations) -> (B)
+    score: Callable[..., Tensor] | None  # (model, x (B, L), generator, calls) -> (B)
     weight: Callable[[Tensor, Tensor], Tensor] = plain  # of (p, A)
     sided: bool = False  # whether `score` takes the advantage
-    kept: bool = False  # without a score: the gradient of trajectories
+    of_paths: bool = False  # without a score: the gradient of trajectories
 
 
 SURROGATES: dict[str, Surrogate] = {
     "exact": Surrogate(None),
-    "trajectory": Surrogate(None, kept=True),
+    "trajectory": Surrogate(None, of_paths=True),
     "one-step": Surrogate(ONE_STEP),
     "elbo": Surrogate(ELBO),
     "stratified": Surrogate(Linear(elbo_mean, stratified_draw)),

@@ -1,4 +1,4 @@
-"""The law of a sampler against an independent enumeration, against sampling, and its gradient."""
+"""The distribution of a sampler against an independent enumeration, against sampling, and its gradient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.diagnosis.noisy import CHAIN3, Noisy, chain
 from tests.samplers.tables import Quarters
 from unmask import UnmaskError, generate
 from unmask.diagnosis.contexts import Contexts
-from unmask.diagnosis.law import law
+from unmask.diagnosis.enumeration import enumerated
 from unmask.metrics import output_distribution
 from unmask.samplers.contract import Choice, Sampler, as_sampler
 from unmask.samplers.schedules import deltas
@@ -23,7 +23,7 @@ RULES = {"random": "fixed-size", "surest": "top-probability(ties='position')", "
 
 def law_of(model, sampler, steps, kept=False, length=L):
     contexts = Contexts(lambda z: model(z).log_softmax(-1), model.vocabulary, torch.full((length,), model.vocabulary))
-    return law(contexts, as_sampler(sampler), deltas("linear", steps), kept)
+    return enumerated(contexts, as_sampler(sampler), deltas("linear", steps), kept)
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -51,18 +51,18 @@ def test_ancestral_is_the_output_distribution():
     denoiser = Noisy(chain(CHAIN3), 4)
     contexts = Contexts(lambda z: denoiser.probabilities(z).log(), 3, torch.full((4,), 3))
     delta = deltas("cosine", 3)
-    assert torch.allclose(law(contexts, as_sampler("ancestral"), delta), output_distribution(denoiser, 4, delta))
+    assert torch.allclose(enumerated(contexts, as_sampler("ancestral"), delta), output_distribution(denoiser, 4, delta))
 
 
 @pytest.mark.parametrize(
     "sampler",
     ["p2(ties='position')", "wino(ties='position', threshold=0.4)", f'blocks(block_length=2, inner="{LOW}")', "dyadic"],
 )
-def test_samples_have_this_law(sampler):
-    """A false alarm in 1e-6 each; 4,000 rows. The last but one law misses the test."""
+def test_samples_have_this_distribution(sampler):
+    """A false alarm in 1e-6 each; 4,000 rows. The reversed one fails."""
     denoiser = Noisy(chain(CHAIN3), 4)
     contexts = Contexts(lambda z: denoiser.probabilities(z).log(), 3, torch.full((4,), 3))
-    p = law(contexts, as_sampler(sampler), deltas("linear", 2)).numpy()
+    p = enumerated(contexts, as_sampler(sampler), deltas("linear", 2)).numpy()
     made = generate(denoiser, sampler=sampler, steps=2, rows=4000, length=4, seed=5).tokens.numpy()
     assert p.sum() == pytest.approx(1)
     assert brute.p_value(made, contexts.texts.numpy(), p) > 1e-6
@@ -73,7 +73,7 @@ def test_given_tokens_stay():
     model = Free(V, 4, seed=4)
     start = torch.tensor([3, 1, 3, 3])
     contexts = Contexts(lambda z: model(z).log_softmax(-1), V, start)
-    p = law(contexts, as_sampler(LOW), deltas("linear", 2)).detach()
+    p = enumerated(contexts, as_sampler(LOW), deltas("linear", 2)).detach()
     assert len(p) == 27
     assert float(p.sum()) == pytest.approx(1)
     assert set(contexts.texts[:, 1].tolist()) == {1}
@@ -95,8 +95,8 @@ def test_ties_and_sizes_are_told():
     quarters = Quarters(2, L, seed=1)
     contexts = Contexts(lambda z: quarters.posterior(z).log(), 2, torch.full((L,), 2))
     with pytest.raises(UnmaskError, match="chance decides between equal scores; expected ties='position'"):
-        law(contexts, as_sampler("low-confidence"), deltas("linear", L))
-    assert float(law(contexts, as_sampler(LOW), deltas("linear", L)).sum()) == pytest.approx(1)
+        enumerated(contexts, as_sampler("low-confidence"), deltas("linear", L))
+    assert float(enumerated(contexts, as_sampler(LOW), deltas("linear", L)).sum()) == pytest.approx(1)
     with pytest.raises(
         UnmaskError, match="have 16,777,216 contexts with 603,979,776 probabilities; expected at most 4,194,304"
     ):

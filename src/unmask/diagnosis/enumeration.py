@@ -2,13 +2,13 @@
 
     w_0(start) = 1,    w_(n+1)(z') = sum over z of w_n(z) P(z -> z' in step n + 1)
 
-Samplers that choose decide themselves (contexts.py): what they keep may depend on what they drew, and they may hide
-tokens again. Orders reveal a set F of h hidden positions and draw there, P = P(F) prod_{i in F} p(y_i | z):
+Samplers that choose decide themselves (contexts.py): drawn tokens may decide which of them are kept, and tokens may be
+hidden again. Orders reveal a set F of h hidden positions and draw there, P = P(F) prod_{i in F} p(y_i | z):
 
     fixed-size, first-hitting   P(F) = 1 / C(h, |F|)           ancestral   P(F) = rho^|F| (1 - rho)^(h - |F|)
 
-The model's probabilities carry their gradient, so w does. With `kept` the values are the same, and the gradient is that
-of the tokens that each path has kept, as trainers on trajectories take it:
+The model's probabilities carry their gradient, so w does. With `of_paths` the values are the same, and the gradient is
+that of the tokens that each path has kept, as trainers on trajectories take it:
 
     grad w = sum over paths of P(path) grad sum_n sum_{i written in step n} log p(y_i | z_n)
 """
@@ -34,7 +34,7 @@ MOST_STEPS = 1000
 RANDOM_SETS = (FixedSize, FirstHitting, Ancestral)
 
 
-def law(contexts: Contexts, sampler: Sampler, delta: Tensor, kept: bool = False) -> Tensor:
+def enumerated(contexts: Contexts, sampler: Sampler, delta: Tensor, of_paths: bool = False) -> Tensor:
     """(V^H): the probability of each of the texts, with its gradient."""
     inner, blocks = stages(sampler, contexts.start == contexts.vocabulary, delta)
     states = States(contexts.start.unsqueeze(0), torch.ones(1, dtype=torch.float64), {})
@@ -43,7 +43,7 @@ def law(contexts: Contexts, sampler: Sampler, delta: Tensor, kept: bool = False)
             order = fixed_order(inner, inside, part)
             states = states._replace(memory={})
             for index in range(MOST_STEPS if inner.pace == "free" else len(part)):
-                step = Step(inside, part, index, order, kept)
+                step = Step(inside, part, index, order, of_paths)
                 states = merged(contexts, after(contexts, inner, states, step))
                 if inner.pace == "free" and bool((states.tokens[:, inside] != contexts.vocabulary).all()):
                     break
@@ -82,7 +82,7 @@ def after(contexts: Contexts, sampler: Sampler, states: States, step: Step) -> S
     if sampler.implements("choose"):
         idle = sampler.pace == "counts" and not step.count
         return states if idle else chosen(contexts, sampler, states, hidden, step)
-    parts = [revealed(contexts, states, *one, step.kept) for one in sets(sampler, hidden, step)]
+    parts = [revealed(contexts, states, *one, step.of_paths) for one in sets(sampler, hidden, step)]
     return States(torch.cat([part.tokens for part in parts]), torch.cat([part.mass for part in parts]), {})
 
 
@@ -105,7 +105,7 @@ def sets(sampler: Sampler, hidden: Tensor, step: Step) -> Iterator[tuple[Tensor,
             yield positions, torch.where(hidden[:, positions].all(1), chance, 0.0)
 
 
-def revealed(contexts: Contexts, states: States, positions: Tensor, chance: Tensor, kept: bool) -> States:
+def revealed(contexts: Contexts, states: States, positions: Tensor, chance: Tensor, of_paths: bool) -> States:
     """The states that reveal these positions (k) with this chance (S), for every draw."""
     some = chance.nonzero().squeeze(1)
     draws = combinations(contexts.vocabulary, len(positions))
@@ -114,7 +114,7 @@ def revealed(contexts: Contexts, states: States, positions: Tensor, chance: Tens
     tokens[:, positions] = draws.repeat(len(some), 1)
     written = contexts.p[rows, positions, tokens[:, positions]].prod(1)
     mass = (states.mass * chance)[some].repeat_interleave(len(draws))
-    return States(tokens, mass * (own_gradient(written, written) if kept else written), {})
+    return States(tokens, mass * (own_gradient(written, written) if of_paths else written), {})
 
 
 def merged(contexts: Contexts, states: States) -> States:
