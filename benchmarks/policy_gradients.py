@@ -51,13 +51,14 @@ SAMPLERS = {"random": "fixed-size", "low-confidence": LOW, "by blocks": "blocks(
 REWARDS = ("valid", "rare", "length")
 DISTINCT = ("trajectory", "one-step", "elbo", "coupled", "gdpo", "spg-upper", "spg-mixed", "wd1")  # expectations
 EVALUATIONS = (1, 4, 16)
-UPDATES, EVERY, RATE, ROLLOUTS, SEEDS = 200, 10, 1e-3, 16, 2
+UPDATES, EVERY, RATE, ROLLOUTS, SEEDS = 200, 10, 1e-3, 16, 1
 CURVES = ("exact", "trajectory", "one-step", "elbo", "antithetic", "coupled", "gdpo", "spg-mixed", "wd1")
 NUDGE = 1e-4
-TAUGHT = "valid"  # the reward of noise, steps and curves, of the less trained network
+TAUGHT = "valid"  # the reward of noise and steps, of the less trained network
+LEARNT = ("valid", "rare")  # of curves
 STEP = 0.02  # of the weights
 NOISY = (("random", 1), ("random", 2), ("low-confidence", 1), ("low-confidence", 2))
-CURVED = (("random", 1), ("random", 2), ("low-confidence", 2))
+CURVED = {"valid": NOISY[:2] + NOISY[3:], "rare": (NOISY[1], NOISY[3])}
 Record = dict[str, Any]
 
 
@@ -158,7 +159,7 @@ def differed(length: int, budget: int, name: str, size: int, wanted: str, exact:
     return float(abs((rewards[0] - rewards[1]) / 2 / NUDGE - exact.norm()) / exact.norm())
 
 
-def trained_by(surrogate: str, name: str, size: int, seed: int, length: int = 4) -> list[float]:
+def trained_by(surrogate: str, name: str, size: int, wanted: str, seed: int, length: int = 4) -> list[float]:
     """The exact reward after every tenth of 200 updates of Adam."""
     policy = Policy(copy.deepcopy(network(length, BUDGETS[0])))
     optimiser = torch.optim.Adam(policy.weights, lr=RATE)
@@ -166,7 +167,7 @@ def trained_by(surrogate: str, name: str, size: int, seed: int, length: int = 4)
     task, values = None, []
     for update in range(UPDATES + 1):
         contexts = policy.contexts(length)
-        task = task or task_of(contexts, sampler_of(name, length), length // size, reward(TAUGHT, length), "linear")
+        task = task or task_of(contexts, sampler_of(name, length), length // size, reward(wanted, length), "linear")
         now = Moment(policy, contexts, task)
         if update % EVERY == 0:
             values.append(now.reward)
@@ -233,10 +234,10 @@ def cells() -> Iterator[Cell]:
     yield from biases(8)
     for name, size in itertools.product(("random", "low-confidence"), (1, 2)):
         yield {"part": "tables", "sampler": name, "tokens": size}, partial(tables, name, size)
-    for seed in range(SEEDS):
-        for (name, size), surrogate in itertools.product(CURVED, CURVES):
+    for seed, wanted in itertools.product(range(SEEDS), LEARNT):
+        for (name, size), surrogate in itertools.product(CURVED[wanted], CURVES):
             key = {"part": "curves", "sampler": name, "tokens": size, "surrogate": surrogate, "seed": seed}
-            yield key, partial(trained_by, surrogate, name, size, seed)
+            yield key | {"reward": wanted}, partial(trained_by, surrogate, name, size, wanted, seed)
     for length, name in itertools.product((6, 8), ("random", "low-confidence")):
         yield {"part": "check", "length": length, "sampler": name}, partial(check, length, name)
 
@@ -326,20 +327,38 @@ def table(made: Record) -> str:
     for cell, result in parts(made, "tables"):
         tokens = f"{cell['tokens']} token" + "s" * (cell["tokens"] > 1)
         lines.append(f"| {cell['sampler']} | {tokens} | " + " | ".join(f"{result[one]:.2f}" for one in SHOWN) + " |")
-    heads = ["length", *(f"variance at {k}" for k in EVALUATIONS), "reward after 1 steps", "reward after 40 steps"]
-    for name, size in NOISY:
-        ends = {one: 0.0 for one in SURROGATES}
-        for cell, values in parts(made, "curves"):
-            if (cell["sampler"], cell["tokens"]) == (name, size):
-                ends[cell["surrogate"]] += values[-1] / SEEDS
-        lines += ["", f"{name}, {size} a step", "", "| surrogate | " + " | ".join(heads) + " | 200 updates |"]
-        lines.append("|---|" + "---|" * (len(heads) + 1))
-        for cell, result in parts(made, "noise"):
-            if (cell["sampler"], cell["tokens"]) == (name, size):
-                shown = [f"{result[head]:.3g}" if head in result else "" for head in heads]
-                end = f"{ends[cell['surrogate']]:.3f}" if ends[cell["surrogate"]] else ""
-                lines.append(f"| `{cell['surrogate']}` | " + " | ".join(shown) + f" | {end} |")
+    titles = [f"{name}, {size}" for name, size in NOISY]
+    for words, shown in (
+        ("variance at 1 / 4 / 16 model calls", spreads),
+        ("valid after 0 / 40 steps / 200 updates / rare after 200", gains),
+    ):
+        lines += ["", f"| {words} | " + " | ".join(titles) + " |", "|---|" + "---|" * len(titles)]
+        for surrogate in SURROGATES:
+            lines.append(f"| `{surrogate}` | " + " | ".join(shown(made, surrogate, *one) for one in NOISY) + " |")
     return "\n".join(lines)
+
+
+def noise_of(made: Record, surrogate: str, name: str, size: int) -> Record:
+    wanted = {"part": "noise", "sampler": name, "tokens": size, "surrogate": surrogate}
+    return next((result for cell, result in parts(made, "noise") if cell == wanted), {})
+
+
+def spreads(made: Record, surrogate: str, name: str, size: int) -> str:
+    result = noise_of(made, surrogate, name, size)
+    return " / ".join(f"{result[f'variance at {k}']:.1f}" for k in EVALUATIONS if f"variance at {k}" in result)
+
+
+def gains(made: Record, surrogate: str, name: str, size: int) -> str:
+    result = noise_of(made, surrogate, name, size)
+    numbers = [result[f"reward after {count} steps"] for count in (0, 40)] if result else []
+    for wanted in LEARNT:
+        ends = [
+            values[-1]
+            for cell, values in parts(made, "curves")
+            if (cell["sampler"], cell["tokens"], cell["surrogate"], cell["reward"]) == (name, size, surrogate, wanted)
+        ]
+        numbers += [sum(ends) / len(ends)] if ends else []
+    return " / ".join(f"{value:.3f}" for value in numbers)
 
 
 def parts(made: Record, part: str) -> list[tuple[dict[str, Any], Any]]:
@@ -365,8 +384,9 @@ def figure(made: Record) -> str:
     ]
     curved: dict[tuple[str, str], list[list[float]]] = {}
     for cell, values in parts(made, "curves"):
-        tokens = f"{cell['tokens']} token" + "s" * (cell["tokens"] > 1)
-        curved.setdefault((f"{cell['sampler']}, {tokens} a step", cell["surrogate"]), []).append(values)
+        if cell["reward"] == LEARNT[1]:
+            tokens = f"{cell['tokens']} token" + "s" * (cell["tokens"] > 1)
+            curved.setdefault((f"{cell['sampler']}, {tokens} a step", cell["surrogate"]), []).append(values)
     trained_rows = [
         {"sampler": name, "x": EVERY * number, "y": sum(one) / len(one), "surrogate": surrogate}
         for (name, surrogate), runs in curved.items()
@@ -387,7 +407,9 @@ def figure(made: Record) -> str:
     low = (
         alt.Chart(pd.DataFrame(trained_rows))
         .mark_line()
-        .encode(x=alt.X("x:Q", title="updates"), y=alt.Y("y:Q", title="exact reward").scale(zero=False), color=colour)
+        .encode(
+            x=alt.X("x:Q", title="updates"), y=alt.Y("y:Q", title="exact reward, rare").scale(zero=False), color=colour
+        )
     )
     panels = [
         chart.properties(**size).facet(column=alt.Column("sampler:N", title=None, sort=order))

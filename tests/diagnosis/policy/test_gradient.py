@@ -60,6 +60,13 @@ def test_of_a_network_by_finite_differences(network, sampler):
     assert float(found.vector.norm()) > 1e-3
 
 
+def test_a_network_has_a_length_and_reads_both_sides(network):
+    with pytest.raises(UnmaskError, match="length is 5; expected at most 4, the network's"):
+        policy.gradient(network, LOW, 1, reward, 5)
+    with pytest.raises(UnmaskError, match="expected an MDM of masks"):
+        policy.gradient(Trunk(Shape("ar", 3, 4, hidden=8, layers=1, heads=1)), LOW, 1, reward, 4)
+
+
 def test_bad_input():
     model = Free(3, 3)
     with pytest.raises(
@@ -74,6 +81,10 @@ def test_bad_input():
         policy.gradient(model, LOW, 3, reward, 10)
     with pytest.raises(UnmaskError, match=r"the model returns \(27, 3, 3\); expected logits \(27, 3, 2\)"):
         policy.gradient(model, LOW, 3, reward, 3, vocabulary=2)
+    broken = Free(3, 3)
+    broken.table.data[5] = torch.nan
+    with pytest.raises(UnmaskError, match="the model returns logits that are not numbers"):
+        policy.gradient(broken, LOW, 3, reward, 3)
     frozen = Free(3, 3).requires_grad_(False)
     with pytest.raises(UnmaskError, match="no weights with a gradient"):
         policy.gradient(frozen, LOW, 3, reward, 3)

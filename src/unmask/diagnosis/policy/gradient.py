@@ -48,20 +48,25 @@ class Policy:
             raise UnmaskError("the model has no weights with a gradient; expected requires_grad on some. Set it")
 
     def __call__(self, contexts: Tensor) -> Tensor:
-        logits = self.model(contexts)
+        logits = self.model(contexts.to(self.weights[0].device))
         expected = (*contexts.shape, self.vocabulary)
         if not isinstance(logits, Tensor) or logits.shape != expected:
             returned = tuple(logits.shape) if isinstance(logits, Tensor) else shown(logits)
             raise UnmaskError(f"the model returns {returned}; expected logits {expected}. Leave the mask's logit out")
-        return logits.double().log_softmax(-1)
+        return logits.cpu().double().log_softmax(-1)
 
     def contexts(self, length: int) -> Contexts:
         """All contexts; their log-probabilities are a leaf of the graph."""
+        shape = getattr(self.model, "shape", None)
+        if isinstance(shape, Shape) and length > shape.length:
+            raise UnmaskError(f"length is {length}; expected at most {shape.length}, the network's. Use a shorter one")
         start = torch.full((length,), self.vocabulary)
         with torch.no_grad():
             contexts = Contexts(
                 lambda tokens: torch.cat([self(part) for part in self.split(tokens)]), self.vocabulary, start
             )
+        if bool(contexts.log.isnan().any()):
+            raise UnmaskError("the model returns logits that are not numbers; expected none. Check its weights")
         contexts.log.requires_grad_()
         return contexts
 
