@@ -384,7 +384,7 @@ def figure(made: Record) -> str:
     ]
     curved: dict[tuple[str, str], list[list[float]]] = {}
     for cell, values in parts(made, "curves"):
-        if cell["reward"] == "rare":
+        if cell["reward"] == "valid":
             tokens = f"{cell['tokens']} token" + "s" * (cell["tokens"] > 1)
             curved.setdefault((f"{cell['sampler']}, {tokens} a step", cell["surrogate"]), []).append(values)
     trained_rows = [
@@ -408,7 +408,7 @@ def figure(made: Record) -> str:
         alt.Chart(pd.DataFrame(trained_rows))
         .mark_line()
         .encode(
-            x=alt.X("x:Q", title="updates"), y=alt.Y("y:Q", title="exact reward, rare").scale(zero=False), color=colour
+            x=alt.X("x:Q", title="updates"), y=alt.Y("y:Q", title="exact reward, valid").scale(zero=False), color=colour
         )
     )
     panels = [
