@@ -35,7 +35,7 @@ def test_every_exact_gradient_has_a_second_way():
 def test_the_page_has_the_tables():
     page = (ROOT / "docs/policy-gradients.md").read_text()
     rows = [line for line in study.table(MADE).splitlines() if line.startswith("| ")]
-    assert len(rows) > 60
+    assert len(rows) > 40
     assert [row for row in rows if row not in page] == []
 
 
