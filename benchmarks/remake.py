@@ -70,6 +70,7 @@ STEPS = (
     Step("on-hmm", f"board run --model hmm --samplers {LEARNT} {AGAIN} {FEW} --out on-hmm", 0.03),
     Step("paper-quick", "measure --out paper-quick", 0.07, module="reproduction"),
     Step("joint", "--out joint", 0.5, module="benchmarks.joint"),
+    Step("policy", "--out policy", 0.25, module="benchmarks.policy_gradients"),
 )
 
 
@@ -118,6 +119,7 @@ FILES: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {  # the last s
     "board-networks.json": ("on-hmm", _networks),
     "paper-quick.json": ("paper-quick", _file("paper-quick/paper.json")),
     "joint.json": ("joint", _file("joint/joint.json")),
+    "policy-gradients.json": ("policy", _file("policy/policy-gradients.json")),
 }
 
 

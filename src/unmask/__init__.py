@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unmask.core.estimates import Estimate as Estimate
     from unmask.denoisers import oracle as oracle
     from unmask.diagnosis import conformance as conformance
+    from unmask.diagnosis import policy as policy
     from unmask.diagnosis.audit import Audit as Audit
     from unmask.diagnosis.audit import audit as audit
     from unmask.diagnosis.conformance import check as check

@@ -35,12 +35,13 @@ from unmask.diagnosis.audit.observed import packed, predictions
 from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
 from unmask.diagnosis.audit.suspects import compared, repetition
 from unmask.diagnosis.conformance import check as assert_conforms
+from unmask.diagnosis.ratios import difference
 from unmask.languages import LanguageLike
 from unmask.samplers import Sampler
 from unmask.samplers.contract import CAUSAL, as_sampler
 from unmask.samplers.schedules import ScheduleLike
 
-__all__ = ["assert_conforms", "assert_law", "assert_same_law", "assert_same_tokens"]
+__all__ = ["assert_conforms", "assert_law", "assert_same_law", "assert_same_likelihood", "assert_same_tokens"]
 
 Loop = Callable[..., Any]  # called with the oracle, and a draft if it verifies drafts; returns tokens (rows, length)
 Kind = Literal["mask", "uniform", "causal"]
@@ -48,6 +49,7 @@ Kind = Literal["mask", "uniform", "causal"]
 LANGUAGE = "paper-2gram"
 ROWS = 400  # least number of sequences; the loop is called until there are as many
 ALARM = 1e-4
+TOLERANCE = 1e-4  # nats
 LIMIT = 300.0  # seconds; a correct loop needed more than 60 on a machine with 13 times as much work as cores
 WIDTH = 100  # characters of a line
 SLOW = "Give its while loop an end; or, if it is only slow, pass limit=.., or return more rows in a call"
@@ -187,6 +189,41 @@ def assert_same_tokens(
     where = f"row {row}, position {position}"
     many = f"{int(differ.any(1).sum())} of {len(differ)} rows differ"
     fail(f"the loops differ first in {unit} {step}: at {where} {', '.join(written)}", many)
+
+
+def assert_same_likelihood(
+    rollout: Tensor,
+    update: Tensor,
+    *,
+    mask: Tensor | None = None,
+    logits: Tensor | None = None,
+    tokens: Tensor | None = None,
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Raise an AssertionError unless a trainer recomputes the log-probabilities that a rollout has recorded.
+
+    The message names the first position that differs, and, if it can, the fault: padding, temperature, dtype, or a
+    shift by one.
+
+    rollout, update: log-probabilities (rows, length) of the same tokens, before the first update of the weights.
+    mask: Bool (rows, length), the positions that the trainer counts. (default: all)
+    logits, tokens: of the update, (rows, length, V) and (rows, length); they show a temperature and a dtype.
+    tolerance: nats that may differ.
+    """
+    arguments.number("tolerance", tolerance)
+    one, two = rollout.detach().cpu(), update.detach().cpu()
+    counted, scores, written = (part if part is None else part.detach().cpu() for part in (mask, logits, tokens))
+    apart = difference(one, two, counted, scores, written, tolerance)
+    if apart is None:
+        return
+    where = f"row {apart.row}, position {apart.position}: {apart.rollout:.4f} and {apart.update:.4f} nats"
+    many = f"{apart.wrong} of {apart.compared} positions differ by more than {tolerance:g}, at most {apart.largest:.3g}"
+    fail(
+        f"the rollout and the update differ first at {where}",
+        f"likely {apart.cause}" if apart.cause else "no known fault explains it: compare the tokens each side can see",
+        f"{many} nats",
+        "ratios of the update to the rollout: {:.3g} to {:.3g}; expected 1".format(*apart.ratios),
+    )
 
 
 class Run(NamedTuple):

@@ -113,12 +113,11 @@ def test_an_ideal_denoiser_one_by_one_is_the_language():
 @pytest.mark.parametrize(
     ("sampler", "message"),
     [
-        ("low-confidence", "chooses positions by drawn tokens"),
-        ("wino", "re-masks tokens"),
-        ("remdm", "re-masks tokens"),
-        (PUNT, "chooses positions by drawn tokens"),
+        ("remdm", "decides by random numbers besides its tokens"),
+        ("token-editing", "draws at revealed positions"),
+        ("low-confidence(noise=0.5)", "adds noise"),
+        ("gibbs", "has its own loop"),
         ("autoregressive", "reads an AR model"),
-        (f"{CREDIT}(temperature=0, ties='position')", "chooses positions by drawn tokens"),
     ],
 )
 def test_refusals(noisy, sampler, message):

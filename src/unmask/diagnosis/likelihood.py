@@ -20,10 +20,15 @@ Without random choices tau, one path leads to a text, and this is exact (arXiv 2
 order, p(x) = E_tau p_tau(x), and the mean of log p_tau is a lower bound: the ELBO, measured on some draws. A text is
 read by the loop that writes: draws return its tokens. So scores, ties and steps are those of generation. A joint draw
 J has the same marginals, so the same path, and log p_tau(x) = sum_k log J(x_F(z_k) | z_k).
+
+Samplers that choose by drawn tokens, and with `every_path` random orders, have many paths to a text. Their log p is a
+sum over sets of positions, exact or estimated (paths.py). Others, which hide tokens again or keep a memory, are
+enumerated on tiny languages (enumeration.py). Then the value is log p itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,6 +47,9 @@ from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked
 from unmask.denoisers.marginals import as_marginals
+from unmask.diagnosis import paths
+from unmask.diagnosis.contexts import Contexts
+from unmask.diagnosis.enumeration import enumerated
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens
 from unmask.metrics import Score
@@ -172,10 +180,11 @@ def _scores(denoiser: Denoiser, row: Tensor, hidden: Tensor, at: tuple[Tensor, T
 class SamplerLikelihood(NamedTuple):
     """Log-likelihoods of B texts, (B) each."""
 
-    nats: Tensor  # float64: log p, or the mean of log p_tau over draws
-    error: Tensor  # standard error of the mean, 0 if exact
-    model_calls: Tensor  # int64
+    nats: Tensor  # float64: log p, or the mean of log p_tau over draws; of many paths log of an unbiased estimate of p
+    error: Tensor  # standard error, 0 if exact
+    model_calls: Tensor  # int64; of an enumeration, contexts
     exact: bool  # no random number besides those of tokens
+    interval: tuple[Tensor, Tensor] | None = None  # 95% ends of log p, of an unbiased estimate; infinite: too few draws
 
 
 class Paths(NamedTuple):
@@ -202,14 +211,20 @@ def of_sampler(
     top_k: int | None = None,
     guidance: float = 0.0,
     draw: str | Joint = "product",
+    every_path: bool = False,
 ) -> SamplerLikelihood:
     """Log-likelihood of texts (B, L) under a sampler.
 
     given: tokens that the sampler continues, (L) or (B, L), V where it writes. (default: it writes all)
     steps: number of steps N. (default for a named schedule: L) draws: random choices per text, if there are any.
     temperature, top_p, top_k, guidance, draw: as in `generate`; a token that they leave out has probability 0.
+    every_path: log p of samplers with random orders too, not the mean of log p_tau. Its gradient is that of the
+        denoiser's probabilities, if they have one.
     """
-    used = checked_sampler(sampler)
+    used = as_sampler(sampler)
+    many = every_path or (used.reads == CANVAS and (used.revises or not used.chooses_before_drawing))
+    if not many:
+        checked_sampler(used)
     denoiser = reshaped(checked(denoiser), temperature, top_p, top_k, guidance)
     texts, start = _texts(denoiser, texts, given)
     joint = as_joint(draw, used, denoiser, texts.shape[1])
@@ -218,6 +233,11 @@ def of_sampler(
     language = denoiser.language
     delta = deltas(schedule, steps, None if language is None else fit_of(used, language, texts.shape[1]))
     draws, seed = arguments.whole("draws", draws, 2), check_seed(seed)
+    if many and (joint is not None or not denoiser.time_free):
+        problem = "a joint draw" if joint is not None else f"{denoiser.name}, which reads the time,"
+        raise UnmaskError(f"{problem} has no likelihood under {used.spec}; expected a sampler that chooses first")
+    if many:
+        return _of_paths(denoiser, used, texts, start, delta, draws, seed)
     once = follow(denoiser, used, texts, start, delta, torch.arange(len(texts)), seed, joint)
     if not once.random:
         return SamplerLikelihood(once.nats, torch.zeros_like(once.nats), once.model_calls, True)
@@ -227,6 +247,52 @@ def of_sampler(
     nats = torch.cat([once.nats, more.nats]).view(draws, len(texts))
     calls = torch.cat([once.model_calls, more.model_calls]).view(draws, len(texts))
     return SamplerLikelihood(nats.mean(0), nats.std(0) / draws**0.5, calls.sum(0), False)
+
+
+def _of_paths(
+    denoiser: Denoiser, sampler: Sampler, texts: Tensor, start: Tensor, delta: Tensor, draws: int, seed: int
+) -> SamplerLikelihood:
+    """log p of each text, from each pattern of hidden positions in turn."""
+    nats = torch.zeros(len(texts), dtype=torch.float64)
+    error, calls, exact = torch.zeros_like(nats), torch.zeros_like(nats, dtype=torch.int64), True
+    ends = [nats, nats]
+    patterns, which = (start == denoiser.vocabulary).unique(dim=0, return_inverse=True)
+    for number, hidden in enumerate(patterns):
+        rows = (which == number).nonzero().squeeze(1)
+        known = paths.rule_of(sampler, hidden, delta)
+        if known is None:
+            for begun in start[rows].unique(dim=0):
+                contexts = Contexts(lambda z: denoiser.probabilities(z).log(), denoiser.vocabulary, begun)
+                same = rows[(start[rows] == begun).all(1)]
+                places = (contexts.texts == texts[same].unsqueeze(1)).all(2).int().argmax(1)
+                nats = nats.index_put((same,), enumerated(contexts, sampler, delta)[places].log())
+                calls[same] = len(contexts.tokens)
+            continue
+        rule, blocks = known
+        count = sum(2 ** int(block.inside.sum()) for block in blocks)
+        if count * len(rows) <= paths.MOST_CONTEXTS:
+            nats = nats.index_put((rows,), paths.exact(denoiser, rule, blocks, texts[rows], start[rows]))
+            calls[rows] = count
+            continue
+        copies, generator = rows.repeat_interleave(draws), torch.Generator().manual_seed(seed)
+        log = paths.estimated(denoiser, rule, blocks, texts[copies], start[copies], generator).view(-1, draws)
+        mean = log.logsumexp(1) - math.log(draws)
+        error[rows] = (log - mean.unsqueeze(1)).exp().nan_to_num(0.0).std(1).detach() / draws**0.5
+        nats, exact = nats.index_put((rows,), mean), False
+        calls[rows] = draws * sum(len(block.counts) for block in blocks)
+        around = [_around(one - middle) for one, middle in zip(log.detach(), mean.detach(), strict=True)]
+        ends = [
+            end.index_put((rows,), mean.detach() + torch.tensor(own, dtype=torch.float64))
+            for end, own in zip(ends, zip(*around, strict=True), strict=True)
+        ]
+    low, high = (torch.where(error > 0, end, nats.detach()).clamp(max=0.0) for end in ends)
+    return SamplerLikelihood(nats, error, calls, exact, None if exact else (low, high))
+
+
+def _around(log: Tensor) -> tuple[float, float]:
+    """The logarithms of the ends of the mean of e^log (n), which is 1."""
+    mean = interval(log.exp().nan_to_num(0.0), least=0.0)
+    return math.log(max(mean.low, 1e-300)) if mean.low > 0 else -math.inf, math.log(mean.high)
 
 
 def checked_sampler(sampler: str | Sampler) -> Sampler:
