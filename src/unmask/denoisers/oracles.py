@@ -55,6 +55,7 @@ class Oracle(nn.Module, ABC):
     cached: bool = True  # whether equal ids of a row have equal answers
     draft: float = 0.0  # weight w of the error of a draft
     ordered: bool = False  # whether equally likely tokens have an order
+    certain: bool = True  # whether the prediction of a revealed token is that token
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.language!r}: {self.calls} calls>"

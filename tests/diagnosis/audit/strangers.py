@@ -34,7 +34,6 @@ COARSE = {  # draws from p (.., V) as loops make them in a hurry
     "uniforms in float16": lambda p: noisy(p, torch.rand(p.shape, dtype=torch.float16)),
     "Gumbel noise in bfloat16": lambda p: (p.log() - (-torch.rand(p.shape).bfloat16().log()).log()).argmax(-1),
     "Gumbel noise cut at 1e-2": lambda p: noisy(p, torch.rand(p.shape).clamp(1e-2, 1 - 1e-2)),
-    "Gumbel noise with eps = 1e-3": lambda p: (p.log() - (1e-3 - (torch.rand(p.shape) + 1e-3).log()).log()).argmax(-1),
     "Gumbel noise in float32 that underflows": lambda p: (
         (p.float().log() - torch.log(1e-4 - torch.log(torch.rand(p.shape) + 1e-20))).argmax(-1)
     ),
@@ -43,7 +42,7 @@ COARSE = {  # draws from p (.., V) as loops make them in a hurry
         .squeeze(-1)
         .clamp(max=p.shape[-1] - 1)
     ),
-    "top-k by the sort of ties": lambda p: noisy(p * (p >= p.topk(min(20, p.shape[-1])).values[..., -1:]), torch.rand(p.shape).double()),
+    "top-k by the sort of ties": lambda p: noisy(kept(p, 20), torch.rand(p.shape).double()),
     "top-p 0.98 that nobody asked for": lambda p: noisy(nucleus(p, 0.98), torch.rand(p.shape).double()),
     "mass lost by a filter": lambda p: (
         torch.searchsorted((nucleus(p, 0.95, False)).cumsum(-1), torch.rand(*p.shape[:-1], 1).double())
@@ -51,6 +50,12 @@ COARSE = {  # draws from p (.., V) as loops make them in a hurry
         .clamp(max=p.shape[-1] - 1)
     ),
 }
+
+
+def kept(p, k):
+    """The first k of a sort, whatever is as likely as the last of them."""
+    index = p.topk(min(k, p.shape[-1])).indices
+    return torch.zeros_like(p).scatter(-1, index, p.gather(-1, index))
 
 
 def nucleus(p, top_p, rescale=True, crossing=True):
@@ -117,6 +122,8 @@ def denoise(model, rows, length=16, steps=8, *, bug="", choose="random", tempera
             token = draw(p)
         found = score.masked_fill(~hidden, -torch.inf).topk(count).indices
         taken = torch.zeros_like(hidden).scatter_(1, found, True)
+        if bug == "hides again" and k == steps - 1:
+            taken = hidden
         if choose == "each":
             rate = {"a wrong rate": 1 / steps, "a rate of the square root": (1 / (steps - k)) ** 0.8}
             taken = torch.rand(rows, length) < (rate.get(bug, 1 / (steps - k)) if k < steps - 1 else 1)
@@ -130,7 +137,6 @@ def denoise(model, rows, length=16, steps=8, *, bug="", choose="random", tempera
             x = torch.where(~hidden, draw(p), x)
         if bug == "hides again" and k < steps - 1:
             x = torch.where(torch.rand(x.shape) < 0.01, mask, x)
-            count = -((x == mask).sum(1).min() // (k + 1 - steps))
         if bug == "off by one" and k == steps - 2:
             x = torch.where(x == mask, token, x)
             break
@@ -222,7 +228,7 @@ CORRECT = {
     "Dream": Case(partial(dream, length=16, steps=8), {"sampler": "dream(alg=entropy)", "steps": 8}),
     "autoregressive": Case(partial(causal, length=16), {"sampler": "autoregressive"}),
 }
-TAIL = "precision"
+TAIL = "rare tokens"
 
 
 def bugs(loop, how, **named):
@@ -233,7 +239,6 @@ def bugs(loop, how, **named):
 PLANTED = {
     **{name: Case(partial(denoise, bug=name), FIXED, TAIL) for name in COARSE},
     **bugs(denoise, FIXED, **{
-        "redraws what is revealed": "remasking",
         "noise shared by positions": "reused noise",
         "hides again": "remasking",
         "argmax last": "greedy last step",
@@ -243,7 +248,7 @@ PLANTED = {
         "logits shifted by one": "other logits (of the position",
         "logits of the next row": "other logits",
         "a cache one step old": "other logits (one step old",
-        "a cache of two steps": "other logits (",
+        "a cache of two steps": "excluded tokens",
         "noise shared by rows": "reused noise",
         "argmax in every second step": "",
         "one token in 50 at random": "excluded tokens",
@@ -253,6 +258,9 @@ PLANTED = {
         "positions by entropy": "other positions (",
         "positions from the left": "other positions (",
     }),
+    "redraws what is revealed": Case(
+        partial(denoise, bug="redraws what is revealed"), FIXED | {"certain": False}, "other tokens than it wrote"
+    ),
     "temperature twice": Case(
         partial(denoise, temperature=0.8, bug="temperature twice"), FIXED | {"filters": HEAT}, "temperature (0.6"
     ),

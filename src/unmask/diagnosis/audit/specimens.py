@@ -54,6 +54,7 @@ FAULTS = {
     "other logits": "tokens are drawn from the logits of another position, row or step",
     "second draw": "a token is drawn again after the first draw has chosen its position",
     "another filter": "a filter that was not named, or the same one with another rule",
+    "rare tokens": "probabilities or noise are too coarse, or a filter leaves rare tokens out",
     "excluded tokens": "tokens are written that the model gives probability 0",
 }
 BY_TIES = {

@@ -185,13 +185,8 @@ def audit(
     arguments.number("alarm", alarm, 0, 0.5, above=True)
     if draft is not None:
         arguments.number("draft", draft, 0, 1, above=True)
-    if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
-        steps = 1  # not used
-    delta = deltas(schedule, steps, fit_of(used, language, length))
-    exact = as_denoiser(language, used.removes)
-    if model is not None and model.dtype in (torch.bfloat16, torch.float16):
-        exact = Altered(exact, partial(rounded, model.dtype))
-    meant = Meant(used, schedule, delta, exact, as_filters(filters), draft)
+    dtype = torch.float32 if model is None else model.dtype
+    meant = as_meant(language, length, used, schedule, steps, filters, draft, dtype)
     observed = None
     if order is not None:
         revealed = _steps(order, tokens)
@@ -204,6 +199,26 @@ def audit(
     with progress.track("auditing", trial.total) as trial.advance, torch_threads(1):
         trial.test()
         return trial.result(trial.judge(), sampler if isinstance(sampler, str) else repr(sampler))
+
+
+def as_meant(
+    language: Language,
+    length: int,
+    sampler: Sampler,
+    schedule: ScheduleLike = "linear",
+    steps: int | None = None,
+    filters: Mapping[str, Any] | str | None = None,
+    draft: float | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Meant:
+    """The loop as it should be; dtype: of the logits that it sees."""
+    if steps is None and isinstance(schedule, str) and not keeps_schedule(sampler):
+        steps = 1  # not used
+    delta = deltas(schedule, steps, fit_of(sampler, language, length))
+    exact = as_denoiser(language, sampler.removes)
+    if dtype in (torch.bfloat16, torch.float16):
+        exact = Altered(exact, partial(rounded, dtype))
+    return Meant(sampler, schedule, delta, exact, as_filters(filters), draft)
 
 
 class Trial:
