@@ -87,7 +87,8 @@ def described(case: Case, result: Result) -> dict[str, Any]:
 
 def table(records: list[dict[str, Any]]) -> list[str]:
     """Lines of Markdown."""
-    head = ["engine", "setting", "verdict", ".20 is written with", "rows", "p, as stated", "p, its code", "s"]
+    columns = ["engine", "setting", "verdict", ".20 is written with", ".04 of 997 tokens"]
+    head = [*columns, "rows", "p, as stated", "p, its code", "s"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     return lines + [f"| {' | '.join(cells(record))} |" for record in records]
 
@@ -95,12 +96,16 @@ def table(records: list[dict[str, Any]]) -> list[str]:
 def cells(record: dict[str, Any]) -> list[str]:
     name, setting = record["engine"], record.get("setting", "-")
     if "not_run" in record:
-        return [name, setting, f"not run: {record['not_run'].rstrip('.: ')}", *"-----"]
+        return [name, setting, f"not run: {record['not_run'].rstrip('.: ')}", *"------"]
     rare, meant = record["rare"], record["meant"] and f" ({record['meant']})"
-    size = "-" if rare is None else f"{rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]"
+    size, tail = (in_numbers(part) for part in (rare, record.get("tail")))
     verdict = f"**differs**: {record['why']}" if record["differs"] else f"as stated{meant}"
     stated, code = (p_value(record[name]) for name in ("p_law", "p_code"))
-    return [name, setting, verdict, size, f"{record['rows']:,}", stated, code, f"{record['seconds']:.0f}"]
+    return [name, setting, verdict, size, tail, f"{record['rows']:,}", stated, code, f"{record['seconds']:.0f}"]
+
+
+def in_numbers(estimate: dict[str, Any] | None) -> str:
+    return "-" if estimate is None else "{value:.4f} [{low:.4f}, {high:.4f}]".format(**estimate)
 
 
 def p_value(p: float | None) -> str:
@@ -112,7 +117,8 @@ def shown(record: dict[str, Any]) -> str:
     if "not_run" in record:
         return f"{name}: not run: {record['not_run']}"
     rare = record["rare"]
-    size = "" if rare is None else f"  .20 as     {rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]; "
+    sizes = {".20 as": rare, "the tail of .04 as": record.get("tail")}
+    size = "".join(f"  {name} {in_numbers(part)}; " for name, part in sizes.items() if part is not None)
     agrees = "confirmed" if record["confirmed"] else "NOT CONFIRMED"
     p_code = "" if record["p_code"] is None else f", of its code {record['p_code']:.2g}"
     lines = [

@@ -305,15 +305,15 @@ def said(case, rows, seed):
 
 
 def alarms(runs, names):
-    for name, case in CORRECT.items():
-        if names and name not in names:
-            continue
-        wrong = []
-        for seed in range(runs):
-            remembering.SEED = seed % REFERENCES
-            if text := said(case, 400, seed):
-                wrong.append((seed, text))
-        print(name, f"{len(wrong)} alarms in {runs} runs", *wrong, sep=" | ", flush=True)
+    """False alarms of correct loops, over seeds: all loops with one seed, then with the next."""
+    wrong, done = [], 0
+    for seed in range(runs):
+        remembering.SEED = seed % REFERENCES
+        for name in names or CORRECT:
+            done += 1
+            if text := said(CORRECT[name], 400, seed):
+                wrong.append(f"{name}, seed {seed}: {text}")
+        print(f"{len(wrong)} alarms in {done} runs of {len(names or CORRECT)} loops", *wrong, sep=" | ", flush=True)
 
 
 def power(runs, names):
