@@ -67,7 +67,7 @@ def measure(case: Case, seconds: float, rows: int = MOST_ROWS) -> Result:
     tail = None if case.tail is None else written_tail(case)
     p_tails = [1.0, 1.0]
     if tail is not None and case.tail is not None:
-        p_tails = [binomtest(round(tail.value * TAIL_ROWS), TAIL_ROWS, p).pvalue for p in (TAIL, case.tail)]
+        p_tails = [float(binomtest(round(tail.value * TAIL_ROWS), TAIL_ROWS, p).pvalue) for p in (TAIL, case.tail)]
     return Result(
         "not audited" if verdict is None else verdict.sentence,
         None if verdict is None else verdict.fault,

@@ -1,5 +1,6 @@
 """LMDeploy's unmasking: its rule for a block of tokens that its sampler has drawn (here one multinomial)."""
 
+from enum import Enum
 from types import SimpleNamespace
 
 import torch
@@ -14,9 +15,9 @@ NAME, FILE = "LMDeploy unmasking", "lmdeploy/pytorch/strategies/dllm/unmasking.p
 
 def cases(checkouts):
     at = Checkout(checkouts, "lmdeploy", "github.com/InternLM/lmdeploy")
-    stubs = {"lmdeploy": {}, "lmdeploy.pytorch.consts": at.load("lmdeploy/pytorch/consts.py")}
-    stubs |= {"torch.profiler": torch.profiler}
-    module = at.load(FILE, {"lmdeploy": {}, "lmdeploy.pytorch": {"consts": at.load("lmdeploy/pytorch/consts.py")}})
+    strategies = Enum("UnmaskingStrategy", ["SEQUENTIAL", "LOW_CONFIDENCE_DYNAMIC", "LOW_CONFIDENCE_STATIC"])
+    stubs = {"lmdeploy.pytorch": {"consts": at.load("lmdeploy/pytorch/consts.py")}}
+    module = at.load(FILE, stubs | {"lmdeploy.pytorch.config": {"UnmaskingStrategy": strategies}})
 
     def loop(strategy, every=True):
         def run(network, rows, length, steps):

@@ -188,7 +188,7 @@ def gumbel(model, rows, length=16, steps=8):
     mask = model.config.mask_token_id
     ids = torch.full((rows, length), mask)
     for part in torch.rand(rows, length).argsort(1).chunk(steps, 1):
-        logits = model(input_ids=ids)["logits"][..., :mask].double()
+        logits = model(input_ids=ids).logits[..., :mask].double()
         noise = -torch.empty_like(logits).exponential_().log()
         ids = ids.scatter(1, part, (logits + noise).argmax(-1).gather(1, part))
     return ids.numpy()
