@@ -95,6 +95,7 @@ def assert_law(
     kind: Kind = "uniform" if used.removes == "uniform" else "causal" if used.reads == CAUSAL else "mask"
     if SORTING & as_filters(filters).keys():
         model = {"ordered": True} | model
+    arguments.number("alarm", alarm, 0, 0.5, above=True)
     both = rare and kind != "uniform" and draft is None and language == LANGUAGE
     alarm = alarm / 2 if both else alarm
     run = called_until(loop, language, kind, rows, length, seed, limit, model, draft)

@@ -115,7 +115,8 @@ def others(meant: Meant) -> Iterator[Specimen]:
     rules: dict[str, Sampler] = {detail: as_sampler(name) for detail, name in POSITIONS.items()}
     rules["by the lowest probability"] = Lowest()
     for detail, rule in rules.items():
-        if type(rule) is not type(decides):
+        alone = sampler is decides or rule.implements("choose")  # `dream` has counts for choices alone
+        if alone and type(rule) is not type(decides):
             yield Specimen("other positions", replaced_inside(sampler, rule), detail)
     if isinstance(decides, LowConfidence):
         yield Specimen("second draw", replaced_inside(sampler, Again(decides.temperature)), "of the chosen positions")
