@@ -58,7 +58,9 @@ def decoder_law(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     reports = [report for group in terminalreporter.stats.values() for report in group]
-    properties = [pair for report in reports if getattr(report, "when", "") == "call" for pair in report.user_properties]
+    properties = [
+        pair for report in reports if getattr(report, "when", "") == "call" for pair in report.user_properties
+    ]
     laws = [record for name, record in properties if name == NAME]
     if not laws:
         return

@@ -24,7 +24,8 @@ def cases(checkouts):
         model.noise, model._sigma_from_alphat = SimpleNamespace(alpha_t=lambda t: 1 - t), lambda alpha: -alpha.log()
         model.prior_sample = lambda rows, length: torch.full((rows, length), mask)
         model.forward = lambda x, _: network(x).logits.log_softmax(-1)
-        made = module.AbsorbingSampler(SimpleNamespace(sampling=sampling))
+        made = object.__new__(module.AbsorbingSampler)  # its base is a stub
+        made.config = SimpleNamespace(sampling=sampling)
         return made.generate(model, num_samples=rows, num_steps=steps, eps=1e-5, inject_bos=False)
 
     return at.version(FILE), [Case("ddpm_cache, T = 1 (default)", loop, "ancestral", laws.ancestral, tail=TAIL)]

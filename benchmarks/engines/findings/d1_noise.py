@@ -3,10 +3,11 @@
 import ast
 import sys
 import textwrap
+from pathlib import Path
 
 import torch
 
-source = open(sys.argv[1]).read()
+source = Path(sys.argv[1]).read_text()
 found = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef) and n.name == "add_gumbel_noise"]
 space = {"torch": torch}
 exec(textwrap.dedent(ast.get_source_segment(source, found[0])), space)  # as it stands in their file

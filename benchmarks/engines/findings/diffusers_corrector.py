@@ -12,7 +12,13 @@ for a in range(V):
     for b in range(V):
         joint = q * emit[:, a, None] * emit[None, :, b]
         posterior[a, b] = torch.stack([joint.sum(1), joint.sum(0)]) / joint.sum()
-for name, k in (("random", 1), ("random", 2), ("lowest_log_margin", 1), ("lowest_current_prob", 1), ("lowest_maxprob", 1)):
+for name, k in (
+    ("random", 1),
+    ("random", 2),
+    ("lowest_log_margin", 1),
+    ("lowest_current_prob", 1),
+    ("lowest_maxprob", 1),
+):
     torch.manual_seed(0)
     scheduler = DiscreteDDIMScheduler(num_inference_steps=2, corrector_steps=1, corrector_selection=name, corrector_k=k)
     pair = exact.multinomial(ROWS, replacement=True)

@@ -3,8 +3,9 @@
 import ast
 import builtins
 import sys
+from pathlib import Path
 
-tree = ast.parse(open(sys.argv[1]).read())
+tree = ast.parse(Path(sys.argv[1]).read_text())
 kind = next(n for n in tree.body if getattr(n, "name", "") == "FixedParallelDecoder")
 method = next(n for n in kind.body if getattr(n, "name", "") == "block_init")
 names = [n for n in ast.walk(tree) if isinstance(n, ast.alias)]

@@ -2,10 +2,11 @@
 
 import re
 import sys
+from pathlib import Path
 
 import torch
 
-source = open(sys.argv[1]).read()
+source = Path(sys.argv[1]).read_text()
 line = re.search(r"number_transfer_tokens = (.*)", source).group(1)  # of their loop
 times = re.search(r"timesteps = (.*)", source).group(1)
 for steps in (16, 8, 4):

@@ -1,9 +1,10 @@
-"""Fast-dLLM v2: lines that choose a token by argmax, and by its draw: python fast_dllm_draw.py generation_functions.py"""
+"""Fast-dLLM v2: lines that choose a token by argmax, and by its draw: python fast_dllm_draw.py FILE"""
 
 import ast
 import sys
+from pathlib import Path
 
-source = open(sys.argv[1]).read()
+source = Path(sys.argv[1]).read_text()
 node = next(n for n in ast.walk(ast.parse(source)) if getattr(n, "name", "") == "batch_sample")
 for assign in (n for n in ast.walk(node) if isinstance(n, ast.Assign)):
     text = ast.unparse(assign)

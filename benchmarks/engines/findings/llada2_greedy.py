@@ -3,12 +3,13 @@
 import ast
 import sys
 import textwrap
+from pathlib import Path
 from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
 
-name, source = "_sample_with_temperature_topk_topp", open(sys.argv[1]).read()
+name, source = "_sample_with_temperature_topk_topp", Path(sys.argv[1]).read_text()
 node = next(n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef) and n.name == name)
 space = {"torch": torch, "F": F}
 exec(textwrap.dedent(ast.get_source_segment(source, node)), space)

@@ -3,9 +3,10 @@
 import ast
 import sys
 import textwrap
+from pathlib import Path
 from types import SimpleNamespace
 
-source = open(sys.argv[1]).read()
+source = Path(sys.argv[1]).read_text()
 node = next(n for n in ast.walk(ast.parse(source)) if getattr(n, "name", "") == "_get_denoise_num")
 space = {}
 exec(textwrap.dedent(ast.get_source_segment(source, node)), space)

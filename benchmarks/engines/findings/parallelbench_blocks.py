@@ -8,7 +8,9 @@ import torch
 
 sample = runpy.run_path(sys.argv[1])["llada_remdm_sample"]
 logits = torch.tensor([0.8, 0.2, 0.0]).log()
-model = type("Model", (), {"device": "cpu", "__call__": lambda _, x: SimpleNamespace(logits=logits.expand(*x.shape, 3))})()
+model = type(
+    "Model", (), {"device": "cpu", "__call__": lambda _, x: SimpleNamespace(logits=logits.expand(*x.shape, 3))}
+)()
 for steps in (16, 8):
     how = {"steps": steps, "gen_length": 16, "block_length": 8, "temperature": 1.0, "mask_id": 2, "tokenizer": "none"}
     try:

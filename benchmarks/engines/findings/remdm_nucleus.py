@@ -3,11 +3,12 @@
 import re
 import sys
 import textwrap
+from pathlib import Path
 from types import SimpleNamespace
 
 import torch
 
-source = open(sys.argv[1]).read()
+source = Path(sys.argv[1]).read_text()
 lines = re.search(r" *sorted_probs, sorted_indices = .*?p_x0 = torch.zeros_like.*?\n", source, re.DOTALL).group(0)
 config = SimpleNamespace(sampling=SimpleNamespace(nucleus_p=0.9))
 space = {"torch": torch, "self": SimpleNamespace(config=config), "p_x0": torch.tensor([[0.6, 0.35, 0.05]])}

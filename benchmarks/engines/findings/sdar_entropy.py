@@ -3,8 +3,9 @@
 import ast
 import sys
 import textwrap
+from pathlib import Path
 
-source = open(sys.argv[1]).read()
+source = Path(sys.argv[1]).read_text()
 node = next(n for n in ast.walk(ast.parse(source)) if getattr(n, "name", "") == "block_diffusion_generate")
 branches = [n for n in ast.walk(node) if isinstance(n, ast.If) and "remasking_strategy ==" in ast.unparse(n.test)]
 for branch in branches:

@@ -24,4 +24,7 @@ self = object.__new__(space["LowConfidence"])
 self.block_size, self.mask_id, self.threshold = 32, 2, 0.95
 while not self.step(batch, logits, [])[0]:
     pass
-print(f"the file names temperature {source.count('temperature')} times; .2 is written with", batch.input_ids.double().mean())
+print(
+    f"the file names temperature {source.count('temperature')} times; .2 is written with",
+    batch.input_ids.double().mean(),
+)

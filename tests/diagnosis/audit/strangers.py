@@ -38,8 +38,8 @@ COARSE = {  # draws from p (.., V) as loops make them in a hurry
     "Gumbel noise in bfloat16": lambda p: (p.log() - (-torch.rand(p.shape).bfloat16().log()).log()).argmax(-1),
     "Gumbel noise cut at 1e-2": lambda p: noisy(p, torch.rand(p.shape).clamp(1e-2, 1 - 1e-2)),
     "Gumbel noise in float32 that underflows": lambda p: (
-        (p.float().log() - torch.log(1e-4 - torch.log(torch.rand(p.shape) + 1e-20))).argmax(-1)
-    ),
+        p.float().log() - torch.log(1e-4 - torch.log(torch.rand(p.shape) + 1e-20))
+    ).argmax(-1),
     "inverse of a sum in bfloat16": lambda p: (
         torch.searchsorted(p.bfloat16().cumsum(-1).float(), torch.rand(*p.shape[:-1], 1))
         .squeeze(-1)
@@ -78,7 +78,7 @@ def draw(p, bug=""):
 def denoise(model, rows, length=16, steps=8, *, bug="", choose="random", temperature=1.0, top_p=1.0, top_k=0):
     """A loop with even counts; choose: "random" positions, the surest "draw", or each with a rate ("each")."""
     mask = model.config.mask_token_id
-    x, stale = torch.full((rows, length), mask), None
+    x, stale, before = torch.full((rows, length), mask), None, None
     count = length // steps
     for k in range(steps):
         seen = model(x).logits[..., :mask].double()
@@ -225,9 +225,7 @@ CORRECT = {
     "MaskGIT": Case(maskgit, BEST),
     "Gumbel noise": Case(gumbel, FIXED),
     "threshold": Case(threshold, {"sampler": "threshold(threshold=0.9)"}),
-    "temperature, then top-p": Case(
-        partial(denoise, temperature=0.8, top_p=0.9), FIXED | {"filters": HEAT | TOP_P}
-    ),
+    "temperature, then top-p": Case(partial(denoise, temperature=0.8, top_p=0.9), FIXED | {"filters": HEAT | TOP_P}),
     "Dream": Case(partial(dream, length=16, steps=8), {"sampler": "dream(alg=entropy)", "steps": 8}),
     "autoregressive": Case(partial(causal, length=16), {"sampler": "autoregressive"}),
 }
@@ -241,26 +239,30 @@ def bugs(loop, how, **named):
 
 PLANTED = {
     **{name: Case(partial(denoise, bug=name), FIXED, TAIL) for name in COARSE},
-    **bugs(denoise, FIXED, **{
-        "noise shared by positions": "reused noise",
-        "hides again": "remasking",
-        "argmax last": "greedy last step",
-        "off by one": "miscounted steps",
-        "a row at once": "uneven steps",
-        "all rows at once": "miscounted steps",
-        "logits shifted by one": "other logits (of the position",
-        "logits of the next row": "other logits",
-        "a cache one step old": "other logits (one step old",
-        "a cache of two steps": "excluded tokens",
-        "noise shared by rows": "reused noise",
-        "argmax in every second step": "",
-        "one token in 50 at random": "excluded tokens",
-        "repetition penalty": "repetition penalty",
-        "token 0 ends a row": "",
-        "positions by largest probability": "other positions (",
-        "positions by entropy": "other positions (",
-        "positions from the left": "other positions (",
-    }),
+    **bugs(
+        denoise,
+        FIXED,
+        **{
+            "noise shared by positions": "reused noise",
+            "hides again": "remasking",
+            "argmax last": "greedy last step",
+            "off by one": "miscounted steps",
+            "a row at once": "uneven steps",
+            "all rows at once": "miscounted steps",
+            "logits shifted by one": "other logits (of the position",
+            "logits of the next row": "other logits",
+            "a cache one step old": "other logits (one step old",
+            "a cache of two steps": "excluded tokens",
+            "noise shared by rows": "reused noise",
+            "argmax in every second step": "",
+            "one token in 50 at random": "excluded tokens",
+            "repetition penalty": "repetition penalty",
+            "token 0 ends a row": "",
+            "positions by largest probability": "other positions (",
+            "positions by entropy": "other positions (",
+            "positions from the left": "other positions (",
+        },
+    ),
     "redraws what is revealed": Case(
         partial(denoise, bug="redraws what is revealed"), FIXED | {"certain": False}, "other tokens than it wrote"
     ),
@@ -278,14 +280,20 @@ PLANTED = {
     ),
     "top-p that nobody asked for": Case(partial(denoise, top_p=0.9), FIXED, "another filter (top_p of 0.9"),
     **bugs(rate, RATE, **{"a wrong rate": "wrong reveal rate", "a rate of the square root": ""}),
-    **bugs(best, BEST, **{
-        "positions by random score": "other positions (at random",
-        "positions by lowest probability": "other positions (",
-        "a position drawn twice": "second draw",
-    }),
+    **bugs(
+        best,
+        BEST,
+        **{
+            "positions by random score": "other positions (at random",
+            "positions by lowest probability": "other positions (",
+            "a position drawn twice": "second draw",
+        },
+    ),
     "largest, for the draws": Case(partial(best, bug="positions by largest probability"), BEST, "other positions ("),
     "a late block end": Case(
-        partial(blocks, bug="a late block end"), {"sampler": "llada(block_length=8, temperature=1)", "steps": 8}, "uneven steps"
+        partial(blocks, bug="a late block end"),
+        {"sampler": "llada(block_length=8, temperature=1)", "steps": 8},
+        "uneven steps",
     ),
     "a row at once, by rates": Case(partial(rate, bug="a row at once"), RATE),
     "all rows at once, by rates": Case(partial(rate, bug="all rows at once"), RATE, "miscounted steps"),

@@ -1,9 +1,9 @@
 """Faults that are only compared once samples differ: they name a difference, and add no test that could be an alarm.
 
-    other positions   the positions of a step by another rule: at random, by another score, from the left
-    other logits      the logits of the position beside, of the row before, or of the step before
-    second draw       a token is drawn again after the first draw has chosen its position
-    another filter    one that was not named, or the same one with another number of tokens
+other positions   the positions of a step by another rule: at random, by another score, from the left
+other logits      the logits of the position beside, of the row before, or of the step before
+second draw       a token is drawn again after the first draw has chosen its position
+another filter    one that was not named, or the same one with another number of tokens
 """
 
 from __future__ import annotations
