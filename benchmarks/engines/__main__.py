@@ -49,7 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
         lines = table(records) if chosen.table is not None else cards(records)
         if chosen.page is not None:
             text = chosen.page.read_text()
-            before, after = text.split(table([])[0])[0], text.split(table([])[0])[1].partition("\n\n")[2]
+            before, _, rest = text.partition("| engine | setting |")
+            after = rest.partition("\n\n")[2]
             chosen.page.write_text(before + "\n".join(lines) + "\n\n" + after)
             return 0
         print("\n".join(lines))

@@ -3,7 +3,7 @@
 import torch
 from diffusers import EntropyBoundScheduler
 
-LENGTH, V, STEPS, ROWS = 256, 1000, 48, 200  # the defaults of the released model, but for V
+LENGTH, V, STEPS, ROWS = 256, 1000, 48, 20  # the defaults of the released model, but for V
 torch.manual_seed(0)
 for undecided in (0, 1, 2, 4, 8):
     logits = torch.full((LENGTH, V), -100.0)
@@ -14,7 +14,7 @@ for undecided in (0, 1, 2, 4, 8):
     foreign = 0.0
     for _ in range(ROWS):
         canvas = torch.randint(0, V, (1, LENGTH))
-        for t in scheduler.timesteps:
+        for t in scheduler.timesteps[-1:]:  # a step does not read the canvas
             canvas = scheduler.step(logits[None], t, canvas).prev_sample
         foreign += int((canvas > 1).sum()) / ROWS
     print(f"{undecided} undecided positions: {foreign:.2f} tokens of probability 0 on a canvas")

@@ -199,9 +199,11 @@ class MaskedOracle(Oracle):
         if self.certain:
             answers[rows, : tokens.shape[1]] = self.language.posterior(tokens)
             return
-        everywhere = torch.ones(tokens.shape).nonzero(as_tuple=True)
+        where, positions = torch.ones(tokens.shape).nonzero(as_tuple=True)
         engine = Ideal(self.language).engine(tokens.contiguous())
-        answers[rows, : tokens.shape[1]] = as_marginals(engine.at(*everywhere, None)).dense().view(*tokens.shape, -1)
+        answers[rows, : tokens.shape[1]] = (
+            as_marginals(engine.at(where, positions, None)).dense().view(*tokens.shape, -1)
+        )
 
 
 class UniformOracle(Oracle):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +31,14 @@ POSITIONS = {  # samplers with the same counts, in words
     "by the margin": "margin",
     "by the entropy": "entropy",
 }
-UNNAMED = [{"top_p": 0.95}, {"top_p": 0.9}, {"top_p": 0.8}, {"min_p": 0.05}, {"min_p": 0.1}, {"top_k": 2}]
+UNNAMED: list[dict[str, Any]] = [
+    {"top_p": 0.95},
+    {"top_p": 0.9},
+    {"top_p": 0.8},
+    {"min_p": 0.05},
+    {"min_p": 0.1},
+    {"top_k": 2},
+]
 UNNAMED += [{"top_k": 3}, {"top_k": 5}]
 
 
@@ -126,7 +134,7 @@ def other_filters(meant: Meant) -> Iterator[Specimen]:
     """The filters with another rule or number; without any, common ones that were not named."""
     filters = dict(meant.filters)
     number = filters.get("top_k")
-    changed = [] if number is None else [{"top_k": k} for k in (number - 1, number + 1) if k]
+    changed: list[dict[str, Any]] = [] if number is None else [{"top_k": k} for k in (number - 1, number + 1) if k]
     if "top_p" in filters:
         dropped = {{"top_p": "nucleus"}.get(name, name): value for name, value in filters.items()}
         detail = "top-p drops the token that crosses p"

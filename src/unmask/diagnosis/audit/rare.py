@@ -12,7 +12,7 @@ have about n (n - 1) / 2 / 504 pairs of equal ones, a Poisson number; filters th
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from scipy import stats
@@ -47,7 +47,7 @@ class Rare(NamedTuple):
 def rare_tokens(tokens: Tensor, meant: Meant) -> Rare:
     """Compare the rare tokens of samples (B, L) on `long-tail` with those of the sampler."""
     rows, length = tokens.shape
-    how = {"schedule": meant.schedule, "steps": len(meant.delta), "length": length}
+    how: dict[str, Any] = {"schedule": meant.schedule, "steps": len(meant.delta), "length": length}
     seed = REFERENCE + zlib.crc32(tokens.numpy().tobytes())  # as in an audit
     made = generate(meant.denoiser, sampler=meant.sampler, rows=TIMES * rows, seed=seed, **how)
     mine, theirs = tokens >= COMMON, made.tokens >= COMMON
