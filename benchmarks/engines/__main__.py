@@ -3,6 +3,7 @@
   python -m benchmarks.engines                              engines that are installed by pip
   python -m benchmarks.engines --checkouts DIR              and those that you have cloned into DIR
   python -m benchmarks.engines --only LLaDA --seconds 5     one of them, quickly
+  python -m benchmarks.engines --card FILE --only SDAR      a report card from the results in FILE
 
 Nothing is downloaded. An engine that is not here is listed with the command that fetches it. For each setting: the
 verdict of the audit; the rows that were compared with the distribution enumerated on a tiny language; and the fraction
@@ -37,9 +38,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="JSON file; engines in it that are not run are kept")
     parser.add_argument("--json", action="store_true", help="Print only the last line")
     parser.add_argument("--table", type=Path, help="Print the table of a JSON file, and run nothing")
+    parser.add_argument("--page", type=Path, help="With --table: write the table into this page instead")
+    parser.add_argument("--card", type=Path, help="Print a report card of each engine of a JSON file, and run nothing")
     chosen = parser.parse_args(arguments)
-    if chosen.table is not None:
-        print("\n".join(table(json.loads(chosen.table.read_text())["engines"])))
+    kept = chosen.table or chosen.card
+    if kept is not None:
+        records = [
+            record for record in json.loads(kept.read_text())["engines"] if wanted(record["engine"], chosen.only)
+        ]
+        lines = table(records) if chosen.table is not None else cards(records)
+        if chosen.page is not None:
+            text = chosen.page.read_text()
+            before, _, rest = text.partition("| engine | setting |")
+            after = rest.partition("\n\n")[2]
+            chosen.page.write_text(before + "\n".join(lines) + "\n\n" + after)
+            return 0
+        print("\n".join(lines))
         return 0
     records: list[dict[str, Any]] = []
     made = origin(seconds=chosen.seconds) | {"command": ["python", "-m", "benchmarks.engines"]}
@@ -65,7 +79,7 @@ def run(checkouts: Path | None, only: list[str], seconds: float) -> Iterator[dic
     """A record of each setting of each engine; of an engine that could not be run, the reason."""
     for found in pkgutil.iter_modules(adapters.__path__):
         adapter = importlib.import_module(f"{adapters.__name__}.{found.name}")
-        if not any(part.lower() in adapter.NAME.lower() for part in only):
+        if not wanted(adapter.NAME, only):
             continue
         try:
             version, cases = adapter.cases(checkouts)
@@ -81,26 +95,53 @@ def run(checkouts: Path | None, only: list[str], seconds: float) -> Iterator[dic
                 yield about | {"not_run": f"it stops with {type(error).__name__}: {error}"}
 
 
+def wanted(name: str, only: list[str]) -> bool:
+    return any(part.lower() in name.lower() for part in only)
+
+
 def described(case: Case, result: Result) -> dict[str, Any]:
     return result.to_dict() | {"sampler": str(case.sampler), "why": case.why, "meant": case.meant}
 
 
 def table(records: list[dict[str, Any]]) -> list[str]:
     """Lines of Markdown."""
-    head = ["engine", "setting", "verdict", ".20 is written with", "rows", "p, as stated", "p, its code", "s"]
+    columns = ["engine", "setting", "verdict", ".20 is written with", ".04 of 997 tokens"]
+    head = [*columns, "rows", "p, as stated", "p, its code", "s"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     return lines + [f"| {' | '.join(cells(record))} |" for record in records]
+
+
+def cards(records: list[dict[str, Any]]) -> list[str]:
+    """A page of Markdown: for each engine its version, its settings, their verdicts, and what .20 is written with."""
+    lines = []
+    for name in dict.fromkeys(record["engine"] for record in records):
+        mine = [record for record in records if record["engine"] == name]
+        run = [record for record in mine if "not_run" not in record]
+        stated = sum(not record["differs"] for record in run)
+        lines += [
+            f"# {name}",
+            "",
+            f"Version {mine[0].get('version', '-')}; exact logits, enumerated distributions.",
+            "",
+        ]
+        lines += [f"**{stated} of {len(mine)} settings are as stated.**", "", *table(mine), ""]
+        lines += [f"- {record['setting']}: {record['verdict']}" for record in run] + [""]
+    return lines
 
 
 def cells(record: dict[str, Any]) -> list[str]:
     name, setting = record["engine"], record.get("setting", "-")
     if "not_run" in record:
-        return [name, setting, f"not run: {record['not_run'].rstrip('.: ')}", *"-----"]
+        return [name, setting, f"not run: {record['not_run'].rstrip('.: ')}", *"------"]
     rare, meant = record["rare"], record["meant"] and f" ({record['meant']})"
-    size = "-" if rare is None else f"{rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]"
+    size, tail = (in_numbers(part) for part in (rare, record.get("tail")))
     verdict = f"**differs**: {record['why']}" if record["differs"] else f"as stated{meant}"
     stated, code = (p_value(record[name]) for name in ("p_law", "p_code"))
-    return [name, setting, verdict, size, f"{record['rows']:,}", stated, code, f"{record['seconds']:.0f}"]
+    return [name, setting, verdict, size, tail, f"{record['rows']:,}", stated, code, f"{record['seconds']:.0f}"]
+
+
+def in_numbers(estimate: dict[str, Any] | None) -> str:
+    return "-" if estimate is None else "{value:.4f} [{low:.4f}, {high:.4f}]".format(**estimate)
 
 
 def p_value(p: float | None) -> str:
@@ -112,7 +153,8 @@ def shown(record: dict[str, Any]) -> str:
     if "not_run" in record:
         return f"{name}: not run: {record['not_run']}"
     rare = record["rare"]
-    size = "" if rare is None else f"  .20 as     {rare['value']:.4f} [{rare['low']:.4f}, {rare['high']:.4f}]; "
+    sizes = {".20 as": rare, "the tail of .04 as": record.get("tail")}
+    size = "".join(f"  {name} {in_numbers(part)}; " for name, part in sizes.items() if part is not None)
     agrees = "confirmed" if record["confirmed"] else "NOT CONFIRMED"
     p_code = "" if record["p_code"] is None else f", of its code {record['p_code']:.2g}"
     lines = [

@@ -34,4 +34,5 @@ class Case:
     record: bool = True  # whether the network sees whole canvases
     audited: bool = True
     sized: bool = True  # whether the fraction of a rare token says something
+    tail: float | None = None  # the fraction of 997 rare tokens together that its code writes; None: not measured
     filters: dict[str, Any] = field(default_factory=dict)  # of the audit: temperature, top_p, top_k

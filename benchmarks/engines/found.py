@@ -63,12 +63,16 @@ class Checkout:
         digest = hashlib.sha256(b"".join((self.path / file).read_bytes() for file in files))
         return f"sha256 {digest.hexdigest()[:12]}"
 
-    def load(self, file: str, stubs: Mapping[str, Any] | None = None, beside: str = "") -> ModuleType:
-        """One file as a module. beside: a folder whose modules the file imports by their plain names."""
-        return load(self.path / file, stubs, self.path / beside if beside else None)
+    def load(self, file: str, stubs: Mapping[str, Any] | None = None, beside: str = "", within: str = "") -> ModuleType:
+        """One file as a module. beside: a folder whose modules the file imports by their plain names.
+
+        within: the package from which it imports by dots."""
+        return load(self.path / file, stubs, self.path / beside if beside else None, within)
 
 
-def load(path: Path, stubs: Mapping[str, Any] | None = None, beside: Path | None = None) -> ModuleType:
+def load(
+    path: Path, stubs: Mapping[str, Any] | None = None, beside: Path | None = None, within: str = ""
+) -> ModuleType:
     """A file as a module.
 
     stubs: modules, or the attributes of modules, in place of others of these names while the file is loaded. Every
@@ -76,12 +80,12 @@ def load(path: Path, stubs: Mapping[str, Any] | None = None, beside: Path | None
     """
     if not path.is_file():
         raise Missing(f"{path} does not exist; expected a file of this engine. Is the checkout of another version?")
-    package = f"engine_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    package = within or f"engine_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(f"{package}.{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with _in_place({package: {}} | dict(stubs or {}), beside):
+    with _in_place({package: {}} | dict(stubs or {}), beside):  # relative imports find stubs too
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
     sys.modules[spec.name] = module  # dataclasses look it up

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from scipy.stats import binomtest
 from torch import Tensor
 
 from benchmarks.engines.cases import Case
-from benchmarks.engines.networks import LENGTH, POSITIONS, RARE, Independent, Network, Tiny
+from benchmarks.engines.networks import LENGTH, POSITIONS, RARE, TAIL, Independent, Network, Tailed, Tiny
 from unmask import oracle
-from unmask.core.estimates import Estimate, bounded_mean
+from unmask.core.estimates import Estimate, bounded_mean, proportion
 from unmask.diagnosis.audit import Audit, audit
 from unmask.diagnosis.audit.statistics import against_distribution
 
@@ -22,6 +23,7 @@ MOST_ROWS = 1_000_000
 STEPS = 2  # of the tiny language
 ALARM = 1e-4
 RARE_ROWS = 2000
+TAIL_ROWS, TAIL_BATCH = 20_000, 500
 
 
 @dataclass(frozen=True)
@@ -29,20 +31,24 @@ class Result:
     verdict: str  # the audit's sentence
     fault: str | None
     rare: Estimate | None  # the fraction of tokens that the model gives RARE, as written
+    tail: Estimate | None  # the fraction of 997 tokens that share .04, as written
     rows: int  # that were compared with the enumerated distribution
     p_law: float  # that it should write
     p_code: float | None  # that its code writes
     distance: float  # total variation between these two, or between the law and the rows
     seconds: float
+    p_tail: float = 1.0  # of the tail: .04
+    p_tail_code: float = 1.0  # of the tail that its code writes
 
     @property
     def differs(self) -> bool:
-        return self.p_law < ALARM
+        return self.p_law < ALARM or self.p_tail < ALARM
 
     @property
     def confirmed(self) -> bool:
         """Whether the enumeration agrees with the rows, and with what this case states."""
-        return self.p_law >= ALARM if self.p_code is None else self.p_law < ALARM <= self.p_code
+        agrees = self.p_law if self.p_code is None else self.p_code
+        return agrees >= ALARM and self.p_tail_code >= ALARM and (self.p_code is None or self.differs)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"confirmed": self.confirmed, "differs": self.differs}
@@ -58,15 +64,21 @@ def measure(case: Case, seconds: float, rows: int = MOST_ROWS) -> Result:
     code = None if case.code is None else case.code(tiny, LENGTH, STEPS)
     other = counts / counts.sum() if code is None else code
     verdict = audited(case) if case.audited else None
+    tail = None if case.tail is None else written_tail(case)
+    p_tails = [1.0, 1.0]
+    if tail is not None and case.tail is not None:
+        p_tails = [float(binomtest(round(tail.value * TAIL_ROWS), TAIL_ROWS, p).pvalue) for p in (TAIL, case.tail)]
     return Result(
         "not audited" if verdict is None else verdict.sentence,
         None if verdict is None else verdict.fault,
         written_rare(case, seconds / 3) if case.sized else None,
+        tail,
         done,
         against_distribution(counts, law),
         None if code is None else against_distribution(counts, code),
         float((law - other).abs().sum() / 2),
         time.process_time() - began,
+        *p_tails,
     )
 
 
@@ -90,6 +102,13 @@ def written_rare(case: Case, seconds: float) -> Estimate:
         tokens = case.loop(network, min(case.rows, RARE_ROWS), POSITIONS, POSITIONS)
         fractions.append(tokens.double().mean(1))
     return bounded_mean(torch.cat(fractions))
+
+
+def written_tail(case: Case) -> Estimate:
+    """The fraction of the tail at one position, in one step."""
+    network = Tailed()
+    parts = [case.loop(network, TAIL_BATCH, 1, 1) for _ in range(TAIL_ROWS // TAIL_BATCH)]
+    return proportion(int((torch.cat(parts) >= 3).sum()), TAIL_ROWS)
 
 
 def audited(case: Case) -> Audit:

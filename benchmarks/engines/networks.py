@@ -19,6 +19,7 @@ from unmask.languages import NGram
 VOCABULARY, LENGTH = 3, 4  # of the tiny language: 81 sequences, 256 canvases
 RARE = 0.2  # probability of the rarer of two tokens, at independent positions
 POSITIONS = 32
+TAIL = 0.04  # probability of 997 tokens together
 
 
 class Network(nn.Module):
@@ -86,6 +87,29 @@ class Independent(Network):
         evidence = joint.sum(-1).log().sum(1, keepdim=True)  # the level is known by all positions together
         weights = (evidence - evidence.logsumexp(-1, keepdim=True)).exp()
         return (joint / joint.sum(-1, keepdim=True) * weights.unsqueeze(-1)).sum(-2)
+
+
+class Tailed(Network):
+    """Positions that are independent, with 1,000 tokens: .9, .05, .01, and 997 that share TAIL."""
+
+    def __init__(self) -> None:
+        super().__init__(1000)
+        self.p = torch.tensor([0.9, 0.05, 0.01] + [TAIL / 997] * 997, dtype=torch.float64)
+
+    def answers(self, ids: Tensor, level: float | None) -> Tensor:
+        shown = nn.functional.one_hot(ids, 1001)[..., :1000].double()
+        return torch.where((ids == 1000).unsqueeze(-1), self.p, shown)
+
+
+class Rounded(nn.Module):
+    """The same network with logits and parameters of another type, as trainers load it."""
+
+    def __init__(self, inner: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.inner, self.config, self.device, self.dtype = inner, inner.config, inner.device, dtype
+
+    def forward(self, input_ids: Tensor, *_: object, **__: object) -> Output:
+        return Output(self.inner(input_ids).logits.to(self.dtype))
 
 
 class NextToken(nn.Module):

@@ -32,8 +32,11 @@ from unmask.denoisers.oracles import MaskedOracle, Oracle, oracle
 from unmask.diagnosis.audit import Audit, audit
 from unmask.diagnosis.audit.changes import SORTING, as_filters
 from unmask.diagnosis.audit.observed import packed, predictions
+from unmask.diagnosis.audit.rare import LONG_TAIL, rare_tokens
+from unmask.diagnosis.audit.specimens import FAULTS
 from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
 from unmask.diagnosis.audit.suspects import compared, repetition
+from unmask.diagnosis.audit.verdict import as_meant
 from unmask.diagnosis.conformance import check as assert_conforms
 from unmask.diagnosis.ratios import difference
 from unmask.languages import LanguageLike
@@ -71,6 +74,7 @@ def assert_law(
     alarm: float = ALARM,
     limit: float = LIMIT,
     record: bool = True,
+    rare: bool = True,
     **model: Any,
 ) -> Audit:
     """Raise an AssertionError unless the tokens of the loop have the distribution of the sampler.
@@ -86,12 +90,16 @@ def assert_law(
     alarm: probability that a correct loop fails, over seeds.
     limit: seconds for the loop.
     record: compare also the steps that revealed the tokens, for loops that return the rows as the model has seen them.
-    model: options of `unmask.oracle`: mask_id, dtype, shift, level, view, ordered.
+    rare: test also a language with 504 rare symbols, if no language and no draft is given.
+    model: options of `unmask.oracle`: mask_id, dtype, shift, level, view, ordered, certain.
     """
     used = as_sampler(sampler)
     kind: Kind = "uniform" if used.removes == "uniform" else "causal" if used.reads == CAUSAL else "mask"
     if SORTING & as_filters(filters).keys():
         model = {"ordered": True} | model
+    arguments.number("alarm", alarm, 0, 0.5, above=True)
+    both = rare and kind != "uniform" and draft is None and language == LANGUAGE
+    alarm = alarm / 2 if both else alarm
     run = called_until(loop, language, kind, rows, length, seed, limit, model, draft)
     if record and len(run.model.threads) > 1:
         reject(
@@ -110,6 +118,15 @@ def assert_law(
         reject("the loop returns the same sequences again in each call", "Set the random seed outside of the loop")
     if verdict.verdict == "differs":
         fail(f"the loop {verdict.named}", *explained(verdict))
+    if both:
+        tail = called_until(loop, LONG_TAIL, kind, min(rows, ROWS), length, seed, limit, model)
+        how = {"schedule": schedule, "steps": steps, "filters": filters, "dtype": tail.model.dtype}
+        found = rare_tokens(tail.tokens, as_meant(tail.model.language, tail.tokens.shape[1], used, **how))
+        if found.p_value < alarm:
+            meaning = FAULTS["rare tokens"]
+            where = f"the loop differs from {verdict.sampler} on {LONG_TAIL}"
+            lines = [f"size: {found.size}", f"meaning: {meaning}", f"p-value: {found.p_value:.2g}"]
+            fail(f"{where}: {found.fault}", *lines)
     return verdict
 
 

@@ -55,6 +55,7 @@ class Oracle(nn.Module, ABC):
     cached: bool = True  # whether equal ids of a row have equal answers
     draft: float = 0.0  # weight w of the error of a draft
     ordered: bool = False  # whether equally likely tokens have an order
+    certain: bool = True  # whether the prediction of a revealed token is that token
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.language!r}: {self.calls} calls>"
@@ -195,7 +196,14 @@ class MaskedOracle(Oracle):
         if sequences.shape[1] == 0:
             raise UnmaskError("input_ids have a row without positions; expected at least one token or mask")
         tokens = torch.where(sequences == self.mask_id, self.language.vocabulary, sequences)
-        answers[rows, : tokens.shape[1]] = self.language.posterior(tokens)
+        if self.certain:
+            answers[rows, : tokens.shape[1]] = self.language.posterior(tokens)
+            return
+        where, positions = torch.ones(tokens.shape).nonzero(as_tuple=True)
+        engine = Ideal(self.language).engine(tokens.contiguous())
+        answers[rows, : tokens.shape[1]] = (
+            as_marginals(engine.at(where, positions, None)).dense().view(*tokens.shape, -1)
+        )
 
 
 class UniformOracle(Oracle):
@@ -264,6 +272,7 @@ def oracle(
     prompt_length: int = 0,
     draft: float = 0.0,
     ordered: bool = False,
+    certain: bool = True,
 ) -> MaskedOracle | CausalOracle | UniformOracle:
     """Return the ideal denoiser of a language as a model with logits.
 
@@ -278,6 +287,7 @@ def oracle(
     prompt_length: number of tokens at the start of each row without noise.
     draft: weight w of an error of the predictions, (1 - w) p(v) + w p(v - 1): a draft for the oracle without it.
     ordered: equally likely tokens have an order, for loops that keep the k most likely tokens.
+    certain: the prediction of a revealed token is that token; False: the one given all other tokens, as networks have.
     """
     language = load(language)
     model: MaskedOracle | CausalOracle | UniformOracle
@@ -303,6 +313,7 @@ def oracle(
         model = CausalOracle(language, length, dtype)
     model.draft = arguments.number("draft", draft, 0, 1)
     model.ordered = arguments.flag("ordered", ordered)
+    model.certain = arguments.flag("certain", certain)
     return model
 
 

@@ -36,6 +36,7 @@ from unmask.languages.ngram import NGram, check_size
 
 PRESETS: Registry[Language] = Registry("language")
 MAX_SIZE = 2**12  # states, or symbols
+TAIL = 0.04  # probability of all rare symbols of long-tail
 
 
 def random_rows(rows: int, columns: int, temperature: float, threshold: float, seed: int, table: int) -> Floats:
@@ -148,6 +149,17 @@ def paper_hmm(seed: int = 0, pruned: bool = True) -> Language:
 def standard_sparse_hmm(seed: int = 0, pruned: bool = True) -> Language:
     """random HMM with 32 states over 8 symbols and four successors per state; has impossible strings, for SER"""
     return sparse_hmm(successors=4 if pruned else None, seed=seed)
+
+
+@PRESETS.register("long-tail")
+@DRAWN
+def long_tail(seed: int = 0, pruned: bool = True) -> Language:
+    """paper-2gram with 504 rare symbols: each token is one of them with probability .04; shows coarse noise"""
+    chain = paper_2gram(seed, pruned)
+    assert isinstance(chain, NGram)
+    common = np.eye(chain.vocabulary, 512) * (1 - TAIL)
+    rare = np.arange(512) >= chain.vocabulary
+    return HMM(chain.initial, chain.transition, common + TAIL * rare / rare.sum())
 
 
 @PRESETS.register("interval-5")

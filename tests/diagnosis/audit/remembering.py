@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 
-from unmask.diagnosis.audit import suspects
+from unmask.diagnosis.audit import rare, suspects
 
 BENCHES: dict = {}
+RARE: dict = {}
+generate = rare.generate
 SEED = 0  # of the reference rows; elsewhere it depends on the samples
 
 
@@ -39,3 +41,11 @@ def remembered(meant, rows, length, ordered=False, seed=0):
     if key not in BENCHES:
         BENCHES[key] = Remembering(meant, rows, length, ordered, suspects.REFERENCE + SEED)
     return copy(BENCHES[key])
+
+
+def remembered_rare(denoiser, *, sampler, rows, seed, **how):
+    """The rows of the test of rare tokens."""
+    key = str(denoiser.source()), repr(sampler), repr(vars(sampler)), rows, str(how), SEED
+    if key not in RARE:
+        RARE[key] = generate(denoiser, sampler=sampler, rows=rows, seed=seed, **how)
+    return RARE[key]

@@ -83,7 +83,7 @@ class AlteredEngine(ReshapedEngine):
         return marginals if change is None else change(marginals, Question(self.tokens, rows, positions, time))
 
 
-SORTING = {"top_k", "top_p"}  # filters that choose among equally likely tokens
+SORTING = {"top_k", "top_p", "nucleus"}  # filters that choose among equally likely tokens
 NEUTRAL = {"temperature": 1, "top_p": 1, "top_k": None, "min_p": 0, "repetition_penalty": 1}
 
 
@@ -124,9 +124,11 @@ def remaining(name: str, value: Any, scores: Tensor) -> Tensor:
     """Bool (K, V): the tokens that a filter leaves, of scores from the highest on."""
     if name == "min_p":
         return scores >= scores[:, :1] + math.log(value) - EXACT
-    if name == "top_p":
+    if name in ("top_p", "nucleus"):
         p = scores.softmax(-1)
-        return p.cumsum(-1) - p < value - EXACT
+        if name == "top_p":
+            return p.cumsum(-1) - p < value - EXACT
+        return (p.cumsum(-1) <= value) | (torch.arange(p.shape[-1]) == 0)  # without the token that crosses it
     return torch.arange(scores.shape[-1]) < (value or 1)  # top_k, or a temperature of 0
 
 

@@ -32,6 +32,7 @@ CERTAIN = 25  # expected number of an event that never occurs: probability e^-25
 CELL = 10  # variance of log p in a step; below it the step is not compared
 CHANCE = 1e-4  # p-value
 MOST_DRAWS, NEWTON = 100_000, 8  # draws and iterations of the estimate of a temperature
+MANY = 20  # rows that reveal a position in step 1
 LEAST = math.exp(-30)  # smallest distinguishable probability
 
 
@@ -171,6 +172,25 @@ class Observed:
         return drawn or deciding(self.meant.sampler).implements("order")
 
     @property
+    def excluded(self) -> int:
+        """Number of tokens that the model gives probability 0."""
+        return int((self.predictions.surprise > -math.log(2 * LEAST)).sum())
+
+    @property
+    def one_draw(self) -> bool:
+        """Whether all rows that reveal a position in step 1 write one token there, which is not always the likeliest.
+
+        Their canvases are equal. Independent rows write one token with probability p_max^(rows - 1) at most."""
+        length, vocabulary = self.tokens.shape[1], self.meant.denoiser.vocabulary
+        rows, positions = (self.order == 1).nonzero(as_tuple=True)
+        counts = torch.zeros((length, vocabulary), dtype=torch.int64)
+        counts.index_put_((positions, self.tokens[rows, positions]), torch.ones_like(rows), accumulate=True)
+        known = counts.sum(1) >= MANY
+        most, which = counts[known].max(1)
+        alone = next(posteriors(self.meant.denoiser, self.tokens[:1], torch.ones_like(self.tokens[:1])))[2]
+        return bool((most == counts[known].sum(1)).all()) and bool((which != alone[known].argmax(1)).any())
+
+    @property
     def temperature(self) -> Estimate | None:
         """1 / beta, if tokens are drawn in proportion to p^beta and one beta explains all steps, by likelihood."""
         rows = slice(0, max(1, MOST_DRAWS // self.tokens.shape[1]))
@@ -218,11 +238,26 @@ class Observed:
             p_value, mean = against_distribution(counts.sum(0), distribution), distribution * ours.shape[1]
         else:
             p_value, mean = 1.0, expected.double().mean(0)
+        if self.meant.sampler.draws_steps and steps == len(self.meant.delta):
+            many = Finding("counts", self._crowded(counts), "uneven steps", self._most(counts))
+            if many.p_value < min(p_value, CHANCE):
+                return many
         empty = (counts.sum(0) == 0) & (len(counts) * mean >= CERTAIN)
         if bool(empty.any()):
             number = int(empty.int().argmax()) + 1
             return Finding("counts", 0.0, "uneven steps", f"step {number} of {len(self.meant.delta)} reveals nothing")
         return Finding("counts", p_value)
+
+    def _crowded(self, counts: Tensor) -> float:
+        """p-value of the most positions that a step reveals in one row: a bound, over the steps and rows."""
+        length, most = self.tokens.shape[1], counts.amax(0).tolist()
+        least = min(at_least(k, length, float(p)) for k, p in zip(most, self.meant.delta, strict=True))
+        return min(1.0, counts.numel() * least)
+
+    @staticmethod
+    def _most(counts: Tensor) -> str:
+        where = int(counts.argmax())
+        return f"step {where % counts.shape[1] + 1} of {counts.shape[1]} reveals {int(counts.max())} positions of a row"
 
     def _fixed(self, expected: Tensor, counts: Tensor) -> Finding:
         """The same for a sampler with fixed numbers (N), and a loop with (B, N)."""

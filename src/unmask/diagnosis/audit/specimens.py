@@ -50,6 +50,12 @@ FAULTS = {
     "plug-in": "full posteriors, in place of leave-one-out ones, count each noisy token twice",
     "early levels": "the denoiser is called with the level after each step, not before it",
     "remasking": "revealed tokens are hidden again or replaced",
+    "other positions": "the positions of a step are chosen by another rule",
+    "other logits": "tokens are drawn from the logits of another position, row or step",
+    "second draw": "a token is drawn again after the first draw has chosen its position",
+    "another filter": "a filter that was not named, or the same one with another rule",
+    "rare tokens": "probabilities or noise are too coarse, or a filter leaves rare tokens out",
+    "excluded tokens": "tokens are written that the model gives probability 0",
 }
 BY_TIES = {
     "chance": "equal scores in random order",
@@ -57,6 +63,14 @@ BY_TIES = {
     "topk": "equal scores in the order of torch.topk",
 }
 HARMLESS = ("ties",)
+EXCLUDING = (  # faults that write tokens which the model, or its filter, excludes
+    "probabilities as logits",
+    "other logits",
+    "filters left out",
+    "order of filters",
+    "another filter",
+    LATE,
+)
 PENALTY = 1.2
 
 
@@ -224,9 +238,14 @@ def deciding(sampler: Sampler) -> Sampler:
 
 def _inside(sampler: Sampler, **options: Any) -> Sampler:
     """The sampler with options of its innermost sampler changed."""
+    return replaced_inside(sampler, cast(Sampler, replace(cast(Any, deciding(sampler)), **options)))
+
+
+def replaced_inside(sampler: Sampler, rule: Sampler) -> Sampler:
+    """The sampler with another innermost one."""
     if isinstance(sampler, Blocks | Dreamed):
-        return replace(sampler, inner=_inside(inner_of(sampler), **options))
-    return cast(Sampler, replace(cast(Any, sampler), **options))
+        return replace(sampler, inner=replaced_inside(inner_of(sampler), rule))
+    return rule
 
 
 def keeps_schedule(sampler: Sampler) -> bool:

@@ -17,12 +17,10 @@ from torch import Tensor
 
 from unmask.languages import Language
 from unmask.languages.base import codes
-from unmask.metrics import window_counts
 
 MAX_WINDOWS = 4096  # largest V^size of windows with a table of probabilities
 LONGEST = 4
-MAX_PAIRS = 2**20
-CELLS = 64  # largest number of cells into which pairs are pooled, by frequency
+CELLS = 64  # largest number of cells into which pairs are pooled, by probability
 EXPECTED = 50  # smallest expected count in the samples: below, a mean is not normal enough for the alarm rates
 PARTS = 16  # largest number of parts into which steps and positions are pooled
 ROUNDING = 1e-9  # of floats; smaller variations count as constant
@@ -47,13 +45,14 @@ class Statistics:
         self.size = max(s for s in range(1, LONGEST + 1) if s == 1 or (vocabulary**s <= MAX_WINDOWS and s <= length))
         distribution = language.window_distribution(self.size, length).view(-1, vocabulary)
         self.bits = -(distribution / distribution.sum(1, keepdim=True)).nan_to_num(0.0).log2().view(-1)
-        self.pair_size = 2 if length > 1 and vocabulary**2 <= MAX_PAIRS else 1
-        counts = window_counts(reference, vocabulary, self.pair_size)[0]
+        self.pair_size = min(2, self.size)
+        # from the language: cells of rare pairs in the order of the reference would always have fewer in the samples
+        share = distribution.view(vocabulary**self.pair_size, -1).sum(1)
         cells = max(1, min(CELLS, rows * length // EXPECTED))
-        by_count = counts.argsort(descending=True, stable=True)
-        before = counts[by_count].cumsum(0) - counts[by_count]
-        self.cells = torch.empty_like(by_count)
-        self.cells[by_count] = (before / counts.sum() * cells).long().clamp(max=cells - 1)
+        by_share = share.argsort(descending=True, stable=True)
+        before = share[by_share].cumsum(0) - share[by_share]
+        self.cells = torch.empty_like(by_share)
+        self.cells[by_share] = (before / share.sum() * cells).long().clamp(max=cells - 1)
         self.typical = float(self.surprise(reference)[0].sum(1).mean())
 
     def surprise(self, tokens: Tensor) -> tuple[Tensor, Tensor]:

@@ -27,8 +27,9 @@ from unmask.denoisers.oracles import MaskedOracle, Oracle
 from unmask.denoisers.record import MOST_CALLS, Run
 from unmask.diagnosis.audit.changes import Altered, as_filters, rounded
 from unmask.diagnosis.audit.observed import Finding, Observed, packed
+from unmask.diagnosis.audit.others import others
 from unmask.diagnosis.audit.sizes import Written, size
-from unmask.diagnosis.audit.specimens import FAULTS, HARMLESS, LATE, Meant, Specimen, keeps_schedule
+from unmask.diagnosis.audit.specimens import EXCLUDING, FAULTS, HARMLESS, LATE, Meant, Specimen, keeps_schedule
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import (
     MIN_ROWS,
@@ -53,7 +54,7 @@ NO_DIFFERENCE = "no difference found"
 SMALL = "the difference is too small to name a fault. Test more sequences"
 ALARM = 1e-4
 LIKELY = 2 * math.log(1000)  # a suspect remains possible if it is at most 1000 times less likely than the best
-MOST = 0.8  # least fraction of the difference that the named fault explains
+MOST = 0.95  # least fraction of the difference that the named fault explains
 SHOWN = 2000  # rows of the reference for the size of a difference
 FEW = 50  # distinct rows; fewer have no useful statistics
 
@@ -184,13 +185,8 @@ def audit(
     arguments.number("alarm", alarm, 0, 0.5, above=True)
     if draft is not None:
         arguments.number("draft", draft, 0, 1, above=True)
-    if steps is None and isinstance(schedule, str) and not keeps_schedule(used):
-        steps = 1  # not used
-    delta = deltas(schedule, steps, fit_of(used, language, length))
-    exact = as_denoiser(language, used.removes)
-    if model is not None and model.dtype in (torch.bfloat16, torch.float16):
-        exact = Altered(exact, partial(rounded, model.dtype))
-    meant = Meant(used, schedule, delta, exact, as_filters(filters), draft)
+    dtype = torch.float32 if model is None else model.dtype
+    meant = as_meant(language, length, used, schedule, steps, filters, draft, dtype)
     observed = None
     if order is not None:
         revealed = _steps(order, tokens)
@@ -205,13 +201,34 @@ def audit(
         return trial.result(trial.judge(), sampler if isinstance(sampler, str) else repr(sampler))
 
 
+def as_meant(
+    language: Language,
+    length: int,
+    sampler: Sampler,
+    schedule: ScheduleLike = "linear",
+    steps: int | None = None,
+    filters: Mapping[str, Any] | str | None = None,
+    draft: float | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Meant:
+    """The loop as it should be; dtype: of the logits that it sees."""
+    if steps is None and isinstance(schedule, str) and not keeps_schedule(sampler):
+        steps = 1  # not used
+    delta = deltas(schedule, steps, fit_of(sampler, language, length))
+    exact = as_denoiser(language, sampler.removes)
+    if dtype in (torch.bfloat16, torch.float16):
+        exact = Altered(exact, partial(rounded, dtype))
+    return Meant(sampler, schedule, delta, exact, as_filters(filters), draft)
+
+
 class Trial:
     """An audit in progress: tests of the samples, then the nearest fault if one of them is an alarm."""
 
     def __init__(self, meant: Meant, tokens: Tensor, record: Observed | None, alarm: float) -> None:
         self.meant, self.tokens, self.record, self.alarm = meant, tokens, record, alarm
         self.planned = plan_of(meant)
-        self.later = [specimen for grade in self.planned.grades for specimen in map(grade.make, grade.far)]
+        far = [specimen for grade in self.planned.grades for specimen in map(grade.make, grade.far)]
+        self.later = [*far, *others(meant)]
         self.total = 1 + len(self.planned.specimens) + len(self.later) + len(self.planned.grades)
         self.advance: Callable[[int], object] = lambda _: None
         self.fitted: dict[str, Estimate] = {}
@@ -262,10 +279,10 @@ class Trial:
         else:
             verdict = self.fit()
             if not verdict.exactly or verdict.fault in self.fitted:
-                self.suspects += self.compare(self.later, times=1)  # they only bracket the size
+                self.suspects += self.compare(self.later, times=1)  # they bracket a size, or only name
                 verdict = self.fit()
-            if verdict.fault is None and self.record is not None and self.p_values["record: draws"] < self.each:
-                verdict = self.warmer(self.record) or verdict
+            if self.record is not None:
+                verdict = self.seen(verdict, self.record)
         return verdict if verdict.verdict == NO_DIFFERENCE else replace(verdict, size=self.size())
 
     def fit(self) -> Verdict:
@@ -273,6 +290,18 @@ class Trial:
         self.fitted = {grade.fault: grade.fit(self.suspects, self.theirs) for grade in self.planned.grades}
         fitted = self.compare([grade.make(self.fitted[grade.fault].value) for grade in self.planned.grades])
         return nearest([*self.suspects, *fitted], self.theirs, self.fitted)
+
+    def seen(self, verdict: Verdict, record: Observed) -> Verdict:
+        """The verdict with what the record says of the draws."""
+        if record.one_draw:
+            return Verdict("differs", "reused noise", "the same in every row", None, True)
+        excluded = record.excluded
+        if excluded and verdict.fault not in EXCLUDING:
+            what = f"{excluded} of {self.tokens.numel()}"
+            return Verdict("differs", "excluded tokens", what, None, True)
+        if verdict.fault is None and self.p_values["record: draws"] < self.each:
+            return self.warmer(record) or verdict
+        return verdict
 
     def warmer(self, record: Observed) -> Verdict | None:
         """Another temperature of draws and scores, if it explains the draws of all steps."""

@@ -1,0 +1,59 @@
+"""The plugin, in the repository of somebody else: a fixture, a marker, one line, and a report; no import before."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+TESTS = """
+import pytest, torch
+
+def loop(model, rows=400, length=8, steps=8, last=False):
+    mask = model.config.mask_token_id
+    x = torch.full((rows, length), mask)
+    for k, at in enumerate(torch.rand(rows, length).argsort(1).T):
+        p = model(x).logits.double().softmax(-1)
+        token = p.argmax(-1) if last and k > 3 else torch.distributions.Categorical(probs=p).sample()
+        x = x.scatter(1, at[:, None], token.gather(1, at[:, None]))
+    return x
+
+@pytest.mark.decoder_law(sampler="fixed-size", steps=8, rare=False)
+def test_right(decoder_law):
+    assert decoder_law(loop).verdict == "no difference found"
+
+@pytest.mark.decoder_law(sampler="fixed-size", steps=8)
+def test_wrong(decoder_law):
+    decoder_law(lambda model: loop(model, last=True), rare=False)
+
+def test_other():
+    pass
+"""
+
+
+def run(folder, *arguments):
+    where = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=where, capture_output=True, text=True, check=False)
+
+
+def test_a_repository_of_somebody_else(tmp_path):
+    (tmp_path / "test_decoder.py").write_text(TESTS)
+    how = ["-m", "pytest", "-q", "-p", "unmask.plugin", "-p", "no:cacheprovider", "--strict-markers"]
+    done = run(tmp_path, *how, "--decoder-report", "report.json")
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert "unmask: 1 of 2 decoder laws hold" in done.stdout
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["badge"]["message"] == "1 of 2"
+    right, wrong = sorted(report["laws"], key=lambda law: law["test"])
+    assert (right["holds"], right["rows"], right["options"]["steps"]) == (True, 400, "8")
+    assert "the loop differs from fixed-size with 8 steps" in wrong["verdict"]
+
+
+def test_nothing_is_imported_before_a_test_uses_it(tmp_path):
+    heavy = "print(sorted({'torch', 'numpy', 'numba', 'scipy'} & set(sys.modules)))"
+    done = run(tmp_path, "-c", f"import sys, unmask.plugin; {heavy}")
+    assert done.stdout == "[]\n", done.stderr
