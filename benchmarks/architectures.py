@@ -9,7 +9,6 @@ rows of unequal lengths.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -20,17 +19,91 @@ import torch
 from unmask import UnmaskError, load
 from unmask.models.open.model import OpenModel
 
-MASKED = (
-    "albert bert big_bird camembert convbert data2vec-text deberta deberta-v2 distilbert electra ernie esm fnet ibert "
-    "megatron-bert modernbert mpnet nystromformer rembert roberta roberta-prelayernorm roformer squeezebert "
-    "xlm-roberta xlm-roberta-xl"
-).split()
-CAUSAL = (
-    "biogpt bloom codegen cohere falcon gemma gemma2 gemma3_text glm gpt2 gpt_bigcode gpt_neo gpt_neox gptj granite "
-    "llama mamba mistral mixtral mpt olmo2 opt phi phi3 qwen2 qwen3 qwen3_moe smollm3 stablelm starcoder2"
-).split()
+MASKED = [
+    "albert",
+    "bert",
+    "big_bird",
+    "camembert",
+    "convbert",
+    "data2vec-text",
+    "deberta",
+    "deberta-v2",
+    "distilbert",
+    "electra",
+    "ernie",
+    "esm",
+    "fnet",
+    "ibert",
+    "megatron-bert",
+    "modernbert",
+    "mpnet",
+    "nystromformer",
+    "rembert",
+    "roberta",
+    "roberta-prelayernorm",
+    "roformer",
+    "squeezebert",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+]
+CAUSAL = [
+    "biogpt",
+    "bloom",
+    "codegen",
+    "cohere",
+    "falcon",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "glm",
+    "gpt2",
+    "gpt_bigcode",
+    "gpt_neo",
+    "gpt_neox",
+    "gptj",
+    "granite",
+    "llama",
+    "mamba",
+    "mistral",
+    "mixtral",
+    "mpt",
+    "olmo2",
+    "opt",
+    "phi",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "smollm3",
+    "stablelm",
+    "starcoder2",
+]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = (*SPECIAL, *"the cat sat on a mat and saw you in that house of red wood by night . , x".split())
+WORDS = (
+    *SPECIAL,
+    *[
+        "the",
+        "cat",
+        "sat",
+        "on",
+        "a",
+        "mat",
+        "and",
+        "saw",
+        "you",
+        "in",
+        "that",
+        "house",
+        "of",
+        "red",
+        "wood",
+        "by",
+        "night",
+        ".",
+        ",",
+        "x",
+    ],
+)
 ROWS, CONTEXT = 40, 40  # of the head, more than the tokenizer has words; positions
 SIZES = {
     "vocab_size": ROWS,
@@ -146,5 +219,4 @@ if __name__ == "__main__":
                 try:
                     print(tried(kind, family), flush=True)
                 except Exception as e:
-                    import traceback
                     print(kind, "EXC", type(e).__name__, str(e)[:300])
