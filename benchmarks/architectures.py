@@ -2,108 +2,38 @@
 
     python -m benchmarks.architectures            the tables of docs/open-models.md
 
-A row's `difference` is the largest one of a probability from that of the library's own forward pass, in float32: of
-hidden tokens in their frame, in a short text and in one of the full context; or of a text read from left to right, two
-rows of unequal lengths.
+The difference is the largest one of a probability from that of the library's own forward pass, in float32: of hidden
+tokens in their frame, in a short text and in one of the full context; or of two texts read from left to right.
 """
 
 from __future__ import annotations
 
-import sys
+import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from unmask import UnmaskError, load
 from unmask.models.open.model import OpenModel
 
-MASKED = [
-    "albert",
-    "bert",
-    "big_bird",
-    "camembert",
-    "convbert",
-    "data2vec-text",
-    "deberta",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "ernie",
-    "esm",
-    "fnet",
-    "ibert",
-    "megatron-bert",
-    "modernbert",
-    "mpnet",
-    "nystromformer",
-    "rembert",
-    "roberta",
-    "roberta-prelayernorm",
-    "roformer",
-    "squeezebert",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-]
-CAUSAL = [
-    "biogpt",
-    "bloom",
-    "codegen",
-    "cohere",
-    "falcon",
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-    "glm",
-    "gpt2",
-    "gpt_bigcode",
-    "gpt_neo",
-    "gpt_neox",
-    "gptj",
-    "granite",
-    "llama",
-    "mamba",
-    "mistral",
-    "mixtral",
-    "mpt",
-    "olmo2",
-    "opt",
-    "phi",
-    "phi3",
-    "qwen2",
-    "qwen3",
-    "qwen3_moe",
-    "smollm3",
-    "stablelm",
-    "starcoder2",
-]
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = (
-    *SPECIAL,
-    *[
-        "the",
-        "cat",
-        "sat",
-        "on",
-        "a",
-        "mat",
-        "and",
-        "saw",
-        "you",
-        "in",
-        "that",
-        "house",
-        "of",
-        "red",
-        "wood",
-        "by",
-        "night",
-        ".",
-        ",",
-        "x",
-    ],
+MASKED = (
+    "albert bart bert big_bird camembert convbert data2vec-text deberta deberta-v2 distilbert electra ernie esm "
+    "eurobert flaubert fnet ibert layoutlm longformer luke megatron-bert modernbert mpnet nystromformer rembert "
+    "roberta roberta-prelayernorm roformer squeezebert xlm xlm-roberta xlm-roberta-xl"
 )
+CAUSAL = (
+    "biogpt bloom codegen cohere falcon gemma gemma2 gemma3_text glm gpt2 gpt_bigcode gpt_neo gpt_neox gptj "
+    "granite llama mamba mistral mixtral mpt olmo2 opt phi phi3 qwen2 qwen3 qwen3_moe smollm3 stablelm starcoder2"
+)
+KINDS = {"masked": MASKED.split(), "causal": CAUSAL.split()}
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+TEXT = "the cat sat on a mat and saw you in that house of red wood by night . , x"
+WORDS = (*SPECIAL, *TEXT.split())
 ROWS, CONTEXT = 40, 40  # of the head, more than the tokenizer has words; positions
 SIZES = {
     "vocab_size": ROWS,
@@ -123,19 +53,18 @@ OWN: dict[str, dict[str, Any]] = {  # sizes that a few have under other names
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 4},
     "squeezebert": {"embedding_size": 32},
 }
+MOST = 1e-6  # a larger difference is not that of another order of additions
 
 
 class Row(NamedTuple):
     name: str
-    model: str  # the library's class
-    context: int | None  # tokens of a sequence; None: refused
-    reads: str  # how a text is read
-    difference: float | None
-    why: str = ""  # it is refused
+    reads: str  # how it reads a text, or why it is refused
+    context: int = 0  # tokens of a sequence
+    difference: float | None = None  # None: refused
 
     def __str__(self) -> str:
-        said = self.why if self.difference is None else f"{self.reads}, {self.context} tokens, {self.difference:.0e}"
-        return f"| {self.name} | {self.model} | {said} |"
+        numbers = " | | " if self.difference is None else f" | {self.context} | {self.difference:.0e} "
+        return f"| {self.name} | {self.reads}{numbers}|"
 
 
 def tokenizer(directory: Path) -> None:
@@ -151,19 +80,19 @@ def tokenizer(directory: Path) -> None:
     transformers.PreTrainedTokenizerFast(tokenizer_object=coder, **roles).save_pretrained(directory)
 
 
-def made(kind: str, family: str, directory: Path, **options: Any) -> Any:
-    """A small random model of transformers, saved with its tokenizer."""
+def made(kind: str, directory: Path, **options: Any) -> Any:
+    """A small random model of transformers; saved with its tokenizer."""
     import transformers
 
     torch.manual_seed(0)
-    auto = transformers.AutoModelForMaskedLM if family == "masked" else transformers.AutoModelForCausalLM
+    auto = transformers.AutoModelForMaskedLM if kind in KINDS["masked"] else transformers.AutoModelForCausalLM
     usual = transformers.AutoConfig.for_model(kind)
-    sizes = {name: size for name, size in SIZES.items() if hasattr(usual, name)} | OWN.get(kind, {}) | options
+    sizes = {name: size for name, size in SIZES.items() if hasattr(usual, name)} | OWN.get(kind, {})
     model = auto.from_config(transformers.AutoConfig.for_model(kind, **sizes)).float().eval()
     for weight in model.parameters():  # of random weights a model says next to nothing
         torch.nn.init.normal_(weight, std=0.2)
     model.tie_weights()
-    model.save_pretrained(directory)
+    model.save_pretrained(directory, **options)
     tokenizer(directory)
     return model
 
@@ -175,7 +104,7 @@ def apart(ours: OpenModel, theirs: Any) -> float:
     if ours.card.causal:
         tokens = torch.randint(5, len(WORDS), (2, 12), generator=rng)
         said = ours.causal(2, 12).extend(torch.cat([torch.full((2, 1), ours.vocabulary), tokens[:, :-1]], 1)).dense()
-        begins = [ours.start] if ours.begins else []
+        begins = [ours.start] if ours.begins else []  # else the first token is not predicted from the start
         read = torch.cat([tokens.new_tensor(begins).expand(2, -1), tokens], 1)
         expected = theirs(read).logits.softmax(-1)[:, :-1].flatten(0, 1)
         said = said.view(2, 12, -1)[:, 1 - len(begins) :].flatten(0, 1)
@@ -194,29 +123,100 @@ def apart(ours: OpenModel, theirs: Any) -> float:
     return worst
 
 
-def tried(kind: str, family: str) -> Row:
+def tried(kind: str, change: Callable[[Path], object] = lambda directory: None, name: str = "", **how: Any) -> Row:
+    """A model whose files are changed after they are saved; how: options of save_pretrained."""
     with tempfile.TemporaryDirectory() as place:
-        theirs = made(kind, family, Path(place))
-        name = type(theirs).__name__
+        theirs = made(kind, Path(place), **how)
+        change(Path(place))
+        label = name or f"`{kind}`: {type(theirs).__name__}"
         try:
             ours = load(place)
         except UnmaskError as error:
-            return Row(kind, name, None, "", None, str(error).replace(place, "DIR"))
+            return Row(label, str(error).replace(place, "DIR"))
         assert isinstance(ours, OpenModel)
-        cached = "our KV cache" if ours.body.sizes else "each prefix again"
-        return Row(kind, name, ours.length, "both sides" if family == "masked" else cached, apart(ours, theirs))
+        reads = "both sides" if not ours.card.causal else "left to right, KV cache" if ours.body.sizes else "prefixes"
+        return Row(label, reads, ours.length, apart(ours, theirs))
+
+
+def weights(change: Callable[[dict[str, Tensor]], dict[str, Tensor]], file: str = "model.safetensors") -> Any:
+    """A change of the tensors of a checkpoint, and the name of their new file."""
+
+    def changed(directory: Path) -> None:
+        tensors = change(load_file(directory / "model.safetensors"))
+        (directory / "model.safetensors").unlink()
+        if file.endswith(".bin"):
+            torch.save(tensors, directory / file)
+        else:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, directory / file)
+
+    return changed
+
+
+def renamed(old: str, new: str) -> Any:
+    return weights(lambda tensors: {name.replace(old, new): tensor for name, tensor in tensors.items()})
+
+
+def entries(file: str, **changed: Any) -> Any:
+    """A change of the entries of a JSON file."""
+
+    def write(directory: Path) -> None:
+        path = directory / file
+        path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+
+    return write
+
+
+def without(*files: str, words: bool = False, empty: bool = False) -> Any:
+    """A directory without some files; words: with a vocab.txt; empty: with a tokenizer_config.json without entries."""
+
+    def remove(directory: Path) -> None:
+        for file in files:
+            (directory / file).unlink()
+        if words:
+            (directory / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+        if empty:
+            (directory / "tokenizer_config.json").write_text("{}")
+
+    return remove
+
+
+BUFFERS = {"transformer.h.0.attn.masked_bias": torch.tensor(-1e4), "transformer.h.0.attn.bias": torch.ones(4, 4)}
+BOTH = ("tokenizer.json", "tokenizer_config.json")
+PECULIAR: dict[str, tuple[Any, ...]] = {  # what is peculiar: the kind, and the change of its files
+    "pytorch_model.bin, read as tensors alone": ("bert", weights(dict, "pytorch_model.bin")),
+    "several files of weights": ("bert", without(), {"max_shard_size": "20KB"}),
+    "bfloat16 weights": ("gpt2", weights(lambda all: {name: one.bfloat16() for name, one in all.items()})),
+    "a copy of a tied head": ("gpt2", weights(lambda all: all | {"lm_head.weight": all["transformer.wte.weight"] + 0})),
+    "buffers of old releases": ("gpt2", weights(lambda all: all | BUFFERS)),
+    "names without `transformer.`": ("gpt2", renamed("transformer.", "")),
+    "`gamma` and `beta` in place of weight and bias": ("bert", renamed("LayerNorm.weight", "LayerNorm.gamma")),
+    "a head of another task": ("bert", weights(lambda all: all | {"cls.seq_relationship.weight": torch.zeros(2, 32)})),
+    "an end beyond the vocabulary": ("gpt2", entries("config.json", eos_token_id=50256)),
+    "several ends": ("llama", entries("config.json", eos_token_id=[3, 7])),
+    "a mask beyond the vocabulary in config.json": ("eurobert", entries("config.json", mask_token_id=128002)),
+    "no name of an architecture": ("bert", entries("config.json", architectures=None)),
+    "tokenizer.json alone": ("bert", without("tokenizer_config.json")),
+    "vocab.txt alone": ("bert", without(*BOTH, words=True)),
+    "vocab.txt, where the type has other files": ("gpt2", without(*BOTH, words=True)),
+    "no tokenizer: an AR model": ("gpt2", without(*BOTH)),
+    "no tokenizer: a masked model": ("bert", without(*BOTH)),
+    "a tokenizer without words": ("gpt2", without(*BOTH, empty=True)),
+    "a missing weight": ("bert", weights(lambda all: dict(list(all.items())[1:]))),
+    "a vocabulary larger than the weights": ("llama", entries("config.json", vocab_size=ROWS + 1)),
+}
+
+
+def peculiar(name: str) -> Row:
+    kind, change, *how = PECULIAR[name]
+    return tried(kind, change, name, **(how[0] if how else {}))
 
 
 if __name__ == "__main__":
     import transformers
 
-    transformers.utils.logging.set_verbosity(50)
+    transformers.utils.logging.set_verbosity(transformers.utils.logging.CRITICAL)
     transformers.utils.logging.disable_progress_bar()
-    kinds = sys.argv[1:]
-    for family, names in (("masked", MASKED), ("causal", CAUSAL)):
-        for kind in names:
-            if not kinds or kind in kinds:
-                try:
-                    print(tried(kind, family), flush=True)
-                except Exception as e:
-                    print(kind, "EXC", type(e).__name__, str(e)[:300])
+    for names, one in ((KINDS["masked"], tried), (KINDS["causal"], tried), (PECULIAR, peculiar)):
+        for name in names:
+            print(one(name), flush=True)
+        print()

@@ -17,7 +17,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -220,15 +222,24 @@ def read(directory: str | Path) -> Published:
     name = config.name_or_path or directory.resolve().name
     if not os.path.exists(directory / FILE):
         return adopted(_of_transformers(directory, config.do_lower_case), name)
-    return Published(name, _from_file(directory / FILE), named, str(directory / FILE))
+    coder = _from_file(directory / FILE)
+    if not named and find_spec("transformers") is not None:
+        with suppress(UnmaskError):  # old checkpoints leave the roles to the type of the model
+            known = _roles(_of_transformers(directory, config.do_lower_case))
+            named = {role: symbol for role, symbol in known.items() if coder.token_to_id(symbol) is not None}
+    return Published(name, coder, named, str(directory / FILE))
 
 
 def adopted(tokenizer: Any, name: str | None = None) -> Published:
     """The tokenizer of transformers, without its templates."""
     name, backend = name or str(tokenizer.name_or_path), getattr(tokenizer, "backend_tokenizer", None)
     coder = _of_letters(tokenizer, name) if backend is None else type(backend).from_str(backend.to_str())
-    named = {role: str(symbol) for role in ROLES if (symbol := getattr(tokenizer, role, None)) is not None}
-    return Published(name, coder, named, name)
+    return Published(name, coder, _roles(tokenizer), name)
+
+
+def _roles(tokenizer: Any) -> dict[str, str]:
+    """The symbols of a tokenizer of transformers, by their roles."""
+    return {role: str(symbol) for role in ROLES if (symbol := getattr(tokenizer, role, None)) is not None}
 
 
 def _of_letters(tokenizer: Any, name: str) -> Any:
@@ -251,7 +262,7 @@ def _of_letters(tokenizer: Any, name: str) -> Any:
 
 
 def _of_transformers(directory: Path, lowers: bool | None) -> Any:
-    """The tokenizer of a directory without tokenizer.json, as vocab.txt; lowers: whether it writes in small letters."""
+    """The tokenizer of transformers in a directory, as of vocab.txt; lowers: whether it reads in small letters."""
     where = cut(str(directory))
     remedy = "download it from the source of the weights, or save it with AutoTokenizer.from_pretrained(..)"
     with needed("open", f"{where} has no {FILE}; a tokenizer of other files", remedy):
@@ -264,7 +275,7 @@ def _of_transformers(directory: Path, lowers: bool | None) -> Any:
         if len(tokenizer) < len(words):  # a model's type may stand for a tokenizer with other files
             tokenizer = transformers.BertTokenizer.from_pretrained(directory, **options)
     except Exception as error:  # any that a file of a stranger raises
-        why = cut((str(error).strip() or repr(error)).splitlines()[0])
+        why = cut(" ".join(str(error).split()) or repr(error))
         raise UnmaskError(f"{where} has no tokenizer that transformers reads: {why}") from error
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         files = " and ".join(sorted({FILE, *tokenizer.vocab_files_names.values()} - {FILE}))
