@@ -24,7 +24,8 @@ from unmask.models.trained.checkpoints import choose_device
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 REPOSITORY = re.compile(r"(?!.*(--|\.\.|\.git$))\b[\w.-]+\b/\b[\w.-]{1,96}\b")  # names of repositories in the hub
-PATTERNS = ("*.safetensors", "*.json", "tokenizer.model", "vocab.txt")
+PATTERNS = ("*.safetensors", "*.json", "*.model", "vocab.txt", "merges.txt")
+OLD = "pytorch_model*.bin"  # weights where there are no safetensors
 
 
 def load_model(
@@ -120,7 +121,10 @@ def _fetched(repository: str, revision: str | None) -> Path:
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(PATTERNS)))
+        place = Path(snapshot_download(repository, revision=revision, allow_patterns=list(PATTERNS)))
+        if not any(place.glob("*.safetensors")):
+            snapshot_download(repository, revision=revision, allow_patterns=[OLD])
+        return place
     except LocalEntryNotFoundError as error:
         problem = "is neither a directory nor in the cache of the hub, and the hub cannot be reached"
         raise UnmaskError(f"{repository} {problem}. You can {by_hand}") from error
