@@ -15,7 +15,7 @@ from unmask.core import progress
 FEW = ("roberta", "distilbert", "gpt2", "qwen3")
 REFUSED = {
     "no tokenizer: a masked model": "no tokenizer in it has a mask token; expected one",
-    "a tokenizer without words": r"no words for its tokenizer; expected tokenizer\.json, or merges\.txt and vocab\.json",
+    "a tokenizer without words": r"no words for its tokenizer; expected .*, or merges\.txt and vocab\.json\. Download",
     "a missing weight": r"do not fit its config\.json: .*missing_keys",
     "a vocabulary larger than the weights": r"do not fit its config\.json: .*mismatched_keys",
 }

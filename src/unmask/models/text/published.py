@@ -279,9 +279,8 @@ def _of_transformers(directory: Path, lowers: bool | None) -> Any:
         raise UnmaskError(f"{where} has no tokenizer that transformers reads: {why}") from error
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         files = " and ".join(sorted({FILE, *tokenizer.vocab_files_names.values()} - {FILE}))
-        raise UnmaskError(
-            f"{where} has no words for its tokenizer; expected {FILE}, or {files}. {remedy[0].upper()}{remedy[1:]}"
-        )
+        problem = f"{where} has no words for its tokenizer; expected {FILE}, or {files}"
+        raise UnmaskError(f"{problem}. {remedy[0].upper()}{remedy[1:]}")
     return tokenizer
 
 
