@@ -3,7 +3,8 @@
     python -m benchmarks.architectures            the tables of docs/open-models.md
 
 The difference is the largest one of a probability from that of the library's own forward pass, in float32: of hidden
-tokens in their frame, in a short text and in one of the full context; or of two texts read from left to right.
+tokens in their frame, in a short text and in one of the full context; or of two texts of the full context,
+read from left to right.
 """
 
 from __future__ import annotations
@@ -102,12 +103,14 @@ def apart(ours: OpenModel, theirs: Any) -> float:
     """The largest difference between the probabilities of a loaded model and the library's."""
     rng, worst = torch.Generator().manual_seed(1), 0.0
     if ours.card.causal:
-        tokens = torch.randint(5, len(WORDS), (2, 12), generator=rng)
-        said = ours.causal(2, 12).extend(torch.cat([torch.full((2, 1), ours.vocabulary), tokens[:, :-1]], 1)).dense()
+        length = min(ours.length, CONTEXT)
+        tokens = torch.randint(5, len(WORDS), (2, length), generator=rng)
+        start = torch.full((2, 1), ours.vocabulary)
+        said = ours.causal(2, length).extend(torch.cat([start, tokens[:, :-1]], 1)).dense()
         begins = [ours.start] if ours.begins else []  # else the first token is not predicted from the start
-        read = torch.cat([tokens.new_tensor(begins).expand(2, -1), tokens], 1)
-        expected = theirs(read).logits.softmax(-1)[:, :-1].flatten(0, 1)
-        said = said.view(2, 12, -1)[:, 1 - len(begins) :].flatten(0, 1)
+        read = torch.cat([tokens.new_tensor(begins).expand(2, -1), tokens[:, :-1]], 1)
+        expected = theirs(read).logits.softmax(-1).flatten(0, 1)
+        said = said.view(2, length, -1)[:, 1 - len(begins) :].flatten(0, 1)
         return float((said - expected).abs().max())
     before, after = (torch.tensor(part, dtype=torch.int64) for part in ours.card.frame)
     never = [*range(len(SPECIAL)), *range(len(WORDS), ROWS)]
@@ -128,7 +131,7 @@ def tried(kind: str, change: Callable[[Path], object] = lambda directory: None, 
     with tempfile.TemporaryDirectory() as place:
         theirs = made(kind, Path(place), **how)
         change(Path(place))
-        label = name or f"`{kind}`: {type(theirs).__name__}"
+        label = name or f"`{kind}`"
         try:
             ours = load(place)
         except UnmaskError as error:
@@ -211,12 +214,21 @@ def peculiar(name: str) -> Row:
     return tried(kind, change, name, **(how[0] if how else {}))
 
 
+def grouped(rows: list[Row]) -> str:
+    """A line for each way to read a text: its architectures, and the largest difference of their probabilities."""
+    lines = ["| a text is read | architectures | largest difference |", "|---|---|---|"]
+    for reads in dict.fromkeys(row.reads for row in rows):
+        some = [row for row in rows if row.reads == reads]
+        worst = max(row.difference or 0.0 for row in some)
+        lines.append(f"| {reads} | {', '.join(row.name for row in some)} | {worst:.0e} |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     import transformers
 
     transformers.utils.logging.set_verbosity(transformers.utils.logging.CRITICAL)
     transformers.utils.logging.disable_progress_bar()
-    for names, one in ((KINDS["masked"], tried), (KINDS["causal"], tried), (PECULIAR, peculiar)):
-        for name in names:
-            print(one(name), flush=True)
-        print()
+    print(grouped([tried(kind) for kinds in KINDS.values() for kind in kinds]), end="\n\n")
+    print("| peculiar | it is read, or refused | tokens | difference |", "|---|---|---|---|", sep="\n")
+    print(*(peculiar(name) for name in PECULIAR), sep="\n")
