@@ -61,7 +61,7 @@ GROUPS = {"given": 4}  # times as many rows, since only its groups of 8 rows are
 BUDGETS = (8, 4, 16)
 LENGTH, ROWS = 118, 40
 SAMPLERS = ("ancestral", "fixed-size", "strided", "left-to-right", "entropy", "low-confidence")
-GAPS = {"rxnfp": (48, (3, 6, 12, 24, 48)), "antiberty": (LENGTH, (4, 8, 16, 32, 64))}  # length, steps
+GAPS = {"rxnfp": (48, (8, 2, 4, 16, 32)), "antiberty": (LENGTH, (8, 16, 4, 2, 32))}  # length, steps
 FEW = 20  # rows of a gap
 TARGETS = {"rxnfp": (0.1, 0.01), "antiberty": (0.1,)}  # nats per token, whose predicted steps are measured
 Record = dict[str, Any]
@@ -242,39 +242,148 @@ def cells(models: Path, known: dict[str, Record]) -> Iterator[Cell]:
     for name in ("iglm", "iglm-s"):
         yield {"part": "causal", "model": name}, partial(spoken, models, name)
     for name, (_, budgets) in GAPS.items():
-        yield {"part": "reference", "model": name}, partial(measured, models, name, "ancestral", budgets[2], FEW)
+        yield {"part": "reference", "model": name}, partial(measured, models, name, "ancestral", 12, FEW)
         for target in TARGETS[name]:
             beside = known.get(json.dumps({"part": "reference", "model": name}), {})
             for which, steps in enumerate(beside.get("steps", {}).get(str(target), ())):
                 key = {"part": "predicted", "model": name, "target": target, "which": which, "steps": steps}
                 yield key, partial(measured, models, name, "fixed-size", steps)
-        for sampler, steps in itertools.product(SAMPLERS, budgets):
+        for steps, sampler in itertools.product(budgets, SAMPLERS):
             key = {"part": "gap", "model": name, "sampler": sampler, "steps": steps}
             yield key, partial(measured, models, name, sampler, steps)
     for name in ("local", "coupled"):
         yield draw(name, LENGTH, rows=FEW)
 
 
+def mean_of(values: list[float], group: int = 1) -> tuple[float, float]:
+    """(mean, standard error), where only groups of consecutive rows are independent; NaN for fewer than two groups."""
+    sums = np.array(
+        [[sum(part), len(part)] for part in (values[at : at + group] for at in range(0, len(values), group))]
+    )
+    if len(sums) < 2:
+        return float("nan"), float("nan")
+    mean = sums[:, 0].sum() / sums[:, 1].sum()
+    spread = (sums[:, 0] - mean * sums[:, 1]).std(ddof=1)
+    return mean, spread * len(sums) ** 0.5 / sums[:, 1].sum()
+
+
+def rows_of(records: list[Record], draw: str, steps: int, judge: str) -> tuple[list[float], list[bool], int]:
+    """(nats per residue, validity, rows in a group) of the rows of all seeds."""
+    some = [one for one in records if (one["cell"].get("draw"), one["cell"].get("steps")) == (draw, steps)]
+    some = [one for one in some if "refused" not in one]
+    nats = [value for one in some for value in one[judge]]
+    return (
+        nats,
+        [value for one in some for value in one["valid"]],
+        max((one.get("group", 1) for one in some), default=1),
+    )
+
+
+def joint_table(records: list[Record], judge: str = "iglm") -> str:
+    """Validity, and nats per residue of all rows and of valid ones."""
+    numbers = sorted({one["cell"]["steps"] for one in records if one["cell"]["part"] == "joint"} - {1})
+    lines = ["| draw | N | rows | valid | nats per residue, all rows | valid rows | alike |", "|---" * 7 + "|"]
+    for draw, steps in [("no model", 1), *itertools.product(DRAWS, numbers)]:
+        nats, valid, group = rows_of(records, draw, steps, judge)
+        if not nats:
+            continue
+        fits = [value for value, there in zip(nats, valid, strict=True) if there]
+        every, right = said(*mean_of(nats, group)), said(*mean_of(fits, group if len(fits) == len(nats) else 1))
+        alike = [
+            one["identity"] for one in records if (one["cell"].get("draw"), one["cell"].get("steps")) == (draw, steps)
+        ]
+        share = f"{sum(valid) / len(valid):.0%}"
+        steps_shown = "" if draw == "no model" else str(steps)
+        lines.append(f"| {draw} | {steps_shown} | {len(nats)} | {share} | {every} | {right} | {np.mean(alike):.0%} |")
+    return "\n".join(lines)
+
+
+def said(mean: float, error: float) -> str:
+    return "-" if mean != mean else f"{mean:.3f} ± {error:.3f}"
+
+
+def against_local(records: list[Record], judge: str = "iglm") -> str:
+    """The difference of each draw from local masking, in nats per residue: below 0 is better."""
+    lines = ["| draw - local | N | all rows | valid rows |", "|---|---|---|---|"]
+    for draw, steps in itertools.product(("fitted", "coupled", "given"), sorted(BUDGETS)):
+        (own, _, group), (other, fits, _) = (rows_of(records, name, steps, judge) for name in (draw, "local"))
+        if not own or not other:
+            continue
+        cells = []
+        for beside in (other, [value for value, there in zip(other, fits, strict=True) if there]):
+            (a, first), (b, second) = mean_of(own, group), mean_of(beside)
+            cells.append(f"{a - b:+.3f} ± {(first**2 + second**2) ** 0.5:.3f}")
+        lines.append(f"| {draw} | {steps} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def gap_table(records: list[Record], model: str) -> str:
+    """Nats per token with their interval, and the mean pairwise identity."""
+    own = {
+        (one["cell"].get("sampler"), one["cell"].get("steps")): one
+        for one in records
+        if one["cell"].get("model") == model
+    }
+    numbers = sorted({steps for sampler, steps in own if sampler})
+    lines = [f"| sampler | {' | '.join(f'N = {steps}' for steps in numbers)} |", "|---" * (len(numbers) + 1) + "|"]
+    for sampler in SAMPLERS:
+        cells = [own.get((sampler, steps)) for steps in numbers]
+        lines.append(f"| {sampler} | {' | '.join('' if one is None else loss(one) for one in cells)} |")
+    return "\n".join(lines)
+
+
+def loss(record: Record) -> str:
+    value, low, high = record["nats"]
+    interval = f" [{low:.2g}, {high:.2g}]" if low > -np.inf and high < np.inf else ""
+    return f"{value:.3g}{interval}; {record['identity'][0]:.0%}"
+
+
+def predicted_table(records: list[Record]) -> str:
+    lines = ["| model | target | predicted N | measured nats per token |", "|---|---|---|---|"]
+    for one in (one for one in records if one["cell"]["part"] == "predicted"):
+        cell, which = one["cell"], (" without allowance", "")[one["cell"]["which"]]
+        lines.append(f"| {cell['model']} | {cell['target']} | {cell['steps']}{which} | {loss(one).partition(';')[0]} |")
+    return "\n".join(lines)
+
+
+def tables(records: list[Record]) -> str:
+    parts = [
+        joint_table(records),
+        joint_table(records, "iglm-s"),
+        against_local(records),
+        against_local(records, "iglm-s"),
+    ]
+    parts += [predicted_table(records), *(f"{name}\n{gap_table(records, name)}" for name in GAPS)]
+    return "\n\n".join(parts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("wheels", "models"):
         parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument(
+        "--parts", default=".*", help="a pattern of the cells, since several processes can measure some"
+    )
     parser.add_argument("--table", action="store_true")
     chosen = parser.parse_args()
     if chosen.wheels is not None:
         unpack(chosen.wheels, chosen.models)
         return
-    made = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"records": []}
     if chosen.table:
-        print(tables(made["records"]))
+        print(tables(kept()))
         return
     torch.set_num_threads(1)
-    known = {json.dumps(record["cell"]): record for record in made["records"]}
+    known = {json.dumps(record["cell"]): record for record in kept()}
     for key, run in cells(chosen.models, known):
-        if (label := json.dumps(key)) not in known:
+        if (label := json.dumps(key)) not in known and re.search(chosen.parts, label):
             known[label] = {"cell": key} | run()
-            write_json(RESULTS, {"origin": origin()} | {"records": list(known.values())})
+            write_json(RESULTS, {"origin": origin()} | {"records": [*kept(), known[label]]})
             print(label, flush=True)
+
+
+def kept() -> list[Record]:
+    records: list[Record] = json.loads(RESULTS.read_text())["records"] if RESULTS.exists() else []
+    return records
 
 
 if __name__ == "__main__":
