@@ -49,9 +49,10 @@ FILES = {  # directories, as the packages bring them: the start of its path in a
 }
 LACKING = {"rxnfp": {"model_type": "bert"}}  # entries that a config.json needs, for transformers too
 DTYPES = {"antiberty": "bfloat16"}
-# a heavy chain: its frameworks as far as they are conserved; a dot is any residue
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"  # residues
-HEAVY = "[EQ]V[QK]L[VQ][EQ][SA]G.{13}C.{12,14}W[VI][RK]Q.{6,8}[WL].{44,50}[YF]C[ASTV].{6,20}WG[QAR]GT[LTM]VTVSS"
+# a heavy chain: its frameworks as far as they are conserved; a dot is any residue
+FRAMEWORK = "[EQ]V[QK]L[VQ][EQ][SA]G.{13}C.{12,14}W[VI][RK]Q.{6,8}[WL].{44,50}[YF]C[ASTV].{6,20}WG[QAR]GT[LTM]VTVSS"
+HEAVY = FRAMEWORK.replace(".", "[A-Z]")  # not the end of a document, which is a text, too
 TRASTUZUMAB = (  # its variable part
     "EVQLVESGGGLVQPGGSLRLSCAASGFNIKDTYIHWVRQAPGKGLEWVARIYPTNGYTRY"
     "ADSVKGRFTISADTSKNTAYLQMNSLRAEDTAVYYCSRWGGDGFYAMDYWGQGTLVTVSS"
@@ -90,11 +91,6 @@ def model_of(models: Path, name: str) -> OpenModel:
     model = load(models / name, device="cpu", dtype=DTYPES.get(name))
     assert isinstance(model, OpenModel)
     return model
-
-
-def by_tokens(pattern: str) -> str:
-    """The pattern over texts of tokens, which may have a space before the residue."""
-    return re.sub(r"\[[A-Z]+\]|[A-Z.]", lambda part: f"( ?{part[0].replace('.', '[A-Z]')})", pattern)
 
 
 class Local(Around):
@@ -147,7 +143,7 @@ class Flat(Denoiser):
 
 
 def constrained(name: str) -> str:
-    return f"{name}(constraint=regex(pattern={by_tokens(HEAVY)!r}))"
+    return f"{name}(constraint=regex(pattern={HEAVY!r}))"
 
 
 def written(models: Path, draw: str, steps: int, rows: int, seed: int) -> Record:
