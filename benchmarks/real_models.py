@@ -350,16 +350,16 @@ def between_groups(record: Record) -> float:
 
 
 def page(text: str, records: list[Record]) -> str:
+    """A page with the tables of these records."""
+    made = {"joint": joint_table(records), "local": against_local(records), "predicted": predicted_table(records)}
+    return filled(text, made | {name: gap_table(records, name) for name in GAPS})
+
+
+def filled(text: str, made: dict[str, str]) -> str:
     """A page with its tables made again: each is between a comment with its name and the next comment."""
-    made = {"joint": joint_table(records), "local": against_local(records)}
-    made |= {"predicted": predicted_table(records)} | {name: gap_table(records, name) for name in GAPS}
     for name, table in made.items():
-        text = re.sub(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
-            lambda part, new=table: f"{part[1]}{new}\n{part[2]}",
-            text,
-            flags=re.DOTALL,
-        )
+        start, _, rest = text.partition(f"<!-- {name} -->\n")
+        text = f"{start}<!-- {name} -->\n{table}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
     return text
 
 

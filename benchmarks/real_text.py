@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.real_models import Local, Record
+from benchmarks.real_models import PAGE, Local, Record, filled
 from unmask import generate, train
 from unmask.core.files import origin, write_json
 from unmask.models import trained
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     chosen = parser.parse_args()
     if chosen.table:
-        print(table(json.loads(RESULTS.read_text())))
+        PAGE.write_text(filled(PAGE.read_text(), {"text": table(json.loads(RESULTS.read_text()))}))
         return
     torch.set_num_threads(1)
     chosen.out.mkdir(parents=True, exist_ok=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 
 import pytest
 import torch
 
+from benchmarks import real_models, real_text
 from benchmarks.real_models import HEAVY, LETTERS, TRASTUZUMAB, Local, completable
 from unmask import generate
 from unmask.denoisers import Ideal
@@ -48,3 +50,10 @@ def test_the_pattern_is_that_of_a_heavy_chain():
     assert re.fullmatch(HEAVY, TRASTUZUMAB)
     assert not re.fullmatch(HEAVY, TRASTUZUMAB[::-1])
     assert set(TRASTUZUMAB) <= set(LETTERS)
+
+
+def test_the_page_has_the_tables_of_the_records():
+    text = real_models.PAGE.read_text()
+    assert real_models.page(text, real_models.kept()) == text
+    assert real_text.table(json.loads(real_text.RESULTS.read_text())) in text
+    assert real_models.page(text.replace("| given |", "| taken |"), real_models.kept()) == text
