@@ -294,7 +294,7 @@ def joint_table(records: list[Record], judge: str = "iglm") -> str:
 
 
 def said(mean: float, error: float) -> str:
-    return "-" if mean != mean else f"{mean:.3f} ± {error:.3f}"
+    return "-" if mean != mean else f"{mean:.3f} +- {error:.3f}"
 
 
 def against_local(records: list[Record]) -> str:
@@ -308,7 +308,7 @@ def against_local(records: list[Record]) -> str:
             (own, _, group), (other, fits, _) = (rows_of(records, name, steps, judge) for name in (draw, "local"))
             for beside in (other, [value for value, there in zip(other, fits, strict=True) if there]):
                 (a, first), (b, second) = mean_of(own, group), mean_of(beside)
-                cells.append(f"{a - b:+.3f} ± {(first**2 + second**2) ** 0.5:.3f}")
+                cells.append(f"{a - b:+.3f} +- {(first**2 + second**2) ** 0.5:.3f}")
         lines.append(f"| {draw} | {steps} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -132,7 +132,7 @@ def share(count: int, total: int) -> str:
     if not total:
         return "-"
     p = count / total
-    return f"{p:.0%} ± {100 * (p * (1 - p) / total) ** 0.5:.0f}"
+    return f"{p:.0%} +- {100 * (p * (1 - p) / total) ** 0.5:.0f}"
 
 
 def table(made: Record) -> str:

@@ -76,8 +76,8 @@ class Registry(Generic[Made]):
     With a group, the registry is open to plugins: "package.module:Name" or "path/file.py:Name" is imported, and
     installed packages offer names as entry points of that group. Their code runs only when it is named, or when all
     names are listed. A plugin is called only after a check: `check` raises for a class of another kind, and a function
-    must be declared to return one of `returns`. undeclared: a function of a file.py:Name need not be, and what it
-    returns is checked. Built-in names come first (core/lazy.py).
+    must be declared to return one of `returns`. undeclared: a function of a file.py:Name need not be, and its
+    product is checked. Built-in names come first (core/lazy.py).
     """
 
     def __init__(
@@ -305,7 +305,7 @@ def _returns(function: Callable[..., Any], types: tuple[type, ...]) -> bool:
 
 
 def _says_nothing(function: Callable[..., Any]) -> bool:
-    """Whether a function of a file.py does not declare what it returns. Those of other modules have other purposes."""
+    """Whether a function of a file.py declares no type of its product. Those of other modules have other purposes."""
     return function.__module__.endswith(".py") and "return" not in getattr(function, "__annotations__", {})
 
 

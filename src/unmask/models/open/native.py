@@ -50,7 +50,7 @@ def library(what: str = "a class of transformers", otherwise: str = "") -> Any:
 def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, *, others: bool = False, **options: Any) -> Any:
     """A model of transformers from a directory. Missing and misshaped tensors are an error.
 
-    others: tensors that the network does not have are ignored, and a command says so. Old checkpoints have buffers, and
+    others: tensors that the network does not have are ignored, and a command names them. Old checkpoints have buffers, and
     checkpoints of several tasks have several heads.
     """
     transformers = library()
@@ -233,7 +233,7 @@ def card_of(config: Mapping[str, Any], directory: Path) -> Card:
 
 
 def _ends(config: Mapping[str, Any], directory: Path) -> Tokens:
-    """The special tokens of an AR model; ids beyond its vocabulary are ignored, and a command says so."""
+    """The special tokens of an AR model; ids beyond its vocabulary are ignored, and a command names them."""
     path = directory / "tokenizer_config.json"
     about: dict[str, Any] = read_json(path, dict[str, Any]) if path.exists() else {}
     rows = int(config.get("vocab_size") or 2**31)
