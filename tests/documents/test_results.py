@@ -27,7 +27,8 @@ def test_the_table_is_that_of_the_files():
     table = dict(re.findall(r"\| (\S+\.json) \| (\S+) \|", (RESULTS / "README.md").read_text()))
     assert table == {name: made.get("code", "unknown") for name, made in ORIGINS.items()}
     own = {name for name in ORIGINS if not name.startswith("gpu/")}  # make gpu, where a GPU is
-    assert own == {*remake.FILES, "engines.json"}  # python -m benchmarks.engines, where the engines are
+    # python -m benchmarks.engines, benchmarks.real_models, benchmarks.real_text: where engines, weights and texts are
+    assert own == {*remake.FILES, "engines.json", "real-models.json", "real-text.json"}
 
 
 def samplers(name: str) -> dict[tuple[str, str], list[dict]]:

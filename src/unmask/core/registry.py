@@ -76,7 +76,8 @@ class Registry(Generic[Made]):
     With a group, the registry is open to plugins: "package.module:Name" or "path/file.py:Name" is imported, and
     installed packages offer names as entry points of that group. Their code runs only when it is named, or when all
     names are listed. A plugin is called only after a check: `check` raises for a class of another kind, and a function
-    must be declared to return one of `returns`. Built-in names come first (core/lazy.py).
+    must be declared to return one of `returns`. undeclared: a function of a file.py:Name need not be, and its
+    product is checked. Built-in names come first (core/lazy.py).
     """
 
     def __init__(
@@ -86,12 +87,14 @@ class Registry(Generic[Made]):
         check: Callable[[type, str], None] | None = None,
         returns: tuple[type, ...] = (),
         given: tuple[str, ...] = (),
+        undeclared: bool = False,
     ) -> None:
         self.noun = noun
         self.index = modules(noun)  # the modules of built-in names, imported when the name is asked for
         self.group = group
         self.check = check or (lambda kind, label: None)
         self.returns = returns
+        self.undeclared = undeclared
         self.given = given  # parameters of makers that are not options: the caller passes them
         self._makers: dict[str, Callable[..., Made]] = {}
         self._complete = False
@@ -119,7 +122,7 @@ class Registry(Generic[Made]):
             reason = f"{type(error).__name__}: {cut(str(error))}"  # an error in the code of a plugin
             raise UnmaskError(f"{self.noun} {name!r} cannot be created: {reason}") from error
         if name not in self._makers:
-            self.check(type(product), f"{self.noun} {name!r}")
+            self.check(type(product), f"what {self.noun} {name!r} returns")
         return product
 
     def bind(self, specification: str, positional: int) -> tuple[str, Callable[..., Made], dict[str, Any]]:
@@ -220,7 +223,7 @@ class Registry(Generic[Made]):
             self.check(maker, label)  # before any of its code runs
         elif not inspect.isroutine(maker):
             raise UnmaskError(f"{label} is an object of type {type(maker).__name__}; expected a class or a function")
-        elif not _returns(maker, self.returns):
+        elif not (self.undeclared and _says_nothing(maker)) and not _returns(maker, self.returns):
             expected = " or ".join(kind.__name__ for kind in self.returns)
             kind = f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
             problem = f"{label} is a function that is not declared to return {kind}"
@@ -299,6 +302,11 @@ def _returns(function: Callable[..., Any], types: tuple[type, ...]) -> bool:
         return False
     kinds = [get_origin(part) or part for part in (get_args(hint) if get_origin(hint) in UNIONS else (hint,))]
     return all(isinstance(kind, type) and issubclass(kind, types) for kind in kinds)
+
+
+def _says_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a function of a file.py declares no type of its product. Those of other modules have other purposes."""
+    return function.__module__.endswith(".py") and "return" not in getattr(function, "__annotations__", {})
 
 
 def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:

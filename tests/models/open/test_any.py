@@ -258,6 +258,14 @@ def network(seed: int = 0) -> OpenModel:
 
 def number() -> int:
     return 3
+
+
+def plain(symbols=6):
+    return Uniform(symbols)
+
+
+def table():
+    return network().body
 '''
 
 
@@ -270,6 +278,7 @@ def mine(tmp_path, monkeypatch):
 def test_a_model_of_a_file_is_loaded_by_its_name(mine):
     assert unmask.load("mine.py:Uniform(symbols=5)").vocabulary == 5
     assert unmask.load("mine.py:network").vocabulary == 10
+    assert unmask.load("mine.py:plain(symbols=5)").vocabulary == 5  # which does not declare what it returns
     assert unmask.gap("mine.py:Uniform", sampler="ancestral", steps=4, length=8, rows=20).nats.abs().max() == 0
 
 
@@ -277,6 +286,8 @@ def test_a_model_of_a_file_is_loaded_by_its_name(mine):
     ("name", "message"),
     [
         ("mine.py:number", "is a function that is not declared to return a model"),
+        ("mine.py:table", r"what model 'mine\.py:table' returns is of type Wrapped; expected a class derived from"),
+        ("textwrap:dedent", "is a function that is not declared to return a model"),
         ("mine.py:Nothing", "Nothing"),
         ("nowhere.py:Uniform", "there is no file 'nowhere.py'"),
         ("mine.py:Uniform(size=3)", "unknown option of model"),

@@ -24,7 +24,8 @@ from unmask.models.trained.checkpoints import choose_device
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 REPOSITORY = re.compile(r"(?!.*(--|\.\.|\.git$))\b[\w.-]+\b/\b[\w.-]{1,96}\b")  # names of repositories in the hub
-PATTERNS = ("*.safetensors", "*.json", "tokenizer.model", "vocab.txt")
+PATTERNS = ("*.safetensors", "*.json", "*.model", "vocab.txt", "merges.txt")
+OLD = "pytorch_model*.bin"  # weights where there are no safetensors
 
 
 def load_model(
@@ -32,29 +33,29 @@ def load_model(
     *,
     card: str | None = None,
     device: str = "auto",
-    dtype: str | None = None,
+    dtype: str | torch.dtype | None = None,
     batch: int | None = None,
     causal_model: str | Path | None = None,
 ) -> OpenModel:
     """Load a checkpoint from a directory, or by the name of its card or repository; or make the model of module:Name.
 
-    card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights (default:
-    as in the checkpoint). The behaviour is compared with the card (probing.py).
+    card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights, such as
+    "bfloat16" or torch.bfloat16 (default: as in the checkpoint). The behaviour is compared with the card (probing.py).
     """
     if own.is_named(source):
         return _named_open(str(source))
-    if dtype is not None:
-        arguments.word("dtype", dtype, DTYPES)
+    kind = None if dtype is None else DTYPES[arguments.word("dtype", str(dtype).removeprefix("torch."), DTYPES)]
     directory, named = locate(source, card)
     fitting, config = card_of(directory, named)
-    place, kind = choose_device(device), None if dtype is None else DTYPES[dtype]
+    place = choose_device(device)
     weights.check_room(directory, place)
     body = FAMILIES[fitting.family].read(directory, fitting, config, kind).to(place)
     about = {"revision": fitting.revision, "weights": weights.digest(body)}
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
     causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, batch=batch, causal=causal)
-    for problem in token_problems(fitting, config, tokenizer):
+    own_card = named is None and not FAMILIES[fitting.family].types  # made from the files, which it fits
+    for problem in () if own_card else token_problems(fitting, config, tokenizer):
         remedy = "Use another card, or your own (--card FILE.json)"
         raise UnmaskError(f"{directory} does not fit its card ({problem}). {remedy}")
     model.found = probe(model)
@@ -120,7 +121,10 @@ def _fetched(repository: str, revision: str | None) -> Path:
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(PATTERNS)))
+        place = Path(snapshot_download(repository, revision=revision, allow_patterns=list(PATTERNS)))
+        if not any(place.glob("*.safetensors")):
+            snapshot_download(repository, revision=revision, allow_patterns=[OLD])
+        return place
     except LocalEntryNotFoundError as error:
         problem = "is neither a directory nor in the cache of the hub, and the hub cannot be reached"
         raise UnmaskError(f"{repository} {problem}. You can {by_hand}") from error

@@ -20,10 +20,12 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from unmask.core import progress
 from unmask.core.errors import UnmaskError, cut, needed, shown
 from unmask.core.reading import read_json
+from unmask.models.open import weights
 from unmask.models.open.body import Body, Sizes
 from unmask.models.open.card import FAMILIES, OWN, Card, Family, Tokens
 from unmask.models.open.own import Wrapped
@@ -45,9 +47,12 @@ def library(what: str = "a class of transformers", otherwise: str = "") -> Any:
     return transformers
 
 
-def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, unused: str = UNUSED, **options: Any) -> Any:
-    """A model of transformers from a directory; missing and misshaped tensors are an error, and unused ones whose name
-    does not match a pattern."""
+def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, *, others: bool = False, **options: Any) -> Any:
+    """A model of transformers from a directory. Missing and misshaped tensors are an error.
+
+    others: tensors that the network does not have are ignored, and a command names them. Old checkpoints have buffers, and
+    checkpoints of several tasks have several heads.
+    """
     transformers = library()
     options |= {"weights_only": True, "local_files_only": True, "trust_remote_code": False}
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # reported below
@@ -66,7 +71,10 @@ def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, unused: st
         raise UnmaskError(f"transformers cannot load {directory}: {reason}. {OWN}") from error
     finally:
         log.set_verbosity(usual)
-    info["unexpected_keys"] = [name for name in info["unexpected_keys"] if not re.search(unused, name)]
+    unused = sorted(name for name in info["unexpected_keys"] if not re.search(UNUSED, name))
+    if others and unused:
+        progress.tell(f"{directory}: ignored tensors, which the network does not have: {weights.some(unused)}")
+    info["unexpected_keys"] = [] if others else unused
     problems = {name: sorted(map(str, keys)) for name, keys in info.items() if keys}
     if problems:
         raise UnmaskError(f"the weights in {directory} do not fit its config.json: {cut(json.dumps(problems))}")
@@ -151,7 +159,7 @@ def has_windows(config: Any) -> bool:
 
 def read_causal(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
     """With our cache if it computes the same logits: not so with windows, or states in place of keys."""
-    model = pretrained(directory, "AutoModelForCausalLM", dtype)
+    model = pretrained(directory, "AutoModelForCausalLM", dtype, others=True)
     try:
         body = Native(model)
         agrees = body.agrees()
@@ -163,11 +171,12 @@ def read_causal(directory: Path, card: Card, config: dict[str, Any], dtype: torc
 
 
 def read_masked(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
-    model, mask = pretrained(directory, "AutoModelForMaskedLM", dtype, unused=""), card.tokens.mask or 0
+    model, mask = pretrained(directory, "AutoModelForMaskedLM", dtype, others=True), card.tokens.mask or 0
     longest = card.context
     for name, part in model.named_modules():  # positions of RoBERTa begin behind the padding's
-        if name.endswith("position_embeddings") and isinstance(part, nn.Embedding) and part.padding_idx is not None:
-            longest = min(longest, part.num_embeddings - part.padding_idx - 1 - sum(map(len, card.frame)))
+        padding = getattr(part, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:
+            longest = min(longest, len(part.weight) - padding - 1 - sum(map(len, card.frame)))
     return Wrapped(model, mask, longest, card.frame)
 
 
@@ -184,7 +193,9 @@ def kind_of(config: Mapping[str, Any], directory: Path) -> str:
         "masked": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
         "causal": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     }
-    families = [family for family, ends in ENDS.items() if any(name.endswith(ends) for name in names)]
+    families = [family for family, classes in known.items() if classes.get(kind) in names]
+    if not families:
+        families = [family for family, ends in ENDS.items() if any(name.endswith(ends) for name in names)]
     if not families:
         masks = published.has_tokenizer(directory) and published.read(directory).mask is not None
         families = ["masked", "causal"] if masks else ["causal", "masked"]
@@ -222,16 +233,21 @@ def card_of(config: Mapping[str, Any], directory: Path) -> Card:
 
 
 def _ends(config: Mapping[str, Any], directory: Path) -> Tokens:
-    """The special tokens of an AR model."""
+    """The special tokens of an AR model; ids beyond its vocabulary are ignored, and a command names them."""
     path = directory / "tokenizer_config.json"
     about: dict[str, Any] = read_json(path, dict[str, Any]) if path.exists() else {}
+    rows = int(config.get("vocab_size") or 2**31)
 
-    def first(name: str) -> int | None:
-        value = config.get(name)
-        return value[0] if isinstance(value, list) and value else value if isinstance(value, int) else None
+    def known(name: str) -> list[int | None]:
+        values = config[name] if isinstance(config.get(name), list) else [config.get(name)]
+        ids = [one for one in values if isinstance(one, int)]
+        if ids and max(ids) >= rows:
+            progress.tell(f"{directory}: ignored {name} {shown(config[name])}, as the vocabulary has {rows} tokens")
+        return [one for one in ids if 0 <= one < rows] or [None]
 
-    bos = first("bos_token_id") if about.get("add_bos_token") else None
-    return Tokens(eos=first("eos_token_id"), pad=first("pad_token_id"), bos=bos)
+    ends = known("eos_token_id")
+    bos = known("bos_token_id")[0] if about.get("add_bos_token") else None
+    return Tokens(eos=ends[0], end_of_turn=ends[-1], pad=known("pad_token_id")[0], bos=bos)
 
 
 FAMILIES["causal"] = Family((), read_causal)

@@ -196,10 +196,12 @@ def masked(
 def _check(kind: type, label: str) -> None:
     if not issubclass(kind, Denoiser | Language):
         expected = "expected a class derived from unmask.denoisers.Denoiser, or a function that returns one"
-        raise UnmaskError(f"{label} is a {kind.__name__}; {expected}. docs/contracts.md begins with one")
+        raise UnmaskError(f"{label} is of type {kind.__name__}; {expected}. docs/contracts.md begins with one")
 
 
-MODELS: Registry[Denoiser | Language] = Registry("model", "unmask.models", _check, (Denoiser, Language))
+MODELS: Registry[Denoiser | Language] = Registry(
+    "model", "unmask.models", _check, (Denoiser, Language), undeclared=True
+)
 
 
 def is_named(source: str | Path) -> bool:

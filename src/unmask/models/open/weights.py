@@ -66,13 +66,13 @@ def _paths(directory: Path) -> list[Path]:
         shards = [directory / name for name in sorted(set(named.values()))]
         missing = [path.name for path in shards if not os.path.exists(path)]
         if missing:
-            raise UnmaskError(f"{directory} lacks {_some(missing)}, listed in {INDEX}. Download them, too")
+            raise UnmaskError(f"{directory} lacks {some(missing)}, listed in {INDEX}. Download them, too")
         return shards
     if os.path.exists(directory / WHOLE):
         return [directory / WHOLE]
     others = sorted(name for name in os.listdir(directory) if name.endswith(PICKLES)) if directory.is_dir() else []
     if others:
-        problem = f"{directory} contains only {_some(others)}; pickles can run any code and are not loaded"
+        problem = f"{directory} contains only {some(others)}; pickles can run any code and are not loaded"
         raise UnmaskError(f"{problem}. Convert them to safetensors, or use a revision with safetensors")
     raise UnmaskError(f"{directory} contains no weights; expected {WHOLE} or {INDEX}. Download them, too")
 
@@ -94,6 +94,7 @@ def digest(body: Body) -> str:
     return whole.hexdigest()[:16]
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(map(repr, names[:3])) + more

@@ -17,7 +17,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +34,7 @@ from unmask.models.text.tokenizer import BREAK, FILE, MOST_SYMBOLS, Chars, Ints,
 
 KINDS = ("chars", "bpe:N", "FILE.json")
 CONFIG, WORDS = "tokenizer_config.json", "vocab.txt"
+FILES = (FILE, CONFIG, WORDS, "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 ROLES = ("eos_token", "pad_token", "mask_token", "unk_token")
 END = "<|endoftext|>"  # the separator of a learned tokenizer
 LEAST = 257  # symbols: the bytes and the separator
@@ -51,6 +54,7 @@ class Config(msgspec.Struct):
     mask_token: str | Symbol | None = None
     unk_token: str | Symbol | None = None
     name_or_path: str | None = None
+    do_lower_case: bool | None = None
 
 
 UNKNOWN = "\ufffd"  # in a decoded text: bytes that are no character
@@ -217,16 +221,25 @@ def read(directory: str | Path) -> Published:
             named[role] = symbol.content if isinstance(symbol, Symbol) else symbol
     name = config.name_or_path or directory.resolve().name
     if not os.path.exists(directory / FILE):
-        return adopted(_of_transformers(directory), name)
-    return Published(name, _from_file(directory / FILE), named, str(directory / FILE))
+        return adopted(_of_transformers(directory, config.do_lower_case), name)
+    coder = _from_file(directory / FILE)
+    if not named and find_spec("transformers") is not None:
+        with suppress(UnmaskError):  # old checkpoints leave the roles to the type of the model
+            known = _roles(_of_transformers(directory, config.do_lower_case))
+            named = {role: symbol for role, symbol in known.items() if coder.token_to_id(symbol) is not None}
+    return Published(name, coder, named, str(directory / FILE))
 
 
 def adopted(tokenizer: Any, name: str | None = None) -> Published:
     """The tokenizer of transformers, without its templates."""
     name, backend = name or str(tokenizer.name_or_path), getattr(tokenizer, "backend_tokenizer", None)
     coder = _of_letters(tokenizer, name) if backend is None else type(backend).from_str(backend.to_str())
-    named = {role: str(symbol) for role in ROLES if (symbol := getattr(tokenizer, role, None)) is not None}
-    return Published(name, coder, named, name)
+    return Published(name, coder, _roles(tokenizer), name)
+
+
+def _roles(tokenizer: Any) -> dict[str, str]:
+    """The symbols of a tokenizer of transformers, by their roles."""
+    return {role: str(symbol) for role in ROLES if (symbol := getattr(tokenizer, role, None)) is not None}
 
 
 def _of_letters(tokenizer: Any, name: str) -> Any:
@@ -248,16 +261,36 @@ def _of_letters(tokenizer: Any, name: str) -> Any:
     return coder
 
 
-def _of_transformers(directory: Path) -> Any:
-    """The tokenizer of a directory without tokenizer.json, as vocab.txt."""
+def _of_transformers(directory: Path, lowers: bool | None) -> Any:
+    """The tokenizer of transformers in a directory, as of vocab.txt; lowers: whether it reads in small letters."""
+    where = cut(str(directory))
     remedy = "download it from the source of the weights, or save it with AutoTokenizer.from_pretrained(..)"
-    with needed("open", f"{cut(str(directory))} has no {FILE}; a tokenizer of other files", remedy):
-        from transformers import AutoTokenizer
+    with needed("open", f"{where} has no {FILE}; a tokenizer of other files", remedy):
+        import transformers
+    words, options = _words(directory), {"local_files_only": True, "trust_remote_code": False}
+    if lowers is None and any(word != word.lower() for word in words if word[:1] not in "[<"):
+        options["do_lower_case"] = False  # it could never read these words
     try:
-        return AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory, **options)
+        if len(tokenizer) < len(words):  # a model's type may stand for a tokenizer with other files
+            tokenizer = transformers.BertTokenizer.from_pretrained(directory, **options)
     except Exception as error:  # any that a file of a stranger raises
-        why = cut((str(error).strip() or repr(error)).splitlines()[0])
-        raise UnmaskError(f"{cut(str(directory))} has no tokenizer that transformers reads: {why}") from error
+        why = cut(" ".join(str(error).split()) or repr(error))
+        raise UnmaskError(f"{where} has no tokenizer that transformers reads: {why}") from error
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        files = " and ".join(sorted({FILE, *tokenizer.vocab_files_names.values()} - {FILE}))
+        problem = f"{where} has no words for its tokenizer; expected {FILE}, or {files}"
+        raise UnmaskError(f"{problem}. {remedy[0].upper()}{remedy[1:]}")
+    return tokenizer
+
+
+def _words(directory: Path) -> set[str]:
+    """The lines of vocab.txt, if there is one."""
+    path = directory / WORDS
+    if not os.path.exists(path):
+        return set()
+    check_file(path, MOST)
+    return set(path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n"))
 
 
 def read_file(path: str | Path) -> Published:
@@ -272,7 +305,7 @@ def read_file(path: str | Path) -> Published:
 
 def has_tokenizer(directory: str | Path) -> bool:
     """Return whether a directory has the files of a tokenizer."""
-    return any(os.path.exists(Path(directory) / name) for name in (FILE, CONFIG, WORDS))
+    return any(os.path.exists(Path(directory) / name) for name in FILES)
 
 
 def trained(name: str, count: int, documents: Sequence[str]) -> Published:
