@@ -38,7 +38,7 @@ def numbers(low: Bound, minus_high: Bound, places: int) -> Iterator[str]:
 
 
 def fixed(first: int, last: int | None, count: int) -> Iterator[str]:
-    """The numbers from first, which is not negative, to last, with `count` digits behind the point and in such units."""
+    """The numbers from first (0 or more) to last, in units of the digit which is `count` behind the point."""
     shortest = max(len(str(first)), count + 1)
     longest = shortest if last is None else len(str(last).zfill(count + 1))
     for length in range(shortest, longest + 1):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 from urllib.parse import unquote
 
 from unmask.core.errors import UnmaskError, cut, shown
@@ -29,11 +29,12 @@ TYPES = {  # of values in a JSON template
     "null": "null",
 }
 MOST_WORK = 2**21  # characters that are written and keywords that are merged: at most two seconds
-MOST_TRIED = 10**4  # numbers, to find the multiples among them
+MOST_MULTIPLES = 1000
 PLACES = 6  # digits behind the point of a number with bounds
 LEVELS = 2  # of lists and objects in a value that may be any
+Kind = Literal["object", "array", "string", "number", "integer", "boolean", "null"]
 KEYWORDS: dict[str, Any] = {  # with the types of their values
-    "type": str | list[str],
+    "type": Kind | list[Kind],
     "enum": list[Any],
     "const": Any,
     "$ref": str,
@@ -54,9 +55,10 @@ OF_TYPE = {  # the keywords that are about one type
     "boolean": set[str](),
     "null": set[str](),
 }
-NOTES = {"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default", "examples"}
+NOTES = {"$schema", "$comment", "$defs", "definitions", "title", "description", "default", "examples"}
 NOTES |= {"deprecated", "readOnly", "writeOnly"}  # keywords that constrain nothing
 KINDS = {dict: "object", list: "array", str: "string", float: "number", int: "integer", bool: "boolean"}
+WIDER = {"integer": "number"}
 DAYS = "(0[1-9]|1[0-9]|2[0-8])"
 LEAP = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
 DATE = f"([0-9]{{4}}-((0[1-9]|1[0-2])-{DAYS}|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|{LEAP}-02-29)"
@@ -93,11 +95,8 @@ def schema(template: Any, depth: int = DEPTH) -> str:
 
 def _written(value: Any) -> str:
     """The regular expression of a value in JSON: each letter beyond ASCII as itself, or as its code."""
-    signs = []
-    for sign in json.dumps(value, ensure_ascii=False):
-        code = re.escape(json.dumps(sign)[1:-1])
-        signs.append(re.escape(sign) if sign.isascii() else f"({re.escape(sign)}|{code})")
-    return "".join(signs)
+    text = re.escape(json.dumps(value, ensure_ascii=False))
+    return re.sub("[^\x00-\x7f]", lambda sign: f"({sign[0]}|{re.escape(json.dumps(sign[0])[1:-1])})", text)
 
 
 def read_schema(path: str | Path) -> str:
@@ -124,6 +123,11 @@ Where = tuple[str, ...]  # the way to a part of a schema
 Form = dict[str, Any]  # a part of a schema, checked
 
 
+def path(at: Where) -> str:
+    """The way from the last reference."""
+    return cut("/".join(at[max(number for number, part in enumerate(at) if part.startswith("#")) :]))
+
+
 def either(texts: Iterable[str | None]) -> str | None:
     """An alternative of the texts that there are."""
     parts = dict.fromkeys(text for text in texts if text is not None)
@@ -147,24 +151,22 @@ def anything(levels: int) -> str:
 ANY = anything(LEVELS)
 
 
-def both(one: Any, other: Any) -> Any:
-    return {"allOf": [one, other]}
+def both(*parts: Any) -> Any:
+    """The part of a schema in which some hold together."""
+    limits = [part for part in parts if part is not True]
+    return limits[0] if len(limits) == 1 else {"allOf": limits}
 
 
-def both_types(one: list[str], other: list[str]) -> list[str]:
-    """The types in both lists; an integer is a number."""
-    wide = [{*some, "integer"} if "number" in some else {*some} for some in (one, other)]
-    return [kind for kind in dict.fromkeys((*one, *other)) if all(kind in some for some in wide)]
-
-
-MERGED = {  # how two values of a keyword hold together; of others, two that differ are refused
+MERGED: dict[str, Callable[..., Any]] = {  # two values of a keyword; of others, two that differ are refused
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems"), min),
     **dict.fromkeys(("items", "additionalProperties"), both),
-    "type": both_types,
+    "type": lambda *lists: [kind for kind in OF_TYPE if all({kind, WIDER.get(kind)} & {*one} for one in lists)],
     "required": lambda one, other: [*dict.fromkeys((*one, *other))],
-    "enum": lambda one, other: [value for value in one if repr(value) in {*map(repr, other)}],
-    "allOf": lambda one, other: one + other,
+    "enum": lambda one, other: [
+        *({repr(value): value for value in one if repr(value) in {*map(repr, other)}}).values()
+    ],
+    "allOf": lambda one, other: [*one, *other],
 }
 
 
@@ -175,13 +177,16 @@ class Reading:
         self.root, self.work = root, 0
 
     def refuse(self, at: Where, problem: str, advice: str) -> NoReturn:
-        last = max(number for number, part in enumerate(at) if part.startswith("#"))
-        raise UnmaskError(f"the schema {problem} at {cut('/'.join(at[last:]))}; expected {advice}")
+        raise UnmaskError(f"the schema {problem} at {path(at)}; expected {advice}")
 
     def spend(self, work: int) -> None:
         self.work += work
         if self.work > MOST_WORK:
             raise UnmaskError(f"the schema needs over {MOST_WORK} steps to become a pattern; expected a smaller one")
+
+    def weigh(self, form: Form) -> None:
+        """Count the work on the keywords of a part."""
+        self.spend(128 + 8 * sum(len(value) for value in form.values() if isinstance(value, list | dict)))
 
     def pattern(self, form: Any, at: Where) -> str | None:
         """The regular expression of the texts of a part of the schema."""
@@ -195,24 +200,21 @@ class Reading:
 
     def checked(self, form: Any, at: Where) -> Form:
         """The keywords of a part that constrain it, in one form: a list of types, and `enum` for `const` and false."""
+        form = fit(form, dict[str, Any] | bool, f"the schema at {path(at)}")
         if isinstance(form, bool):
             return {} if form else {"enum": []}
-        if not isinstance(form, dict):
-            self.refuse(at, f"has {shown(form)}", "a mapping, true or false")
-        self.spend(1 + len(form))
+        self.weigh(form)
         made: Form = {}
         for keyword, value in form.items():
-            if keyword in NOTES and not (keyword == "$id" and form is not self.root):
+            if keyword in NOTES or (keyword == "$id" and at == ("#",)):
                 continue
             if keyword not in KEYWORDS:
                 self.refuse(at, f"has {shown(keyword)}, which is not supported,", f"only {', '.join(KEYWORDS)}")
-            made[keyword] = fit(value, KEYWORDS[keyword], f"{keyword} of the schema at {cut('/'.join(at))}")
+            made[keyword] = fit(value, KEYWORDS[keyword], f"{keyword} of the schema at {path(at)}")
         if "const" in made:
             made = self.merged(made, {"enum": [made.pop("const")]}, at)
         if isinstance(made.get("type"), str):
             made["type"] = [made["type"]]
-        if strange := {*made.get("type", ())} - {*OF_TYPE}:
-            self.refuse(at, f"has the type {shown(min(strange))}", ", ".join(OF_TYPE))
         return made
 
     def merged(self, one: Form, other: Form, at: Where) -> Form:
@@ -223,10 +225,11 @@ class Reading:
         made = one | {keyword: value for keyword, value in other.items() if keyword not in one}
         if "prefixItems" in made and ("items" in one or "prefixItems" in one) and {"items", "prefixItems"} & {*other}:
             self.refuse(at, "has prefixItems and other items that hold together", "one list of them")
-        if "properties" in made:
+        if "properties" in made and all({"properties", "additionalProperties"} & part.keys() for part in (one, other)):
             sides = [(part.get("properties", {}), part.get("additionalProperties", True)) for part in (one, other)]
             keys = dict.fromkeys(key for keys, _ in sides for key in keys)
-            made["properties"] = {key: both(*(keys.get(key, rest) for keys, rest in sides)) for key in keys}
+            self.spend(16 * len(keys))
+            made["properties"] = {key: both(*(some.get(key, rest) for some, rest in sides)) for key in keys}
         for keyword in (one.keys() & other.keys()) - {"properties"}:
             if keyword in MERGED:
                 made[keyword] = MERGED[keyword](one[keyword], other[keyword])
@@ -240,8 +243,8 @@ class Reading:
         for keyword in ("anyOf", "oneOf"):
             if keyword in form:
                 rest = {name: value for name, value in form.items() if name != keyword}
-                ways = [(branch, (*at, f"{keyword}/{number}")) for number, branch in enumerate(form[keyword])]
-                return either(self.pattern(self.merged(rest, self.checked(*way), at), way[1]) for way in ways)
+                branches = [(branch, (*at, f"{keyword}/{number}")) for number, branch in enumerate(form[keyword])]
+                return either(self.pattern(self.merged(rest, self.checked(*way), at), way[1]) for way in branches)
         if "$ref" in form:
             name = form.pop("$ref")
             there = (*at, name)
@@ -259,8 +262,13 @@ class Reading:
             return either(
                 self.constant(value, at) for value in form["enum"] if "type" not in form or fits(value, kinds)
             )
-        kinds = [kind for kind in kinds if not (kind == "integer" and "number" in kinds)]
-        return either(self.of_type(kind, form, at) for kind in kinds)
+        ways = {"object": self.object, "array": self.array, "string": self.string, "number": self.number}
+        kinds = [kind for kind in kinds if WIDER.get(kind) not in kinds]
+        return either(ways.get(WIDER.get(kind, kind), self.fixed)(kind, form, at) for kind in kinds)
+
+    def fixed(self, kind: str, form: Form, at: Where) -> str | None:
+        """The values of a type without keywords."""
+        return f"({TYPES[kind]})"
 
     def target(self, name: str, at: Where) -> Any:
         """The part of the schema that a reference leads to."""
@@ -283,22 +291,11 @@ class Reading:
         if isinstance(value, list):
             items = [{"const": inner} for inner in value]
             return self.pattern({"prefixItems": items, "items": False, "minItems": len(items)}, (*at, "const"))
-        return _written(value)
+        text = _written(value)
+        self.spend(8 * len(text))
+        return text
 
-    def of_type(self, kind: str, form: Form, at: Where) -> str | None:
-        """The values of one type."""
-        match kind:
-            case "object":
-                return self.object(form, at)
-            case "array":
-                return self.array(form, at)
-            case "string":
-                return self.string(form, at)
-            case "integer" | "number" if OF_TYPE["number"] & form.keys():
-                return self.number(form, kind == "integer", at)
-        return f"({TYPES[kind]})"
-
-    def object(self, form: Form, at: Where) -> str | None:
+    def object(self, kind: str, form: Form, at: Where) -> str | None:
         required = {*form.get("required", ())}
         named = form.get("properties", {})
         other = form.get("additionalProperties", True)
@@ -315,7 +312,7 @@ class Reading:
             return r"\{\}" if text is None else rf"\{{({pair}(, ?{pair})*)?\}}"
         return rf"\{{{in_order(pairs)}\}}"
 
-    def array(self, form: Form, at: Where) -> str | None:
+    def array(self, kind: str, form: Form, at: Where) -> str | None:
         least, most = form.get("minItems", 0), form.get("maxItems")
         first = form.get("prefixItems", [])[:most]
         texts = [self.pattern(item, (*at, f"prefixItems/{number}")) for number, item in enumerate(first)]
@@ -332,12 +329,10 @@ class Reading:
         tail = ""
         if more is not None and texts:
             tail = times(f"(, ?{more})", max(least - len(texts), 0), None if most is None else most - len(texts))
-        for number, text in reversed([*enumerate(texts)]):
-            tail = f"{', ?' if number else ''}{text}{tail}"
-            tail = f"({tail})?" if number >= least else tail
-        return rf"\[{tail}\]"
+        begins = (f"{'(' * (number >= least)}{', ?' * (number > 0)}{text}" for number, text in enumerate(texts))
+        return rf"\[{''.join(begins)}{tail}{')?' * max(len(texts) - least, 0)}\]"
 
-    def string(self, form: Form, at: Where) -> str | None:
+    def string(self, kind: str, form: Form, at: Where) -> str | None:
         least, most = form.get("minLength", 0), form.get("maxLength")
         wanted = form.get("pattern")
         if "format" in form:
@@ -351,9 +346,11 @@ class Reading:
             inner = times(CHARACTER, least, most) if most is None or least <= most else None
         return None if inner is None else f'"{inner}"'
 
-    def number(self, form: Form, whole: bool, at: Where) -> str | None:
+    def number(self, kind: str, form: Form, at: Where) -> str | None:
         """Numbers by their bounds, with at most PLACES digits behind the point, or as many as the bounds have."""
         values = {keyword: Fraction(str(form[keyword])) for keyword in OF_TYPE["number"] & form.keys()}
+        if not values:
+            return self.fixed(kind, form, at)
         for keyword, value in values.items():
             if abs(value) >= 10**MOST_DIGITS or value * 10**MOST_DIGITS % 1 or (keyword == "multipleOf" and value <= 0):
                 limit = f"at most {MOST_DIGITS} digits on each side of the point"
@@ -362,28 +359,24 @@ class Reading:
             max(((sign * values[name], "ex" in name) for name in names if name in values), default=None)
             for sign, names in ((1, ("minimum", "exclusiveMinimum")), (-1, ("maximum", "exclusiveMaximum")))
         )
-        step = values.get("multipleOf", Fraction(1))
-        if whole or "multipleOf" in values:
-            places = 0 if whole else digits_behind(step)
-        else:
-            places = max(PLACES, *map(digits_behind, values.values()))
-        if not Fraction(1, 10**places) % step or "multipleOf" not in values:
+        step = values.get("multipleOf")
+        places = max(PLACES, *map(digits_behind, values.values())) if step is None else digits_behind(step)
+        places = 0 if kind == "integer" else places
+        if step is None or not Fraction(1, 10**places) % step:
             return either(numbers(low, minus_high, places))
         first, minus_last = least(low, places), least(minus_high, places)
-        if first is None or minus_last is None or -minus_last - first > MOST_TRIED:
-            problem = f"has multipleOf {form['multipleOf']}"
-            self.refuse(
-                at, problem, f"a power of ten, or a minimum and a maximum with {MOST_TRIED} numbers between them"
-            )
-        tried = (unit for unit in range(first, 1 - minus_last) if not Fraction(unit, 10**places) % step)
-        return either("-" * (unit < 0) + re.escape(written(abs(unit), places)) for unit in tried)
+        unit = int(step * 10**places) if places else step.numerator
+        if first is None or minus_last is None or -minus_last - first > MOST_MULTIPLES * unit:
+            expected = f"a power of ten, or a minimum and a maximum with {MOST_MULTIPLES} multiples between them"
+            self.refuse(at, f"has multipleOf {form['multipleOf']}", expected)
+        multiples = range(-(-first // unit) * unit, 1 - minus_last, unit)
+        return either("-" * (one < 0) + re.escape(written(abs(one), places)) for one in multiples)
 
 
 def fits(value: Any, kinds: list[str]) -> bool:
     """Whether a value has one of the types."""
     kind = KINDS.get(type(value), "null")
-    whole = kind == "integer" or (kind == "number" and value % 1 == 0)
-    return kind in kinds or (whole and ("integer" in kinds or "number" in kinds))
+    return kind in kinds or WIDER.get(kind) in kinds
 
 
 def in_order(pairs: list[tuple[str, bool]]) -> str:
