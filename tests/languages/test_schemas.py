@@ -228,6 +228,7 @@ REFUSED = {  # with words of the message
     "far": ({"$ref": "http://a.b/c"}, "refers to 'http://a.b/c'"),
     "absent": ({"$ref": "#/$defs/a"}, "which is not there"),
     "no text": ({"properties": {"a": False}, "required": ["a"]}, "no JSON text"),
+    "opposed types": ({"allOf": [{"type": "null"}, {"type": "string", "minLength": 1}]}, "no JSON text"),
     "kind": ({"minLength": "3"}, "minLength of the schema at #: it is a text"),
     "type": ({"type": "strin"}, "did you mean string"),
     "part": ({"properties": {"a": 3}}, "the schema at #/properties/a"),

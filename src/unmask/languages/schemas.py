@@ -255,7 +255,8 @@ class Reading:
             return self.pattern(form, (*at, "allOf"))
         if not form:
             return ANY
-        kinds = form.get("type") or [kind for kind, keywords in OF_TYPE.items() if keywords & form.keys()]
+        about = [kind for kind, keywords in OF_TYPE.items() if keywords & form.keys()]
+        kinds = form.get("type", about)
         if "enum" in form:
             if beside := form.keys() - {"enum", "type"}:
                 self.refuse(at, f"has {min(beside)} beside enum or const", "only type beside them")
