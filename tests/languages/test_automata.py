@@ -13,7 +13,7 @@ import torch
 
 from tests.brute import distribution, sequences, tiny_languages
 from unmask import UnmaskError
-from unmask.languages import Answers, automata, load, patterns
+from unmask.languages import Answers, automata, load, patterns, schemas
 from unmask.languages.patterns import regex
 from unmask.languages.refinement import futures
 
@@ -84,7 +84,7 @@ VALUES = {
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_a_template_accepts_the_json_that_python_reads(kind):
-    automaton = regex(patterns.schema({"a.b": kind, "c": ["x", 3, "d|e"]}), 128, tuple(map(chr, range(128))))
+    automaton = regex(schemas.schema({"a.b": kind, "c": ["x", 3, "d|e"]}), 128, tuple(map(chr, range(128))))
     for value in VALUES[kind]:
         for choice, of in (('"x"', True), ("3", True), ('"d|e"', True), ('"d"', False), ("x", False)):
             for text in (f'{{"a.b": {value}, "c": {choice}}}', f'{{"a.b":{value},"c":{choice}}}'):
@@ -98,7 +98,7 @@ def test_a_template_accepts_the_json_that_python_reads(kind):
 
 def test_a_template_in_a_file_is_followed_by_spaces(tmp_path):
     (tmp_path / "t.json").write_text('{"k": [true, null]}')
-    pattern = patterns.read_schema(tmp_path / "t.json")
+    pattern = schemas.read_schema(tmp_path / "t.json")
     assert [
         bool(re.fullmatch(pattern, text)) for text in ('{"k": true}  ', '{"k":null}', '{"k": 1}', '{"k": true} x')
     ] == [
@@ -109,7 +109,7 @@ def test_a_template_in_a_file_is_followed_by_spaces(tmp_path):
     ]
     for wrong in ("text", 3, []):
         with pytest.raises(UnmaskError, match="the template has"):
-            patterns.schema({"k": wrong})
+            schemas.schema({"k": wrong})
 
 
 def test_many_tokens_are_few_classes(monkeypatch):
@@ -206,7 +206,7 @@ def test_long_patterns_are_read(pattern):
 def test_a_template_of_a_thousand_keys():
     kinds = list(VALUES)
     template = {f"key {number}": kinds[number % 5] for number in range(1000)} | {"of": [f"{n}" for n in range(2000)]}
-    automaton = regex(patterns.schema(template), 128, tuple(map(chr, range(128))))
+    automaton = regex(schemas.schema(template), 128, tuple(map(chr, range(128))))
     examples = dict(zip(kinds, (-12, 0.5, "a", True, None), strict=True))
     right = {key: examples.get(kind, "1999") if isinstance(kind, str) else "1999" for key, kind in template.items()}
     for given, accepted in ((right, True), (right | {"of": "2000"}, False), (right | {"key 999": 1}, False)):
@@ -236,7 +236,7 @@ def test_states_are_merged_as_by_rounds(seed):
 
 def test_letters_of_a_template_are_written_in_both_ways():
     texts = tuple(sorted(set('{"é😀ü": .}\\u0123456789abcdef')))
-    automaton = regex(patterns.schema({"é": ["ü😀"]}), len(texts), texts)
+    automaton = regex(schemas.schema({"é": ["ü😀"]}), len(texts), texts)
     for ascii in (True, False):
         text = json.dumps({"é": "ü😀"}, ensure_ascii=ascii)
         assert automaton.accepts(torch.tensor([[texts.index(sign) for sign in text]]))[0]
@@ -252,10 +252,10 @@ def nested(depth):
 
 
 def test_a_template_is_64_deep_at_most(tmp_path):
-    assert patterns.schema(nested(64)).count("{") == 63
+    assert schemas.schema(nested(64)).count("{") == 63
     for depth in (65, 900):
         with pytest.raises(UnmaskError, match="nested more than 64 deep"):
-            patterns.schema(nested(depth))
+            schemas.schema(nested(depth))
 
 
 MACHINES = {

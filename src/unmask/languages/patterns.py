@@ -10,33 +10,23 @@ Both the nodes and the work are limited: a short pattern, such as (a{1,1000}){1,
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from re import _compiler, _parser  # type: ignore[attr-defined, unused-ignore]  # as hypothesis does
 from typing import Any, NoReturn
 
 import numpy as np
 
 from unmask.core.errors import UnmaskError, cut, shown
-from unmask.core.reading import DEPTH, read_json
 from unmask.languages.automata import MOST_MOVES, Automaton, Moves, Nothing, explored, smallest
 from unmask.languages.kernels.machine import Flags, Ints
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # the text of tokens without names
 AT_ONCE = 2**22  # moves of tokens that are compared at once
-TYPES = {  # of values in a JSON template
-    "integer": "-?(0|[1-9][0-9]*)",
-    "number": r"-?(0|[1-9][0-9]*)(\.[0-9]+)?",
-    "string": '"[^"\\\\\x00-\x1f]*"',
-    "boolean": "true|false",
-    "null": "null",
-}
 EXPECTED = "expected characters, classes, groups, | and counts; it always matches the whole text"
 LONGEST = 2**20  # characters of a pattern
 MOST_NODES = 2**18  # of a pattern, its counts written out
@@ -348,36 +338,3 @@ def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, 
     used, begin, which = np.unique([classes[text] for text in texts], return_index=True, return_inverse=True)
     order = begin.argsort()  # a class is numbered by its first token
     return np.stack([moves[row] for row in used[order]], 1), order.argsort()[which]
-
-
-def schema(template: Any, depth: int = DEPTH) -> str:
-    """The regular expression of the JSON texts of a template: {"name": "string", "age": "integer", "who": ["a", "b"]}.
-
-    A mapping has exactly its keys, in order. A list is a choice of values. A text names a type: integer, number,
-    string, boolean or null. One space may follow a comma or a colon. A letter beyond ASCII may be written as its code.
-    """
-    if not depth:
-        raise UnmaskError(f"the template is nested more than {DEPTH} deep; expected fewer levels")
-    if isinstance(template, dict):
-        pairs = [f"{_written(str(key))}: ?{schema(value, depth - 1)}" for key, value in template.items()]
-        return r"\{" + ", ?".join(pairs) + r"\}"
-    if isinstance(template, list) and template:
-        return "(" + "|".join(map(_written, template)) + ")"
-    if isinstance(template, str) and template in TYPES:
-        return f"({TYPES[template]})"
-    expected = f"a mapping, a list of values, or one of {', '.join(TYPES)}"
-    raise UnmaskError(f"the template has {shown(template)}; expected {expected}")
-
-
-def _written(value: Any) -> str:
-    """The regular expression of a value in JSON: each letter beyond ASCII as itself, or as its code."""
-    signs = []
-    for sign in json.dumps(value, ensure_ascii=False):
-        code = re.escape(json.dumps(sign)[1:-1])
-        signs.append(re.escape(sign) if sign.isascii() else f"({re.escape(sign)}|{code})")
-    return "".join(signs)
-
-
-def read_schema(path: str | Path) -> str:
-    """`schema` of a JSON file; spaces and line ends may follow the text, which fill the length."""
-    return schema(read_json(path)) + r"[ \n]*"

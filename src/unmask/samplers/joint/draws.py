@@ -21,7 +21,7 @@ from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry, parse
 from unmask.denoisers import Denoiser
-from unmask.languages import automata, patterns
+from unmask.languages import automata, schemas
 from unmask.languages.automata import Automaton
 from unmask.languages.patterns import regex as pattern_automaton
 from unmask.samplers.contract import Sampler, inner_of
@@ -82,8 +82,8 @@ def regex(source: Source, pattern: str) -> Automaton:
 
 @CONSTRAINTS.register("schema")
 def schema(source: Source, file: str) -> Automaton:
-    """the JSON texts of a template in a JSON file, and spaces after them"""
-    return source.matches(patterns.read_schema(file))
+    """the JSON texts of a template or a JSON Schema in a file, and spaces after them"""
+    return source.matches(schemas.read_schema(file))
 
 
 @CONSTRAINTS.register("machine")
