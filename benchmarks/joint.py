@@ -31,7 +31,8 @@ from unmask import generate, train
 from unmask.core.files import origin
 from unmask.denoisers import Denoiser, Ideal, Perturbed
 from unmask.languages import Answers, Language, NGram, automata, load
-from unmask.languages.patterns import regex, schema
+from unmask.languages.patterns import regex
+from unmask.languages.schemas import schema
 from unmask.metrics.windows import total_variation
 from unmask.models import trained
 from unmask.models.trained.recipe import recipe

@@ -11,19 +11,19 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # statements of each room, from the one under all to the one on top; an import goes to a room before its own
     "core": 1880,
-    "languages": 3250,
+    "languages": 3740,
     "denoisers": 1760,
-    "samplers": 3300,
-    "metrics": 350,
+    "samplers": 3450,
+    "metrics": 355,
     "models": 4060,
     "theory": 1550,
-    "diagnosis": 4900,
+    "diagnosis": 5910,
     "experiments": 3150,  # engines, a cluster of Ray, parts of a sweep that a queue runs, infilling
     "tasks": 1880,  # lm-eval as a job of a sweep: a job of models stands with its tasks
     "report": 1710,  # accuracy and infilling on pages
     "cli": 1450,
 }
-MOST = 29_500  # statements of the whole package
+MOST = 30_950  # statements of the whole package
 ROOMS = list(CAPS)
 
 

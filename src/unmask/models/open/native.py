@@ -50,8 +50,8 @@ def library(what: str = "a class of transformers", otherwise: str = "") -> Any:
 def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, *, others: bool = False, **options: Any) -> Any:
     """A model of transformers from a directory. Missing and misshaped tensors are an error.
 
-    others: tensors that the network does not have are ignored, and a command names them. Old checkpoints have buffers, and
-    checkpoints of several tasks have several heads.
+    others: tensors that the network does not have are ignored, and a command names them. Old checkpoints have buffers,
+    and checkpoints of several tasks have several heads.
     """
     transformers = library()
     options |= {"weights_only": True, "local_files_only": True, "trust_remote_code": False}
