@@ -36,7 +36,7 @@ def decoder_law(request: pytest.FixtureRequest) -> Callable[..., Any]:
     marker = request.node.get_closest_marker(NAME)
     given = {} if marker is None else dict(marker.kwargs)
 
-    def law(loop: Callable[..., Any], **options: Any) -> Any:
+    def tested(loop: Callable[..., Any], **options: Any) -> Any:
         from unmask.testing import assert_law
 
         used, began = given | options, time.monotonic()
@@ -53,7 +53,7 @@ def decoder_law(request: pytest.FixtureRequest) -> Callable[..., Any]:
             request.node.user_properties.append((NAME, record))  # which xdist carries to the first process
         return verdict
 
-    return law
+    return tested
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -61,14 +61,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     properties = [
         pair for report in reports if getattr(report, "when", "") == "call" for pair in report.user_properties
     ]
-    laws = [record for name, record in properties if name == NAME]
-    if not laws:
+    records = [record for name, record in properties if name == NAME]
+    if not records:
         return
-    hold = sum(law["holds"] for law in laws)
-    text = f"{hold} of {len(laws)}"
-    terminalreporter.write_line(f"unmask: {text} decoder laws hold")
+    hold = sum(record["holds"] for record in records)
+    text = f"{hold} of {len(records)}"
+    terminalreporter.write_line(f"unmask: {text} tests of decoders hold")
     path = config.getoption("--decoder-report")
     if path is not None:
-        badge = {"label": "decoder law", "message": text, "color": "green" if hold == len(laws) else "red"}
-        report = {"unmask": version("unmask"), "badge": {"schemaVersion": 1} | badge, "laws": laws}
+        badge = {"label": "decoder", "message": text, "color": "green" if hold == len(records) else "red"}
+        report = {"unmask": version("unmask"), "badge": {"schemaVersion": 1} | badge, "tests": records}
         Path(path).write_text(json.dumps(report, indent=1) + "\n")

@@ -391,7 +391,7 @@ def score(
 
     given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation)
     chosen_among: consecutive rows that a joint draw chose among each other: only such groups are independent.
-        (default: as the Generation or the record of the file says)
+        (default: that of the Generation, or of the record of the file)
     likelihood: also the mean log-likelihood under a sampler with the language's exact denoiser. how: its sampler,
         steps, schedule and draws. (default: those of the Generation)
     """

@@ -163,14 +163,14 @@ class Graph:
         operation, value = part
         flags = self.whole.state.flags
         if str(operation) == "LITERAL" and not flags & re.IGNORECASE:
-            found = [(value, value)]
+            ranges = [(value, value)]
         else:
             self.spend(OF_SET)
             one = _parser.SubPattern(self.whole.state, [part])
             several = _parser.SubPattern(self.whole.state, [(_parser.MAX_REPEAT, (1, _parser.MAXREPEAT, one))])
             runs = _compiler.compile(several, flags).finditer(characters())
-            found = [(run.start(), run.end() - 1) for run in runs]
-        for low, high in found:
+            ranges = [(run.start(), run.end() - 1) for run in runs]
+        for low, high in ranges:
             if low < SURROGATES.start:
                 yield low, min(high, SURROGATES.start - 1)
             if high >= SURROGATES.stop:
@@ -255,7 +255,7 @@ def _letters(graph: Graph) -> tuple[Automaton, dict[int, int]]:
 
 
 def _unwritable(pattern: str, texts: Sequence[bytes]) -> UnmaskError:
-    """The error of a pattern that no tokens write: how far they come, and what follows."""
+    """The error of a pattern that no tokens write: how far they come, and the rest."""
     letters, column = _letters(Graph(pattern, frozenset(range(256))))
     sign = {kind: bytes([sign]) for sign, kind in reversed(column.items())}
     moves, _ = _by_tokens(letters, [tuple(column[sign] for sign in text) for text in texts])

@@ -1,8 +1,8 @@
 """Regular expressions of JSON texts: those of a template, and those of a JSON Schema.
 
-A schema writes what it names, and nothing else: an object has the keys of `properties`, in order, and a value the types
+A schema writes the named parts, and nothing else: an object has the keys of `properties`, in order, and a value the types
 that its keywords are about. So each text that matches is a valid one, in one of its spellings, and not each valid one
-matches. Parts that hold together (`allOf`, `$ref` and what is beside them) are merged, keyword by keyword.
+matches. Parts that hold together (`allOf`, `$ref` and their neighbors) are merged, keyword by keyword.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def read_schema(path: str | Path) -> str:
 
 def json_schema(form: Any) -> str:
     """The regular expression of JSON texts that are valid by a JSON Schema, draft 2020-12 (docs/joint-draws.md)."""
-    found = Reading(form).pattern(form, ("#",))
-    if found is None:
+    pattern = Reading(form).pattern(form, ("#",))
+    if pattern is None:
         raise UnmaskError(
             "no JSON text is valid by the schema; expected one that allows some. Look for opposed limits."
         )
-    return found
+    return pattern
 
 
 Where = tuple[str, ...]  # the way to a part of a schema
@@ -139,7 +139,7 @@ def times(text: str, least: int, most: int | None) -> str:
 
 
 def anything(levels: int) -> str:
-    """Any JSON value, with lists and objects so many levels deep."""
+    """Any JSON value, with lists and objects up to this depth."""
     string = f'"{CHARACTER}*"'
     plain = f"{TYPES['number']}|{TYPES['boolean']}|null|{string}"
     if not levels:
@@ -171,7 +171,7 @@ MERGED: dict[str, Callable[..., Any]] = {  # two values of a keyword; of others,
 
 
 class Reading:
-    """The way through a schema. A pattern is None where no text is valid."""
+    """The way through a schema. A pattern is None if no text is valid."""
 
     def __init__(self, root: Any) -> None:
         self.root, self.work = root, 0
@@ -204,18 +204,18 @@ class Reading:
         if isinstance(form, bool):
             return {} if form else {"enum": []}
         self.weigh(form)
-        made: Form = {}
+        limits: Form = {}
         for keyword, value in form.items():
             if keyword in NOTES or (keyword == "$id" and at == ("#",)):
                 continue
             if keyword not in KEYWORDS:
                 self.refuse(at, f"has {shown(keyword)}, which is not supported,", f"only {', '.join(KEYWORDS)}")
-            made[keyword] = fit(value, KEYWORDS[keyword], f"{keyword} of the schema at {path(at)}")
-        if "const" in made:
-            made = self.merged(made, {"enum": [made.pop("const")]}, at)
-        if isinstance(made.get("type"), str):
-            made["type"] = [made["type"]]
-        return made
+            limits[keyword] = fit(value, KEYWORDS[keyword], f"{keyword} of the schema at {path(at)}")
+        if "const" in limits:
+            limits = self.merged(limits, {"enum": [limits.pop("const")]}, at)
+        if isinstance(limits.get("type"), str):
+            limits["type"] = [limits["type"]]
+        return limits
 
     def merged(self, one: Form, other: Form, at: Where) -> Form:
         """One part of a schema for two that hold together."""
@@ -348,7 +348,7 @@ class Reading:
         return None if inner is None else f'"{inner}"'
 
     def number(self, kind: str, form: Form, at: Where) -> str | None:
-        """Numbers by their bounds, with at most PLACES digits behind the point, or as many as the bounds have."""
+        """Numbers by their bounds, with at most PLACES digits behind the point, or the number that the bounds have."""
         values = {keyword: Fraction(str(form[keyword])) for keyword in OF_TYPE["number"] & form.keys()}
         if not values:
             return self.fixed(kind, form, at)

@@ -81,7 +81,7 @@ def score(
     conditional on it, and intervals are over prompts, the distinct rows of given: `n` is their number
     (metrics/rows.py).
     chosen_among: consecutive rows that a joint draw chose among each other: intervals are over such groups. (default:
-    as the Generation or the record of the file says)
+    that of the Generation, or of the record of the file)
     """
     if isinstance(samples, str | Path):
         path, samples = Path(samples), read_tokens(Path(samples))

@@ -135,11 +135,11 @@ def _ordered(
             if not count or not bool(inside.any()):
                 continue
             delta = next(delta for delta in deltas if len(delta) == count)
-            part = sampler.order(delta, inside, session.luck)
+            part = sampler.order(delta, inside, session.order_rng)
             _check_order(session, part, inside, inside.sum(1) if free else torch.full((len(inside),), count))
             order = torch.where(inside, part + earlier.unsqueeze(1), order)
             if times is not None:
-                times = torch.where(inside, sampler.times(delta, part, session.luck), times)
+                times = torch.where(inside, sampler.times(delta, part, session.order_rng), times)
         earlier += schedules.sizes[schedules.kind, block] if free else steps[schedules.kind]
     return order, times
 

@@ -91,7 +91,7 @@ class Session:
         return Together(self.joint, self.canvas, self.probability)
 
     @property
-    def luck(self) -> Randomness:
+    def order_rng(self) -> Randomness:
         """The random numbers of orders: particles of a joint draw share theirs."""
         if self.joint is None or self.joint.particles == 1:
             return self.rng

@@ -1,8 +1,8 @@
 """Whether rare tokens are written: a test of loops on `long-tail`, where 504 symbols share a probability of .04.
 
-A language of eight symbols has no token that coarse noise loses. With a race argmax_v p_v / E_v, noise E that is never
-below e writes a token of probability p about exp(-e / p) times as often as it should: with uniforms in bfloat16 e is
-2^-8, so that of 256 tokens of probability 8e-5 none is written. The test counts rows with a rare token, against rows of
+A language of eight symbols has no token that coarse noise loses. In a race argmax_v p_v / E_v, let the noise E never be
+below e. Then a token of probability p is written about exp(-e / p) times as often as it should be. With uniforms in
+bfloat16 e is 2^-8, so a token of probability 8e-5 is never written. The test counts rows with a rare token, against rows of
 the sampler itself: Fisher's exact test, for any sampler, as rows are independent.
 
 A sum in bfloat16 keeps their number, and writes few of them again and again. All rare symbols are alike, so n of them
@@ -49,8 +49,8 @@ def rare_tokens(tokens: Tensor, meant: Meant) -> Rare:
     rows, length = tokens.shape
     how: dict[str, Any] = {"schedule": meant.schedule, "steps": len(meant.delta), "length": length}
     seed = REFERENCE + zlib.crc32(tokens.numpy().tobytes())  # as in an audit
-    made = generate(meant.denoiser, sampler=meant.sampler, rows=TIMES * rows, seed=seed, **how)
-    mine, theirs = tokens >= COMMON, made.tokens >= COMMON
+    reference = generate(meant.denoiser, sampler=meant.sampler, rows=TIMES * rows, seed=seed, **how)
+    mine, theirs = tokens >= COMMON, reference.tokens >= COMMON
     p_value = shares(int(mine.any(1).sum()), rows, int(theirs.any(1).sum()), len(theirs))
     again = 1.0 if SORTING & meant.filters.keys() else pairs(tokens[mine] - COMMON, meant.exact.vocabulary - COMMON)
     both = min(1.0, 2 * p_value, 10 * again)  # the tail of a number of pairs is a little heavier than Poisson's

@@ -292,7 +292,7 @@ class Trial:
         return nearest([*self.suspects, *fitted], self.theirs, self.fitted)
 
     def seen(self, verdict: Verdict, record: Observed) -> Verdict:
-        """The verdict with what the record says of the draws."""
+        """The verdict with the record of the draws."""
         if record.one_draw:
             return Verdict("differs", "reused noise", "the same in every row", None, True)
         excluded = record.excluded

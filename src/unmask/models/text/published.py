@@ -193,8 +193,8 @@ class Published(Tokenizer):
     def _bytes(self, token: int) -> bytes:
         """The bytes of a token that are not a whole character: <0xE2>, or in the letters of byte-level symbols."""
         symbol = self.coder.id_to_token(token) or ""
-        if found := re.fullmatch("<0x([0-9A-F]{2})>", symbol):
-            return bytes([int(found[1], 16)])
+        if byte := re.fullmatch("<0x([0-9A-F]{2})>", symbol):
+            return bytes([int(byte[1], 16)])
         codes = [BYTE_LETTERS.get(letter) for letter in symbol]
         return b"" if None in codes else bytes(code for code in codes if code is not None)
 

@@ -129,7 +129,7 @@ def balanced(automaton: Automaton, masses: Floats) -> tuple[Form, float]:
 
 @lru_cache(maxsize=16)
 def _deep(automaton: Automaton) -> bool:
-    """Whether an end can be so many tokens away that messages may leave the range of floating-point numbers."""
+    """Whether an end can be too many tokens away: messages may leave the range of floating-point numbers."""
     near = automaton.final
     for _ in range(int(SAFE / MOST_NATS)):
         near = near | np.append(near, False)[automaton.moves].any(1)
@@ -147,8 +147,8 @@ def _potential(automaton: Automaton, costs: Floats) -> Floats:
     first = np.append(True, (np.diff(source) != 0) | (np.diff(target) != 0))  # the cheapest of parallel edges
     shape = automaton.states, automaton.states
     back = csr_array((price[first], (target[first], source[first])), shape=shape)
-    found: Floats = csgraph.dijkstra(back, indices=np.flatnonzero(automaton.final), min_only=True)
-    return found
+    potential: Floats = csgraph.dijkstra(back, indices=np.flatnonzero(automaton.final), min_only=True)
+    return potential
 
 
 def scratch(form: Form, length: int) -> Scratch:
