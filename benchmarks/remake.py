@@ -71,6 +71,7 @@ STEPS = (
     Step("paper-quick", "measure --out paper-quick", 0.07, module="reproduction"),
     Step("joint", "--out joint", 0.5, module="benchmarks.joint"),
     Step("policy", "--out policy", 0.25, module="benchmarks.policy_gradients"),
+    Step("given", "--out given/given.json", 0.3, module="benchmarks.given"),
 )
 
 
@@ -120,6 +121,7 @@ FILES: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {  # the last s
     "paper-quick.json": ("paper-quick", _file("paper-quick/paper.json")),
     "joint.json": ("joint", _file("joint/joint.json")),
     "policy-gradients.json": ("policy", _file("policy/policy-gradients.json")),
+    "given.json": ("given", _file("given/given.json")),
 }
 
 

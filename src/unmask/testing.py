@@ -121,12 +121,12 @@ def assert_law(
     if both:
         tail = called_until(loop, LONG_TAIL, kind, min(rows, ROWS), length, seed, limit, model)
         how = {"schedule": schedule, "steps": steps, "filters": filters, "dtype": tail.model.dtype}
-        rare = rare_tokens(tail.tokens, as_meant(tail.model.language, tail.tokens.shape[1], used, **how))
-        if rare.p_value < alarm:
+        tested = rare_tokens(tail.tokens, as_meant(tail.model.language, tail.tokens.shape[1], used, **how))
+        if tested.p_value < alarm:
             meaning = FAULTS["rare tokens"]
             where = f"the loop differs from {verdict.sampler} on {LONG_TAIL}"
-            lines = [f"size: {rare.size}", f"meaning: {meaning}", f"p-value: {rare.p_value:.2g}"]
-            fail(f"{where}: {rare.fault}", *lines)
+            lines = [f"size: {tested.size}", f"meaning: {meaning}", f"p-value: {tested.p_value:.2g}"]
+            fail(f"{where}: {tested.fault}", *lines)
     return verdict
 
 

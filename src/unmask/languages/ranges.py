@@ -29,7 +29,7 @@ def least(bound: Bound, count: int) -> int | None:
 
 
 def numbers(low: Bound, minus_high: Bound, places: int) -> Iterator[str]:
-    """The parts of an alternative: the numbers between the bounds with at most this number of digits behind the point."""
+    """The parts of an alternative: numbers between the bounds, with at most this number of digits behind the point."""
     for count in range(places + 1):
         first, minus_last = least(low, count), least(minus_high, count)
         yield from fixed(max(first or 0, 0), None if minus_last is None else -minus_last, count)

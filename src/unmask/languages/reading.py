@@ -154,7 +154,7 @@ def standard_sparse_hmm(seed: int = 0, pruned: bool = True) -> Language:
 @PRESETS.register("long-tail")
 @DRAWN
 def long_tail(seed: int = 0, pruned: bool = True) -> Language:
-    """paper-2gram with 504 rare symbols: each token is one of them with probability .04; shows coarse noise"""
+    """paper-2gram, and 504 rare symbols: each token is one of them with probability .04; shows coarse noise"""
     chain = paper_2gram(seed, pruned)
     assert isinstance(chain, NGram)
     common = np.eye(chain.vocabulary, 512) * (1 - TAIL)

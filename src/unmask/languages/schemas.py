@@ -1,8 +1,8 @@
 """Regular expressions of JSON texts: those of a template, and those of a JSON Schema.
 
-A schema writes the named parts, and nothing else: an object has the keys of `properties`, in order, and a value the types
-that its keywords are about. So each text that matches is a valid one, in one of its spellings, and not each valid one
-matches. Parts that hold together (`allOf`, `$ref` and their neighbors) are merged, keyword by keyword.
+A schema writes the named parts, and nothing else: an object has the keys of `properties`, in order, and a value the
+types that its keywords are about. So each text that matches is a valid one, in one of its spellings, and not each valid
+one matches. Parts that hold together (`allOf`, `$ref` and their neighbors) are merged, keyword by keyword.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ MERGED: dict[str, Callable[..., Any]] = {  # two values of a keyword; of others,
 
 
 class Reading:
-    """The way through a schema. A pattern is None if no text is valid."""
+    """The way through a schema. A pattern is None: no text is valid."""
 
     def __init__(self, root: Any) -> None:
         self.root, self.work = root, 0
@@ -194,9 +194,9 @@ class Reading:
             again = next((part for part in at if part.startswith("#") and at.count(part) > 1), None)
             problem = f"refers to {cut(again)} within itself" if again else f"is nested more than {DEPTH} deep"
             self.refuse(at[: at.index(again) + 1] if again else at[:9], problem, "a schema without recursion")
-        found = self.choice(self.checked(form, at), at)
-        self.spend(len(found or ""))
-        return found
+        choice = self.choice(self.checked(form, at), at)
+        self.spend(len(choice or ""))
+        return choice
 
     def checked(self, form: Any, at: Where) -> Form:
         """The keywords of a part that constrain it, in one form: a list of types, and `enum` for `const` and false."""
@@ -222,22 +222,22 @@ class Reading:
         self.spend(
             sum(len(value) for part in (one, other) for value in part.values() if isinstance(value, list | dict))
         )
-        made = one | {keyword: value for keyword, value in other.items() if keyword not in one}
-        if "prefixItems" in made and ("items" in one or "prefixItems" in one) and {"items", "prefixItems"} & {*other}:
+        whole = one | {keyword: value for keyword, value in other.items() if keyword not in one}
+        if "prefixItems" in whole and ("items" in one or "prefixItems" in one) and {"items", "prefixItems"} & {*other}:
             self.refuse(at, "has prefixItems and other items that hold together", "one list of them")
-        if "properties" in made and all({"properties", "additionalProperties"} & part.keys() for part in (one, other)):
+        if "properties" in whole and all({"properties", "additionalProperties"} & part.keys() for part in (one, other)):
             sides = [(part.get("properties", {}), part.get("additionalProperties", True)) for part in (one, other)]
             keys = dict.fromkeys(key for keys, _ in sides for key in keys)
             self.spend(16 * len(keys))
-            made["properties"] = {key: both(*(some.get(key, rest) for some, rest in sides)) for key in keys}
+            whole["properties"] = {key: both(*(some.get(key, rest) for some, rest in sides)) for key in keys}
         for keyword in (one.keys() & other.keys()) - {"properties"}:
             if keyword in MERGED:
-                made[keyword] = MERGED[keyword](one[keyword], other[keyword])
+                whole[keyword] = MERGED[keyword](one[keyword], other[keyword])
             elif keyword in ("$ref", "anyOf", "oneOf"):  # the second one is merged after the first
-                made["allOf"] = [*made.get("allOf", ()), {keyword: other[keyword]}]
+                whole["allOf"] = [*whole.get("allOf", ()), {keyword: other[keyword]}]
             elif one[keyword] != other[keyword]:
                 self.refuse(at, f"has two of {keyword} that hold together", "one")
-        return made
+        return whole
 
     def choice(self, form: Form, at: Where) -> str | None:
         for keyword in ("anyOf", "oneOf"):
@@ -348,7 +348,7 @@ class Reading:
         return None if inner is None else f'"{inner}"'
 
     def number(self, kind: str, form: Form, at: Where) -> str | None:
-        """Numbers by their bounds, with at most PLACES digits behind the point, or the number that the bounds have."""
+        """Numbers by their bounds, with up to PLACES digits after the point, or the number that the bounds have."""
         values = {keyword: Fraction(str(form[keyword])) for keyword in OF_TYPE["number"] & form.keys()}
         if not values:
             return self.fixed(kind, form, at)

@@ -45,10 +45,10 @@ def test_a_repository_of_somebody_else(tmp_path):
     how = ["-m", "pytest", "-q", "-p", "unmask.plugin", "-p", "no:cacheprovider", "--strict-markers"]
     done = run(tmp_path, *how, "--decoder-report", "report.json")
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
-    assert "unmask: 1 of 2 decoder laws hold" in done.stdout
+    assert "unmask: 1 of 2 tests of decoders hold" in done.stdout
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["badge"]["message"] == "1 of 2"
-    right, wrong = sorted(report["laws"], key=lambda law: law["test"])
+    right, wrong = sorted(report["tests"], key=lambda test: test["test"])
     assert (right["holds"], right["rows"], right["options"]["steps"]) == (True, 400, "8")
     assert "the loop differs from fixed-size with 8 steps" in wrong["verdict"]
 

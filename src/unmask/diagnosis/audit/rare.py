@@ -2,8 +2,8 @@
 
 A language of eight symbols has no token that coarse noise loses. In a race argmax_v p_v / E_v, let the noise E never be
 below e. Then a token of probability p is written about exp(-e / p) times as often as it should be. With uniforms in
-bfloat16 e is 2^-8, so a token of probability 8e-5 is never written. The test counts rows with a rare token, against rows of
-the sampler itself: Fisher's exact test, for any sampler, as rows are independent.
+bfloat16 e is 2^-8, so a token of probability 8e-5 is never written. The test counts rows with a rare token, against
+rows of the sampler itself: Fisher's exact test, for any sampler, as rows are independent.
 
 A sum in bfloat16 keeps their number, and writes few of them again and again. All rare symbols are alike, so n of them
 have about n (n - 1) / 2 / 504 pairs of equal ones, a Poisson number; filters that order tokens prefer some.

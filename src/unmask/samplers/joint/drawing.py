@@ -17,7 +17,7 @@ from unmask.denoisers.canvas import by_length
 from unmask.languages.automata import Automaton, erased
 from unmask.samplers.joint import fitting
 from unmask.samplers.joint.fitting import DRAW, MEASURE, WEIGH, Case
-from unmask.samplers.joint.particles import parents
+from unmask.samplers.joint.particles import members, parents
 
 SWEEPS, MOST_SWEEPS = 3, 10**4
 MOST_PARTICLES = 2**12
@@ -229,13 +229,13 @@ class Together:
         """(K): the group of each row; an error unless its rows have the same hidden positions and given tokens."""
         canvas = self.canvas
         groups = canvas.rng.row_ids[rows] // self.joint.particles
-        _, which, sizes = groups.unique_consecutive(return_inverse=True, return_counts=True)
-        leaders = rows[sizes.cumsum(0) - sizes][which]
+        which, first, _ = members(groups)
+        leaders = rows[first[which]]
         same = (canvas.hidden[rows] == canvas.hidden[leaders]).all(1)
         same &= (self._given[rows] == self._given[leaders]).all(1)
         if not bool(same.all()):
-            first, own = (int(canvas.rng.row_ids[part[~same][0]]) for part in (leaders, rows))
-            problem = f"rows {first} and {own} are particles of one group, and hide or were given other tokens"
+            leader, own = (int(canvas.rng.row_ids[part[~same][0]]) for part in (leaders, rows))
+            problem = f"rows {leader} and {own} are particles of one group, and hide or were given other tokens"
             raise UnmaskError(f"{problem}; expected the same. Repeat each prompt {self.joint.particles} times.")
         return groups
 

@@ -15,12 +15,19 @@ import torch
 from torch import Tensor
 
 
+def members(groups: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(the group of each row (K), the first row of each group (G), its number of rows (G)); groups (K) ascend."""
+    _, which, sizes = groups.unique_consecutive(return_inverse=True, return_counts=True)
+    return which, sizes.cumsum(0) - sizes, sizes
+
+
 def parents(log_weights: Tensor, groups: Tensor, u: Tensor) -> Tensor:
     """(K): the row of its group that each row goes on from, by systematic resampling.
 
     log_weights (K); groups (K): ascending numbers of groups; u (K): one uniform for each group, in all its rows."""
-    _, which, sizes = groups.unique_consecutive(return_inverse=True, return_counts=True)
-    first = sizes.cumsum(0) - sizes
+    which, first, sizes = members(groups)
+
+    # weights relative to the largest of the group, so that none overflows
     highest = torch.full((len(sizes),), -torch.inf, dtype=torch.float64)
     highest = highest.scatter_reduce(0, which, log_weights, "amax")
     weights = (log_weights - highest[which]).exp()
@@ -29,4 +36,5 @@ def parents(log_weights: Tensor, groups: Tensor, u: Tensor) -> Tensor:
     # each group has the mass of its number of rows, and row k takes the one in whose mass k + u lies
     mass = (weights * (sizes / totals)[which]).cumsum(0)
     chosen = torch.searchsorted(mass, torch.arange(len(groups)) + u, right=True)
-    return chosen.clamp(first[which], (first + sizes - 1)[which])
+    last = first + sizes - 1  # rounding must not lead to the next group
+    return chosen.clamp(first[which], last[which])
