@@ -216,7 +216,7 @@ def of_windows(joint: Floats) -> Automaton:
     A state is the last n - 1 tokens, or fewer at the start, with the weights of shorter windows; the first weighs 1."""
     size, levels = joint.shape[1], [joint]
     while len(levels[0]) > 1:
-        levels.insert(0, levels[0].reshape(size, -1, size).sum(0))  # without the oldest token
+        levels.insert(0, levels[0].sum(1).reshape(-1, size))  # without the newest: short windows begin a string
     apart = [level.sum(1, keepdims=True) * level.sum(0) for level in levels[1:]]
     ratios = [
         np.divide(level, q, out=np.zeros_like(level), where=q > 0) for level, q in zip(levels[1:], apart, strict=True)
