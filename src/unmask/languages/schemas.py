@@ -2,7 +2,8 @@
 
 A schema writes the named parts, and nothing else: an object has the keys of `properties`, in order, and a value the
 types that its keywords are about. So each text that matches is a valid one, in one of its spellings, and not each valid
-one matches. Parts that hold together (`allOf`, `$ref` and their neighbors) are merged, keyword by keyword.
+one matches. `oneOf` alone can accept more: it is read as `anyOf`. Parts that hold together (`allOf`, `$ref` and their
+neighbors) are merged, keyword by keyword.
 """
 
 from __future__ import annotations
