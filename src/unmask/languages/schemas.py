@@ -172,7 +172,7 @@ MERGED: dict[str, Callable[..., Any]] = {  # two values of a keyword; of others,
 
 
 class Reading:
-    """The way through a schema. A pattern is None: no text is valid."""
+    """The way through a schema. If every text is invalid, a pattern becomes None."""
 
     def __init__(self, root: Any) -> None:
         self.root, self.work = root, 0
@@ -349,7 +349,7 @@ class Reading:
         return None if inner is None else f'"{inner}"'
 
     def number(self, kind: str, form: Form, at: Where) -> str | None:
-        """Numbers by their bounds, with up to PLACES digits after the point, or the number that the bounds have."""
+        """Numbers by their bounds, with up to 6 digits after the point, or the number that the bounds have."""
         values = {keyword: Fraction(str(form[keyword])) for keyword in OF_TYPE["number"] & form.keys()}
         if not values:
             return self.fixed(kind, form, at)
