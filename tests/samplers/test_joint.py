@@ -352,8 +352,8 @@ def test_windows_of_a_text_are_multiplied_in_or_fitted(monkeypatch):
     automaton, strings = joint_text.dependence(line, 5, 3), sequences(5, 4)
     p = np.random.default_rng(3).dirichlet(np.ones(5), size=4)
     windows, c = joint_text.pooled(np.minimum(line, 2), 3, 3).reshape(3, 3, 3), np.minimum(strings, 2).T
-    pair, one = windows.sum(0), windows.sum((0, 1))
-    pair, three = pair / np.outer(pair.sum(1), one), windows / windows.sum(2, keepdims=True) / one
+    pair, one = windows.sum(2), windows.sum((0, 1))  # a string begins as windows do
+    pair, three = pair / np.outer(pair.sum(1), pair.sum(0)), windows / windows.sum(2, keepdims=True) / one
     law = p[np.arange(4), strings].prod(1) * pair[c[0], c[1]] * three[c[0], c[1], c[2]] * three[c[1], c[2], c[3]]
     draws = Joint(automaton, 0, single=False), Joint(automaton, 99)
     every = torch.from_numpy(strings), (), (0, 1, 2, 3)

@@ -2,7 +2,8 @@
 
 A schema writes the named parts, and nothing else: an object has the keys of `properties`, in order, and a value the
 types that its keywords are about. So each text that matches is a valid one, in one of its spellings, and not each valid
-one matches. Parts that hold together (`allOf`, `$ref` and their neighbors) are merged, keyword by keyword.
+one matches. `oneOf` alone can accept more: it is read as `anyOf`. Parts that hold together (`allOf`, `$ref` and their
+neighbors) are merged, keyword by keyword.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ MERGED: dict[str, Callable[..., Any]] = {  # two values of a keyword; of others,
 
 
 class Reading:
-    """The way through a schema. Without a valid text the pattern is None."""
+    """The way through a schema. If every text is invalid, a pattern becomes None."""
 
     def __init__(self, root: Any) -> None:
         self.root, self.work = root, 0
@@ -348,7 +349,7 @@ class Reading:
         return None if inner is None else f'"{inner}"'
 
     def number(self, kind: str, form: Form, at: Where) -> str | None:
-        """Numbers by their bounds, with up to PLACES digits, or as many as their bounds."""
+        """Numbers by their bounds, with up to 6 digits after the point, or the number that the bounds have."""
         values = {keyword: Fraction(str(form[keyword])) for keyword in OF_TYPE["number"] & form.keys()}
         if not values:
             return self.fixed(kind, form, at)
