@@ -16,7 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pytest
+from unmask.core.errors import needed
+
+with needed("test", "the fixture decoder_law"):
+    import pytest
 
 NAME = "decoder_law"
 HELP = "JSON file of all calls of decoder_law: tests, verdicts and the text of a badge"
