@@ -23,7 +23,7 @@ CAPS = {  # statements of each room, from the one under all to the one on top; a
     "report": 1710,  # accuracy and infilling on pages
     "cli": 1450,
 }
-MOST = 30_950  # statements of the whole package
+MOST = 30_960  # statements of the whole package
 ROOMS = list(CAPS)
 
 

@@ -398,6 +398,10 @@ class Pieces:
     def written(self, tokens):
         return "".join(self.texts[token] for token in tokens if token != self.separator)
 
+    @property
+    def pieces(self):
+        return (tuple(text.encode() for text in self.texts),) * 2
+
 
 class Writer(Denoiser):
     """Large logits that depend on the position only, of a model with a tokenizer and some more symbols."""
