@@ -6,7 +6,7 @@ The marginals of a model that does not know a constraint A count it too little. 
 
 and the next call sees the same row with better marginals. So a row has the weight Z_new / look, and the rows of a
 group are drawn again by their weights. With one token a step the targets q(x_R) Z(x_R) telescope: a large group writes
-q(x | A) itself. With several, the product stands for the model, as in every parallel step.
+q(x | A) itself. With several, the product replaces the model, as in every parallel step.
 """
 
 from __future__ import annotations
