@@ -104,9 +104,6 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
     "a store's sampler": (["sweep", "resume", "st"], {"st": store(sampler=CALL)}, IN_FILE),
     "a store's metric": (["sweep", "resume", "st"], {"st": store(job="mine:X"), "mine.py": MINE}, IN_FILE),
     "a store's language": (["sweep", "retry", "st"], {"st": store(language="mine:X"), "mine.py": MINE}, IN_FILE),
-    "a store's cell under another's key": (
-        ["sweep", "resume", "st"], {"st": line("cell", lambda cell: cell["values"].update(sampler="mine:X"))},
-        "has another key than its content"),
     "a store's rows": (BOARD.split(), {"board": ("board", kept)}, "has no results of a curve"),
     "a store's directory of files": (["sweep", "status", "st"],
         {"st": beside(STORE, b"\x80\x04cos\nsystem\n")},
@@ -154,6 +151,15 @@ def test_no_data_file_runs_code(keeps, attempt):
     assert ran.code == 2
     assert said in ran.err
     assert len(ran.lines) == 1
+
+
+def test_a_cell_under_anothers_key_is_left_out(keeps):
+    """The line's checksum fits, its key does not: it is damage, which the store leaves out and measures again."""
+    moved = line("cell", lambda cell: cell["values"].update(sampler="mine:X"))
+    ran = keeps(Case(["sweep", "resume", "st"], {"st": moved, "mine.py": MINE}, changes=("st/",)))
+    assert not ran.wrong, f"{ran.wrong}\n{ran.err}"
+    assert ran.code == 0
+    assert "damaged, so left out" in ran.err
 
 
 def test_a_file_that_names_a_module_of_the_hub_is_refused(keeps):
