@@ -43,14 +43,14 @@ from unmask.core.arguments import available, size
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, finite, origin, write_json
 from unmask.core.threads import torch_threads
-from unmask.diagnosis import flops
-from unmask.diagnosis.clock import device_name, peak
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep
 from unmask.languages import load as load_language
 from unmask.models.trained import Network, Shape, checkpoints, preset
 from unmask.models.trained.loop import PART_TOKENS, Conditions, Training, needed, train
 from unmask.models.trained.recipe import recipe
+from unmask.planning import flops
+from unmask.planning.clock import device_name, peak
 
 MINUTES = 9.0
 STEP_PASSES = 3.0  # time of a training step in forward passes: one forward, two backward

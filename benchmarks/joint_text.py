@@ -34,7 +34,6 @@ from unmask import gap, generate, train
 from unmask.core.chance import Randomness
 from unmask.core.estimates import Estimate
 from unmask.core.means import mean
-from unmask.diagnosis.judge import token_entropy
 from unmask.languages.automata import Automaton, of_windows
 from unmask.languages.kernels.machine import Floats, Ints
 from unmask.models import trained
@@ -44,6 +43,7 @@ from unmask.models.trained.loop import resume
 from unmask.models.trained.objectives import Objective
 from unmask.models.trained.recipe import recipe
 from unmask.models.trained.validation import HeldOut
+from unmask.planning.judge import token_entropy
 from unmask.samplers.contract import as_sampler
 from unmask.samplers.joint import Joint, log_paths
 from unmask.samplers.schedules import deltas

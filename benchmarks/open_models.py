@@ -49,7 +49,7 @@ WIDE = {"toy": (64, 2, 1500, 8, 2), "quick": (256, 4, 126_464, 64, 2), "full": (
 PROGRAM = """
 import sys, torch
 from unmask.models import open as hub
-from unmask.diagnosis.clock import peak
+from unmask.planning.clock import peak
 hub.load_model(sys.argv[1], card=sys.argv[1] + "/card.json", device="cpu")  # what is imported, and first used
 with peak(torch.device("cpu")) as most:
     before = most()  # where the mark has just been set back to

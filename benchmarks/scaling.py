@@ -53,7 +53,7 @@ COSTS = """
 import json, resource, sys, torch
 from unmask import generate, languages
 from unmask.models.trained import Network, Shape, Trunk
-from unmask.diagnosis.clock import peak
+from unmask.planning.clock import peak
 at = json.loads(sys.argv[1])
 symbols, rows, length = at.get("symbols", 8), at["rows"], at["length"]
 steps = at.get("steps", length)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import unmask
 from unmask.diagnosis.learning import of_language
-from unmask.diagnosis.planner import Verdict
 from unmask.models import trained
 from unmask.models.trained.recipe import recipe
+from unmask.planning.planner import Verdict
 
 LENGTH = 16
 

@@ -27,8 +27,8 @@ from reproduction.appendix import CHECKS
 from reproduction.records import Record
 from unmask import Estimate, UnmaskError, generate, languages, metrics, prompts
 from unmask.denoisers import Perturbed
-from unmask.diagnosis import break_even, flops, model_calls
 from unmask.models.trained import preset as shape_of
+from unmask.planning import break_even, flops, model_calls
 from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import Statement
 from unmask.theory.listed import STATEMENTS, Case

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unmask import languages as languages
     from unmask import metrics as metrics
     from unmask import models as models
+    from unmask import planning as planning
     from unmask import report as report
     from unmask import samplers as samplers
     from unmask import tasks as tasks
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from unmask.diagnosis.gap import Gap as Gap
     from unmask.diagnosis.gap import gap as gap
     from unmask.diagnosis.likelihood import score as score
-    from unmask.diagnosis.planner import plan as plan
     from unmask.experiments import sweep as sweep
     from unmask.experiments.board import board as board
     from unmask.metrics import Score as Score
     from unmask.models.loading import load as load
     from unmask.models.trained.loop import train as train
+    from unmask.planning.planner import plan as plan
     from unmask.report.player import play as play
     from unmask.samplers import Generation as Generation
     from unmask.samplers import generate as generate

@@ -19,6 +19,7 @@ from unmask.models.trained.trunk import Trunk
 ROOMS = {
     "denoisers",
     "diagnosis",
+    "planning",
     "experiments",
     "languages",
     "metrics",
@@ -57,7 +58,7 @@ def test_completion_imports_nothing_slow():
     assert done.stdout.splitlines()[1] == "False False"
 
 
-@pytest.mark.parametrize("room", ["theory", "diagnosis", "experiments"])
+@pytest.mark.parametrize("room", ["theory", "diagnosis", "planning", "experiments"])
 def test_rooms_show_what_their_users_need(room):
     package = getattr(unmask, room)
     assert dir(package)

@@ -10,8 +10,8 @@ import torch
 
 from tests.models.open.speaking import spoken
 from unmask.core.samples import write_tokens
-from unmask.diagnosis.judge import judge, token_entropy, tokens_of
 from unmask.models import open as hub
+from unmask.planning.judge import judge, token_entropy, tokens_of
 
 SAID = ["The cat sat on the mat.", "A dog, too.\nTwice."]
 

@@ -11,10 +11,10 @@ import pytest
 from tests.sparing import undrawn
 from unmask import UnmaskError, generate
 from unmask.core.means import mean
-from unmask.diagnosis.judge import Judges
 from unmask.models.text import Text, read
 from unmask.models.trained import Network, load, loop
 from unmask.models.trained.checkpoints import read_tokenizer
+from unmask.planning.judge import Judges
 from unmask.report.metrics import METRICS
 from unmask.report.publishing import Context, Selection, page_of, publish
 from unmask.report.verdict import Shown, verdict

@@ -66,9 +66,9 @@ def time(
     from unmask.core.arguments import MOST_THREADS, whole
     from unmask.core.errors import UnmaskError
     from unmask.core.threads import torch_threads
-    from unmask.diagnosis.clock import Timing, clock
     from unmask.models.trained import PRESETS
     from unmask.models.trained import preset as shaped
+    from unmask.planning.clock import Timing, clock
 
     if threads is not None:
         whole("--threads", threads, 1, MOST_THREADS)
@@ -80,8 +80,8 @@ def time(
             settings = {"preset": preset, "vocabulary": vocabulary, "dtype": dtype, "shape": shape.to_dict()}
             results = clock(shape, sizes, batch or (1, 16), steps, device, getattr(torch, dtype), repeats)
         else:
-            from unmask.diagnosis.clock import open_clock
             from unmask.models.open.loading import load_model
+            from unmask.planning.clock import open_clock
 
             opened = load_model(model, card=card, device=device, dtype=dtype, causal_model=causal_model)
             settings = {"model": opened.source()}
@@ -160,8 +160,8 @@ def judge(
     from unmask.core.means import mean
     from unmask.core.samples import read_texts
     from unmask.core.tables import rows_of
-    from unmask.diagnosis.judge import judge, token_entropy, tokens_of
     from unmask.models.open.loading import load_model
+    from unmask.planning.judge import judge, token_entropy, tokens_of
 
     read = read_texts(texts)
     model = load_model(by, card=card, device=device)

@@ -95,9 +95,9 @@ def command(
         if model is None:
             raise UnmaskError("--prompts and --texts need an open model. Add --model NAME (see `unmask show model`)")
         from unmask.core.samples import read_texts
-        from unmask.diagnosis.forecast import forecast
         from unmask.models.open.loading import load_model
         from unmask.models.open.prompted import read_prompts
+        from unmask.planning.forecast import forecast
 
         queries = None if prompts is None else read_prompts(prompts)
         answers = None if texts is None else read_texts(texts)
@@ -155,9 +155,9 @@ def _of_sampler(
 ) -> Answer:
     """Return the least measured number of steps at which a sampler reaches the target."""
     from unmask.core.errors import UnmaskError
-    from unmask.diagnosis.planner import check_times
     from unmask.experiments.jobs.sources import Amount, Source
     from unmask.experiments.jobs.steps import steps_for_ser
+    from unmask.planning.planner import check_times
     from unmask.samplers import SAMPLERS
 
     if SAMPLERS.make(sampler).pace == "free":
@@ -186,7 +186,7 @@ def _of_language(
     language: str | None, model: str | None, metric: Any, target: float, length: int | None, how: How, verbose: bool
 ) -> Answer:
     from unmask.core.errors import UnmaskError
-    from unmask.diagnosis.planner import plan
+    from unmask.planning.planner import plan
 
     if model is None:
         size = 512 if length is None else length

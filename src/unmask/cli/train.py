@@ -120,13 +120,13 @@ def command(
     from unmask import languages
     from unmask.core import arguments, progress
     from unmask.core.errors import UnmaskError
-    from unmask.diagnosis import flops
     from unmask.models.text import Text
     from unmask.models.trained import parallel
     from unmask.models.trained import shape as shapes
     from unmask.models.trained.loop import Conditions, train
     from unmask.models.trained.loop import resume as continued
     from unmask.models.trained.recipe import recipe
+    from unmask.planning import flops
 
     conditions = Conditions(device, precision, accumulate, threads, progress.note)
     if resume:

@@ -26,7 +26,6 @@ from unmask.core.estimates import LEVEL, Estimate, proportion
 from unmask.core.files import finite
 from unmask.core.means import of_variance
 from unmask.core.reading import read_text
-from unmask.diagnosis.flops import break_even
 from unmask.experiments.board.families import STEPS, apart
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
@@ -35,6 +34,7 @@ from unmask.experiments.tables import AFTER, FAILURES_SHOWN
 from unmask.languages.reading import unseeded
 from unmask.models.trained.checkpoints import CONFIG, read_shape
 from unmask.models.trained.shape import preset
+from unmask.planning.flops import break_even
 from unmask.tasks.evaluation import records
 from unmask.tasks.evaluation.published import SECONDS, of_cell
 from unmask.tasks.evaluation.records import RECORDS

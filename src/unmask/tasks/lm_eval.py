@@ -29,10 +29,10 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, needed, shown, unknown
 from unmask.core.files import atomic, check_writable, finite
 from unmask.core.reading import fit
-from unmask.diagnosis.judge import by_sampler, check_kind
 from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
 from unmask.models.open import OpenModel, load_model
 from unmask.models.open.prompted import Query, answers, chats, speaker, usual
+from unmask.planning.judge import by_sampler, check_kind
 from unmask.tasks import logs
 
 with needed("lm-eval", "the model `unmask` of lm-eval"):

@@ -14,10 +14,10 @@ from unmask.core.registry import parse
 from unmask.core.run import Answering
 from unmask.core.samples import digest
 from unmask.denoisers.marginals import check_sharpening
-from unmask.diagnosis.clock import peak
 from unmask.models.open import OpenModel
 from unmask.models.open.chat import Message
 from unmask.models.open.prompted import Query, TooLong, ending, ends, rows_of, speaker, usual
+from unmask.planning.clock import peak
 from unmask.samplers import SAMPLERS, Generation, generate
 from unmask.samplers.schedules import deltas
 from unmask.samplers.stopping import Budget

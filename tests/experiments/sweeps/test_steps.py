@@ -8,7 +8,7 @@ import pytest
 
 from tests.experiments.sweeps.conftest import measured
 from unmask import generate, languages, metrics, score
-from unmask.diagnosis.flops import model_calls
+from unmask.planning.flops import model_calls
 from unmask.samplers.schedules import deltas
 from unmask.theory.known import exact
 from unmask.theory.sampled import information_curve

@@ -25,7 +25,6 @@ from unmask import metrics
 from unmask.core import arguments, means
 from unmask.core.estimates import Estimate, exactly
 from unmask.denoisers import Denoiser
-from unmask.diagnosis.flops import model_calls
 from unmask.diagnosis.gap import gap as measured_gap
 from unmask.experiments.cell import Record, Tally, job
 from unmask.experiments.jobs.sources import (
@@ -42,6 +41,7 @@ from unmask.experiments.jobs.sources import (
     tally_of,
 )
 from unmask.languages import Language
+from unmask.planning.flops import model_calls
 from unmask.samplers import Generation
 from unmask.theory import known
 from unmask.theory.chains import first_order

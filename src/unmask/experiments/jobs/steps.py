@@ -20,10 +20,10 @@ from unmask import metrics
 from unmask.core import arguments
 from unmask.core.estimates import LEVEL, Estimate, exactly, proportion, quantile
 from unmask.core.search import least
-from unmask.diagnosis.flops import model_calls
 from unmask.experiments.cell import Record, job
 from unmask.experiments.jobs.samples import curve_of
 from unmask.experiments.jobs.sources import Amount, Pace, Sampling, Source, about, check, delta, generated, record
+from unmask.planning.flops import model_calls
 from unmask.theory import known
 from unmask.theory.chains import first_order
 from unmask.theory.exponential import feasible

@@ -1,7 +1,7 @@
 """The jobs of networks that learn a text: its true distribution is unknown, so scoring models judge the samples.
 
     text_training   an MDM or an AR model learns a text: nats per token and bits per character on held-out text
-    written         samples of the networks, scored by the judges of diagnosis/judge.py; the AR network is one of them
+    written         samples of the networks, scored by the judges of planning/judge.py; the AR network is one of them
     original        windows of the text, scored by the same judges, each on windows it was not trained on
     text_clock      seconds of a batch: an MDM with N steps, or an AR model with its cache
 
@@ -22,8 +22,6 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
-from unmask.diagnosis import clock as clocks
-from unmask.diagnosis.judge import Judges, Written
 from unmask.experiments.cell import Place, Record, Tally, job
 from unmask.experiments.jobs.sources import Amount, Sampling, counts, generated, mean, record, share, sums, unchanged
 from unmask.experiments.jobs.training import kinds_of, milliseconds, train_at, trained_trunk
@@ -32,6 +30,8 @@ from unmask.models.text.corpus import tiles
 from unmask.models.trained import Network, Shape, preset
 from unmask.models.trained.checkpoints import read_shape, read_tokenizer
 from unmask.models.trained.recipe import Recipe, recipe
+from unmask.planning import clock as clocks
+from unmask.planning.judge import Judges, Written
 from unmask.samplers.schedules import deltas
 
 SYMBOLS = {"chars": 100}  # approximate, before a tokenizer is trained

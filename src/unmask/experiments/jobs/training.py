@@ -23,7 +23,6 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.core.threads import torch_threads
 from unmask.denoisers import Noise
-from unmask.diagnosis import clock as clocks
 from unmask.experiments.cell import Place, Record, Tally, job
 from unmask.experiments.jobs.samples import Calls, check_calls, gap_records
 from unmask.experiments.jobs.sources import (
@@ -41,6 +40,7 @@ from unmask.languages import Language
 from unmask.models.trained import Network, Shape, Trunk, checkpoints, load, preset
 from unmask.models.trained.loop import Conditions, Trained, resume, train
 from unmask.models.trained.recipe import Recipe, recipe
+from unmask.planning import clock as clocks
 from unmask.samplers import SAMPLERS
 from unmask.samplers.schedules import deltas
 

@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from unmask.diagnosis.judge import Judges, token_entropy
 from unmask.models.text import Corpus, NGramJudge, Text, make
 from unmask.models.trained import Shape, Trunk
+from unmask.planning.judge import Judges, token_entropy
 
 DOCUMENTS = tuple(f"the cat {number} sat on the mat, and the rat ran." for number in range(60))
 CORPUS = Corpus("made", DOCUMENTS)

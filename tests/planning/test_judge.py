@@ -11,7 +11,7 @@ import torch
 from tests.models.open.small import CONFIGS, MASK, V, card, load, published
 from tests.models.open.test_engine import Plain
 from unmask import UnmaskError
-from unmask.diagnosis.judge import judge
+from unmask.planning.judge import judge
 
 
 class Letters:

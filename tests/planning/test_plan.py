@@ -13,11 +13,11 @@ from unmask import generate, score
 from unmask.core.errors import UnmaskError
 from unmask.core.search import Floor, least
 from unmask.denoisers import Perturbed
-from unmask.diagnosis.flops import model_calls
 from unmask.diagnosis.learning import of_language
-from unmask.diagnosis.planner import plan
 from unmask.languages import Interval, NGram, load, random_ngram
 from unmask.metrics import ter
+from unmask.planning.flops import model_calls
+from unmask.planning.planner import plan
 from unmask.samplers.schedules import deltas
 from unmask.theory import known as known
 from unmask.theory.partitions import partitions

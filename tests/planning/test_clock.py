@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from tests.needs import needs, unmet
-from unmask.diagnosis import flops
-from unmask.diagnosis.clock import (
+from unmask.models.trained import Shape
+from unmask.planning import flops
+from unmask.planning.clock import (
     TOGETHER,
     clock,
     most_steps,
@@ -15,7 +16,6 @@ from unmask.diagnosis.clock import (
     peak,
     untrained,
 )
-from unmask.models.trained import Shape
 from unmask.samplers.schedules import deltas
 
 SHAPE = Shape("mdm", vocabulary=5, length=16, hidden=16, layers=2, heads=2)
@@ -69,7 +69,7 @@ def test_a_timed_round_evaluates_all_rows_and_asks_for_a_typical_number_of_posit
         shapes.append(network.mdm.trunk.head.seen)
         return network
 
-    monkeypatch.setattr("unmask.diagnosis.clock.untrained", counted)
+    monkeypatch.setattr("unmask.planning.clock.untrained", counted)
     length, batch, steps = 16, 3, 8
     clock(SHAPE, [length], [batch], steps, device="cpu", repeats=1)
     typical = round(length / flops.model_calls(deltas("linear", steps), length))
@@ -94,7 +94,7 @@ def test_the_peak_is_that_of_the_work():
 
 
 def test_a_time_is_that_of_one_round_and_one_token(monkeypatch):
-    monkeypatch.setattr("unmask.diagnosis.clock.measure", lambda run, device, repeats: [2.0] * repeats)
+    monkeypatch.setattr("unmask.planning.clock.measure", lambda run, device, repeats: [2.0] * repeats)
     (found,) = clock(SHAPE, [16], [1], steps=8, device="cpu", repeats=3)
     steps = tokens = TOGETHER["cpu"]
     assert (found.model_call_ms.value, found.token_ms.value) == (2000 / steps, 2000 / tokens)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.models.open.small import CONFIGS, card, load, published
 from unmask import UnmaskError
-from unmask.diagnosis.clock import as_reader, open_clock
+from unmask.planning.clock import as_reader, open_clock
 
 
 @pytest.fixture

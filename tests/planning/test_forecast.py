@@ -13,7 +13,6 @@ from tests.diagnosis.noisy import CHAIN3, Noisy, chain
 from tests.models.open.small import CONFIGS
 from tests.models.open.speaking import spoken
 from unmask.denoisers import Ideal
-from unmask.diagnosis.forecast import forecast
 from unmask.diagnosis.likelihood import of_sampler
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve, masked_losses
 from unmask.languages import Brackets, Interval, ModularSum, random_ngram
@@ -23,6 +22,7 @@ from unmask.models.trained import Network, load
 from unmask.models.trained.loop import train
 from unmask.models.trained.recipe import Recipe
 from unmask.models.trained.shape import Shape
+from unmask.planning.forecast import forecast
 
 TEXTS = [f"the cat {n} sat on the mat and the dog did not, {n * n} times" for n in range(12)]
 

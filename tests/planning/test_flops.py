@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from unmask.diagnosis.flops import autoregression, break_even, evaluation, model_calls
 from unmask.models.trained.shape import Shape
+from unmask.planning.flops import autoregression, break_even, evaluation, model_calls
 from unmask.samplers.schedules import deltas
 
 

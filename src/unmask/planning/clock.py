@@ -32,9 +32,9 @@ from unmask.core.tables import as_table
 from unmask.denoisers import Marginals
 from unmask.denoisers.contracts import Follower
 from unmask.denoisers.marginals import as_marginals
-from unmask.diagnosis import flops
 from unmask.models.trained import Network, Shape, Trunk
 from unmask.models.trained.running import NetworkCausal
+from unmask.planning import flops
 from unmask.samplers.schedules import deltas
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
 from unmask.core.tables import Row, as_html, as_table
-from unmask.diagnosis.flops import break_even, model_calls
 from unmask.diagnosis.learning import Learning
 from unmask.languages import Language, LanguageLike, load
 from unmask.models.trained.shape import Shape, preset
+from unmask.planning.flops import break_even, model_calls
 from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import correctness, optimal
 from unmask.theory.chains import first_order
