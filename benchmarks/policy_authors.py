@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.likelihood import of_sampler
-from unmask.diagnosis.policy.sets import logs
+from unmask.diagnosis.policy.sets import gdpo_draw, logs
 from unmask.diagnosis.policy.surrogates import ONE_STEP, SURROGATES, Sandwiched, exponential
 
 V, LENGTH, ROWS = 3, 6, 8
@@ -63,6 +63,12 @@ LLADA = Code(
 )
 TRACE = Code(
     "Gen-Verse/dLLM-RL", "10b4fd1", "train/rl_llada.py", ("collapse_k_unique", "prepare_inputs_and_labels_for_text")
+)
+GDPO = Code(
+    "KevinRojas1499/GDPO",
+    "1918683",
+    "gdpo/likelihood_estimators.py",
+    ("__init__", "forward_process", "get_logits", "get_log_likelihood", "get_loss"),  # of the last class that has them
 )
 
 
@@ -113,9 +119,9 @@ class Asked(torch.nn.Module):
     def logits(self, tokens: Tensor) -> Tensor:
         return self.table[(tokens * (V + 1) ** torch.arange(LENGTH).flip(0)).sum(-1)]
 
-    def forward(self, tokens: Tensor, attention_mask: Tensor | None = None) -> Any:
-        self.asked.append(tokens)
-        return SimpleNamespace(logits=self.logits(tokens))
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Any:
+        self.asked.append(input_ids)
+        return SimpleNamespace(logits=self.logits(input_ids))
 
     def log(self, tokens: Tensor) -> Tensor:
         return self.logits(tokens).log_softmax(-1)
@@ -237,6 +243,16 @@ def espo(root: Path, seed: int) -> float:
     return apart(theirs, (logs(Ours(model), x, hidden).sum(2) * weights).sum(1))
 
 
+def gdpo(root: Path, seed: int) -> float:
+    me, model, x = trainer(functions(root, GDPO)), Asked(seed), texts(seed)
+    me.__init__("gauss-2")
+    theirs, _ = me.get_log_likelihood(model, x, mask_id=V, seed=seed)
+    hidden = torch.stack([part == V for part in model.asked], 1)
+    ours, weights = gdpo_draw(ROWS, LENGTH, len(model.asked), torch.Generator())
+    assert torch.equal(ours.sum(2), hidden.sum(2))
+    return apart(theirs, (logs(Ours(model), x, hidden).sum(2) * weights).sum(1))
+
+
 def llada(root: Path, seed: int) -> float:
     """LLaDA's Monte Carlo estimate, whose sizes are spread evenly over the draws."""
     found = functions(root, LLADA)
@@ -274,6 +290,7 @@ CHECKS: dict[str, tuple[Code, Callable[[Path, int], float]]] = {
     "elbo, stratified": (LLADA, llada),
     "antithetic": (ESPO, espo),
     "coupled": (COUPLED, coupled),
+    "gdpo": (GDPO, gdpo),
     "spg-upper": (SPG, spg),
     "spg-mixed": (SPG, lambda root, seed: spg(root, seed, "mix", 0.5)),
     "trajectory": (TRACE, trajectory),

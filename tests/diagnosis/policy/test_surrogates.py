@@ -50,7 +50,7 @@ FORMULAS = {
     "elbo": lambda m: 1 / m / math.comb(L, m),
     "coupled": coupled,
     "gdpo": lambda m: sum(
-        0.5 / t / math.comb(L, m) for t in (0.5 - 0.5 / 3**0.5, 0.5 + 0.5 / 3**0.5) if m == max(int(L * t), 1)
+        0.5 / t / math.comb(L, m) for t in (0.5 - 0.5 / 3**0.5, 0.5 + 0.5 / 3**0.5) if m == int(L * t)
     ),
 }
 FORMULAS |= {"stratified": FORMULAS["elbo"], "antithetic": FORMULAS["elbo"]}

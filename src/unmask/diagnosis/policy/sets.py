@@ -105,14 +105,14 @@ def gauss(points: int, low: float = 0.0, high: float = 1.0) -> tuple[Tensor, Ten
 def gdpo_mean(length: int) -> Tensor:
     sizes, chance = chances(length)
     nodes, weights = gauss(POINTS)
-    counts = (nodes * length).long().clamp(min=1)
+    counts = (nodes * length).long()  # none at the first node if L < 5, as the authors' code has it
     return ((sizes.unsqueeze(1) == counts) * weights / nodes).sum(1) * chance
 
 
 def gdpo_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
     each = max(calls // POINTS, 1)
     nodes, weights = gauss(POINTS)
-    counts = (nodes * length).long().clamp(min=1).repeat_interleave(each).expand(rows, -1)
+    counts = (nodes * length).long().repeat_interleave(each).expand(rows, -1)
     return random_sets(counts, length, generator), (weights / nodes / each).repeat_interleave(each).expand(rows, -1)
 
 
