@@ -115,20 +115,24 @@ class Sampler:
         "blocks(block_length=16, inner='margin')"."""
         kind = type(self)
         name = SAMPLERS.name_of(kind) or f"{kind.__module__}:{kind.__qualname__}"
-        options: list[str] = []
         known: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
+
+        options: list[str] = []
         for option in known:
             value = getattr(self, option.name)
             if value == option.default:
                 continue
+
             if isinstance(value, Sampler):
                 text = repr(value.spec)
+            elif callable(value) and hasattr(value, "__qualname__"):
+                text = f"{value.__module__}:{value.__qualname__}"
             elif callable(value):
-                named = hasattr(value, "__qualname__")
-                text = f"{value.__module__}:{value.__qualname__}" if named else type(value).__name__
+                text = type(value).__name__
             else:
                 text = repr(value)
             options.append(f"{option.name}={text}")
+
         return f"{name}({', '.join(options)})" if options else name
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:

@@ -89,13 +89,16 @@ class Generation:
 
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
-        written, impossible = int(self.written.sum()), None
-        if self.ideal is not None:
-            impossible = int(self.ideal.impossible(self.tokens).sum())
-        together = {} if self.fallbacks is None else {"fallback_steps": int(self.fallbacks.sum())}
+        written = int(self.written.sum())
+        impossible = None if self.ideal is None else int(self.ideal.impossible(self.tokens).sum())
+
+        drawn: dict[str, Any] = {}  # of a joint draw
+        if self.fallbacks is not None:
+            drawn["fallback_steps"] = int(self.fallbacks.sum())
         if self.chosen_among > 1:
-            together["chosen_among"] = self.chosen_among
-        return together | {
+            drawn["chosen_among"] = self.chosen_among
+
+        return drawn | {
             "rows": rows,
             "length": length,
             "tokens_written": written,  # without given tokens and fill tokens
@@ -127,11 +130,13 @@ class Generation:
         write_tokens(path, self.tokens, texts, self.reasons)
         account = self.summary() | {"tokens_sha256": digest(self.tokens), "source": self.source}
         account |= {"origin": origin(**self.configuration)}
+
         if bool((self.lengths < self.tokens.shape[1]).any()):
             account |= {"lengths": self.lengths.tolist(), "reasons": list(self.reasons)}
         if bool((self.order == 0).any()):
             write_tokens(given_path(path), self.given)
             account["given_sha256"] = digest(self.given)
+
         write_json(account_path(path), account)
 
 
@@ -141,36 +146,43 @@ def join(parts: Sequence[Generation]) -> Generation:
         name: torch.cat([getattr(part, name) for part in parts])
         for name in ("tokens", "order", "probability", "lengths", "impossible")
     }
-    names = {name: None for part in parts for name in part.model_calls_of}
+
+    calls: dict[str, Tensor] = {}  # of all models that any part used
+    for name in {name: None for part in parts for name in part.model_calls_of}:
+        calls[name] = torch.cat([part.model_calls_of.get(name, torch.zeros_like(part.impossible)) for part in parts])
+
+    taken: list[Taken] = []
     firsts = accumulate((len(part.tokens) for part in parts[:-1]), initial=0)
-    taken = [
-        None if part.taken is None else part.taken._replace(rows=part.taken.rows + first)
-        for part, first in zip(parts, firsts, strict=True)
-    ]
-    traced = [part for part in taken if part is not None]
+    for part, first in zip(parts, firsts, strict=True):
+        if part.taken is not None:
+            taken.append(part.taken._replace(rows=part.taken.rows + first))
     fallbacks = [part.fallbacks for part in parts if part.fallbacks is not None]
-    nothing = [torch.zeros_like(part.impossible) for part in parts]
+
     return replace(
         parts[0],
         **rows,
         fallbacks=torch.cat(fallbacks) if len(fallbacks) == len(parts) else None,
         reasons=tuple(chain.from_iterable(part.reasons for part in parts)),
-        model_calls_of={
-            name: torch.cat([part.model_calls_of.get(name, none) for part, none in zip(parts, nothing, strict=True)])
-            for name in names
-        },
+        model_calls_of=calls,
         spent=sum((part.spent for part in parts), Cost()),
-        taken=Taken._make(map(torch.cat, zip(*traced, strict=True))) if len(traced) == len(parts) else None,
+        taken=_concatenated(taken) if len(taken) == len(parts) else None,
         seconds=sum(part.seconds for part in parts),
     )
 
 
+def _concatenated(taken: Sequence[Taken]) -> Taken:
+    return Taken._make(map(torch.cat, zip(*taken, strict=True)))
+
+
 def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generation:
     """The generation of a finished session."""
-    account, taken, nothing = session.account(), None, torch.zeros(0, dtype=torch.int64)
+    account = session.account()
+    taken = None
     if session.trace or not bool(session.revised.any()):
+        nothing = torch.zeros(0, dtype=torch.int64)
         none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
-        taken = Taken._make(map(torch.cat, zip(none, *session.taken, strict=True)))
+        taken = _concatenated([none, *session.taken])
+
     return Generation(
         tokens=session.tokens,
         order=session.order,
@@ -195,6 +207,7 @@ def _recorded(generation: Generation, rows: Sequence[int], symbols: Symbols | No
     arguments.whole("the number of rows of a trace", len(rows), 1, MOST_ROWS)
     for row in rows:
         arguments.whole("row", row, 0, len(generation.tokens) - 1)
+
     records = [_row(generation, row) for row in rows]
     texts: list[str] | dict[str, str] | None = None
     if symbols is not None:
@@ -205,6 +218,7 @@ def _recorded(generation: Generation, rows: Sequence[int], symbols: Symbols | No
             used = {token for row in records for _, token in row.given}
             used |= {token for row in records for _, _, token, _ in row.events if token is not None}
             texts = {str(token): name(token) for token in sorted(used)}
+
     trace = Trace(
         vocabulary=generation.vocabulary,
         rows=records,
@@ -220,8 +234,10 @@ def _row(generation: Generation, row: int) -> Row:
     """The events of a row: for one position in the order in which they happened, for several by step."""
     assert generation.taken is not None
     length = int(generation.lengths[row])
-    order, tokens = generation.order[row, :length].tolist(), generation.tokens[row, :length].tolist()
+    order = generation.order[row, :length].tolist()
+    tokens = generation.tokens[row, :length].tolist()
     probability = generation.probability[row, :length].tolist()
+
     past: list[list[Event]] = [[] for _ in range(length)]
     taken = generation.taken.select(generation.taken.rows == row)
     for position, turn, token, p, hidden in zip(*(part.tolist() for part in taken[1:]), strict=True):
@@ -230,6 +246,9 @@ def _row(generation: Generation, row: int) -> Row:
     for position, turn in enumerate(order):
         if turn:
             past[position].append((turn, position, tokens[position], min(probability[position], 1.0)))
+
+    # by step, then by the number of the event at its position, then by position
     events = [(event[0], number, event[1], event) for one in past for number, event in enumerate(one)]
+    events.sort(key=lambda one: one[:3])
     given = [(position, tokens[position]) for position in range(length) if order[position] == 0]
-    return Row(length=length, given=given, events=[event for *_, event in sorted(events, key=lambda one: one[:3])])
+    return Row(length=length, given=given, events=[event for *_, event in events])

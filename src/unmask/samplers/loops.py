@@ -28,6 +28,7 @@ def fill(sampler: Sampler, session: Session) -> None:
         problem = f"{session.name} removes {sampler.removes} noise, and {session.denoiser.name} removes {noise} noise"
         other = "a sampler of masks, such as ancestral" if noise == "mask" else "uniform-ancestral"
         raise UnmaskError(f"{problem}; expected the same. Use {other}, or another denoiser.")
+
     try:
         if sampler.implements("run"):
             sampler.run(session)
@@ -40,9 +41,11 @@ def fill(sampler: Sampler, session: Session) -> None:
         row, position = (int(i) for i in session.canvas.hidden.nonzero()[0])
         where = f"position {position} of row {int(session.rng.row_ids[row])}"
         raise Breach(f"{session.name}, at {where} after step {int(session.order.max())}: {error}") from error
+
     session.check_stop()
     if session.joint is not None and not session.together.used and bool(session.hidden.any()):
         raise Breach(f"{session.name} draws its tokens itself; expected draw='product'")
+
     tokens, given, order, hidden = session.tokens, session.given, session.order, session.hidden
     vocabulary = session.denoiser.vocabulary
     for wrong, problem in (
@@ -70,6 +73,7 @@ def steps_of(sampler: Sampler, session: Session, blocks: Tensor) -> Iterator[Non
     """
     session.blocks = blocks
     schedules = BlockSchedules.of(blocks, session.delta, sampler.pace == "free")
+
     if sampler.implements("order"):
         yield from _follow(sampler, session, blocks, schedules)
     elif sampler.implements("choose"):
@@ -103,15 +107,19 @@ def _follow(sampler: Sampler, session: Session, blocks: Tensor, schedules: Block
     order, times = _ordered(sampler, session, blocks, schedules)
     canvas = session.canvas
     session.planned = True
+
     if session.stop is None and session.joint is None and (probability := canvas.follow(order)) is not None:
-        for own, planned in ((session.order, order), (session.probability, probability)):
-            torch.where(order > 0, planned, own, out=own)  # boolean indexing takes ten times as long
+        # boolean indexing takes ten times as long
+        torch.where(order > 0, order, session.order, out=session.order)
+        torch.where(order > 0, probability, session.probability, out=session.probability)
         return
+
     for rows, positions in orders.steps(order):
         going = ~session.settled[rows]
         rows, positions = rows[going], positions[going]
         if not len(rows):
             continue
+
         yield
         marginals = session.ask(rows, positions, _time_at(canvas, times, rows, positions))
         session.put(rows, positions, *session.draw(marginals, rows, positions), order[rows, positions])
@@ -126,21 +134,29 @@ def _ordered(
     times = None if session.denoiser.time_free else torch.zeros(blocks.shape, dtype=torch.float64)
     earlier = torch.zeros(len(blocks), dtype=torch.int64)  # (B): steps of the earlier blocks
     free = sampler.pace == "free"
+
     for block in range(schedules.sizes.shape[1]):
         deltas = [kind[block] if block < len(kind) else session.delta[:0] for kind in schedules.deltas]
         steps = torch.tensor([len(delta) for delta in deltas])
+
+        # one call for all rows whose block has the same number of steps
         for count in steps.unique().tolist():
             rows = (steps == count)[schedules.kind]
             inside = (blocks == block) & rows.unsqueeze(1)
             if not count or not bool(inside.any()):
                 continue
+
             delta = next(delta for delta in deltas if len(delta) == count)
             part = sampler.order(delta, inside, session.order_rng)
-            _check_order(session, part, inside, inside.sum(1) if free else torch.full((len(inside),), count))
+            most = inside.sum(1) if free else torch.full((len(inside),), count)
+            _check_order(session, part, inside, most)
             order = torch.where(inside, part + earlier.unsqueeze(1), order)
             if times is not None:
                 times = torch.where(inside, sampler.times(delta, part, session.order_rng), times)
-        earlier += schedules.sizes[schedules.kind, block] if free else steps[schedules.kind]
+
+        passed = schedules.sizes[:, block] if free else steps
+        earlier += passed[schedules.kind]
+
     return order, times
 
 
@@ -149,10 +165,13 @@ def _check_order(session: Session, order: Tensor, inside: Tensor, steps: Tensor)
     if not isinstance(order, Tensor) or order.shape != inside.shape or order.dtype != torch.int64 or order.is_sparse:
         raise Breach(f"{session.name} orders by {_kind(order)}; expected steps, int64 {tuple(inside.shape)}")
     wrong = torch.where(inside, (order < 1) | (order > steps.unsqueeze(1)), order != 0)
+
     if bool(wrong.any()):
         where, row = _first(session, wrong)
         position = int(wrong[row].int().argmax())
-        expected = f"a step from 1 to {int(steps[row])}" if inside[row, position] else "0, as it is not hidden"
+        expected = "0, as it is not hidden"
+        if inside[row, position]:
+            expected = f"a step from 1 to {int(steps[row])}"
         raise Breach(f"{session.name} gives step {int(order[row, position])} to {where}; expected {expected}")
 
 
@@ -167,17 +186,22 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockS
     for plan, number, going, begins in turns(
         sampler.pace, blocks, schedules, lambda: (canvas.hidden | stays, session.settled)
     ):
-        for name, value in memory.items() if bool(begins.any()) else ():
-            if isinstance(value, Tensor):
+        # what the sampler stored of a row is zero again where the row's next block begins
+        for name, value in memory.items():
+            if isinstance(value, Tensor) and bool(begins.any()):
                 new = begins.view(-1, *[1] * (value.dim() - 1))
                 memory[name] = torch.where(new, torch.zeros_like(value), value)
+
         here = (blocks == plan.block.unsqueeze(1)) & going.unsqueeze(1)
         hidden = here & canvas.hidden
         rows, positions = hidden.nonzero(as_tuple=True)
+
         time = None
-        if not canvas.time_free:
-            left = hidden.sum(1).double() / here.sum(1).clamp(min=1)
-            time = left if sampler.pace == "free" else 1 - plan.within.double() / plan.steps
+        if not canvas.time_free and sampler.pace == "free":
+            time = hidden.sum(1).double() / here.sum(1).clamp(min=1)  # the fraction that is still hidden
+        elif not canvas.time_free:
+            time = 1 - plan.within.double() / plan.steps
+
         yield
         view = View(
             canvas=canvas,
@@ -194,6 +218,7 @@ def _adapt(sampler: Sampler, session: Session, blocks: Tensor, schedules: BlockS
             alpha_next=plan.alpha_next,
             memory=memory,
         )
+
         stay = _carry_out(sampler, session, view, hidden, going)
         stays[:] = False if stay is None else here & stay.unsqueeze(1)
 
@@ -206,41 +231,52 @@ def _carry_out(sampler: Sampler, session: Session, view: View, hidden: Tensor, g
     choice = sampler.choose(view)
     _check_choice(session, view, choice, hidden.shape)
     reveal, tokens, hide, done, stay, odds = choice
+
     session.turns = torch.where(going, view.turn, session.turns)
     _check_memory(session, view)
+
     if done is not None:
         done = done & going
+
     over = torch.zeros_like(reveal) if hide is None else reveal & hide  # positions with a replaced token
     new = reveal & ~over
     if sampler.pace != "steps":
         _keep_pace(sampler, session, view, hidden, new, done)
-    if hide is not None and bool((wrong := hide & ~view.revealed).any()):
-        where, row = _first(session, wrong)
-        raise Breach(f"{session.name} hides {where} in step {int(view.turn[row])}, which it has not revealed")
-    if bool((wrong := new & ~hidden).any()):
-        where, row = _first(session, wrong)
-        turn = int(view.turn[row])
-        raise Breach(f"{session.name} reveals {where} in step {turn}, which is not in view.hidden")
+    if hide is not None:
+        _check_within(session, view, hide, view.revealed, "hides {} in step {}, which it has not revealed")
+    _check_within(session, view, new, hidden, "reveals {} in step {}, which is not in view.hidden")
     if (tokens is None or odds is None) and bool(over.any()):
         raise Breach(f"{session.name} replaces tokens; expected a Choice with both tokens and odds")
+
     rows, positions = new.nonzero(as_tuple=True)
     marginals = view.marginals[new[view.places]]
+
     if tokens is None:
         drawn, probability = session.draw(marginals, rows, positions)
     else:
         drawn = tokens[rows, positions]
         probability = marginals.of(drawn.clamp(0, session.denoiser.vocabulary - 1))
     session.write(rows, positions, drawn, probability, view.turn[rows])
+
     if hide is not None:
         rows, positions = hide.nonzero(as_tuple=True)
         session.hide(rows, positions, view.turn[rows])
     if tokens is not None and odds is not None and bool(over.any()):
         rows, positions = over.nonzero(as_tuple=True)
         session.write(rows, positions, tokens[rows, positions], odds[rows, positions], view.turn[rows])
+
     if done is not None:
         session.settle(done, view.turn, "done")
     session.check_stop()
     return stay
+
+
+def _check_within(session: Session, view: View, chosen: Tensor, allowed: Tensor, problem: str) -> None:
+    """Raise an error unless the chosen positions, Bool (B, L), are among the allowed ones, Bool (B, L)."""
+    wrong = chosen & ~allowed
+    if bool(wrong.any()):
+        where, row = _first(session, wrong)
+        raise Breach(f"{session.name} {problem.format(where, int(view.turn[row]))}")
 
 
 def _check_choice(session: Session, view: View, choice: object, shape: torch.Size) -> None:
@@ -249,7 +285,8 @@ def _check_choice(session: Session, view: View, choice: object, shape: torch.Siz
         raise Breach(f"{session.name} chooses {shown(choice)}; expected samplers.contract.Choice(reveal, tokens, ..)")
     kinds = {"tokens": torch.int64, "odds": torch.float64}
     for name, part in choice._asdict().items():
-        kind, expected = kinds.get(name, torch.bool), shape[:1] if name in ("done", "stay") else shape
+        kind = kinds.get(name, torch.bool)
+        expected = shape[:1] if name in ("done", "stay") else shape
         if part is None and name != "reveal":
             continue
         if not isinstance(part, Tensor) or part.shape != expected or part.dtype != kind or part.is_sparse:
@@ -271,12 +308,15 @@ def _check_memory(session: Session, view: View) -> None:
 def _keep_pace(
     sampler: Sampler, session: Session, view: View, hidden: Tensor, reveal: Tensor, done: Tensor | None
 ) -> None:
-    revealed, free = reveal.sum(1), sampler.pace == "free"
-    wrong = (revealed == 0) & hidden.any(1) if free else revealed != view.count
+    revealed = reveal.sum(1)
+    wrong = revealed != view.count
+    if sampler.pace == "free":
+        wrong = (revealed == 0) & hidden.any(1)
     if done is not None:
         wrong &= ~done
+
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
-        expected = "at least 1" if free else f"the schedule's {int(view.count[row])}"
+        expected = "at least 1" if sampler.pace == "free" else f"the schedule's {int(view.count[row])}"
         count = f"{int(revealed[row])} positions of row {int(session.rng.row_ids[row])} in step {int(view.turn[row])}"
         raise Breach(f"{session.name} reveals {count}; expected {expected}")

@@ -39,35 +39,46 @@ ROWS, LENGTH = 2000, 512  # defaults
 PADDING = 0  # behind rows that are shorter than others; never read
 
 
-def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) -> tuple[int, int, Tensor, Tensor]:
-    """(rows, length, tokens (rows, length) to start from, Bool (rows, length): False at padding)."""
-    uneven = isinstance(given, Sequence) and given and all(hasattr(line, "__len__") for line in given)
-    lines = list(given) if uneven and len({len(line) for line in given}) > 1 else None
-    if lines is None:
-        pattern = None if given is None else _pattern(given)
-        if pattern is not None:
-            length = pattern.shape[-1] if length is None else length
-            rows = len(pattern) if rows is None and pattern.dim() == 2 else rows
-        rows, length = ROWS if rows is None else rows, LENGTH if length is None else length
-        _check_size(denoiser, rows, length)
-        if pattern is None:
-            start = torch.tensor(denoiser.vocabulary).expand(rows, length)
-        else:
-            start = _checked_given(denoiser, torch.atleast_2d(pattern), rows, length).expand(rows, length)
-        return rows, length, start, torch.ones((), dtype=torch.bool).expand(rows, length)
-    if (rows, length) not in ((None, None), (len(lines), None), (len(lines), max(map(len, lines)))):
+Start = tuple[int, int, Tensor, Tensor]  # rows, length, tokens (rows, length), Bool (rows, length): False at padding
+
+
+def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) -> Start:
+    """The rows to start from: all hidden, or with given tokens."""
+    lines = given if isinstance(given, Sequence) and all(hasattr(line, "__len__") for line in given) else ()
+    if len({len(line) for line in lines}) > 1:
+        return _start_of_lines(denoiser, lines, rows, length)
+
+    tokens = torch.tensor(denoiser.vocabulary)
+    if given is not None:
+        tokens = _pattern(given)
+        length = tokens.shape[-1] if length is None else length
+        rows = len(tokens) if rows is None and tokens.dim() == 2 else rows
+    rows = ROWS if rows is None else rows
+    length = LENGTH if length is None else length
+    _check_size(denoiser, rows, length)
+
+    if given is not None:
+        tokens = _checked_given(denoiser, torch.atleast_2d(tokens), rows, length)
+    return rows, length, tokens.expand(rows, length), torch.ones((), dtype=torch.bool).expand(rows, length)
+
+
+def _start_of_lines(denoiser: Denoiser, lines: Sequence[Any], rows: int | None, length: int | None) -> Start:
+    """The rows to start from, if their given tokens have different lengths: with padding behind the shorter ones."""
+    longest = max(map(len, lines))
+    if (rows, length) not in ((None, None), (len(lines), None), (len(lines), longest)):
         problem = f"rows or length is set, and given has {len(lines)} rows of different lengths"
         raise UnmaskError(f"{problem}; expected neither. Leave rows and length out.")
-    rows, length = len(lines), max(map(len, lines))
-    start, valid = torch.full((rows, length), PADDING), torch.zeros((rows, length), dtype=torch.bool)
+
+    tokens = torch.full((len(lines), longest), PADDING)
+    valid = torch.zeros(tokens.shape, dtype=torch.bool)
     for row, line in enumerate(lines):
-        _check_size(denoiser, rows, len(line))
+        _check_size(denoiser, len(lines), len(line))
         try:
-            start[row, : len(line)] = _checked_given(denoiser, torch.atleast_2d(_pattern(line)), 1, len(line))[0]
+            tokens[row, : len(line)] = _checked_given(denoiser, torch.atleast_2d(_pattern(line)), 1, len(line))[0]
         except UnmaskError as error:
             raise UnmaskError(f"row {row}: {error}") from error
         valid[row, : len(line)] = True
-    return rows, length, start, valid
+    return len(lines), longest, tokens, valid
 
 
 def _check_size(denoiser: Denoiser, rows: int, length: int) -> None:
@@ -90,6 +101,7 @@ def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) 
     """The pattern (1, L) or (B, L) after its checks; an error where no sequence can start from it."""
     if denoiser.language is not None:
         return denoiser.language.check_given(pattern, rows, length)
+
     vocabulary = denoiser.vocabulary
     if pattern.shape[1] != length or len(pattern) not in (1, rows):
         raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected ({length},) or ({rows}, {length})")
@@ -120,6 +132,7 @@ def prompts(
     arguments.whole("rows", rows)
     arguments.whole("first_row", first_row, 0, arguments.MOST - rows)
     fits(rows, f"rows of {length} tokens", PLACE_BYTES * length)
+
     which = torch.arange(first_row, first_row + rows) // rows_per_prompt
     first = int(which[0])
     drawn = language.sample(int(which[-1]) - first + 1, length, seed=seed, first_row=first)[which - first]
@@ -138,6 +151,7 @@ def begun(
     each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
     starts = {"--given": prompting.given, "--prompt": prompting.prompt, "--prompt-length": amount.prompt_length}
     arguments.at_most_one(starts)
+
     if prompting.given is not None:
         tokens = read_tokens(prompting.given, hidden=source.vocabulary).repeat_interleave(each, 0)
         many = len(tokens) if len(tokens) > 1 else ROWS
@@ -149,6 +163,7 @@ def begun(
     elif usual is not None and amount.length is None:
         length = source.nearest_lengths(length)[-1]
     rows, length = rows if amount.rows is None else amount.rows, length if amount.length is None else amount.length
+
     given = None
     if amount.prompt_length is not None:
         if not isinstance(source, Language):
@@ -217,20 +232,28 @@ def generate(
     if isinstance(source, str | Path) and str(source) not in PRESETS.makers:
         source = import_module("unmask.models.loading").load(source)  # the room of models is above this one
     denoiser = as_denoiser(source, used.removes)
-    if repr((temperature, top_p, top_k, guidance)) != "(1.0, 1.0, None, 0.0)":
-        denoiser = reshaped(denoiser, temperature, top_p, top_k, guidance)
-    rule = None if stop is None else stop_rule(stop, denoiser.vocabulary)
+    denoiser = reshaped(denoiser, temperature, top_p, top_k, guidance)
+    rule = stop_rule(stop, denoiser.vocabulary)
+
+    # the rows to start from, and the numbers that choose their random numbers
     rows, length, tokens, valid = start(denoiser, given, rows, length)
+    rows = int(rows)
+    length = int(length)
+    seed = check_seed(seed)
+    numbers = _numbered(first_row, rows)
+
+    # the steps, and how the tokens of one are drawn
     if steps is None and isinstance(schedule, str):
         steps = STEPS
-    delta = deltas(schedule, steps, None if denoiser.language is None else fit_of(used, denoiser.language, length))
-    rows, length = int(rows), int(length)
-    seed, numbers = check_seed(seed), _numbered(first_row, rows)
-    joint = None if draw == "product" else as_joint(draw, used, denoiser, length)
+    fit = None if denoiser.language is None else fit_of(used, denoiser.language, length)
+    delta = deltas(schedule, steps, fit)
+    joint = as_joint(draw, used, denoiser, length)
     together = 1 if joint is None else joint.particles  # rows of one group
     if together > 1 and bool(((numbers - torch.arange(rows)) % together).any()):
         problem = f"rows {numbers[0]}, .. are drawn in groups of {together}"
         raise UnmaskError(f"{problem}; expected consecutive numbers from a multiple of it. Change first_row.")
+
+    # what the result says of itself
     name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
     configuration = {
         "sampler": sampler if isinstance(sampler, str) else used.spec,
@@ -263,8 +286,10 @@ def generate(
     block = denoiser.rows_at_once(length)
     block = rows if block is None else min(arguments.whole("rows_at_once of the denoiser", block), rows)
     block = max(block // together, 1) * together
+
     each = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
     blocks = over_blocks(make, rows, block, math.lcm(LANES, together)) if denoiser.concurrent else map(make, each)
+
     parts = []
     with progress.track("generating", rows) as advance:
         for part in blocks:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unmask.samplers.contract import Pace
-from unmask.samplers.schedules import BlockSchedules, sizes
+from unmask.samplers.schedules import BlockSchedules, Schedule, sizes
 
 
 def by_rank(hidden: Tensor, priority: Tensor, cut: Callable[[int], Tensor]) -> Tensor:
@@ -39,11 +39,15 @@ def steps(order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     opens = torch.ones_like(labels, dtype=torch.bool)
     opens[:, 1:] = labels[:, 1:] != labels[:, :-1]
     opens &= labels > 0
+
     numbers = torch.where(labels > 0, opens.cumsum(1), 0)  # 1, 2 ..: number of the step among the non-empty ones
+
+    # sorted by number, with each step's rows and positions together
     narrow = numbers.reshape(-1).numpy().astype(np.min_scalar_type(order.shape[1]))
     by_number = torch.from_numpy(narrow.argsort(kind="stable"))  # numpy sorts short integers by counting
     counts = torch.bincount(numbers.reshape(-1)).tolist()
     rows = by_number // order.shape[1]
+
     parts = zip(rows.split(counts), positions.reshape(-1)[by_number].split(counts), strict=True)
     next(parts)  # number 0: given positions
     yield from parts
@@ -63,10 +67,11 @@ class Plan(NamedTuple):
 def _plans(schedules: BlockSchedules) -> tuple[Plan, Tensor, Tensor, Tensor]:
     """All steps t = 0..N-1 of each kind, the last one repeated after its N; N (kinds); the first step of each block
     (kinds, blocks); and the first step from t on that reveals positions (kinds, N + 1), N if there is none."""
+
     rows, starts, totals = [], [], []
     for counts, deltas in zip(schedules.sizes.tolist(), schedules.deltas, strict=True):
         numbers = torch.tensor([len(delta) for delta in deltas])
-        edges = [torch.cat([delta.new_zeros(1), delta.cumsum(0)]) for delta in deltas]
+        edges = [Schedule(delta).alpha for delta in deltas]
         rows.append(
             (
                 torch.arange(len(deltas)).repeat_interleave(numbers),
@@ -79,8 +84,10 @@ def _plans(schedules: BlockSchedules) -> tuple[Plan, Tensor, Tensor, Tensor]:
         )
         totals.append(int(numbers.sum()))
         starts.append(_padded(numbers.cumsum(0) - numbers, len(counts)))
+
     width = max(totals)
     plan = Plan._make(torch.stack([_padded(part, width) for part in parts]) for parts in zip(*rows, strict=True))
+
     total = torch.tensor(totals)
     filled = (plan.positions > 0) & (torch.arange(width) < total.unsqueeze(1))
     first = torch.where(filled, torch.arange(width), width).flip(1).cummin(1).values.flip(1)
@@ -101,13 +108,17 @@ def turns(
     now(): hidden positions, Bool (B, L), and settled rows, Bool (B). With pace "counts" a row skips steps without
     positions, with `"steps"` it has all steps; with "free" it stays in a block as long as a position is hidden there.
     """
-    (plan, total, starts, following), kind = _plans(schedules), schedules.kind
-    used, width = (blocks >= 0).any(1), plan.block.shape[1]
+    plan, total, starts, following = _plans(schedules)
+    kind = schedules.kind
+    width = plan.block.shape[1]
+    used = (blocks >= 0).any(1)
     before = (schedules.sizes.cumsum(1) - schedules.sizes)[kind]  # (B, blocks): positions of the earlier blocks
     t = torch.full((len(blocks),), -1)  # (B): the step of the schedule
-    block, index = t.clone(), t.clone()
+    block = index = t
+
     while True:
-        last, (hidden, settled) = block, now()
+        last = block
+        hidden, settled = now()
         if pace == "free":
             hidden = hidden & (blocks >= 0)
             going = hidden.any(1) & ~settled
@@ -116,13 +127,17 @@ def turns(
             start = starts[kind, block]
             t = start + torch.minimum(index, plan.steps[kind, start] - 1)  # after the schedule its last step
             number = before.gather(1, block.unsqueeze(1)).squeeze(1) + index + 1
+
         else:
             t = t + 1 if pace == "steps" else following[kind, t + 1]
             going = used & (t < total[kind]) & ~settled
             t = torch.where(going, t, width - 1)
-            block, index, number = plan.block[kind, t], plan.within[kind, t], t + 1
+            block, index = plan.block[kind, t], plan.within[kind, t]
+            number = t + 1
+
         if not bool(going.any()):
             return
+
         positions = torch.where(going, plan.positions[kind, t], 0)
         current = Plan._make(part[kind, t] for part in plan)._replace(block=block, within=index, positions=positions)
         yield current, number, going, going & (block != last)

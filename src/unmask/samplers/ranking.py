@@ -47,7 +47,9 @@ def score_at(view: View, score: str, dtype: str) -> Tensor:
     """(B, L): a score of SCORES; bfloat16 rounding of the probabilities first, or the entropy itself."""
     if dtype == "float32" or score == "entropy":
         return rounded(SCORES[score](view), dtype)
-    second = view.confidence - view.margin if score == "margin" else torch.zeros_like(view.confidence)
+    second = torch.zeros_like(view.confidence)
+    if score == "margin":
+        second = view.confidence - view.margin
     return rounded(rounded(view.confidence, dtype) - rounded(second, dtype), dtype)
 
 

@@ -64,17 +64,20 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
             advice = "For a network pass diagnosis.loss_curve.loss_curve(network, samples).schedule(steps)."
             raise UnmaskError(f"schedule {name!r} is fitted to a language, but no language is known here. {advice}")
         return _fitted(schedule, steps, fit)
+
     try:
         delta = torch.as_tensor(schedule, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         expected = "a name of `unmask show schedule`, or a list of fractions"
         raise UnmaskError(f"schedule is {shown(schedule)}; expected {expected}") from error
+
     if delta.is_nested or delta.layout != torch.strided or delta.is_meta:
         raise UnmaskError(f"schedule is {shown(schedule)}; expected a dense tensor, or a list of numbers")
     if delta.dim() != 1 or len(delta) == 0:
         raise UnmaskError(f"schedule has shape {tuple(delta.shape)}; expected a list of numbers")
     if steps is not None and steps != len(delta):
         raise UnmaskError(f"the schedule lists {len(delta)} steps, but steps is {steps}. Leave steps out.")
+
     bad = ~torch.isfinite(delta) | (delta < 0)
     if bad.any():
         at = int(bad.int().argmax())
@@ -97,7 +100,8 @@ def read(text: str) -> str | list[float]:
 def _fitted(schedule: str, steps: int, fit: Fit) -> Tensor:
     """A fitted schedule, cached for each language, because fitting is expensive."""
     maker = SCHEDULES.find(parse("schedule", schedule)[0])
-    known, key = KNOWN.setdefault(fit.language, {}), (maker, schedule, steps, fit.length, fit.fixed_size)
+    known = KNOWN.setdefault(fit.language, {})
+    key = maker, schedule, steps, fit.length, fit.fixed_size
     if key not in known:
         delta = SCHEDULES.make(schedule, steps, fit)
         known[key] = delta / delta.sum()
@@ -149,12 +153,14 @@ def sizes(delta: Tensor, hidden: int) -> Tensor:
     exact = delta * hidden
     whole = torch.floor(exact + 1e-9)
     missing = hidden - int(whole.sum())
+
     if missing > 0:
         remainders = torch.round((exact - whole) * 1e9)
         least = remainders.topk(missing).values[-1]
         more = (remainders > least).nonzero().squeeze(1)  # no sort of all steps, since few of them are needed
         equal = (remainders == least).nonzero().squeeze(1)
         whole[torch.cat([more, equal[: missing - len(more)]])] += 1
+
     return whole.long()
 
 
@@ -181,10 +187,11 @@ class BlockSchedules(NamedTuple):
         counts = torch.zeros((len(blocks), number + 1), dtype=torch.int64)
         counts.scatter_add_(1, blocks + 1, torch.ones_like(blocks))
         counts = counts[:, 1:]
-        if bool((counts == counts[0]).all()):  # the usual case: no given tokens
-            kinds, kind = counts[:1], torch.zeros(len(counts), dtype=torch.int64)
-        else:
+
+        kind, kinds = torch.zeros(len(counts), dtype=torch.int64), counts[:1]
+        if not bool((counts == counts[0]).all()):  # rows with unequal given tokens
             kinds, kind = counts.unique(dim=0, return_inverse=True)
+
         deltas = []
         for size in kinds:
             own = int((size > 0).sum())  # number of blocks
@@ -194,8 +201,10 @@ class BlockSchedules(NamedTuple):
             if len(delta) < own and not free:
                 problem = f"steps is {len(delta)} for {own} blocks of {int(size[0])} positions"
                 raise UnmaskError(f"{problem}; expected at least {own} steps")
+
             parts = sizes(torch.full((own,), 1 / own, dtype=torch.float64), len(delta)).clamp(min=1)
             deltas.append([coarsen(delta, part) for part in parts.tolist()])
+
         return cls(kind, kinds, deltas)
 
 

@@ -61,24 +61,30 @@ class Session:
         self.rng = rng
         self.delta = delta
         self.name = name  # of the sampler, for errors
-        self.valid = torch.ones(given.shape, dtype=torch.bool) if valid is None else valid  # (B, L): False at padding
         self.stop = stop
+        self.joint = joint  # how the tokens of a step are drawn together; None: independently
+        self.patience = PATIENCE * (given.shape[1] + len(delta))  # model calls, and re-maskings, of an endless sampler
+
+        # the rows, and where they are to be filled
+        self.valid = valid if valid is not None else torch.ones(given.shape, dtype=torch.bool)  # (B, L): not padding
         self.hidden = (given == denoiser.vocabulary) & self.valid  # Bool (B, L): positions to fill
+        self.blocks = torch.where(self.hidden, 0, -1)  # (B, L): index of the block of each position, -1 if not filled
         self.lengths = self.valid.sum(1)  # (B): tokens of each row, up to its end
         self.reasons = torch.zeros(len(given), dtype=torch.int64)  # (B): why it ended, an index of REASONS
-        self.blocks = torch.where(self.hidden, 0, -1)  # (B, L): index of the block of each position, -1 if not filled
-        self.planned = False  # True where the order does not depend on the tokens
+
+        # what is recorded of each position
         self.tokens = given.clone(memory_format=torch.contiguous_format)  # given may be one row for all
         self.order = torch.zeros_like(self.tokens)  # the step that revealed each position, 0 for given tokens
-        self.turns = torch.zeros_like(self.lengths)  # (B): steps in which the sampler chose
         self.probability = torch.ones(given.shape, dtype=torch.float64)  # of each token when it was revealed
-        self.joint = joint  # how the tokens of a step are drawn together; None: independently
+        self.planned = False  # True where the order does not depend on the tokens
+        self.turns = torch.zeros_like(self.lengths)  # (B): steps in which the sampler chose
+
+        # what is recorded of re-masked tokens, and of attempts that were given up
         self.trace = trace  # whether re-masked tokens are recorded
         self.taken: list[Taken] = []
         self.revised = torch.zeros_like(self.lengths)  # (B): number of re-masked tokens
-        self._attempts: list[tuple[Tensor, Account]] = []
         self._hidings = 0
-        self.patience = PATIENCE * (given.shape[1] + len(delta))  # model calls, and re-maskings, of an endless sampler
+        self._attempts: list[tuple[Tensor, Account]] = []
 
     @cached_property
     def canvas(self) -> Canvas:
@@ -133,6 +139,7 @@ class Session:
             return
         hidden = (self.tokens == self.denoiser.vocabulary) | ~self.valid
         progress = Progress(self.tokens, hidden, self.hidden, self.blocks, self.probability, self.account())
+
         lengths = self.stop.ended(progress)
         ended = (lengths >= 0) & ~self.settled
         if bool(ended.any()):
@@ -142,17 +149,26 @@ class Session:
     def settle(self, rows: Tensor, turn: Tensor, reason: str) -> None:
         """Fill the remaining positions of rows, Bool (B), in their step (B), without a model call."""
         left = (self.tokens == self.denoiser.vocabulary) & self.hidden & rows.unsqueeze(1)
+
         places = left.nonzero(as_tuple=True)
         if len(places[0]):
-            end = None if self.denoiser.language is None else self.denoiser.language.end
-            fill = end if self.stop is None else self.stop.fill
+            fill = self._fill
             if fill is None:
                 problem = f"{self.name} marks rows as done, but no fill token is known"
                 raise Breach(f"{problem}. Pass stop=, a token or a rule, to generate.")
+
             certain = torch.ones(len(places[0]), dtype=torch.float64)
             rows_left, positions = places
             self.put(rows_left, positions, torch.full_like(rows_left, fill), certain, turn[rows_left])
+
         self.reasons = torch.where(rows & ~self.settled, REASONS.index(reason), self.reasons)
+
+    @property
+    def _fill(self) -> int | None:
+        """The token behind the end of a row: that of the stop rule, or of the language."""
+        if self.stop is not None:
+            return self.stop.fill
+        return None if self.denoiser.language is None else self.denoiser.language.end
 
     def attempt(self, rows: Tensor, seed: int) -> Session:
         """A new session for these rows (K), from the given tokens, with another random seed; see `adopt`."""
@@ -176,13 +192,19 @@ class Session:
     def account(self) -> Account:
         """Model calls needed and computation done, attempts included."""
         impossible, probes, positions = (torch.zeros_like(self.lengths) for _ in range(3))
-        calls, spent = {}, Cost()
+        calls: dict[str, Tensor] = {}
+        spent = Cost()
+
         if self.uses("canvas"):
-            impossible, (probes, positions) = self.canvas.impossible.clone(), self.canvas.counted()
-            calls["denoiser"], spent = self.canvas.model_calls.clone(), self.canvas.spent
+            impossible = self.canvas.impossible.clone()
+            probes, positions = self.canvas.counted()
+            calls["denoiser"] = self.canvas.model_calls.clone()
+            spent = self.canvas.spent
         if self.uses("causal"):
             positions = positions + self.causal.positions
-            calls["causal"], spent = self.causal.model_calls.clone(), spent + self.causal.spent
+            calls["causal"] = self.causal.model_calls.clone()
+            spent = spent + self.causal.spent
+
         account = Account(impossible, probes, positions, self.revised.clone(), calls, spent)
         for rows, attempt in self._attempts:
             account.add(rows, attempt)
@@ -195,12 +217,17 @@ class Session:
         if bool(unknown.any()):
             problem = f"writes token {int(tokens[unknown][0])}; V is {self.denoiser.vocabulary}"
             self._refuse(problem, unknown, rows, positions, steps)
-        if bool((shown := self.tokens[rows, positions] != self.denoiser.vocabulary).any()):
+
+        shown = self.tokens[rows, positions] != self.denoiser.vocabulary
+        if bool(shown.any()):
             self._refuse("reveals a position that is not hidden", shown, rows, positions, steps)
+
+        # ascending places, the usual case, need no search for equal ones
         places = rows * self.tokens.shape[1] + positions
         if not bool((places[1:] > places[:-1]).all()) and len(places.unique()) < len(places):
             twice = (places.unsqueeze(0) == places.unsqueeze(1)).sum(1) > 1
             self._refuse("reveals a position twice", twice, rows, positions, steps)
+
         self.put(rows, positions, tokens, probability, steps)
 
     def put(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, steps: Tensor | int) -> None:
@@ -210,6 +237,7 @@ class Session:
             at = int((~usable).int().argmax())
             where = f"position {int(positions[at])} of row {int(rows[at])}"
             raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all are zero or not numbers")
+
         self.order[rows, positions] = steps
         self.probability[rows, positions] = probability.double()
         if self.uses("canvas"):
@@ -220,17 +248,22 @@ class Session:
     def hide(self, rows: Tensor, positions: Tensor, steps: Tensor | int) -> None:
         """Re-mask positions (K) of rows (K), in this step; given tokens cannot be hidden."""
         self._check_places("hides", rows, positions)
+
         shown = ~self.hidden[rows, positions]
         if bool(shown.any()):
             self._refuse("hides a given token", shown, rows, positions, steps)
+
         self._hidings += 1
         if self._hidings > self.patience:
             problem = f"has hidden tokens {self._hidings} times and seems to loop forever"
             self._refuse(problem, ~shown, rows, positions, steps)
+
         self.revised.index_add_(0, rows, torch.ones_like(rows))
         if self.trace:
-            at, turn = (rows, positions), torch.as_tensor(steps).expand(len(rows))
+            at = rows, positions
+            turn = torch.as_tensor(steps).expand(len(rows))
             self.taken.append(Taken(*at, self.order[at], self.tokens[at], self.probability[at], turn))
+
         self.order[rows, positions] = 0
         self.probability[rows, positions] = 1.0
         self.canvas.hide((rows, positions))
@@ -249,6 +282,6 @@ class Session:
 
     def _refuse(self, problem: str, wrong: Tensor, rows: Tensor, positions: Tensor, steps: Tensor | int) -> None:
         at = int(wrong.int().argmax())
-        turn = int(steps[at]) if isinstance(steps, Tensor) else steps
+        turn = torch.as_tensor(steps).expand(len(rows))[at]
         row = int(self.rng.row_ids[rows[at]])
-        raise Breach(f"{self.name} {problem}, at position {int(positions[at])} of row {row} in step {turn}")
+        raise Breach(f"{self.name} {problem}, at position {int(positions[at])} of row {row} in step {int(turn)}")

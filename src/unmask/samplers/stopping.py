@@ -83,10 +83,10 @@ class AtToken:
         return (self.tokens,) if isinstance(self.tokens, int) else tuple(self.tokens)
 
     def __post_init__(self) -> None:
-        tokens = self._tokens
-        if not tokens:
+        fillers = () if self.filler is None else (self.filler,)
+        if not self._tokens:
             refuse("tokens of AtToken", self.tokens, "at least one token")
-        for token in tokens if self.filler is None else (*tokens, self.filler):
+        for token in (*self._tokens, *fillers):
             whole("a token of AtToken", token, 0)
 
     def ended(self, progress: Progress) -> Tensor:
@@ -110,14 +110,21 @@ class Until:
             decided = int((hidden.int().cumsum(0) == 0).sum())
             start = int(generated.int().argmax()) if bool(generated.any()) else len(generated)
             text = tokens[start:decided].tolist()
-            if not self._in(text):
-                continue
-            low, high = 1, len(text)  # search the least number of tokens whose text has such a string
-            while low < high:
-                middle = (low + high) // 2
-                low, high = (low, middle) if self._in(text[:middle]) else (middle + 1, high)
-            lengths[row] = start + low
+            if self._in(text):
+                lengths[row] = start + self._least(text)
+
         return lengths
+
+    def _least(self, tokens: list[int]) -> int:
+        """The least number of tokens whose text has such a string, by bisection."""
+        low, high = 1, len(tokens)
+        while low < high:
+            middle = (low + high) // 2
+            if self._in(tokens[:middle]):
+                high = middle
+            else:
+                low = middle + 1
+        return low
 
     def _in(self, tokens: list[int]) -> bool:
         text = self.decode(tokens)

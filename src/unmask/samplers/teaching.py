@@ -72,7 +72,8 @@ class Lesson(Session):
         joint: Joint | None = None,
     ) -> None:
         super().__init__(denoiser, given, rng, delta, name, joint=joint)
-        self.truth, self.strict = truth, strict
+        self.truth = truth
+        self.strict = strict
 
     @cached_property
     def canvas(self) -> TaughtCanvas:
@@ -89,7 +90,8 @@ class Lesson(Session):
         """With a joint draw the tokens of a step have one cost, -log J, of which each has an equal part."""
         if self.joint is None:
             return super().draw(marginals, rows, positions)
-        tokens, log = self.truth[rows, positions], self.together.log_probability(rows, positions, self.truth)
+        tokens = self.truth[rows, positions]
+        log = self.together.log_probability(rows, positions, self.truth)
         self.canvas.nats[rows, positions] = (-log / rows.bincount(minlength=len(log)))[rows]
         return tokens, marginals.of(tokens)
 
@@ -101,6 +103,7 @@ class Lesson(Session):
         if bool(((tokens != self.truth[rows, positions]) | nats[rows, positions].isnan()).any()):
             raise Unbounded("it writes tokens that it did not draw")
         super().put(rows, positions, tokens, torch.ones_like(probability), steps)
+
         discarded = self.canvas.hidden & ~nats.isnan()
         if self.strict and bool(discarded.any()):
             raise Unbounded("it draws tokens and discards them")
@@ -120,7 +123,8 @@ def teach(
     given (B, L): the start, V where hidden.
     """
     canvas = TaughtCanvas(denoiser, given.clone(), rng)
-    canvas.truth, canvas.entropies = truth, entropies
+    canvas.truth = truth
+    canvas.entropies = entropies
     for rows, positions, marginals in walk(canvas, order):
         canvas.reveal((rows, positions), canvas.draw(marginals, rows, positions))
     return canvas.nats.nan_to_num(0.0, posinf=torch.inf)
@@ -135,8 +139,10 @@ def teach_sampler(
     """
     if sampler.removes == "uniform":
         raise Unbounded("it draws every token again in each step")
+
     lesson = Lesson(denoiser, given, rng, delta, truth, strict=True)
     fill(sampler, lesson)
+
     nats = lesson.canvas.nats
     if not torch.equal(lesson.tokens, truth) or not torch.equal(~nats.isnan(), given == denoiser.vocabulary):
         raise Unbounded("not all of its tokens are drawn from its canvas")

@@ -6,8 +6,9 @@
 An event is [step, position, token, probability]: steps count from 1 and never decrease, positions and tokens count from
 0, and the probability is that of the draw, above 0; null if it is unknown. [step, position, null, null] hides a
 position again. Replacing a
-token takes both in one step, first hide, then reveal. So only hidden positions are revealed and only revealed ones are
-hidden; given tokens never change. All tokens of a step are drawn given the tokens before it, without those it replaces.
+0, and the probability is that of the draw, above 0; null if it is unknown. [step, position, null, null] hides a
+position again. Replacing a token takes both in one step: first hide, then reveal. So only hidden positions are revealed
+and only revealed ones are
 
 `symbols` has the text of tokens: a list of V texts, or {"token": text} for some. `sampler` and `source` name the
 origin; other keys are dropped.
@@ -64,12 +65,14 @@ class Row(msgspec.Struct, frozen=True):
         """The steps that changed the row."""
         tokens = {position: (token, 1.0) for position, token in self.given}
         for number, group in groupby(self.events, lambda event: event[0]):
-            events, before = list(group), dict(tokens)
+            events = list(group)
+            before = dict(tokens)
             for _, position, token, probability in events:
                 if token is None:
                     del tokens[position]
                 else:
                     tokens[position] = token, 1.0 if probability is None else probability
+
             revealed = tuple(position for _, position, token, _ in events if token is not None)
             hidden = tuple(position for _, position, token, _ in events if token is None)
             context = {position: token for position, (token, _) in before.items() if position not in revealed}
@@ -144,9 +147,11 @@ def read(path: str | Path) -> Trace:
     content = from_json(read_text(path, MOST), where=where)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UnmaskError(f'{cut(where)} is not a trace; expected "format": "{FORMAT}" (docs/player.md)')
+
     version = content.get("version")
     if isinstance(version, int) and version > VERSION:
         raise UnmaskError(f"{cut(where)} is a trace of version {version}; expected at most {VERSION}. Update unmask.")
+
     trace = fit(content, Trace, where)
     check(trace, where)
     return trace
@@ -158,36 +163,47 @@ def check(trace: Trace, where: str = "the trace") -> None:
         _refuse(where, "symbols", f"there are {len(trace.symbols)}; expected {trace.vocabulary}, one per token")
     if (places := sum(row.length for row in trace.rows)) > MOST_PLACES:
         _refuse(where, "rows", f"{places:,} positions in all; expected at most {MOST_PLACES:,}. Use fewer rows.")
+
     for number, row in enumerate(trace.rows):
-        if (looks := row.length * len({event[0] for event in row.events})) > MOST_LOOKS:
-            problem = f"{looks:,} steps times positions; expected at most {MOST_LOOKS:,}. Shorten the row."
-            _refuse(where, f"row {number}", problem)
-        shown_now: set[int] = set()
-        for at, (position, token) in enumerate(row.given):
-            entry = f"row {number}, given {at}"
-            _check_entry(trace, row, where, entry, position, token)
-            if position in shown_now:
-                _refuse(where, entry, f"position {position} is given twice")
-            shown_now.add(position)
-        given, last = frozenset(shown_now), 1
-        for at, (turn, position, new, probability) in enumerate(row.events):
-            entry = f"row {number}, event {at}"
-            if turn < last:
-                _refuse(where, entry, f"step {turn} comes after step {last}; expected events in the order of steps")
-            _check_entry(trace, row, where, entry, position, new)
-            last = turn
-            if new is None:
-                if position in given or position not in shown_now:
-                    problem = "was given" if position in given else "is hidden already"
-                    _refuse(where, entry, f"step {turn} hides position {position}, which {problem}")
-                shown_now.discard(position)
-                continue
-            if position in shown_now:
-                problem = f"step {turn} reveals position {position}, which is not hidden"
-                _refuse(where, entry, f"{problem}. To replace a token, hide it first: [{turn}, {position}, null, null]")
-            if probability is not None and not 0 < probability <= 1:
-                _refuse(where, entry, f"the probability is {shown(probability)}; expected a number above 0, at most 1")
-            shown_now.add(position)
+        _check_row(trace, row, where, f"row {number}")
+
+
+def _check_row(trace: Trace, row: Row, where: str, name: str) -> None:
+    """Play the events of a row, and raise an error at the first that cannot happen."""
+    if (looks := row.length * len({event[0] for event in row.events})) > MOST_LOOKS:
+        problem = f"{looks:,} steps times positions; expected at most {MOST_LOOKS:,}. Shorten the row."
+        _refuse(where, name, problem)
+
+    shown_now: set[int] = set()
+    for at, (position, token) in enumerate(row.given):
+        entry = f"{name}, given {at}"
+        _check_entry(trace, row, where, entry, position, token)
+        if position in shown_now:
+            _refuse(where, entry, f"position {position} is given twice")
+        shown_now.add(position)
+
+    given = frozenset(shown_now)
+    last = 1
+    for at, (turn, position, new, probability) in enumerate(row.events):
+        entry = f"{name}, event {at}"
+        if turn < last:
+            _refuse(where, entry, f"step {turn} comes after step {last}; expected events in the order of steps")
+        _check_entry(trace, row, where, entry, position, new)
+        last = turn
+
+        if new is None:
+            if position in given or position not in shown_now:
+                problem = "was given" if position in given else "is hidden already"
+                _refuse(where, entry, f"step {turn} hides position {position}, which {problem}")
+            shown_now.discard(position)
+            continue
+
+        if position in shown_now:
+            problem = f"step {turn} reveals position {position}, which is not hidden"
+            _refuse(where, entry, f"{problem}. To replace a token, hide it first: [{turn}, {position}, null, null]")
+        if probability is not None and not 0 < probability <= 1:
+            _refuse(where, entry, f"the probability is {shown(probability)}; expected a number above 0, at most 1")
+        shown_now.add(position)
 
 
 def _check_entry(trace: Trace, row: Row, where: str, entry: str, position: int, token: int | None) -> None:

@@ -34,7 +34,7 @@ class View:
     alpha: Tensor  # (B) float64: fraction revealed before this step, alpha_t
     alpha_next: Tensor  # (B) float64: and after it, alpha_s
     # stored by the sampler in earlier steps: tensors (B, ..), 0 where a block begins, and marginals with a tensor of
-    # the row's indices into them (samplers/view.py)
+    # the row's indices into them (see `divergence`)
     memory: dict[str, Any]
 
     @property
@@ -80,7 +80,9 @@ class View:
         """A view with positions revealed by this sampler, Bool (B, L) or all, as its `hidden`.
 
         The marginal of each is given all other tokens of its row, without its own."""
-        back = self.revealed if places is None else self.revealed & places
+        back = self.revealed
+        if places is not None:
+            back = back & places
         rows, positions = back.nonzero(as_tuple=True)
         return replace(self, marginals=self.canvas.around(rows, positions), places=(rows, positions), hidden=back)
 
@@ -108,10 +110,14 @@ def divergence(view: View, where: Tensor) -> Tensor:
 
     inf elsewhere, and where there are none. They are stored in `view.memory`; call once per step."""
     out = torch.full(view.hidden.shape, torch.inf, dtype=torch.float64)
-    now, before, earlier = numbered(view), view.memory.get("numbers"), view.memory.get("marginals")
+    now = numbered(view)
+    before = view.memory.get("numbers")
+    earlier = view.memory.get("marginals")
+
     if before is not None and earlier is not None:
         known = (where & (now > 0) & (before > 0)).nonzero(as_tuple=True)
         if len(known[0]):
             out[known] = view.marginals[now[known] - 1].divergence(earlier[before[known] - 1])
+
     view.memory.update(numbers=now, marginals=view.marginals)
     return out

@@ -62,7 +62,8 @@ class Together:
     """The joint draws of one canvas (B, L)."""
 
     def __init__(self, joint: Joint, canvas: Canvas, probability: Tensor | None = None) -> None:
-        self.joint, self.canvas = joint, canvas
+        self.joint = joint
+        self.canvas = canvas
         self.probability = probability  # (B, L): of the session, of each token when it was revealed
         self.automaton = erased(joint.automaton) if joint.alone else joint.automaton
         self.classes = torch.from_numpy(joint.automaton.classes)  # (V)
@@ -102,20 +103,26 @@ class Together:
 
     def draw(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (K) at positions whose marginals were asked, and the marginal (K) of each."""
-        kinds, visits = torch.zeros_like(self.canvas.tokens), self.canvas.visits[rows, positions]
+        kinds = torch.zeros_like(self.canvas.tokens)
+        visits = self.canvas.visits[rows, positions]
         weighed = self.joint.particles > 1
-        case = self._step(rows, positions, kinds, DRAW | MEASURE | WEIGH if weighed else DRAW)
+        task = DRAW | MEASURE | WEIGH if weighed else DRAW
+        case = self._step(rows, positions, kinds, task)
+
         tokens = kinds[rows, positions]
         odds = self._masses(rows, positions, tokens).clamp(min=fitting.SMOOTH)  # of smoothed marginals
+
         if weighed:
             which = rows.unique_consecutive()
             own = torch.zeros_like(self._log_looks).index_add_(0, rows, odds.log())
             looks = torch.from_numpy(case.log + case.mass) - own  # J(x_S) = prod_i p_i(x_i) look(x_S) / Z
             self._log_looks[which] = looks[which]
+
         if self.merged:
             u = self.canvas.rng.uniform(Stream.MEMBER, rows, positions, visits)
             tokens, inside = self._members(rows, positions, tokens, u)
             odds = odds * inside
+
         return tokens, odds
 
     def log_probability(self, rows: Tensor, positions: Tensor, values: Tensor) -> Tensor:
@@ -142,7 +149,8 @@ class Together:
     def _members(self, rows: Tensor, positions: Tensor, kinds: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         """(K): a token of each class by the marginals, and its probability within the class."""
         marginals = self._marginals(rows, positions)
-        tokens, inside = torch.empty_like(kinds), torch.empty_like(u)
+        tokens = torch.empty_like(kinds)
+        inside = torch.empty_like(u)
         for part in torch.arange(len(rows)).split(max(AT_ONCE // len(self.classes), 1)):
             members = self.classes == kinds[part].unsqueeze(1)
             weights = torch.where(members, marginals[part].dense().double(), 0.0)
@@ -162,10 +170,12 @@ class Together:
         """Do a task of fitting.py for these positions and classes of tokens, kinds (B, L)."""
         assert self._asked is not None
         self.used = True
+
         canvas = self.canvas
         now = torch.zeros_like(canvas.hidden)
         now[rows, positions] = True
         entries = self._drawn_together(now)
+
         nothing = np.zeros(len(kinds))
         case = Case(
             classes=torch.cat([self.classes, torch.tensor([self._table.shape[1]])]).numpy(),
@@ -183,13 +193,16 @@ class Together:
             mass=nothing.copy(),
             fallen=np.zeros(len(kinds), dtype=bool),
         )
+
         which = rows.unique_consecutive()
         form, potential = fitting.balanced(self.automaton, case.table)
         for length, inside in by_length(canvas.lengths[which]):
-            members, memory = which[inside], fitting.scratch(form, length)
+            members = which[inside]
+            memory = fitting.scratch(form, length)
             done = fitting.together(form, memory, case, members.numpy(), length, self.joint.sweeps, task)
             if done < len(members):
                 self._refuse(int(members[done]), length)
+
         case.mass[which.numpy()] -= potential
         if task != WEIGH:
             self.fallbacks += torch.from_numpy(case.fallen)
@@ -216,7 +229,8 @@ class Together:
     def _replace(self, rows: Tensor, sources: Tensor) -> None:
         """Give rows (K) the state of their sources (K); the hidden positions are the same."""
         assert self._asked is not None
-        canvas, entries = self.canvas, self._asked[1]
+        canvas = self.canvas
+        entries = self._asked[1]
         new = canvas.tokens[sources]
         places, positions = (new != canvas.tokens[rows]).nonzero(as_tuple=True)
         canvas.reveal((rows[places], positions), new[places, positions])

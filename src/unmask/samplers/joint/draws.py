@@ -90,10 +90,9 @@ def schema(source: Source, file: str) -> Automaton:
 def machine(source: Source, file: str) -> Automaton:
     """the automaton in a JSON file"""
     names, _ = source.texts
-    shown = (
-        None if names is None else tuple(one if isinstance(one, str) else one.decode(errors="replace") for one in names)
-    )
-    return automata.read(file, shown)
+    if names is not None:
+        names = tuple(one if isinstance(one, str) else one.decode(errors="replace") for one in names)
+    return automata.read(file, names)
 
 
 @DRAWS.register("product")
@@ -163,8 +162,9 @@ def soft(source: Source, order: int = 2, sweeps: int = SWEEPS) -> Joint:
 def rows_together(draw: str) -> int:
     """The most consecutive rows that a draw chooses among each other."""
     name, options = parse("draw", draw)
-    chooses = name in ("given", "regex", "schema", "machine")
-    return arguments.whole("particles", options.get("particles", PARTICLES)) if chooses else 1
+    if name not in ("given", "regex", "schema", "machine"):
+        return 1
+    return arguments.whole("particles", options.get("particles", PARTICLES))
 
 
 def fixed_order(sampler: Sampler) -> bool:
@@ -182,15 +182,19 @@ def as_joint(draw: str | Joint, sampler: Sampler, denoiser: Denoiser, length: in
         return None
     if sampler.distribution != "order" or sampler.revises:
         problem = f"a joint draw needs a sampler that chooses positions before it draws; {sampler.spec} does not"
+
         raise UnmaskError(f"{problem}. Use ancestral, or entropy, or draw='product'.")
     if joint.particles > 1 and not planned:
         problem = f"particles share an order that is fixed in advance; {sampler.spec} chooses by the model's marginals"
+
         raise UnmaskError(f"{problem}. Use coupled(constraint=..), or another sampler, such as ancestral.")
     if joint.automaton.vocabulary != denoiser.vocabulary:
         problem = f"the automaton has {joint.automaton.vocabulary} symbols, and {denoiser.name} {denoiser.vocabulary}"
+
         raise UnmaskError(f"{problem}; expected the same number. Pass the constraint by name, or another automaton.")
     if (classes := joint.automaton.moves.shape[1]) > MOST_CLASSES:
         problem = f"the automaton distinguishes {classes} classes of tokens"
+
         raise UnmaskError(f"{problem}; expected at most {MOST_CLASSES}. Use a simpler constraint.")
     if denoiser.grid is not None and not joint.alone:
         raise UnmaskError(

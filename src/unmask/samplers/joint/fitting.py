@@ -97,9 +97,11 @@ def _weighed(automaton: Automaton, potential: Floats) -> Form:
     source, symbol = np.nonzero(automaton.moves >= 0)
     known, pair = np.unique(symbol * states + automaton.moves[source, symbol], return_inverse=True)
     weights: Floats = np.where(automaton.moves >= 0, 1.0 if automaton.weights is None else automaton.weights, 0.0)
+
     change = potential[:, None] - potential[automaton.moves]
     weights = weights * np.exp(np.where(automaton.moves >= 0, change, 0.0))
     edges = weights[source, symbol]
+
     return Form(
         starts_of(known // states, symbols).astype(np.uint64),
         (known % states * LANES).astype(np.uint64),
@@ -141,7 +143,8 @@ def _potential(automaton: Automaton, costs: Floats) -> Floats:
     from scipy.sparse import csgraph, csr_array  # a third of a second to load
 
     source, symbol = np.nonzero(automaton.moves >= 0)
-    target, price = automaton.moves[source, symbol], costs[symbol] + LEAST_COST
+    target = automaton.moves[source, symbol]
+    price = costs[symbol] + LEAST_COST
     order = np.lexsort((price, source, target))
     source, target, price = source[order], target[order], price[order]
     first = np.append(True, (np.diff(source) != 0) | (np.diff(target) != 0))  # the cheapest of parallel edges
@@ -170,16 +173,21 @@ def pull(form, memory, length):  # type: ignore[no-untyped-def]
     """Set the backward messages. Return a vector that is positive in the lanes with an allowed string."""
     states, symbols, lanes = uint64(form.moves.shape[0]), uint64(form.moves.shape[1]), uint64(LANES)
     width = (states + uint64(1)) * lanes
-    here, scale = uint64(length) * width, splat(1.0)
+    here = uint64(length) * width
+    scale = splat(1.0)
+
     for s in range(states):
         store(memory.backward, here + s * lanes, splat(form.final[s]))
+
     for back in range(uint64(length)):
         i = uint64(length) - uint64(1) - back
-        here, ahead = i * width, here
+        ahead = here
+        here = i * width
         for v in range(symbols):
             f = load(memory.f, (i * symbols + v) * lanes) * scale
             for k in range(form.pairs[v], form.pairs[v + uint64(1)]):
                 store(memory.pairs, k * lanes, f * load(memory.backward, ahead + form.target[k]))
+
         total = multiply(form.pull, memory.pairs, uint64(0), memory.backward[here : here + width])
         store(memory.backward, here + width - lanes, total)
         scale = _inverse(total)
@@ -191,11 +199,14 @@ def sweep(form, memory, length, active):  # type: ignore[no-untyped-def]
     """Fit f from left to right in the active lanes. Return the distance of the marginals from p before it."""
     states, symbols, lanes = uint64(form.moves.shape[0]), uint64(form.moves.shape[1]), uint64(LANES)
     width = states * lanes
-    apart, scale = splat(0.0), splat(1.0)
+    apart = splat(0.0)
+    scale = splat(1.0)
+
     for s in range(states):
         store(memory.forward, s * lanes, splat(1.0) if s == uint64(0) else splat(0.0))
     for i in range(uint64(length)):
-        at, here = i * symbols * lanes, (i & uint64(1)) * width
+        at = i * symbols * lanes
+        here = (i & uint64(1)) * width
         z = _expect(form, memory, at, here, (i + uint64(1)) * (width + lanes))
         far, norm = _replace(memory, at, symbols, z, active)
         apart += far
@@ -206,7 +217,8 @@ def sweep(form, memory, length, active):  # type: ignore[no-untyped-def]
 @inner
 def _expect(form, memory, at, here, ahead):  # type: ignore[no-untyped-def]
     """Set F and c at a position. Return Z = sum_v f(v) c(v)."""
-    lanes, z = uint64(LANES), splat(0.0)
+    lanes = uint64(LANES)
+    z = splat(0.0)
     multiply(form.join, memory.forward, here, memory.pairs)
     for v in range(uint64(form.moves.shape[1])):
         c = splat(0.0)
@@ -220,10 +232,13 @@ def _expect(form, memory, at, here, ahead):  # type: ignore[no-untyped-def]
 @inner
 def _replace(memory, at, symbols, z, active):  # type: ignore[no-untyped-def]
     """Replace f by p Z / c in the active lanes. Return the distance of m from p before that, and the new total of f."""
-    lanes, zero, share = uint64(LANES), splat(0.0), _inverse(z)
+    lanes, zero = uint64(LANES), splat(0.0)
+    share = _inverse(z)
     apart, norm = splat(0.0), splat(0.0)
     for v in range(symbols):
-        f, c, p = load(memory.f, at + v * lanes), load(memory.c, v * lanes), load(memory.p, at + v * lanes)
+        f = load(memory.f, at + v * lanes)
+        c = load(memory.c, v * lanes)
+        p = load(memory.p, at + v * lanes)
         m = f * c * share
         apart += distance(m, p)
         wanted = where_greater(active, zero, where_greater(p, splat(-0.5), p * z / c, f), f)
@@ -236,15 +251,18 @@ def _replace(memory, at, symbols, z, active):  # type: ignore[no-untyped-def]
 @inner
 def _push(form, memory, at, there, scale, shrink):  # type: ignore[no-untyped-def]
     """Set the next forward message, by the scale of this one, and shrink f. Return the scale of the next."""
-    lanes, total = uint64(LANES), splat(0.0)
+    lanes = uint64(LANES)
+    total = splat(0.0)
     for s in range(uint64(form.moves.shape[0])):
         store(memory.forward, there + s * lanes, splat(0.0))
+
     for v in range(uint64(form.moves.shape[1])):
         f = load(memory.f, at + v * lanes)
         store(memory.f, at + v * lanes, f * shrink)
         f = f * scale
         for k in range(form.pairs[v], form.pairs[v + uint64(1)]):
-            mass, place = f * load(memory.pairs, k * lanes), there + form.target[k]
+            mass = f * load(memory.pairs, k * lanes)
+            place = there + form.target[k]
             store(memory.forward, place, load(memory.forward, place) + mass)
             total += mass
     return _inverse(total)
@@ -257,14 +275,18 @@ def _fit(form, memory, case, members, first, length, sweeps):  # type: ignore[no
     A row stops after `sweeps`, or after a sweep that lowered the distance of its marginals by less than a tenth, and
     keeps its last potentials with an allowed string.
     """
-    zero, active, before = splat(0.0), splat(1.0), splat(np.inf)
+    zero = splat(0.0)
+    active = splat(1.0)  # 0 in the lanes that have stopped
+    before = splat(np.inf)  # the distance before the last sweep
     size = uint64(memory.f.shape[0])
+
     for turn in range(sweeps + 1):
         apart = before
         if turn > 0:
             for k in range(uint64(0), size, uint64(LANES)):
                 store(memory.old, k, load(memory.f, k))
             apart = sweep(form, memory, length, active)
+
         alive = pull(form, memory, length)
         if not all_positive(alive):
             if turn == 0:
@@ -273,6 +295,7 @@ def _fit(form, memory, case, members, first, length, sweeps):  # type: ignore[no
                 for k in range(uint64(0), size, uint64(LANES)):
                     store(memory.f, k, where_greater(alive, zero, load(memory.f, k), load(memory.old, k)))
             pull(form, memory, length)
+
         if turn > 0:
             active = where_greater(alive, zero, where_greater(splat(LESS) * before, apart, active, zero), zero)
         before = apart
@@ -285,18 +308,25 @@ def _enter(form, memory, case, members, first, length, smoothed):  # type: ignor
     """Set p and f: the marginals of hidden positions, and certainty at revealed tokens.
 
     smoothed: give every token of hidden positions a probability, in the rows without an allowed string only."""
-    symbols, own = form.moves.shape[1], case.table.shape[1]
+    symbols = form.moves.shape[1]
+    own = case.table.shape[1]
     more = SMOOTH if smoothed else 0.0
+
     for i in range(length):
         for lane in range(LANES):
             row = members[min(first + lane, len(members) - 1)]
             if smoothed and memory.backward[lane] > 0.0:
                 continue
             case.fallen[row] = smoothed
-            entry, token, total = case.entries[row, i], case.classes[case.tokens[row, i]], 0.0
+
+            entry = case.entries[row, i]
+            token = case.classes[case.tokens[row, i]]
+            total = 0.0
             for v in range(own if entry >= 0 else 0):
                 total += case.table[entry, v] + more * form.size[v]
-            free, scale = case.single[row] and not case.now[row, i], 1.0 / total if entry >= 0 else 0.0
+            free = case.single[row] and not case.now[row, i]
+            scale = 1.0 / total if entry >= 0 else 0.0
+
             for v in range(symbols):
                 p = f = 1.0 if v == token else 0.0
                 if entry >= 0:
@@ -316,6 +346,7 @@ def together(form, memory, case, members, length, sweeps, task):  # type: ignore
         _enter(form, memory, case, members, first, length, False)
         _fit(form, memory, case, members, first, length, sweeps)
         some = members[first : first + LANES]
+
         for lane in range(len(some)):
             if not memory.backward[lane] > 0.0:
                 return first + lane
@@ -336,13 +367,18 @@ def _draw(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
     states, symbols = form.moves.shape
     last = 0
     for lane in range(len(rows)):
-        row, memory.state[lane] = rows[lane], 0
+        row = rows[lane]
+        memory.state[lane] = 0
         for i in range(last, length):
-            last = i + 1 if case.now[row, i] else last
+            if case.now[row, i]:
+                last = i + 1
+
     for i in range(last):
-        ahead, here = (i + 1) * (states + 1), i * symbols
+        ahead = (i + 1) * (states + 1)
+        here = i * symbols
         for lane in range(len(rows)):
-            row, state = rows[lane], memory.state[lane]
+            row = rows[lane]
+            state = memory.state[lane]
             if case.entries[row, i] >= 0:
                 for v in range(symbols):
                     weight = memory.f[(here + v) * LANES + lane] * form.weights[state, v]
@@ -350,12 +386,16 @@ def _draw(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
                     memory.c[v * LANES + lane] = weight
                 memory.chance[lane] = uniform_at(case.seed, case.stream, case.row_ids[row], i, case.visits[row, i])
         draw_eight(memory.c, load(memory.chance, uint64(0)), memory.drawn, memory.masses)
+
         for lane in range(len(rows)):
             row = rows[lane]
-            token = int(memory.drawn[lane]) if case.entries[row, i] >= 0 else case.classes[case.tokens[row, i]]
+            token = case.classes[case.tokens[row, i]]
+            if case.entries[row, i] >= 0:
+                token = int(memory.drawn[lane])
             if case.now[row, i]:
                 case.values[row, i] = token
             memory.state[lane] = form.moves[memory.state[lane], token]
+
     for row in rows:
         for i in range(length):
             case.visits[row, i] += case.entries[row, i] >= 0
@@ -379,7 +419,8 @@ def _measure(form, memory, case, rows, length):  # type: ignore[no-untyped-def]
 @inner
 def _log_mass(form, memory, lane, length):  # type: ignore[no-untyped-def]
     """log Z of a lane: its first message, by the totals of the others."""
-    states, mass = form.moves.shape[0], memory.backward[lane]
+    states = form.moves.shape[0]
+    mass = memory.backward[lane]
     if not mass > 0.0:
         return -np.inf
     log = np.log(mass)

@@ -29,6 +29,7 @@ def log_paths(denoiser: Denoiser, tokens: Tensor, order: Tensor, joint: Joint | 
     canvas = Canvas(denoiser, start, Randomness(0, torch.arange(len(tokens))))
     together = None if joint is None else Together(joint, canvas)
     out = torch.zeros(len(tokens), dtype=torch.float64)
+
     for rows, positions in orders.steps(order):
         shown = tokens[rows, positions]
         if together is None:
@@ -57,9 +58,11 @@ def divergence(
     It bounds KL(q || p). The sampler has to fix its order in advance, as ancestral sampling does.
     denoiser: another one than the language's ideal one, without dependence on the time.
     """
-    used, source = as_sampler(sampler), as_denoiser(language if denoiser is None else denoiser)
+    used = as_sampler(sampler)
+    source = as_denoiser(language if denoiser is None else denoiser)
     joint = as_joint(draw, used, source, length)
     delta = deltas(schedule, steps)
+
     nats, logs = [], []
     for first in range(0, arguments.whole("rows", rows), ROWS):
         count = min(ROWS, rows - first)

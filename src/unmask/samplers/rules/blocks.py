@@ -58,8 +58,9 @@ class Blocks(Sampler):
 
     @property
     def distribution(self) -> Distribution | None:
-        plain = self.first is None and self.nucleus == 1
-        return "order" if plain and inner_of(self).distribution == "order" else None
+        if self.first is not None or self.nucleus < 1 or inner_of(self).distribution != "order":
+            return None
+        return "order"
 
     @property
     def chooses_before_drawing(self) -> bool:
@@ -78,7 +79,9 @@ class Blocks(Sampler):
             if session.uses("canvas"):
                 raise UnmaskError("blocks with a nucleus cannot be inside another sampler. Set its nucleus instead")
             session.denoiser = Nucleus(session.denoiser, self.nucleus)
-        inner = inner_of(self) if self.first is None else FirstAlone(inner_of(self), self.first)
+        inner = inner_of(self)
+        if self.first is not None:
+            inner = FirstAlone(inner, self.first)
         for _ in steps_of(inner, session, self.numbered(session.hidden, session.denoiser.grid)):
             pass
 
@@ -99,7 +102,9 @@ class FirstAlone(Sampler):
     """The inner sampler, except that multiples of `every` get their most likely token."""
 
     def __init__(self, inner: Sampler, every: int) -> None:
-        self.inner, self.every, self.pace = inner, every, inner.pace
+        self.inner = inner
+        self.every = every
+        self.pace = inner.pace
 
     def choose(self, view: View) -> Choice:
         choice = self.inner.choose(view)

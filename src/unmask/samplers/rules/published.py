@@ -167,6 +167,7 @@ def dream(
     if alg != "greddy" and temperature not in (0, 1):
         problem = f"temperature of dream is {temperature}; expected 0 or 1"
         raise UnmaskError(f"{problem}. Pass other temperatures to generate.")
+
     if alg == "origin":
         if (temperature, alg_temp, dtype) != (1, 0, "float32"):
             raise UnmaskError(
@@ -174,6 +175,7 @@ def dream(
             )
         arguments.word("way to break ties", ties, ROUND_TIES)
         return Origin(eps)
+
     return Dreamed(SCORED[alg](temperature=temperature, noise=alg_temp, ties=ties, dtype=dtype), eps)
 
 
@@ -190,25 +192,31 @@ class AsPublishedMDLM(Sampler):
     batch: Annotated[int, arguments.whole] = 16
 
     def run(self, session: Session) -> None:
-        canvas, vocabulary = session.canvas, session.denoiser.vocabulary
+        canvas = session.canvas
+        vocabulary = session.denoiser.vocabulary
         _, batch = (session.rng.row_ids // self.batch).unique(return_inverse=True)
+
         changed = torch.ones(len(batch), dtype=torch.bool)
         move = 1 - (1 - EPS) * torch.nn.functional.pad(session.delta.cumsum(0), (1, 0))
         steps = len(session.delta)
+
         for k in range(steps + 1):
             canvas.recompute(changed)
             time = None if canvas.time_free else torch.full((len(batch),), 1 - k * (1 - EPS) / steps)
             rows, positions = canvas.hidden.nonzero(as_tuple=True)
             marginals = canvas.at(rows, positions, time)
             p = marginals.dense()
+
             if k == steps:
                 tokens = p.argmax(-1)
             else:
                 weights = torch.cat([p * (move[k] - move[k + 1]), move[k + 1].expand(len(p), 1)], -1)
                 tokens = race(weights.float(), coarse(session.rng, rows, positions, k, vocabulary + 1))
+
             new = (tokens < vocabulary).nonzero().squeeze(1)
             rows, positions, tokens = rows[new], positions[new], tokens[new]
             session.write(rows, positions, tokens, marginals[new].of(tokens), k + 1)
+
             late = k == steps - 1 or not canvas.time_free  # the last model call always counts
             changed = torch.isin(batch, batch[rows]) | late
 

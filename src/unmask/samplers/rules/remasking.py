@@ -97,19 +97,25 @@ class ReMDM(Sampler):
         return self.nucleus == 1
 
     def choose(self, view: View) -> Choice:
-        t, s = (1 - k.unsqueeze(1).double() / view.steps.unsqueeze(1) for k in (view.step - 1, view.step))  # (B, 1)
-        before, after = view.alpha.unsqueeze(1), view.alpha_next.unsqueeze(1)
-        if self.strategy == "loop":
-            before, after = self._by_its_code(t, s) if self.published else (self._loop(t), self._loop(s))
+        t = 1 - (view.step - 1).unsqueeze(1).double() / view.steps.unsqueeze(1)  # (B, 1)
+        s = 1 - view.step.unsqueeze(1).double() / view.steps.unsqueeze(1)
+        before = view.alpha.unsqueeze(1)
+        after = view.alpha_next.unsqueeze(1)
+        if self.strategy == "loop" and self.published:
+            before, after = self._by_its_code(t, s)
+        elif self.strategy == "loop":
+            before, after = self._loop(t), self._loop(s)
         after = torch.where(after > 1 - DONE, 1.0, after)
+
         most = torch.where(before > 0, ((1 - after) / before).clamp(max=1.0), 1.0)
         sigma = self._sigma(most, t, s)
         rng = view.rng(Stream.ACCEPT)
+        hide = rng < sigma
         if self.strategy == "conf":
             doubts = torch.where(view.revealed, -view.certainty, -torch.inf).softmax(-1).nan_to_num(0.0)
-            hide, sigma = rng < sigma * doubts, torch.zeros_like(sigma)
-        else:
-            hide = rng < sigma
+            hide = rng < sigma * doubts
+            sigma = torch.zeros_like(sigma)  # of hidden positions, as published
+
         rate = torch.where(after < 1, (after - (1 - sigma) * before) / (1 - before), 1.0)
         reveal = view.hidden & (rng < rate)
         return Choice(reveal, self._tokens(view, reveal), hide=view.revealed & hide)
@@ -142,17 +148,20 @@ class ReMDM(Sampler):
 
     def _by_its_code(self, t: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         """alpha at t and at s, both on the line of t; at the end all is revealed."""
-        rising = [self.alpha_on * (1 - x) / (1 - self.t_on) if self.t_on < 1 else x for x in (t, s)]
+        start = [self._rising(x) for x in (t, s)]
         ending = [1 - (1 - self.alpha_on) * x / self.t_off for x in (t, s)]
         level = torch.full_like(t, self.alpha_on)
-        lines = zip(rising, ending, strict=True)
+        lines = zip(start, ending, strict=True)
         before, after = (torch.where(t > self.t_on, up, torch.where(t <= self.t_off, end, level)) for up, end in lines)
         return before, torch.where(s < DONE, 1.0, after.clamp(max=1.0))
 
+    def _rising(self, t: Tensor) -> Tensor:
+        """The line of alpha before t_on."""
+        return self.alpha_on * (1 - t) / (1 - self.t_on) if self.t_on < 1 else t
+
     def _loop(self, t: Tensor) -> Tensor:
-        rising = self.alpha_on * (1 - t) / (1 - self.t_on) if self.t_on < 1 else t
         ending = 1 - (1 - self.alpha_on) * t / self.t_off
-        return torch.where(t > self.t_on, rising, torch.where(t < self.t_off, ending, self.alpha_on))
+        return torch.where(t > self.t_on, self._rising(t), torch.where(t < self.t_off, ending, self.alpha_on))
 
 
 LEAST = 1e-300  # of a probability whose logarithm is taken

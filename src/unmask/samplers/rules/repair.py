@@ -105,14 +105,18 @@ class TokenEditing(Sampler):
         hindsight = view.looking_back()
         own = hindsight.of(view.tokens)
         if self.trigger == "own":
-            wrong, other, odds = hindsight.hidden & ~at_least(view, own, 1 - self.editing), tokens, sure
+            other, odds = tokens, sure
+            wrong = hindsight.hidden & ~at_least(view, own, 1 - self.editing)
         else:
             other = hindsight.draw(self.temperature)
             odds = hindsight.of(other)
             wrong = hindsight.hidden & (other != view.tokens) & above(view, odds, self.editing)
+
+        # a full block has more steps, as long as they change it
         view.memory["post"] = post
         filled = (view.hidden & ~reveal).sum(1) == 0
         stay = (reveal.any(1) | full & wrong.any(1)) & filled & (post < self.post)
+
         if self.to == "token":
             return Choice(reveal | wrong, torch.where(wrong, other, tokens), hide=wrong, stay=stay, odds=odds)
         most = torch.where(full, wrong.sum(1), reveal.sum(1) - 1)
@@ -140,14 +144,20 @@ class Wino(Sampler):
         sure = view.of(tokens)
         place = in_order(view, sure, self.ties)
         wide = view.hidden & (above(view, sure, self.threshold) | (place == 0))
+
         earlier = view.memory.get("earlier", torch.zeros_like(view.count))
         if self.capped:
             most = (view.hidden.sum(1).float() * FRACTION).long().clamp(FEWEST, MOST)
             wide &= place < most.unsqueeze(1)
+
+        # how many may be hidden: fewer than the step has revealed, or than the one before it
         number = wide.sum(1)
-        fewer = torch.where(earlier > 0, earlier, FIRST) - 1 if self.capped else number - 1
-        fewer = torch.where(number > 1, fewer, 0)
+        revealed = number
+        if self.capped:
+            revealed = torch.where(earlier > 0, earlier, FIRST)
+        fewer = torch.where(number > 1, revealed - 1, 0)
         view.memory["earlier"] = torch.where(number > 0, number, earlier)
+
         hindsight = view.looking_back((fewer > 0).unsqueeze(1))
         own = hindsight.of(view.tokens)
         doubted = hindsight.hidden & ~at_least(view, own, self.back)
@@ -182,18 +192,22 @@ class Gibbs(Sampler):
     def run(self, session: Session) -> None:
         fill(inner_of(self), session)
         session.planned = False
-        canvas, drawn = session.canvas, session.hidden & ~session.settled.unsqueeze(1)
+        canvas = session.canvas
+        drawn = session.hidden & ~session.settled.unsqueeze(1)
         last = session.order.amax(1)
         size = drawn.shape[1]
         time = None if canvas.time_free else torch.full((len(drawn),), 1 / size, dtype=torch.float64)
+
         stride = min(self.stride or size, size)
-        groups = [group for k in range(stride) if bool(drawn[:, group := torch.arange(k, size, stride)].any())]
+        groups = [torch.arange(k, size, stride) for k in range(stride)]
+        groups = [group for group in groups if bool(drawn[:, group].any())]
         for _ in range(self.sweeps):
             for group in groups:
                 rows, columns = drawn[:, group].nonzero(as_tuple=True)
                 positions = group[columns]
                 last = last + drawn[:, group].any(1)
                 session.hide(rows, positions, last[rows])
+
                 marginals = canvas.at(rows, positions, time)
                 tokens = canvas.draw(marginals, rows, positions)
                 session.write(rows, positions, tokens, marginals.of(tokens), last[rows])

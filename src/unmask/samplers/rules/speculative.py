@@ -55,12 +55,14 @@ class Autoregressive(Sampler):
         lengths, last = read_prompt(session)
         ends = session.valid.sum(1)
         size = session.tokens.shape[1]
+
         if session.stop is None and not session.uses("canvas") and bool((ends == size).all()):
             probability = session.causal.finish(last, session.tokens, session.rng)
             if probability is not None:
                 session.order = (torch.arange(1, size + 1) - lengths.unsqueeze(1)).clamp(min=0)
                 session.probability = probability
                 return
+
         visits = torch.zeros_like(session.tokens)
         turn = 0
         while bool((going := (lengths < ends) & ~session.settled).any()):
@@ -70,6 +72,7 @@ class Autoregressive(Sampler):
             positions = lengths[rows]
             tokens = session.rng.tokens(marginals, rows, positions, visits)
             session.write(rows, positions, tokens, marginals.of(tokens), turn)
+
             last[rows] = tokens
             lengths[rows] += 1
             session.check_stop()
@@ -84,6 +87,7 @@ def read_prompt(session: Session) -> tuple[Tensor, Tensor]:
     if not bool((shown == prefix).all()):
         row = int((shown != prefix).any(1).int().argmax())
         raise UnmaskError(f"row {row} has given tokens after a hidden one; expected a prefix for autoregression")
+
     start = torch.full((len(lengths), 1), vocabulary)
     whole = torch.cat([start, session.given], 1)
     if bool((lengths > 0).any()):
@@ -130,6 +134,7 @@ def verify(session: Session, drafts: Drafts, checked: Tensor, target: Marginals,
     u = session.rng.uniform(Stream.ACCEPT, torch.arange(len(places)).unsqueeze(1), places, visits)
     chance = torch.zeros(places.shape, dtype=torch.float64)
     chance[inside] = sources.of(tokens[inside])
+
     keep = inside.clone()
     expected = target.of(tokens[checked])
     keep[checked] = u[checked] * chance[checked] < expected
@@ -160,13 +165,18 @@ class Speculative(Sampler):
     draft_length: Some = 8
 
     def run(self, session: Session) -> None:
-        vocabulary, ends = session.denoiser.vocabulary, session.valid.sum(1)
+        vocabulary = session.denoiser.vocabulary
+        ends = session.valid.sum(1)
+        steps = torch.arange(self.draft_length)
         lengths, last = read_prompt(session)
-        steps, turn = torch.arange(self.draft_length), 0
+        turn = 0
+
         while bool((going := (lengths < ends) & ~session.settled).any()):
             turn += 1
             places = lengths.unsqueeze(1) + steps  # (B, K)
             drafts = Drafts.of(session, places, (places < ends.unsqueeze(1)) & going.unsqueeze(1))
+
+            # the causal marginals that are needed: of each draft, and one more where all drafts may be kept
             count = drafts.inside.sum(1)  # drafts of a row
             more = going & (lengths + count < ends)  # rows that continue after all drafts
             needed = torch.nn.functional.pad(drafts.inside, (0, 1))  # Bool (B, K+1): after `last`, y_1, .., y_K
@@ -183,6 +193,7 @@ class Speculative(Sampler):
                 distribution = causal[number[row, count[row]]]
                 replaced[row] = distribution.draw(session.rng.uniform(Stream.RESIDUAL, row, lengths[row]))
                 session.write(row, lengths[row], replaced[row], distribution.of(replaced[row]), turn)
+
             session.causal.rewind(lengths)
             written = replaced < vocabulary
             last = torch.where(written, replaced, last)
@@ -204,19 +215,24 @@ class SelfSpeculative(Sampler):
         arguments.word("order", self.order_by, ("chance", "position"))
 
     def run(self, session: Session) -> None:
-        hidden, vocabulary = session.hidden, session.denoiser.vocabulary
+        hidden = session.hidden
+        vocabulary = session.denoiser.vocabulary
         by = session.rng.grid(Stream.ORDER, hidden.shape[1])
         if self.order_by == "position":
             by = torch.arange(hidden.shape[1], dtype=by.dtype).expand(hidden.shape)
         order = torch.where(hidden, by, torch.inf).argsort(dim=1, stable=True)  # pi, then given positions
+
         total = hidden.sum(1)
-        done, turn = torch.zeros_like(total), 0
+        done = torch.zeros_like(total)
+        turn = 0
+
         while bool((going := (done < total) & ~session.settled).any()):
             turn += 1
             index = done.unsqueeze(1) + torch.arange(self.draft_length)
             inside = (index < total.unsqueeze(1)) & going.unsqueeze(1)
             fraction = 1 - index.double() / total.clamp(min=1).unsqueeze(1)  # hidden at each decision: the time
             timed = not session.denoiser.time_free
+
             places = order.gather(1, index.clamp(max=order.shape[1] - 1))
             drafts = Drafts.of(session, places, inside, fraction[:, 0] if timed else None)
             ahead = inside & (torch.arange(self.draft_length) > 0)

@@ -141,7 +141,9 @@ def answer_at(session: Session, rows: Tensor, positions: Tensor, level: float) -
 def predicted(session: Session, rows: Tensor, positions: Tensor, level: float) -> Tensor:
     """(K, V): leave-one-out posteriors r at a level."""
     answer = answer_at(session, rows, positions, level)
-    return answer if session.canvas.hollow else without_own(answer, session.tokens[rows, positions], level)
+    if session.canvas.hollow:
+        return answer
+    return without_own(answer, session.tokens[rows, positions], level)
 
 
 def draw(session: Session, rows: Tensor, positions: Tensor, weights: Tensor, step: int) -> None:
@@ -154,13 +156,15 @@ def draw(session: Session, rows: Tensor, positions: Tensor, weights: Tensor, ste
 def exchange(session: Session, where: Places, tokens: Tensor, probability: Tensor, step: int) -> None:
     """Write the tokens (K) that differ; in the first step all, in place of the noise."""
     new = session.order[where] == 0
-    for changed, hide in ((new, False), (~new & (tokens != session.tokens[where]), True)):
-        rows, positions = (part[changed] for part in where)
-        if hide:
-            session.hide(rows, positions, step)
-        else:
-            session.canvas.hide((rows, positions))
-        session.write(rows, positions, tokens[changed], probability[changed], step)
+    started = ~new & (tokens != session.tokens[where])
+
+    rows, positions = (part[new] for part in where)
+    session.canvas.hide((rows, positions))
+    session.write(rows, positions, tokens[new], probability[new], step)
+
+    rows, positions = (part[started] for part in where)
+    session.hide(rows, positions, step)
+    session.write(rows, positions, tokens[started], probability[started], step)
 
 
 def sequences(vocabulary: int, length: int) -> Tensor:
@@ -206,7 +210,8 @@ class Renoise(Sampler):
         arguments.number("t_min", self.t_min, most=self.t_max, above=True)
 
     def run(self, session: Session) -> None:
-        steps, alpha = len(session.delta), Schedule(session.delta).alpha.clamp(max=1.0).tolist()
+        steps = len(session.delta)
+        alpha = Schedule(session.delta).alpha.clamp(max=1.0).tolist()
         even = Even(session.denoiser.vocabulary)
         begin(session)
         answer = torch.full_like(session.tokens, -1)  # the most likely tokens
@@ -214,17 +219,22 @@ class Renoise(Sampler):
             rows, positions = (session.hidden & ~session.settled.unsqueeze(1)).nonzero(as_tuple=True)
             if not len(rows):
                 return
+
             temperature = self.t_max + (self.t_min - self.t_max) * (step - 1) / max(steps - 1, 1)
             p = self._seen(session, rows, positions, alpha[step - 1]).sharpened(temperature)
+
+            # a row ends when its most likely tokens are those of the step before, and it is sure of them
             entropy = torch.zeros(answer.shape, dtype=torch.float64)
             entropy[rows, positions] = p.entropy
             changed = rows[answer[rows, positions] != p.best]
             answer[rows, positions] = p.best
             calm = (entropy.sum(1) < self.stop * session.hidden.sum(1)).index_fill_(0, changed, False)
             ended = ~session.settled & session.hidden.any(1) & (calm | (step == steps))
+
             drawn = session.canvas.draw(p, rows, positions)
             keep = self._kept(session, entropy, rows, positions, step)
             fresh = session.rng.tokens(even, rows, positions, session.canvas.visits)
+
             tokens = torch.where(ended[rows], p.best, torch.where(keep, drawn, fresh))
             chance = torch.where(ended[rows] | keep, p.of(tokens), 1 / even.vocabulary)
             exchange(session, (rows, positions), tokens, chance, step)
