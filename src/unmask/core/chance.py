@@ -28,6 +28,8 @@ WEYL = (0x9E3779B9, 0xBB67AE85)
 LOW = 0xFFFFFFFF
 MAX_SEED = 2**63
 MAX_VISIT = 2**24
+BLOCK = 256  # symbols per block in the two-level search of large vocabularies
+SUMMED = 2**17  # weights that are copied to float64 and summed at once
 
 
 class Stream(IntEnum):
@@ -72,7 +74,8 @@ def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
 def uniform_at(seed, stream, row, position, visit):  # type: ignore[no-untyped-def]
     """One uniform, for kernels."""
     low = uint64(0xFFFFFFFF)
-    seed, row = uint64(seed), uint64(row)
+    seed = uint64(seed)
+    row = uint64(row)
     word0, word1, _, _ = philox(
         uint64(position) & low,
         row & low,
@@ -96,7 +99,8 @@ def _uniform_torch(seed: int, stream: int, rows: Tensor, positions: Tensor, visi
     c = [positions & LOW, rows & LOW, (rows >> 32) & LOW, (stream << 24) | visits]
     k0, k1 = seed & LOW, seed >> 32
     for _ in range(10):
-        product0, product1 = MULTIPLIERS[0] * c[0], MULTIPLIERS[1] * c[2]
+        product0 = MULTIPLIERS[0] * c[0]
+        product1 = MULTIPLIERS[1] * c[2]
         c = [
             ((product1 >> 32) & LOW) ^ c[1] ^ k0,
             product1 & LOW,
@@ -116,17 +120,16 @@ def uniform(seed: int, stream: Stream, rows: Tensor, positions: Tensor, visits: 
         least, most = map(int, earlier.aminmax())
         if not 0 <= least <= most < MAX_VISIT:
             raise UnmaskError(f"a position was drawn {most} times; expected at most {MAX_VISIT - 1} draws")
+
     if not rows.shape == positions.shape == earlier.shape:
         rows, positions, earlier = torch.broadcast_tensors(rows, positions, earlier)
     if rows.device.type != "cpu":
         return _uniform_torch(seed, int(stream), rows.long(), positions.long(), earlier.long())
+
     out = torch.empty(rows.shape, dtype=torch.float64)
     flat = [t.long().reshape(-1).contiguous().numpy() for t in (rows, positions, earlier)]  # compiled for one layout
     _uniform_many(np.uint64(seed), int(stream), *flat, out.view(-1).numpy())
     return out
-
-
-BLOCK = 256  # symbols per block in the two-level search of large vocabularies
 
 
 def categorical(weights: Tensor, u: Tensor) -> Tensor:
@@ -142,6 +145,7 @@ def categorical(weights: Tensor, u: Tensor) -> Tensor:
         out = torch.empty(len(weights), dtype=torch.int64)
         _draw_rows(weights.numpy(), u.numpy(), out.numpy())
         return out
+
     if symbols <= 4 * BLOCK:
         return _first_above(weights.double(), u, relative=True)[0]
 
@@ -151,9 +155,6 @@ def categorical(weights: Tensor, u: Tensor) -> Tensor:
         return torch.where(columns < symbols, chosen, 0.0)
 
     return search(torch.cat([by_block(part, _sum) for part in weights.split(max(SUMMED // symbols, 1))]), inside, u)
-
-
-SUMMED = 2**17  # weights that are copied to float64 and summed at once
 
 
 def _sum(weights: Tensor) -> Tensor:

@@ -43,7 +43,8 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if function is None:
         return lambda function: kernel(function, **options)
     dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
-    if (cache_directory := directory(function.__code__.co_filename)) is not None:
+    cache_directory = directory(function.__code__.co_filename)
+    if cache_directory is not None:
         dispatcher._cache = _Cache(function)
         name = f"{function.__module__}.{function.__qualname__}.lock"
         dispatcher.compile = _one_at_a_time(dispatcher.compile, cache_directory / name)
@@ -75,6 +76,7 @@ def _held(lock: Path) -> Iterator[None]:
     except OSError:
         yield
         return
+
     try:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -127,7 +129,8 @@ class _Locator:
     """Locates the cache of a function, for numba."""
 
     def __init__(self, function: Any, source: str) -> None:
-        self._py_file, self.line = source, function.__code__.co_firstlineno
+        self._py_file = source
+        self.line = function.__code__.co_firstlineno
 
     @classmethod
     def from_function(cls, function: Any, source: str) -> _Locator:

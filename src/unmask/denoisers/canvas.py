@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
-from unmask.denoisers.contracts import Cost, Follower
+from unmask.denoisers.contracts import Cost, Follower, of_rows
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.marginals import Marginals, Table, as_marginals
 
@@ -45,22 +45,26 @@ class Canvas:
         self.denoiser = denoiser
         self.vocabulary = denoiser.vocabulary
         self.time_free = denoiser.time_free
+        self.rng = rng
+        self.patience = patience
+
+        # the rows, and their engine
         self.tokens = tokens
         self.lengths = torch.full((len(tokens),), tokens.shape[1]) if valid is None else valid.sum(1)
         self.hidden = (self.tokens == self.vocabulary) & (torch.arange(tokens.shape[1]) < self.lengths.unsqueeze(1))
-        self.rng = rng
+        self._given = tokens.clone()
+        self._valid = None if valid is None or bool(valid.all()) else valid
+        self._engine = denoiser.engine(tokens, self._given, self._valid)
+
+        # what is counted
         self.visits = torch.zeros_like(self.tokens)
         self.model_calls = self.tokens.new_zeros(len(tokens))
         self.impossible = self.tokens.new_zeros(len(tokens))
         self.contexts = self.tokens.new_zeros(len(tokens))
-        self.patience = patience
         self.exhausted = False  # whether there were more forward passes than `patience`
         self._fresh = torch.zeros_like(self.model_calls, dtype=torch.bool)
         self._recomputed = torch.zeros_like(self._fresh)
         self._forwards = 0
-        self._given = tokens.clone()
-        self._valid = None if valid is None or bool(valid.all()) else valid
-        self._engine = denoiser.engine(tokens, self._given, self._valid)
         self._ahead = Cost()  # of other contexts
         self._positions = tokens.new_zeros(len(tokens))  # computed for other contexts
 
@@ -77,9 +81,12 @@ class Canvas:
         """(B) model calls whose input is not the row itself: other contexts, or the row without its prompt.
 
         (B) computed positions of all model calls."""
-        calls, own, computed = self.denoiser.calls, self.model_calls - self.contexts, self._engine.positions
-        computed = own * self.lengths if computed is None else computed
-        return self.contexts + own // calls * (calls - 1), computed + self._positions
+        own = self.model_calls - self.contexts
+        bare = own // self.denoiser.calls * (self.denoiser.calls - 1)
+        computed = self._engine.positions
+        if computed is None:
+            computed = own * self.lengths
+        return self.contexts + bare, computed + self._positions
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
         """Predict K hidden entries, rows ascending; time (B), if the denoiser depends on it.
@@ -88,15 +95,20 @@ class Canvas:
         """
         needed = torch.zeros_like(self._fresh)
         needed[rows] = True
-        stale = (needed & ~self._fresh if self.time_free else needed) | self._recomputed
+        stale = needed
+        if self.time_free:
+            stale = needed & ~self._fresh
+        stale = stale | self._recomputed
         self.model_calls += stale * self.denoiser.calls
         self._fresh |= stale
         self._recomputed &= False
         self._count_forward()
+
         dead = self._engine.dead()
         if dead is not None:
             first = stale & dead & (self.impossible == 0)
             self.impossible = torch.where(first, self.model_calls, self.impossible)
+
         if not len(rows):
             return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
         return as_marginals(self._engine.at(rows, positions, time))
@@ -116,10 +128,11 @@ class Canvas:
         """
         for counts in (self.model_calls, self.contexts):
             counts.index_add_(0, rows, torch.full_like(rows, self.denoiser.calls))
-        valid = None if self._valid is None else self._valid[rows]
-        engine = self.denoiser.engine(tokens, self._given[rows], valid)
+
+        engine = self.denoiser.engine(tokens, self._given[rows], of_rows(self._valid, rows))
         which = torch.arange(len(tokens)) if contexts is None else contexts
         marginals = as_marginals(engine.at(which, positions, time))
+
         self._ahead = self._ahead + engine.spent
         computed = self.lengths[rows] * self.denoiser.calls if engine.positions is None else engine.positions
         self._positions.index_add_(0, rows, computed)
@@ -135,11 +148,12 @@ class Canvas:
         time = None if self.time_free else (self.hidden.sum(1) + 1).double() / self.lengths
         if self._engine.hollow:
             return self.at(rows, positions, time)
+
         if not len(rows):
             return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
         contexts = self.tokens[rows]
         contexts[torch.arange(len(rows)), positions] = self.vocabulary
-        return self.ask(contexts, rows, positions, None if time is None else time[rows])
+        return self.ask(contexts, rows, positions, of_rows(time, rows))
 
     def recompute(self, rows: Tensor) -> None:
         """Count rows, Bool (B), in the next model call even if they have not changed: for caches coarser than a row."""
@@ -152,9 +166,11 @@ class Canvas:
         ordered = order > 0
         known = (self._fresh & ordered.any(1)).long()  # the first step of these rows needs no model call
         probability, steps, impossible = self._engine.follow(order, self.rng, self.visits)
+
         first = (self.impossible == 0) & (impossible > 0)
         self.impossible = torch.where(first, self.model_calls + impossible - known, self.impossible)
         self.model_calls += (steps - known) * self.denoiser.calls
+
         self.hidden &= ~ordered
         self._fresh &= ~ordered.any(1)
         return probability

@@ -32,6 +32,16 @@ from unmask.denoisers.marginals import Marginals
 Noise = Literal["mask", "uniform"]
 
 
+def of_rows(values: Tensor | None, rows: Tensor) -> Tensor | None:
+    """The values of these rows, if there are any: of the time, or of the padding."""
+    return None if values is None else values[rows]
+
+
+def all_of(tokens: Tensor, counts: Tensor | None) -> Tensor:
+    """(B): how many of its tokens (B, K) each row reads. (default: all)"""
+    return torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+
+
 def emitted(weights: Tensor, tokens: Tensor, level: Tensor | float) -> Tensor:
     """(K, V): weights (K, V) times E_a(v, y) of tokens y (K) at a level a, one or (K)."""
     own = tokens.unsqueeze(1)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unmask.core.arguments import whole
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers.contracts import Causal, Cost, Engine, Noise
+from unmask.denoisers.contracts import Causal, Cost, Engine, Noise, all_of, of_rows
 from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
 from unmask.languages import Language
 
@@ -42,15 +42,20 @@ class StatelessEngine(Engine):
         unknown[rows] = not self.denoiser.time_free
         unknown[rows[index < 0]] = True
         new = unknown[rows]
+
         if not bool(new.any()):
             assert self._last is not None
             return self._last[index]
+
         marginals = self._evaluate(rows[new], positions[new], time)
         if not bool(new.all()):
             assert self._last is not None
             where = torch.empty_like(index)
-            where[~new], where[new] = torch.arange(len(index)).split([int((~new).sum()), int(new.sum())])
+            size = int((~new).sum())
+            where[~new] = torch.arange(size)
+            where[new] = torch.arange(size, len(index))
             marginals = joined([self._last[index[~new]], marginals])[where]
+
         self._last = marginals
         self._index.fill_(-1)
         self._index[rows, positions] = torch.arange(len(rows))
@@ -60,10 +65,12 @@ class StatelessEngine(Engine):
         which, index = rows.unique_consecutive(return_inverse=True)
         padded, valid = layout(index, positions)
         self.spend_on(which)
-        answer = self.denoiser.posterior(self.tokens[which], padded, None if time is None else time[which])
+
+        answer = self.denoiser.posterior(self.tokens[which], padded, of_rows(time, which))
         shape = (*padded.shape, self.denoiser.vocabulary)
         if isinstance(answer, Marginals) and len(answer) == padded.numel():
             return answer[valid]
+
         probabilities = table_of(answer, shape, self.denoiser.name).view(-1, shape[2])[valid]
         check_sums(probabilities, rows, positions, self.denoiser.name)
         return Table(probabilities)
@@ -75,8 +82,11 @@ def table_of(answer: object, shape: tuple[int, int, int], name: str) -> Tensor:
     if not isinstance(answer, Tensor):
         raise UnmaskError(f"the posterior of {name} is {shown(answer)}; {expected}")
     if answer.shape != shape or not answer.is_floating_point() or answer.layout != torch.strided or answer.is_meta:
-        kind = "meta " if answer.is_meta else "" if answer.layout == torch.strided else "sparse "
-        kind += f"{str(answer.dtype).removeprefix('torch.')} {tuple(answer.shape)}"
+        kind = f"{str(answer.dtype).removeprefix('torch.')} {tuple(answer.shape)}"
+        if answer.is_meta:
+            kind = f"meta {kind}"
+        elif answer.layout != torch.strided:
+            kind = f"sparse {kind}"
         raise UnmaskError(f"the posterior of {name} is {kind}; {expected}")
     return answer.contiguous()
 
@@ -85,7 +95,8 @@ def check_sums(probabilities: Tensor, rows: Tensor, positions: Tensor, name: str
     """Raise an error unless probabilities (K, V) are distributions."""
     if not len(probabilities):
         return
-    sums, exact = probabilities.sum(-1), probabilities.dtype in (torch.float64, torch.float32)
+    exact = probabilities.dtype in (torch.float64, torch.float32)
+    sums = probabilities.sum(-1)
     good = (sums - 1).abs() <= (SUMS if exact else ROUGH_SUMS)  # also false for NaN
     if not (bool(good.all()) and float(probabilities.min()) >= 0):
         good &= (probabilities >= 0).all(-1)
@@ -113,11 +124,12 @@ class ByLength(Engine):
         lengths, self._part = valid.sum(1).unique(return_inverse=True)  # (B): the engine of each row
         self._row = torch.empty_like(self._part)  # (B): the index of each row in its engine
         self._engines = []
+
         for part, length in enumerate(lengths.tolist()):
             rows = (self._part == part).nonzero().squeeze(1)
             self._row[rows] = torch.arange(len(rows))
-            cut = None if given is None else given[rows, :length]
-            self._engines.append((rows, denoiser.engine(tokens[rows, :length], cut)))
+            its_given = None if given is None else given[rows, :length]
+            self._engines.append((rows, denoiser.engine(tokens[rows, :length], its_given)))
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         for part, (_, engine) in enumerate(self._engines):
@@ -128,12 +140,13 @@ class ByLength(Engine):
                 engine.renew(*entries)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
-        marginals, where = [], []
+        marginals: list[Marginals] = []
+        where: list[Tensor] = []
         for part, (its_rows, engine) in enumerate(self._engines):
             inside = (self._part[rows] == part).nonzero().squeeze(1)
             if len(inside):
-                its_time = None if time is None else time[its_rows]
-                marginals.append(as_marginals(engine.at(self._row[rows[inside]], positions[inside], its_time)))
+                answer = engine.at(self._row[rows[inside]], positions[inside], of_rows(time, its_rows))
+                marginals.append(as_marginals(answer))
                 where.append(inside)
         return joined(marginals)[torch.cat(where).argsort()]
 
@@ -167,22 +180,26 @@ class PrefixCausal(Causal):
         self.vocabulary = denoiser.vocabulary
 
     def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
-        rows, width = tokens.shape
-        counts = torch.full((rows,), width) if counts is None else counts
+        width = tokens.shape[1]
+        counts = all_of(tokens, counts)
         self.need(counts > 0)
-        marginals, order = [], []
+
+        marginals: list[Marginals] = []
+        order: list[Tensor] = []
         for k in range(width):
             reading = (counts > k).nonzero().squeeze(1)
             positions = self.lengths[reading]
             written = positions >= 0
             self._write(reading[written], positions[written], tokens[reading[written], k])
             self.lengths[reading] += 1
+
             followed = reading[self.lengths[reading] < self._ends[reading]]
             if selected is not None:
                 followed = followed[selected[followed, k]]
             if len(followed):
                 marginals.append(as_marginals(self._engine.at(followed, self.lengths[followed], None)))
                 order.append(followed * width + k)
+
         if not marginals:
             return Table(torch.empty((0, self.vocabulary), dtype=torch.float64))
         return joined(marginals)[torch.cat(order).argsort()]
@@ -209,7 +226,9 @@ def followed(lengths: Tensor, counts: Tensor, width: int, length: int, selected:
     """
     steps = torch.arange(width)
     predicted = (steps < counts.unsqueeze(1)) & (lengths.unsqueeze(1) + 1 + steps < length)
-    return predicted if selected is None else predicted & selected
+    if selected is not None:
+        predicted &= selected
+    return predicted
 
 
 def checked(denoiser: object) -> Denoiser:
@@ -285,7 +304,9 @@ class Denoiser:
         Return probabilities (B, K, V), one-hot if revealed; or, for large vocabularies, Marginals of the B K entries,
         row by row.
         """
-        positions = (torch.arange(tokens.shape[1]) if positions is None else positions).expand(len(tokens), -1)
+        if positions is None:
+            positions = torch.arange(tokens.shape[1])
+        positions = positions.expand(len(tokens), -1)
         content = tokens.gather(1, positions)
         rows, columns = (content == self.vocabulary).nonzero(as_tuple=True)
         out = torch.nn.functional.one_hot(content.clamp(max=self.vocabulary - 1), self.vocabulary).double()

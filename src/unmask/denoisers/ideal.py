@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
-from unmask.denoisers.contracts import Causal, Cost, Engine, Noise
+from unmask.denoisers.contracts import Causal, Cost, Engine, Noise, all_of
 from unmask.denoisers.denoiser import ByLength, Denoiser, PrefixCausal, StatelessEngine, checked, followed
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.answers import Answers, normalised
@@ -28,6 +28,9 @@ from unmask.languages.kernels import local, messages, paths
 from unmask.languages.kernels.local import Chain
 from unmask.languages.kernels.machine import Floats, aligned
 from unmask.languages.machine import MachineLanguage
+
+LEAST_ROWS, MOST_ROWS = 8, 4096  # at once
+LOCAL_BYTES = 64  # per position, if only tokens are stored
 
 
 class ListedEngine(Engine):
@@ -49,8 +52,8 @@ class ListedEngine(Engine):
         for position in positions.unique().tolist():
             own = rows[positions == position].unique()
             new = self.tokens[own, position]
-            before, after = (self._contradicts(tokens, position) for tokens in (self.seen[own, position], new))
-            self.against[own] += after - before
+            before = self._contradicts(self.seen[own, position], position)
+            self.against[own] += self._contradicts(new, position) - before
             self.seen[own, position] = new
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
@@ -60,7 +63,8 @@ class ListedEngine(Engine):
         for position in positions.unique().tolist():
             entries = (positions == position).nonzero().squeeze(1)
             which = rows[entries]
-            held, own = agreeing[which], self.tokens[which, position]
+            held = agreeing[which]
+            own = self.tokens[which, position]
             if bool((own != self.vocabulary).any()):
                 others = self.against[which] - self._contradicts(own, position)
                 held = torch.where(others == 0, self.language.weights, 0.0)
@@ -103,6 +107,7 @@ class Ideal(Denoiser):
         if valid is not None:
             return ByLength(self, tokens, given, valid)
         self.language.check_length(tokens.shape[1])
+
         if (form := self.language.local_form(tokens.shape[1])) is not None:
             return LocalEngine(self.language, tokens, *form)
         if isinstance(self.language, MachineLanguage):
@@ -128,10 +133,6 @@ class Ideal(Denoiser):
         elif isinstance(self.language, Answers):
             each = 2 * len(self.language.answers)
         return min(max(MESSAGE_BYTES // each, LEAST_ROWS), MOST_ROWS)
-
-
-LEAST_ROWS, MOST_ROWS = 8, 4096
-LOCAL_BYTES = 64  # per position, if only tokens are stored
 
 
 @lru_cache(maxsize=8)
@@ -175,18 +176,22 @@ class MessageEngine(Engine):
             return
         length = self.tokens.shape[1]
         keys = rows * length + positions
+
         if len(keys) > 1 and not bool((keys[1:] > keys[:-1]).all()):  # each once, in ascending order
             keys = keys.unique()
             rows, positions = keys // length, keys % length
+
         distinct, counts = rows.unique_consecutive(return_counts=True)
-        which, starts = distinct.numpy(), np.concatenate([[0], np.cumsum(counts.numpy())])
+        which = distinct.numpy()
+        starts = np.concatenate([[0], np.cumsum(counts.numpy())])
         messages.sweep_rows(self.machine, self.tokens.numpy(), *self._messages, which, starts, positions.numpy())
         self._dead[which] = torch.from_numpy(self._messages[2][which].any(1))
 
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._messages = None
         length = self.tokens.shape[1]
-        blank, scratch = _blank_messages(self.language, length), messages.scratch(self.machine, length)
+        blank = _blank_messages(self.language, length)
+        scratch = messages.scratch(self.machine, length)
         return _follow(self, partial(messages.fill, self.machine, blank, scratch), order, rng, visits)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
@@ -208,7 +213,9 @@ def _follow(
     steps, positions = order.sort(dim=1, stable=True)
     begins = (order == 0).sum(1)
     probability = torch.ones(tokens.shape, dtype=torch.float64)
-    model_calls, impossible = torch.zeros_like(begins), torch.zeros_like(begins)
+    model_calls = torch.zeros_like(begins)
+    impossible = torch.zeros_like(begins)
+
     keys = np.uint64(rng.seed), int(Stream.TOKEN), rng.row_ids.numpy()
     results = [t.numpy() for t in (visits, probability, model_calls, impossible)]
     fill(tokens.numpy(), (steps.numpy(), positions.numpy()), begins.numpy(), keys, *results)
@@ -277,10 +284,11 @@ class FilterCausal(Causal):
         return np.empty((len(self.lengths), *self.ahead.shape))
 
     def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Tensor:
-        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        counts = all_of(tokens, counts)
         marginals = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
         arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, marginals))
         paths.filter_rows(self.machine, self.ahead, self.predicted, *arrays)
+
         returned = followed(self.lengths, counts, tokens.shape[1], len(self.ahead), selected)
         self.lengths += counts
         self.need(counts > 0)
@@ -291,15 +299,18 @@ class FilterCausal(Causal):
         self.lengths = torch.minimum(self.lengths, lengths)
 
     def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor:
-        unread, end = self.lengths < 0, self.lengths.clamp(min=0)
+        unread = self.lengths < 0
+        end = self.lengths.clamp(min=0)
         message = np.tile(self.machine.initial, (len(end), 1))
         if not bool(unread.all()):
             read = (~unread).numpy()
             message[read] = self.predicted[read, end.numpy()[read]]
+
         known = torch.where(unread, self.machine.vocabulary, last)
         probability = torch.ones(tokens.shape, dtype=torch.float64)
         prefixes = paths.Prefixes(end.numpy(), message, known.numpy())
         self.passes.draw(self.ahead, rng, prefixes, tokens.numpy(), probability.numpy())
+
         left = len(self.ahead) - 1 - self.lengths
         self.need(left)
         self._account += Cost(int(left.max()), int(left.sum()), int(left.sum()))

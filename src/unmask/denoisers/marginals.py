@@ -167,7 +167,10 @@ class Table(Marginals):
             return self
         if temperature == 0:
             return self._with(torch.zeros_like(p).scatter_(1, self._rounded.argmax(-1, keepdim=True), 1.0))
-        table = self._with(p if temperature == 1 else torch.softmax(p.log() / temperature, -1))
+        table = self
+        if temperature != 1:
+            table = self._with(torch.softmax(p.log() / temperature, -1))
+
         if top_p < 1:
             by_mass = table._descending()
             before = table.probabilities.gather(1, by_mass).cumsum(1).roll(1, 1)
@@ -176,6 +179,7 @@ class Table(Marginals):
         if top_k is not None and top_k < p.shape[1]:
             by_mass = table._descending()
             table = table._without(by_mass, (torch.arange(p.shape[1]) >= top_k).expand(p.shape))
+
         return self._with(table.probabilities / table.probabilities.sum(1, keepdim=True))
 
     def beyond(self, other: Marginals, factor: Tensor | None = None) -> Table:
@@ -232,12 +236,15 @@ class Logits(Marginals):
     ) -> None:
         self._scan: Scan = Stored(states, head, vocabulary or states.shape[-1])
         self._entries: Tensor | None = None  # of the scan, on its device; None: all
-        self.vocabulary, self.resolution = self._scan.vocabulary, self._scan.resolution
+        self.vocabulary = self._scan.vocabulary
+        self.resolution = self._scan.resolution
 
     def _like(self, scan: Scan, entries: Tensor | None = None) -> Logits:
         logits = type(self).__new__(type(self))
-        logits._scan, logits._entries = scan, entries
-        logits.vocabulary, logits.resolution = self.vocabulary, self.resolution
+        logits._scan = scan
+        logits._entries = entries
+        logits.vocabulary = self.vocabulary
+        logits.resolution = self.resolution
         return logits
 
     def __len__(self) -> int:
@@ -269,23 +276,32 @@ class Logits(Marginals):
 
     def divergence(self, other: Marginals) -> Tensor:
         """sum_v e^(x - X) (x - y) / Z_x - log Z_x + log Z_y with logits x below X and y below Y, in one pass."""
-        scans, sums = (self, _logits(other)), []
+        scans = self, _logits(other)
         tops = [each._selected(each._scan.highest) for each in scans]
+        total, other_total = (each._selected(each._scan.total) for each in scans)
+        if not len(self):
+            return total.cpu()
+
+        sums = []
         pieces = [each._scan.pieces(each._numbers) for each in scans]
         parts = [top.split(self._scan._piece) for top in tops]
-        for x, y, top, other_top in zip(*pieces, *parts, strict=True) if len(self) else ():
-            x, y = ((logits - high.unsqueeze(1)).clamp_(min=IMPOSSIBLE) for logits, high in ((x, top), (y, other_top)))
+        for x, y, top, other_top in zip(*pieces, *parts, strict=True):
+            x = (x - top.unsqueeze(1)).clamp_(min=IMPOSSIBLE)
+            y = (y - other_top.unsqueeze(1)).clamp_(min=IMPOSSIBLE)
             sums.append(torch.linalg.vecdot(x.exp(), x - y).double())
-        total, other_total = (each._selected(each._scan.total) for each in scans)
-        nats = torch.cat(sums) / total - total.log() + other_total.log() if sums else total
+
+        nats = torch.cat(sums) / total - total.log() + other_total.log()
         return nats.clamp(min=0).cpu()
 
     def sharpened(self, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> Marginals:
         if temperature == 0:
             return Few(self.best.unsqueeze(1), torch.ones((len(self), 1), dtype=torch.float64), self)
-        logits = self if temperature == 1 else self._like(Scaled(self._scan, self._numbers, 1 / temperature))
-        few = top_p < 1 or (top_k is not None and top_k < self.vocabulary)
-        return logits._most_likely(top_p, top_k) if few else logits
+        logits = self
+        if temperature != 1:
+            logits = self._like(Scaled(self._scan, self._numbers, 1 / temperature))
+        if top_p == 1 and (top_k is None or top_k >= self.vocabulary):
+            return logits
+        return logits._most_likely(top_p, top_k)
 
     def beyond(self, other: Marginals, factor: Tensor | None = None) -> Logits:
         def above(x: Tensor, y: Tensor, factor: Tensor) -> Tensor:
@@ -313,8 +329,10 @@ class Logits(Marginals):
         return self._scan.rows(self._numbers)
 
     def draw(self, u: Tensor) -> Tensor:
-        scan, entries = self._scan, self._numbers
-        highest, masses = self._selected(scan.highest).unsqueeze(1), self._selected(scan.masses).double()
+        scan = self._scan
+        entries = self._numbers
+        highest = self._selected(scan.highest).unsqueeze(1)
+        masses = self._selected(scan.masses).double()
 
         def inside(block: Tensor) -> Tensor:
             weights = (scan.inside(block, entries) - highest).exp().double()
@@ -325,6 +343,7 @@ class Logits(Marginals):
 
     def _most_likely(self, top_p: float, top_k: int | None) -> Few:
         """The fewest symbols with mass top_p, and of these the first top_k."""
+
         size = min(top_k or 64, self.vocabulary)
         while True:
             logits, symbols = self._highest(size)
@@ -334,6 +353,7 @@ class Logits(Marginals):
             if top_k is not None or size == self.vocabulary or bool((before[:, -1] >= top_p).all()):
                 break
             size = min(8 * size, self.vocabulary)
+
         inside = torch.where(before < top_p - self.resolution, mass, 0.0)
         inside[:, :1] = mass[:, :1]
         return Few(symbols.cpu(), (inside / inside.sum(1, keepdim=True)).cpu(), self)
@@ -363,7 +383,9 @@ class Logits(Marginals):
 
     def _host(self, values: Tensor) -> Tensor:
         selected = self._selected(values)
-        return (selected.double() if selected.is_floating_point() else selected).cpu()
+        if selected.is_floating_point():
+            selected = selected.double()
+        return selected.cpu()
 
 
 def _logits(other: Marginals) -> Logits:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.denoisers.contracts import Noise
+from unmask.denoisers.contracts import Noise, of_rows
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.marginals import as_marginals
 from unmask.denoisers.record import Record
@@ -64,8 +64,10 @@ class Oracle(nn.Module, ABC):
         super().__init__()
         if dtype not in DTYPES:
             arguments.refuse("dtype", dtype, f"one of {', '.join(map(str, DTYPES))}")
+
         self.language = language
         self.anchor = nn.Parameter(torch.zeros((), dtype=dtype), requires_grad=False)  # carries device and dtype
+
         self.config = SimpleNamespace(
             model_type="unmask-oracle",
             vocab_size=vocab_size,
@@ -108,19 +110,21 @@ class Oracle(nn.Module, ABC):
     def _answered(self, ids: Tensor) -> Tensor:
         """(B, L, V): log probabilities, computed for the rows that differ from those of the last call."""
         self.threads.add(threading.get_ident())
-        stale = torch.ones(len(ids), dtype=torch.bool)
-        if self._before is not None and self._answers is not None and self._before.shape == ids.shape:
-            if self.cached:
-                stale = (self._before != ids).any(1)
-        else:
+        known = self._before is not None and self._before.shape == ids.shape
+        if not known or self._answers is None:
             self._before = None
             self._answers = torch.empty((*ids.shape, self.language.vocabulary), dtype=torch.float64)
+        stale = torch.ones(len(ids), dtype=torch.bool)
+        if self._before is not None and self.cached:
+            stale = (self._before != ids).any(1)
         if stale.any():
             self._answers[stale] = self._answer_padded(ids[stale])
         self._before = ids
+
         if self.config.mask_token_id is not None:
             content = ids[:, self.start_id is not None :]
             self.record.add(content, content == self.config.mask_token_id)
+
         self.calls += 1
         self.rows += len(ids)
         self.needed += int(stale.sum())
@@ -136,8 +140,10 @@ class Oracle(nn.Module, ABC):
         for first, count in extents.unique(dim=0).tolist():
             rows = (extents == torch.tensor([first, count])).all(1)
             self._answer(ids[rows, first : first + count], answers[:, first : first + count], rows)
+
         if self.draft:
-            predicted = valid if self.config.mask_token_id is None else ids == self.config.mask_token_id
+            mask = self.config.mask_token_id
+            predicted = valid if mask is None else ids == mask
             answers[predicted] = draft_of(self.draft, answers[predicted])
         return untied(answers) if self.ordered else answers.log()
 
@@ -150,9 +156,12 @@ class Oracle(nn.Module, ABC):
         arguments.of_kind("input_ids", input_ids, Tensor, "a tensor of integers (rows, length)")
         if input_ids.dim() != 2 or input_ids.numel() == 0:
             raise UnmaskError(f"input_ids have shape {tuple(input_ids.shape)}; expected (rows, length)")
+
         ids = as_tokens(input_ids, "input_ids")
         valid = _not_padding(ids, attention_mask)
-        vocabulary, mask = self.language.vocabulary, self.config.mask_token_id
+        vocabulary = self.language.vocabulary
+        mask = self.config.mask_token_id
+
         begins = torch.zeros_like(valid)
         if self.start_id is not None:
             first = valid.int().argmax(1, keepdim=True)
@@ -162,6 +171,7 @@ class Oracle(nn.Module, ABC):
                 row = int(missing.int().argmax())
                 expected = f"{self.start_id} (model.config.bos_token_id), since each position predicts the next one"
                 raise UnmaskError(f"input_ids, row {row} begins with {int(ids[row, first[row]])}; expected {expected}")
+
         good = ((ids >= 0) & (ids < vocabulary)) | begins | ~valid
         if mask is not None:
             good |= ids == mask
@@ -171,6 +181,7 @@ class Oracle(nn.Module, ABC):
             raise UnmaskError(
                 f"input_ids, row {row}, position {position} is {int(ids[row, position])}; expected {known}"
             )
+
         return torch.where(valid, ids, -1)
 
 
@@ -215,7 +226,8 @@ class UniformOracle(Oracle):
 
     def __init__(self, ideal: UniformIdeal, prompt_length: int, dtype: torch.dtype) -> None:
         super().__init__(ideal.language, None, ideal.vocabulary, dtype)
-        self.ideal, self.prompt_length = ideal, arguments.whole("prompt_length", prompt_length, 0)
+        self.ideal = ideal
+        self.prompt_length = arguments.whole("prompt_length", prompt_length, 0)
         self.cached = ideal.level == "prior"
 
     def forward(
@@ -232,8 +244,7 @@ class UniformOracle(Oracle):
 
     def _answer(self, ids: Tensor, answers: Tensor, rows: Tensor) -> None:
         known = (torch.arange(ids.shape[1]) < self.prompt_length).expand(ids.shape)
-        level = None if self._level is None else self._level[rows]
-        answers[rows, : ids.shape[1]] = self.ideal.predict(ids, known, level)
+        answers[rows, : ids.shape[1]] = self.ideal.predict(ids, known, of_rows(self._level, rows))
 
 
 class CausalOracle(Oracle):
@@ -291,6 +302,7 @@ def oracle(
     """
     language = load(language)
     model: MaskedOracle | CausalOracle | UniformOracle
+
     arguments.word("noise", noise, get_args(Noise))
     if noise == "uniform":
         if mask_id is not None or shift or causal or length is not None:
@@ -299,6 +311,7 @@ def oracle(
         arguments.word("view", view, ("full", "loo"))
         ideal = UniformIdeal(language, level)
         model = UniformOracle(ideal.full() if view == "full" else ideal, prompt_length, dtype)
+
     elif (level, view, prompt_length) != ("prior", "full", 0):
         problem = "level, view and prompt_length need noise='uniform'"
         raise UnmaskError(f"{problem}; expected none of them for masks. Leave them out.")
@@ -311,6 +324,7 @@ def oracle(
         raise UnmaskError("a causal oracle has no mask, and predicts the next token. Leave out mask_id and shift.")
     else:
         model = CausalOracle(language, length, dtype)
+
     model.draft = arguments.number("draft", draft, 0, 1)
     model.ordered = arguments.flag("ordered", ordered)
     model.certain = arguments.flag("certain", certain)
@@ -344,12 +358,15 @@ def grouped(scores: Tensor) -> Tensor:
 
 def untied(p: Tensor) -> Tensor:
     """log p (.., V), where equally likely tokens have the logit of the likeliest, and each next one APART less."""
-    logits, groups = p.log().clamp(min=FLOOR), grouped(p.log())
+    logits = p.log().clamp(min=FLOOR)
+    groups = grouped(p.log())
     order = groups.argsort(dim=-1, stable=True)
-    sorted_groups, index = groups.gather(-1, order), torch.arange(p.shape[-1]).expand(p.shape)
+    sorted_groups = groups.gather(-1, order)
+    index = torch.arange(p.shape[-1]).expand(p.shape)
     new = torch.ones_like(index, dtype=torch.bool)  # where a group begins
     new[..., 1:] = sorted_groups.diff(dim=-1) > 0
     begin = torch.where(new, index, 0).cummax(-1).values
+
     highest = torch.full_like(logits, -torch.inf).scatter_reduce_(-1, groups, logits, "amax").gather(-1, sorted_groups)
     return torch.empty_like(p).scatter_(-1, order, highest - APART * (index - begin))
 
@@ -367,6 +384,7 @@ def _not_padding(ids: Tensor, attention_mask: Tensor | str | None) -> Tensor:
         return torch.ones_like(ids, dtype=torch.bool)
     assert isinstance(attention_mask, Tensor)
     valid = attention_mask.detach().cpu() > 0
+
     runs = valid[:, :1].sum(1) + (valid[:, 1:] & ~valid[:, :-1]).sum(1)
     if (runs != 1).any():
         row = int((runs != 1).int().argmax())

@@ -47,13 +47,15 @@ class Run:
         if bool(hidden.any()):
             self.steps += 1
             self.idle += not bool(changed.any())
-        self.hidden, self.tokens = hidden, ids.int()
+        self.hidden = hidden
+        self.tokens = ids.int()
 
     def is_over(self, hidden: Tensor) -> bool:
         """Whether a call with these hidden positions is the first one of another batch."""
-        if hidden.shape != self.began.shape or not bool(hidden.any()):
-            return hidden.shape != self.began.shape
-        return torch.equal(hidden, self.began) and not torch.equal(self.hidden, self.began)
+        if hidden.shape != self.began.shape:
+            return True
+        emptied = bool(hidden.any()) and torch.equal(hidden, self.began)
+        return emptied and not torch.equal(self.hidden, self.began)
 
 
 @dataclass
@@ -79,10 +81,12 @@ class Record:
         """
         if self.runs and all(torch.equal(run.hidden, run.began) for run in self.runs):
             self._split(len(tokens))
-        rows = sum(len(run.step) for run in self.runs)
+
         advice = ". Audit all samples since model.reset(), in order, or pass model.language alone."
+        rows = sum(len(run.step) for run in self.runs)
         if rows != len(tokens):
             raise UnmaskError(f"the oracle was called for {rows} rows, but there are {len(tokens)} samples{advice}")
+
         first = 0
         for number, run in enumerate(self.runs, 1):
             batch = f"batch {number} of the oracle"
@@ -97,6 +101,7 @@ class Record:
                 problem = f"samples, row {first + row}, position {position}: the token differs from {batch}"
                 raise UnmaskError(problem + advice)
             first += len(run.step)
+
         return torch.cat([torch.where(run.hidden, run.steps, run.step) for run in self.runs]).long()
 
     def _split(self, rows: int) -> None:

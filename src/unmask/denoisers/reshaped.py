@@ -12,7 +12,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
-from unmask.denoisers.contracts import Causal, Cost, Engine
+from unmask.denoisers.contracts import Causal, Cost, Engine, all_of
 from unmask.denoisers.denoiser import Denoiser, checked, followed
 from unmask.denoisers.ideal import as_denoiser
 from unmask.denoisers.marginals import Marginals, as_marginals, check_sharpening
@@ -24,9 +24,13 @@ class Around(Denoiser, ABC):
 
     def __init__(self, inner: Denoiser) -> None:
         self.inner = checked(inner)
-        self.vocabulary, self.language, self.grid = self.inner.vocabulary, self.inner.language, self.inner.grid
+        self.vocabulary = self.inner.vocabulary
+        self.language = self.inner.language
         self.removes = self.inner.removes
-        self.time_free, self.calls, self.concurrent = self.inner.time_free, self.inner.calls, self.inner.concurrent
+        self.grid = self.inner.grid
+        self.calls = self.inner.calls
+        self.time_free = self.inner.time_free
+        self.concurrent = self.inner.concurrent
 
     def options(self) -> Mapping[str, Any]:
         """The options of the modification, for `source`."""
@@ -90,7 +94,8 @@ class ReshapedEngine(Engine):
 
 class ReshapedCausal(Causal):
     def __init__(self, denoiser: Reshaped, rows: int, length: int, valid: Tensor | None) -> None:
-        self.denoiser, self.length = denoiser, length
+        self.denoiser = denoiser
+        self.length = length
         self.inner = denoiser.inner.causal(rows, length, valid)
         self.lengths = torch.full((rows,), -1)
 
@@ -109,7 +114,7 @@ class ReshapedCausal(Causal):
     def extend(
         self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
     ) -> Tensor | Marginals:
-        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        counts = all_of(tokens, counts)
         rows, steps = followed(self.lengths, counts, tokens.shape[1], self.length, selected).nonzero(as_tuple=True)
         positions = self.lengths[rows] + 1 + steps
         self.lengths = self.lengths + counts
@@ -129,7 +134,9 @@ class Sharpened(Reshaped):
     def __init__(self, inner: Denoiser, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> None:
         check_sharpening(temperature, top_p, top_k)
         super().__init__(inner)
-        self.temperature, self.top_p, self.top_k = temperature, top_p, top_k
+        self.temperature = temperature
+        self.top_p = top_p
+        self.top_k = top_k
 
     def options(self) -> Mapping[str, Any]:
         return {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
@@ -186,8 +193,11 @@ class GuidedEngine(Engine):
 
     def __init__(self, denoiser: Guided, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
         super().__init__(tokens)
-        self.scale, self.vocabulary = denoiser.scale, denoiser.vocabulary
-        self.prompt = given != denoiser.vocabulary if valid is None else (given != denoiser.vocabulary) & valid
+        self.scale = denoiser.scale
+        self.vocabulary = denoiser.vocabulary
+        self.prompt = given != denoiser.vocabulary
+        if valid is not None:
+            self.prompt &= valid
         self.bare = torch.where(self.prompt, denoiser.vocabulary, tokens)
         self.engines = (
             denoiser.inner.engine(tokens, given, valid),
@@ -244,7 +254,9 @@ class Perturbed(Reshaped):
             arguments.number("epsilon", epsilon, what=" in nats")
         check_seed(seed)
         super().__init__(as_denoiser(source))
-        self.kind, self.epsilon, self.seed = kind, epsilon, seed
+        self.kind = kind
+        self.epsilon = epsilon
+        self.seed = seed
 
     def options(self) -> Mapping[str, Any]:
         return {"kind": self.kind, "epsilon": self.epsilon, "seed": self.seed}
@@ -274,14 +286,17 @@ def solve_weight(probability: Tensor, epsilon: float) -> Tensor:
     s = torch.where(free, probability, 0.5)
     entropy = -torch.xlogy(s, s)
     y = (epsilon + entropy) / (1 - s)
+
     falls = free
     for _ in range(60):
         rest = torch.exp(-y)
         mixed = s * rest - torch.expm1(-y)  # the new probability of the token
         value = (1 - s) * y - torch.xlogy(s, mixed) - entropy
         slope = (1 - s) - s * rest * (1 - s) / mixed
-        below = torch.where(slope > 0, y - (value - epsilon) / slope.clamp(min=1e-300), y).clamp(min=0.0)
+        step = torch.where(slope > 0, (value - epsilon) / slope.clamp(min=1e-300), 0.0)
+        below = (y - step).clamp(min=0.0)
         y, falls = torch.where(falls, below, y), falls & (y - below > NEAR * y)
         if not bool(falls.any()):
             break
+
     return torch.where(free, -torch.expm1(-y), 0.0)

@@ -114,7 +114,10 @@ class Stored(Scan):
     """head(states), computed on demand, and only once if the logits can be stored; without a head, the states."""
 
     def __init__(self, states: Tensor, head: Callable[[Tensor], Tensor] | None, vocabulary: int) -> None:
-        self.states, self.head, self.vocabulary, self.device = states, head, vocabulary, states.device
+        self.states = states
+        self.head = head
+        self.vocabulary = vocabulary
+        self.device = states.device
         self.resolution = BFLOAT16 if states.dtype in (torch.bfloat16, torch.float16) else FLOAT32
 
     def __len__(self) -> int:
@@ -143,8 +146,12 @@ class Scaled(Scan):
     """The logits of some entries (K) of another scan, times a factor: one over the temperature."""
 
     def __init__(self, scan: Scan, entries: Tensor, factor: float) -> None:
-        self.scan, self.entries, self.factor = scan, entries, factor
-        self.vocabulary, self.device, self.resolution = scan.vocabulary, scan.device, scan.resolution
+        self.scan = scan
+        self.entries = entries
+        self.factor = factor
+        self.vocabulary = scan.vocabulary
+        self.device = scan.device
+        self.resolution = scan.resolution
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -169,9 +176,13 @@ class Combined(Scan):
         combine: Combine,
         factors: Tensor,
     ) -> None:
-        self.scans, self.entries, self.combine = scans, entries, combine
-        self.factors = factors.float().unsqueeze(1).to(scans[0].device)
-        self.vocabulary, self.device, self.resolution = scans[0].vocabulary, scans[0].device, scans[0].resolution
+        self.scans = scans
+        self.entries = entries
+        self.combine = combine
+        self.vocabulary = scans[0].vocabulary
+        self.device = scans[0].device
+        self.resolution = scans[0].resolution
+        self.factors = factors.float().unsqueeze(1).to(self.device)
 
     def __len__(self) -> int:
         return len(self.entries[0])

@@ -19,7 +19,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
-from unmask.denoisers.contracts import Causal, Engine, Noise, emitted
+from unmask.denoisers.contracts import Causal, Engine, Noise, emitted, of_rows
 from unmask.denoisers.denoiser import ByLength, Denoiser
 from unmask.denoisers.ideal import Ideal
 from unmask.languages import Interval, Language
@@ -55,7 +55,8 @@ class UniformIdeal(Denoiser):
             problem = f"posteriors of {language.kind} under uniform noise are not known"
             expected = f"expected a machine, or intervals of at most {WIDEST} positions"
             raise UnmaskError(f"{problem}; {expected}. Pass noise='mask'.")
-        self.language, self.level = language, level
+        self.language = language
+        self.level = level
         self.vocabulary = language.vocabulary
         self.time_free = level != "given"
         self.hollow = True
@@ -65,8 +66,10 @@ class UniformIdeal(Denoiser):
         return f"the ideal denoiser of {self.language.kind} under uniform noise"
 
     def source(self) -> dict[str, Any]:
-        view = {} if self.hollow else {"view": "full"}
-        return {"denoiser": "uniform ideal", "level": self.level, "language": self.language.source()} | view
+        about = {"denoiser": "uniform ideal", "level": self.level, "language": self.language.source()}
+        if not self.hollow:
+            about["view"] = "full"
+        return about
 
     def full(self) -> UniformIdeal:
         """The view that predicts q(x_i | y), like a network trained to predict x from y."""
@@ -78,7 +81,8 @@ class UniformIdeal(Denoiser):
         if valid is not None:
             return ByLength(self, tokens, given, valid)
         self.language.check_length(tokens.shape[1])
-        return UniformEngine(self, tokens, (tokens if given is None else given) != self.vocabulary)
+        known = tokens if given is None else given
+        return UniformEngine(self, tokens, known != self.vocabulary)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         raise UnmaskError(f"{self.name} cannot read from left to right; expected a masked one. Pass the language.")
@@ -98,7 +102,8 @@ class UniformIdeal(Denoiser):
         known, Bool (B, L): tokens without noise. (default: none)
         """
         tokens = self.language.check_tokens(tokens, hidden=True)
-        known = torch.zeros(tokens.shape, dtype=torch.bool) if known is None else known
+        if known is None:
+            known = torch.zeros(tokens.shape, dtype=torch.bool)
         out = self.predict(tokens, known, self.levels(time, len(tokens)))
         if positions is None:
             return out
@@ -106,12 +111,15 @@ class UniformIdeal(Denoiser):
 
     def levels(self, time: Tensor | float | None, rows: int) -> Tensor | None:
         """(B): the checked levels of a time; None if the denoiser weights all levels."""
-        if (time is None) != self.time_free:
-            problem = f"time is {'missing' if time is None else 'set'}, and level is {self.level!r}"
-            advice = "Leave the time out." if self.time_free else "Pass time=.., or use level='prior'."
-            raise UnmaskError(f"{problem}; expected {'no time' if self.time_free else 'a level a'}. {advice}")
+        if time is not None and self.time_free:
+            problem = f"time is set, and level is {self.level!r}; expected no time"
+            raise UnmaskError(f"{problem}. Leave the time out.")
+        if time is None and not self.time_free:
+            problem = f"time is missing, and level is {self.level!r}; expected a level a"
+            raise UnmaskError(f"{problem}. Pass time=.., or use level='prior'.")
         if time is None:
             return None
+
         level = torch.as_tensor(time, dtype=torch.float64).expand(rows).contiguous()
         if not bool(((level >= 0) & (level <= 1)).all()):
             wrong = float(level[~((level >= 0) & (level <= 1))][0])
@@ -137,19 +145,23 @@ class UniformIdeal(Denoiser):
 
     def _alone(self, tokens: Tensor, known: Tensor, level: Tensor, out: Tensor, mass: Tensor | None = None) -> None:
         """Set out (B, L, V) = r, and mass (B) = log q_a(y)."""
-        arrays: Any = *(t.numpy() for t in (tokens, known, level, out)), None if mass is None else mass.numpy()
-        machine_rows(self.passes, *arrays)
+        evidence = None if mass is None else mass.numpy()
+        machine_rows(self.passes, tokens.numpy(), known.numpy(), level.numpy(), out.numpy(), evidence)
 
     def _weighted(self, tokens: Tensor, known: Tensor) -> Tensor:
         """(B, L, V): posteriors weighted by the evidence of each level: q_a(y without y_i), or q_a(y)."""
-        views, masses = [], []
+        views: list[Tensor] = []
+        masses: list[Tensor] = []
         for a in PRIOR:
             out = torch.empty((*tokens.shape, self.vocabulary), dtype=torch.float64)
-            level, mass = torch.full((len(tokens),), a, dtype=torch.float64), torch.empty(len(tokens)).double()
+            level = torch.full((len(tokens),), a, dtype=torch.float64)
+            mass = torch.empty(len(tokens), dtype=torch.float64)
             self._alone(tokens, known, level, out, mass)
+
             full, own = seen(out, tokens, known, level)
             views.append(out if self.hollow else full)
-            masses.append(mass.unsqueeze(1) - (own.log() if self.hollow else torch.zeros_like(own)))
+            masses.append(mass.unsqueeze(1) - (own.log() if self.hollow else 0.0))
+
         weights = torch.stack(masses).softmax(0)
         return (weights.unsqueeze(-1) * torch.stack(views)).sum(0)
 
@@ -162,6 +174,7 @@ def seen(alone: Tensor, tokens: Tensor, known: Tensor, level: Tensor) -> tuple[T
     own = tokens.clamp(max=vocabulary - 1)
     full = emitted(alone.view(-1, vocabulary), own.view(-1), at.reshape(-1)).view_as(alone)
     mass = full.sum(2)
+
     certain = torch.nn.functional.one_hot(own, vocabulary).double()
     full = torch.where((at < 1).unsqueeze(2), full / mass.unsqueeze(2), certain)
     return torch.where(shown.unsqueeze(2), full, alone), torch.where(shown, mass, 1.0)
@@ -172,7 +185,8 @@ class UniformEngine(Engine):
 
     def __init__(self, denoiser: UniformIdeal, tokens: Tensor, known: Tensor) -> None:
         super().__init__(tokens)
-        self.denoiser, self.known = denoiser, known
+        self.denoiser = denoiser
+        self.known = known
 
     @property
     def hollow(self) -> bool:
@@ -181,6 +195,5 @@ class UniformEngine(Engine):
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
         self.spend_on(rows)
         which, index = rows.unique_consecutive(return_inverse=True)
-        tokens, known = self.tokens[which], self.known[which]
-        level = self.denoiser.levels(None if time is None else time[which], len(which))
-        return self.denoiser.predict(tokens, known, level)[index, positions]
+        level = self.denoiser.levels(of_rows(time, which), len(which))
+        return self.denoiser.predict(self.tokens[which], self.known[which], level)[index, positions]

@@ -36,13 +36,17 @@ class Answers(Language):
         end: int | None = None,
     ) -> None:
         self.answers = as_tokens(answers, "answers")
+        self.answers = as_tokens(answers, "answers")
         if self.answers.dim() != 2 or not self.answers.numel():
             raise UnmaskError(f"answers have shape {tuple(self.answers.shape)}; expected (answers, length)")
-        top = int(self.answers.max()) + 1
-        self.vocabulary = top if vocabulary is None else arguments.whole("vocabulary", vocabulary)
+
+        if vocabulary is None:
+            vocabulary = int(self.answers.max()) + 1
+        self.vocabulary = arguments.whole("vocabulary", vocabulary)
         self.check_tokens(self.answers)
         if len(self.answers.unique(dim=0)) < len(self.answers):
             raise UnmaskError("answers contain a sequence twice; expected distinct ones. Add its weights.")
+
         self.weights = _weights(weights, len(self.answers))
         self.end = None if end is None else arguments.whole("end", end, 0, self.vocabulary - 1)
         fits(self.vocabulary, f"symbols of {len(self.answers)} answers", 8 * len(self.answers))
@@ -51,7 +55,9 @@ class Answers(Language):
         content = {"answers": self.answers.tolist(), "vocabulary": self.vocabulary}
         if (self.weights != 1).any():
             content["weights"] = self.weights.tolist()
-        return content | ({} if self.end is None else {"end": self.end})
+        if self.end is not None:
+            content["end"] = self.end
+        return content
 
     def possible_lengths(self, longest: int) -> np.ndarray:
         return super().possible_lengths(longest) & (np.arange(longest + 1) == self.answers.shape[1])

@@ -92,9 +92,11 @@ class Automaton:
 
     def log_count(self, length: int) -> float:
         """log of the number of accepted strings."""
+
         source, symbol = (self.moves[:, self.classes] >= 0).nonzero()
         target = self.moves[source, self.classes[symbol]]
-        mass, log = (np.arange(self.states) == 0).astype(float), 0.0
+        mass = (np.arange(self.states) == 0).astype(float)
+        log = 0.0
         for _ in range(length):
             mass = np.bincount(target, mass[source], self.states)
             log += math.log(mass.sum())
@@ -108,6 +110,7 @@ def erased(automaton: Automaton) -> Automaton:
 
     A state is the set of states that some tokens at those positions can reach."""
     count = automaton.moves.shape[1]
+
     image = [[{one} - {-1} for one in row] for row in automaton.moves.tolist()]
     image = [[*row, set().union(*row)] for row in image]
     final = frozenset(np.flatnonzero(automaton.final).tolist())
@@ -137,9 +140,11 @@ def explored(start: Hashable, follow: Callable[[Any], Moves], final: Callable[[A
             if target == len(queue):
                 queue.append(following)
             edges.append((source, symbol, target))
+
         if len(queue) > most:
             problem = f"the automaton has more than {most} states"
             raise UnmaskError(f"{problem}; expected fewer. Use soft(order=2), or a simpler constraint.")
+
     moves = np.full((len(queue), symbols), -1)
     tail, label, head = np.array(edges, np.int64).reshape(-1, 3).T
     moves[tail, label] = head
@@ -184,10 +189,13 @@ def _support(machine: Machine) -> Automaton:
         following[source].add(target)
     ends = machine.column_start.tolist()
     emitting = [frozenset(machine.column_state[begin:end].tolist()) for begin, end in pairwise(ends)]
-    first, last = (frozenset(np.flatnonzero(some > 0).tolist()) for some in (machine.initial, machine.final))
+    first = frozenset(np.flatnonzero(machine.initial > 0).tolist())
+    last = frozenset(np.flatnonzero(machine.final > 0).tolist())
 
     def follow(states: frozenset[int] | None) -> Moves:
-        every = first if states is None else frozenset().union(*(following[state] for state in states))
+        every = first
+        if states is not None:
+            every = frozenset().union(*(following[state] for state in states))
         for symbol, emitted in enumerate(emitting):
             if some := every & emitted:
                 yield symbol, some
@@ -214,17 +222,22 @@ def of_windows(joint: Floats) -> Automaton:
     """Weights P(x_1 .. x_n) / (P(x_1 .. x_(n-1)) P(x_n)) of n-grams with probabilities (V^(n-1), V).
 
     A state is the last n - 1 tokens, or fewer at the start, with the weights of shorter windows; the first weighs 1."""
-    size, levels = joint.shape[1], [joint]
+    size = joint.shape[1]
+    levels = [joint]
     while len(levels[0]) > 1:
         levels.insert(0, levels[0].sum(1).reshape(-1, size))  # without the newest: short windows begin a string
-    apart = [level.sum(1, keepdims=True) * level.sum(0) for level in levels[1:]]
-    ratios = [
-        np.divide(level, q, out=np.zeros_like(level), where=q > 0) for level, q in zip(levels[1:], apart, strict=True)
-    ]
-    every = np.vstack([np.ones((1, size)), *ratios])
-    short = len(every) - len(joint)  # states of fewer tokens come first
-    index, symbol = np.arange(len(every))[:, None], np.arange(size)
-    deeper = index * size + 1 + symbol  # a trie: the children of a state
+
+    ratios = [np.ones((1, size))]
+    for level in levels[1:]:
+        apart = level.sum(1, keepdims=True) * level.sum(0)
+        ratios.append(np.divide(level, apart, out=np.zeros_like(level), where=apart > 0))
+    every = np.vstack(ratios)
+
+    # states of fewer tokens come first, as a trie: the children of a state follow each other
+    short = len(every) - len(joint)
+    index = np.arange(len(every))[:, None]
+    symbol = np.arange(size)
+    deeper = index * size + 1 + symbol
     shifted = short + (index - short) * size % len(joint) + symbol
     moves = np.where(index < short, deeper, shifted)
     return Automaton(np.where(every > 0, moves, -1), np.ones(len(every), bool), every)
@@ -241,12 +254,14 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 def read(path: str | Path, names: tuple[str, ...] | None = None) -> Automaton:
     """The automaton of a JSON file: {"vocabulary": 3, "moves": [{"0": 1}, {"1": 0, "2": 1}], "final": [1]}."""
     form = read_json(path, _Written)
-    states, size = range(len(form.moves)), form.vocabulary
+    size = form.vocabulary
+    states = range(len(form.moves))
     most = min(MOST_STATES, MOST_MOVES // max(size, 1))
     if not 0 < len(states) <= most:  # before a list of tokens is built
         raise UnmaskError(f"{path} has {len(states)} states of {size} tokens; expected 1 to {most} states")
     if names is not None and len(names) != size:
         raise UnmaskError(f"{path} has a vocabulary of {size}; expected {len(names)}, as many as there are names")
+
     known = {name: token for token, name in enumerate(names or map(str, range(size)))}
     for state, row in enumerate(form.moves):
         for name, target in row.items():

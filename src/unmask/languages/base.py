@@ -109,9 +109,8 @@ class Language(ABC):
             hidden = (tokens[:, j] == self.vocabulary).nonzero().squeeze(1)
             if len(hidden):
                 u = uniform(seed, Stream.LANGUAGE, row_ids[hidden], torch.tensor(j))
-                tokens[hidden, j] = categorical(
-                    self._posterior(tokens[hidden], torch.full((len(hidden), 1), j))[:, 0], u
-                )
+                marginals = self._posterior(tokens[hidden], torch.full((len(hidden), 1), j))[:, 0]
+                tokens[hidden, j] = categorical(marginals, u)
         return tokens
 
     def _posterior(self, tokens: Tensor, positions: Tensor) -> Tensor:
@@ -119,18 +118,16 @@ class Language(ABC):
 
         In contexts of probability zero the result is uniform; see theory.md 7.1.
         """
-        rows, columns = torch.arange(len(tokens)).unsqueeze(1).expand(positions.shape), positions
         every = torch.arange(self.vocabulary)
+        rows = torch.arange(len(tokens)).unsqueeze(1).expand(positions.shape)
         contexts = tokens[rows].unsqueeze(2).repeat(1, 1, self.vocabulary, 1)  # (B, K, V, L)
-        contexts.scatter_(
-            3,
-            columns[:, :, None, None].expand(-1, -1, self.vocabulary, 1),
-            every.view(1, 1, -1, 1).expand(*columns.shape, -1, 1),
-        )
-        evidence = self.log_evidence(contexts.flatten(0, 2)).view(*columns.shape, self.vocabulary)
+        places = positions[:, :, None, None].expand(-1, -1, self.vocabulary, 1)
+        contexts.scatter_(3, places, every.view(1, 1, -1, 1).expand(*positions.shape, -1, 1))
+
+        evidence = self.log_evidence(contexts.flatten(0, 2)).view(*positions.shape, self.vocabulary)
         dead = (evidence == -torch.inf).all(-1, keepdim=True)
         distribution = torch.softmax(torch.where(dead, 0.0, evidence), -1)
-        shown = tokens.gather(1, columns).unsqueeze(-1)
+        shown = tokens.gather(1, positions).unsqueeze(-1)
         return torch.where(shown == self.vocabulary, distribution, (every == shown).double())
 
     def _entropy(self, given: Tensor) -> float | None:
@@ -264,7 +261,9 @@ class Language(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         content = {"kind": self.kind} | self.parameters()
-        return content | ({"names": list(self.names)} if self.names else {})
+        if self.names:
+            content["names"] = list(self.names)
+        return content
 
     def save(self, path: str | Path) -> None:
         """Write its JSON form and origin to a file, which `languages.load` reads."""
@@ -276,6 +275,7 @@ class Language(ABC):
             raise UnmaskError(f"{self.kind} has no names of tokens, so it cannot read text; pass numbers (B, L)")
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             arguments.refuse("texts", texts, "a list of strings, one per row")
+
         rows = [self._read(text, f"text {row}") for row, text in enumerate(texts)]
         for row, tokens in enumerate(rows):
             if len(tokens) != len(rows[0]):
@@ -287,15 +287,18 @@ class Language(ABC):
         """The tokens of a text: words if each name is a word and a space, else the longest matching names."""
         assert self.names is not None
         known = {name: token for token, name in reversed(list(enumerate(self.names)))}
+
         if all(name.endswith(" ") for name in self.names):
             pieces = [f"{word} " for word in text.split()]
         else:
             longest = sorted(filter(None, known), key=len, reverse=True)
             pieces = re.findall("|".join([*map(re.escape, longest), "."]), text, flags=re.DOTALL)
+
+        strange = [piece for piece in pieces if piece not in known]
         rest = known.get(UNKNOWN, known.get(f"{UNKNOWN} "))
-        if rest is None and (strange := next((piece for piece in pieces if piece not in known), None)) is not None:
-            raise UnmaskError(f"{what} contains {shown(strange)}, which is not a token of {self.kind}")
-        return [known[piece] if piece in known else int(rest or 0) for piece in pieces]
+        if rest is None and strange:
+            raise UnmaskError(f"{what} contains {shown(strange[0])}, which is not a token of {self.kind}")
+        return [known.get(piece, rest or 0) for piece in pieces]
 
     def render(self, tokens: Tokens) -> str:
         """One sequence (L) as text; tokens after the end are omitted."""
@@ -353,6 +356,7 @@ class Language(ABC):
         tokens = as_tokens(tokens)
         if tokens.dim() != 2 or tokens.numel() == 0:
             raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected (rows, length)")
+
         top = self.vocabulary if hidden else self.vocabulary - 1
         bad = (tokens < 0) | (tokens > top)
         if bad.any():
@@ -365,10 +369,12 @@ class Language(ABC):
     def check_given(self, given: Tokens, rows: int, length: int) -> Tensor:
         """Given tokens as (1, L) or (B, L); an error if no sequence contains them."""
         given = as_tokens(given, "given tokens")
-        given = given.unsqueeze(0) if given.dim() == 1 else given
+        if given.dim() == 1:
+            given = given.unsqueeze(0)
         given = self.check_tokens(given, hidden=True)
         if given.shape[1] != length or len(given) not in (1, rows):
             raise UnmaskError(f"given has shape {tuple(given.shape)}; expected ({length},) or ({rows}, {length})")
+
         impossible = self.impossible(given)
         if impossible.any():
             raise UnmaskError(f"given row {int(impossible.int().argmax())} has probability zero: no sequence fits it")
@@ -379,7 +385,9 @@ def check_kind(kind: type, label: str) -> None:
     """Raise an error unless this is a complete class of languages."""
     if not issubclass(kind, Language):
         raise UnmaskError(f"{label} is {kind.__name__}, not a language; derive it from unmask.languages.Language")
-    missing = sorted(kind.__abstractmethods__) + ([] if hasattr(kind, "kind") else ["kind"])
+    missing = sorted(kind.__abstractmethods__)
+    if not hasattr(kind, "kind"):
+        missing.append("kind")
     if missing:
         raise UnmaskError(f"{label} has no {' and '.join(missing)}; expected kind, parameters and log_evidence")
 

@@ -20,6 +20,9 @@ from unmask.languages.kernels.machine import Machine, explore
 from unmask.languages.machine import MachineLanguage
 
 END, PAD = "$", "~"
+SHAPES = "()[]{}<>"
+MAX_STACKS, MAX_DEPTH = 2**14, 2**9  # a state contains the stack of open brackets
+MAX_TRANSITIONS = 2**16  # which take a few seconds to enumerate
 Moves = Iterable[tuple[float, Any]]
 
 
@@ -59,6 +62,7 @@ class Grammar(MachineLanguage):
         assert self.stop is not None
         if state[0] >= self.end:  # type: ignore[index]
             return [(1.0, (self.end + 1, None))]
+
         if not self.complete(state):
             return self.moves(state)
         going = [(weight * (1 - self.stop), following) for weight, following in self.moves(state)]
@@ -69,10 +73,6 @@ class Grammar(MachineLanguage):
 
     def _options(self) -> dict[str, Any]:
         return {} if self.stop is None else {"stop": self.stop}
-
-
-SHAPES = "()[]{}<>"
-MAX_STACKS, MAX_DEPTH = 2**14, 2**9  # a state contains the stack of open brackets
 
 
 @LANGUAGES.register("brackets")
@@ -91,7 +91,8 @@ class Brackets(Grammar):
         depth = arguments.whole("depth", depth, 1, MAX_DEPTH)
         if sum(kinds**d for d in range(depth + 1)) > MAX_STACKS:
             raise UnmaskError(f"{kinds} kinds to depth {depth} have too many stacks; expected at most {MAX_STACKS}")
-        self.kinds, self.depth = kinds, depth
+        self.kinds = kinds
+        self.depth = depth
         super().__init__(tuple(SHAPES[: 2 * kinds]), stop)
         self._open = _open_probabilities(depth, 1 - (stop or 0))
 
@@ -105,8 +106,12 @@ class Brackets(Grammar):
         """Token 2k opens kind k and token 2k+1 closes it."""
         _, stack = state
         opens = self._open[len(stack)] if stack else 1.0  # at depth 0: given that the string continues
-        moves = [(opens / self.kinds, (2 * kind, (*stack, kind))) for kind in range(self.kinds)] if opens else []
-        return [*moves, (1 - opens, (2 * stack[-1] + 1, stack[:-1]))] if stack else moves
+        moves: list[tuple[float, Any]] = []
+        if opens:
+            moves += [(opens / self.kinds, (2 * kind, (*stack, kind))) for kind in range(self.kinds)]
+        if stack:
+            moves.append((1 - opens, (2 * stack[-1] + 1, stack[:-1])))
+        return moves
 
     def complete(self, state: Any) -> bool:
         return not state[1]
@@ -120,16 +125,18 @@ def _open_probabilities(depth: int, continues: float) -> list[float]:
     if continues == 1:
         a = math.pi / (depth + 2)
         return [math.sin(a * n) / (2 * math.cos(a) * math.sin(a * (n + 1))) for n in range(depth, -1, -1)]
+
     low, high = 0.0, 1.0
     for _ in range(100):
-        from_below, r = [0.0], (low + high) / 2
+        r = (low + high) / 2
+        from_below = [0.0]
         while len(from_below) <= depth and from_below[-1] < 1:
             from_below.append(r / (1 - from_below[-1]))
-        low, high = (r, high) if len(from_below) > depth and from_below[-1] < continues else (low, r)
+        if len(from_below) > depth and from_below[-1] < continues:
+            low = r
+        else:
+            high = r
     return from_below[::-1]
-
-
-MAX_TRANSITIONS = 2**16  # which take a few seconds to enumerate
 
 
 class Draft(NamedTuple):
@@ -172,7 +179,9 @@ class ModularSum(Grammar):
         if transitions > MAX_TRANSITIONS:
             problem = f"modulus {modulus} with {terms} terms needs about {counted(transitions)} transitions"
             raise UnmaskError(f"{problem}; expected at most {MAX_TRANSITIONS:,}. Lower one of them.")
-        self.modulus, self.terms, self.chained = modulus, terms, chained
+        self.modulus = modulus
+        self.terms = terms
+        self.chained = chained
         self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2
         super().__init__((*(str(d) for d in range(modulus)), "+", "=", ";"), stop)
 
@@ -209,12 +218,16 @@ class ModularSum(Grammar):
         else the sum of each equation.
         """
         tokens = self.check_tokens(tokens)
-        ends, long = self.sizes(tokens), self.terms**2 + self.terms  # an equation with the sign after it
+        long = self.terms**2 + self.terms  # an equation with the sign after it
+        ends = self.sizes(tokens)
         if self.end is not None:
             ends = torch.where((tokens == self.end).any(1), ends - 1, 0)  # no text without an end
+
         most = (tokens.shape[1] + 1) // long * (self.terms - 1)
         wrong = torch.zeros((len(tokens), max(most, 1)), dtype=torch.bool)
-        count, answer = torch.ones(len(tokens), dtype=torch.int64), torch.zeros(len(tokens), dtype=torch.bool)
+        count = torch.ones(len(tokens), dtype=torch.int64)
+        answer = torch.zeros(len(tokens), dtype=torch.bool)
+
         for end in ends.unique().tolist():
             rows = ends == end
             if end == 0 or (end + 1) % long:  # not a whole number of equations
@@ -223,6 +236,7 @@ class ModularSum(Grammar):
             follows, answer[rows] = self._read_equations(tokens[rows, :end])
             wrong[rows, : follows.shape[1]] = ~follows
             count[rows] = follows.shape[1]
+
         return Steps(wrong, count, answer)
 
     def _read_equations(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -230,37 +244,45 @@ class ModularSum(Grammar):
         m, k = self.modulus, self.terms
         texts = pad(tokens, (0, 1), value=self.separator).unflatten(1, (-1, k**2 + k))
         parts = texts.split([2 * count for count in range(k, 0, -1)], 2)  # k operands, k-1, .., 1, each with its sign
-        operands, signs = [part[..., ::2] for part in parts], [part[..., 1::2] for part in parts]
+        operands = [part[..., ::2] for part in parts]
+        signs = [part[..., 1::2] for part in parts]
+
+        # the signs: a sum ends in `=`, the result in a separator
         sums = torch.tensor([self.plus] * (k - 1) + [self.equals])
         formed = [(sign == sums[-sign.shape[2] :]).all(2) for sign in signs[:-1]]
         formed.append((signs[-1] == self.separator).all(2))
+
+        # each sum: its first operand is the sum of two, and the others are copied
         follows = []
         for before, now, good in zip(operands, operands[1:], formed[1:], strict=False):
             summed = (before < m).all(2) & (now[..., 0] == before[..., :2].sum(2) % m)
             follows.append(good & summed & (now[..., 1:] == before[..., 2:]).all(2))
         follows[0] &= formed[0]
-        results, question = texts[..., -2], operands[0].clone()
+
+        results = texts[..., -2]
+        question = operands[0].clone()
         if self.chained:
             follows[0][:, 1:] &= question[:, 1:, 0] == results[:, :-1]
             question[:, 1:, 0] = 0  # not operands of the question
             right = results[:, -1] == question.sum((1, 2)) % m
         else:
             right = (results == question.sum(2) % m).all(1)
+
         readable = ((question < m).all(2) & formed[0]).all(1)
         return torch.stack(follows, 2).flatten(1), readable & right
 
     def _operand(self, operands: tuple[int, ...], chosen: int, digit: int) -> Draft | Work:
         """The state after one more operand: a draft, or after the last one, the remaining work."""
+        operands = (*operands, digit)
         if chosen == 1:
-            operands = ((operands[0] + digit) % self.modulus,)
-        else:
-            operands = (*operands, digit)
+            operands = (sum(operands) % self.modulus,)
         if chosen + 1 < self.terms:
             return Draft(digit, operands, chosen + 1)
+
         rest: list[int] = []
         while operands:
             rest.append(self.equals)
             for i, operand in enumerate(operands):
                 rest += [self.plus, operand] if i else [operand]
-            operands = ((operands[0] + operands[1]) % self.modulus, *operands[2:]) if len(operands) > 1 else ()
+            operands = (sum(operands[:2]) % self.modulus, *operands[2:]) if len(operands) > 1 else ()
         return Work(digit, tuple(rest))

@@ -28,12 +28,14 @@ def table(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...], nor
     array = weights(name, values, shape)
     if normalise:
         array = np.ldexp(array, -np.frexp(array.max(-1, keepdims=True))[1])  # exact, and no sum overflows
+
     rows = array.reshape(-1, array.shape[-1])
     sums = rows.sum(1)
     if normalise:
         if not (sums > 0).all():
             raise UnmaskError(f"{_row(name, array, int(np.argmin(sums)))} is zero everywhere; it cannot be normalized")
         return check_smallest(name, (rows / sums[:, None]).reshape(array.shape))
+
     worst = int(np.argmax(np.abs(sums - 1)))
     if abs(sums[worst] - 1) > ROW_TOLERANCE:
         advice = "Pass --normalise (or normalise=True) to divide each row by its sum, as float32 exports need."
@@ -52,10 +54,12 @@ def weights(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...]) -
         array = entries.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise UnmaskError(f"{name} is not a rectangular table of numbers: {cut(str(error))}") from error
-    expected = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+
     fits = array.ndim == len(shape) and all(e in (None, a) for e, a in zip(shape, array.shape, strict=True))
     if not fits or array.size == 0:
-        raise UnmaskError(f"{name} has shape {array.shape}; expected {expected}")
+        expected = ", ".join("any" if size is None else str(size) for size in shape)
+        raise UnmaskError(f"{name} has shape {array.shape}; expected ({expected})")
+
     for bad, problem in ((~np.isfinite(array), "not a finite number"), (array < 0, "negative")):
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -101,13 +105,16 @@ class HMM(MachineLanguage):
         states = len(self.initial)
         self.transition = table("transition", transition, (states, states), normalise)
         self.emission = table("emission", emission, (states, None), normalise)
-        self.final = None if final is None else weights("final", final, (states,))
-        if self.final is not None and not self.final.any():
-            raise UnmaskError("final is zero everywhere, so no sequence can end. Leave it out to allow every end.")
-        if self.final is not None:
+
+        self.final = None
+        if final is not None:
+            self.final = weights("final", final, (states,))
+            if not self.final.any():
+                raise UnmaskError("final is zero everywhere, so no sequence can end. Leave it out to allow every end.")
             check_smallest("final", self.final / np.max(self.final))
             if not self.final[_reachable(self.initial, self.transition)].any():
                 raise UnmaskError("no path leads from initial to a state with positive final, so no sequence can end")
+
         self.vocabulary = self.emission.shape[1]
         self.end = None if end is None else arguments.whole("end", end, 0, self.vocabulary - 1)
 
@@ -120,7 +127,9 @@ class HMM(MachineLanguage):
         if self.final is not None:
             arrays["final"] = self.final
         content: dict[str, Any] = {name: np.asarray(array).tolist() for name, array in arrays.items()}
-        return content | ({} if self.end is None else {"end": self.end})
+        if self.end is not None:
+            content["end"] = self.end
+        return content
 
 
 def _reachable(initial: Floats, transition: Floats) -> NDArray[np.bool_]:

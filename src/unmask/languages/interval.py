@@ -71,6 +71,7 @@ class Interval(Language):
         digits = v ** torch.arange(size - 1, -1, -1)
         content = torch.arange(v**size).unsqueeze(1) // digits % v
         distribution = torch.zeros(v**size, dtype=torch.float64)
+
         starts = torch.bincount(torch.arange(length - size + 1) % self.width).tolist()
         for place, count in enumerate(starts):
             shown = torch.full((v**size, place + size), v)

@@ -28,6 +28,7 @@ from unmask.languages.kernels.passes import Passes
 RANDOM_LENGTH = 16  # long enough to distinguish languages, short enough that some random strings are valid
 RATE_LENGTH = 256
 DENSE_STATES = 1024  # up to this number, eigenvalues take at most a second
+ROWS = 64  # of a block without messages
 
 
 def entropy_rate(language: MachineLanguage) -> Estimate:
@@ -36,8 +37,10 @@ def entropy_rate(language: MachineLanguage) -> Estimate:
     if short == long:
         return exactly(0.0)  # bounded lengths: H does not grow
     if language.machine.unambiguous:
-        first, second = (language.entropy(length).value for length in (short, long))
+        first = language.entropy(short).value
+        second = language.entropy(long).value
         return exactly((second - first) / (long - short))
+
     drawn = language.sample(200, long)
     beginning = drawn.clone()
     beginning[:, short:] = language.vocabulary
@@ -57,6 +60,7 @@ def valid_fraction(language: MachineLanguage, rows: int = 20000) -> Estimate:
         )
         free = np.full((1, length), machine.vocabulary)
         return exactly(float(np.exp(paths.log_evidence(ones, free)[0])))
+
     u = uniform(0, Stream.LANGUAGE, torch.arange(rows).unsqueeze(1), torch.arange(length))
     return proportion(int(language.supports((u * language.vocabulary).long()).sum()), rows)
 
@@ -73,8 +77,10 @@ def second_eigenvalue(machine: Machine) -> float | None:
 
 def primitive(machine: Machine) -> bool:
     """Whether T^k is positive for some k on the recurrent states: one recurrent class, of period one."""
-    source, target = machine.edge_source, machine.edge_target
+    source = machine.edge_source
+    target = machine.edge_target
     state = int(np.argmax(machine.initial))
+
     while True:
         ahead = _steps(source, target, state, machine.states)
         behind = _steps(target, source, state, machine.states)
@@ -84,6 +90,7 @@ def primitive(machine: Machine) -> bool:
         state = int(lost[0])
     if (behind < 0).any():
         return False
+
     inside = ahead[source] >= 0
     lags = ahead[source[inside]] + 1 - ahead[target[inside]]
     return math.gcd(*lags.tolist()) == 1
@@ -91,7 +98,8 @@ def primitive(machine: Machine) -> bool:
 
 def occupied(machine: Machine, length: int) -> Floats:
     """(L, S) the distribution of the state at each position, where every sequence can go on."""
-    masses, source = np.empty((length, machine.states)), machine.edge_source
+    source = machine.edge_source
+    masses = np.empty((length, machine.states))
     masses[0] = machine.initial
     for j in range(1, length):
         masses[j] = np.bincount(machine.edge_target, masses[j - 1, source] * machine.edge_weight, machine.states)
@@ -111,9 +119,6 @@ def _steps(source: Ints, target: Ints, start: int, states: int) -> Ints:
         frontier = following[steps[following] < 0]
         depth += 1
     return steps
-
-
-ROWS = 64  # of a block without messages
 
 
 class MachineLanguage(Language):
@@ -173,7 +178,10 @@ class MachineLanguage(Language):
             rng = np.uint64(seed), int(Stream.LANGUAGE), int(Stream.STATE), row_ids[rows].numpy()
             paths.sample_rows(self.machine, rng, pattern.numpy(), backward, out[rows].numpy())
 
-        block = ROWS if shared is not None else max(1, MESSAGE_BYTES // (8 * length * self.machine.states))
+        block = ROWS
+        if shared is None:
+            block = max(1, MESSAGE_BYTES // (8 * length * self.machine.states))
+
         for _ in over_blocks(draw, len(row_ids), block):
             pass
         return out
@@ -211,7 +219,9 @@ class MachineLanguage(Language):
         else:
             forward, backward = np.empty((2, 1, length, self.machine.states))
             fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
-            starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]
+            starts = forward[0, : length - size + 1]
+            ends = backward[0, size - 1 :]
+
         distribution = np.zeros(self.vocabulary**size)
         scratch = np.empty(size, np.int64), np.empty((size, self.machine.states)), np.empty_like(distribution)
         paths.window_masses(self.machine, starts, ends, scratch, distribution)

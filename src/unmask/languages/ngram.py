@@ -85,9 +85,12 @@ class NGram(MachineLanguage):
         contexts, v = self.transition.shape
         memory = self.order - 1
         beginnings = [self.initial.reshape(v**size, -1).sum(1) for size in range(1, memory)]
+
+        # the prefixes of each length, those that occur, and where their states begin
         codes = [np.flatnonzero(mass) for mass in beginnings] + [self.reachable]
         masses = [*beginnings, self.initial]
         offset = np.concatenate([[0], np.cumsum([len(code) for code in codes])])
+
         source, target, weight = [], [], []
         for level in range(memory - 1):
             row, token = np.nonzero(masses[level + 1].reshape(-1, v)[codes[level]])
@@ -96,11 +99,13 @@ class NGram(MachineLanguage):
             source.append(offset[level] + row)
             target.append(offset[level + 1] + np.searchsorted(codes[level + 1], grown))
             weight.append(masses[level + 1][grown] / masses[level][code])
+
         row, token = np.nonzero(self.transition[self.reachable])
         following = (self.reachable[row] * v + token) % contexts
         source.append(offset[memory - 1] + row)
         target.append(offset[memory - 1] + np.searchsorted(self.reachable, following))
         weight.append(self.transition[self.reachable[row], token])
+
         initial = np.zeros(offset[-1])
         initial[: len(codes[0])] = masses[0][codes[0]]
         symbols = np.concatenate(codes) % v
@@ -131,7 +136,8 @@ class NGram(MachineLanguage):
         """From the tables where no token is hidden: a first generation then waits for one compilation less."""
         if tokens.shape[1] < self.order or bool((tokens == self.vocabulary).any()):
             return super().impossible(tokens)
-        begins, follows = torch.from_numpy(self.initial > 0), torch.from_numpy(self.transition.reshape(-1) > 0)
+        begins = torch.from_numpy(self.initial > 0)
+        follows = torch.from_numpy(self.transition.reshape(-1) > 0)
         first = codes(tokens[:, : self.order - 1], self.vocabulary, self.order - 1).squeeze(1)
         later = [follows[codes(rows, self.vocabulary, self.order)].all(1) for rows in tokens.split(ROWS)]
         return ~(begins[first] & torch.cat(later))
@@ -160,18 +166,23 @@ class NGram(MachineLanguage):
         arguments.number("smoothing", smoothing, 0, MAX_SMOOTHING)
         if max_vocabulary is not None:
             arguments.whole("max_vocabulary", max_vocabulary, 2)
+
         pieces = list(text) if tokens == "characters" else text.split()
         check_size(order, min(len(set(pieces)), max_vocabulary or len(pieces)))
         if len(pieces) < order:
             raise UnmaskError(f"the text has {len(pieces)} tokens; order {order} needs at least {order}")
         names, sequence = _encode(pieces, max_vocabulary)
-        v, memory = len(names), order - 1
+
+        v = len(names)
+        memory = order - 1
         circle = np.concatenate([sequence, sequence[:memory]])
         windows = np.lib.stride_tricks.sliding_window_view(circle[:-1], memory)
         codes = windows @ (v ** np.arange(memory)[::-1])
         counts = np.bincount(codes * v + circle[memory:], minlength=v**order).reshape(-1, v) + smoothing
+
         singles = np.bincount(sequence, minlength=v).astype(np.float64)
         counts[counts.sum(1) == 0] = singles
+
         separator = "" if tokens == "characters" else " "
         language = cls(order, np.bincount(codes, minlength=v**memory) + smoothing, counts, normalise=True)
         return language.named([name + separator for name in names])
@@ -188,10 +199,9 @@ def check_size(order: int, vocabulary: int) -> None:
 def _encode(pieces: list[str], max_vocabulary: int | None) -> tuple[list[str], Ints]:
     """(sorted names of the tokens, the text as tokens); the rarest tokens become one unknown token."""
     frequent = Counter(pieces).most_common()
+    names = sorted(name for name, _ in frequent)
     if max_vocabulary is not None and len(frequent) > max_vocabulary:
         names = [*sorted(name for name, _ in frequent[: max_vocabulary - 1]), UNKNOWN]
-    else:
-        names = sorted(name for name, _ in frequent)
     index = {name: i for i, name in enumerate(names)}
     rest = len(names) - 1
     return names, np.array([index.get(piece, rest) for piece in pieces], dtype=np.int64)

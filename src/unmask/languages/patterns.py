@@ -46,6 +46,7 @@ def utf8(low: int, high: int) -> list[tuple[range, ...]]:
     for last in (0x7F, 0x7FF, 0xFFFF):  # of one, two and three bytes
         if low <= last < high:
             return utf8(low, last) + utf8(last + 1, high)
+
     if high < 0x80:
         return [(range(low, high + 1),)]
     for bits in (6, 12, 18):  # of the last bytes, which must take all of their values or have the same ones before
@@ -69,11 +70,14 @@ class Graph:
     """The nodes of a pattern over an alphabet of bytes. From each one a set of bytes leads on, or the empty text."""
 
     def __init__(self, pattern: str, alphabet: Bytes) -> None:
-        self.pattern, self.alphabet, self.work = pattern, alphabet, 0
+        self.pattern = pattern
+        self.alphabet = alphabet
+        self.work = 0
         self.sets: dict[Bytes, int] = {}  # the different sets of bytes, with their numbers
         self.known: dict[str, list[tuple[int, ...]]] = {}  # the sets of each byte in turn, by the parts of the pattern
         self.by_set: list[tuple[int, int] | None] = [None]  # of each node: the set that leads on, and the next node
         self.by_empty: list[Sequence[int]] = [()]  # of each node: those to which the empty text leads
+
         if len(pattern) > LONGEST:
             self.refuse(f"has {len(pattern)} characters; expected at most {LONGEST}")
         try:
@@ -162,14 +166,14 @@ class Graph:
         """The ranges of the codes of characters that a part of the pattern stands for."""
         operation, value = part
         flags = self.whole.state.flags
-        if str(operation) == "LITERAL" and not flags & re.IGNORECASE:
-            ranges = [(value, value)]
-        else:
+        ranges = [(value, value)]
+        if str(operation) != "LITERAL" or flags & re.IGNORECASE:
             self.spend(OF_SET)
             one = _parser.SubPattern(self.whole.state, [part])
             several = _parser.SubPattern(self.whole.state, [(_parser.MAX_REPEAT, (1, _parser.MAXREPEAT, one))])
             runs = _compiler.compile(several, flags).finditer(characters())
             ranges = [(run.start(), run.end() - 1) for run in runs]
+
         for low, high in ranges:
             if low < SURROGATES.start:
                 yield low, min(high, SURROGATES.start - 1)
@@ -182,6 +186,7 @@ class Graph:
         for signs, number in self.sets.items():
             for sign in signs:
                 kinds[sign].append(number)
+
         symbols: list[list[int]] = [[] for _ in self.sets]
         numbers: dict[tuple[int, ...], int] = {}
         for kind in map(tuple, kinds.values()):
@@ -211,11 +216,13 @@ class Graph:
                 number, then = move
                 closed[number].append(self.closure(then))
         self.spend(sum(len(one) for some in closed.values() for one in some))
+
         behind = {number: frozenset().union(*some) for number, some in closed.items()}
         sets = defaultdict[int, list[int]](list)  # those with each symbol
         for number in behind:
             for symbol in self.symbols[number]:
                 sets[symbol].append(number)
+
         union = {some: frozenset().union(*map(behind.__getitem__, some)) for some in set(map(tuple, sets.values()))}
         self.spend(len(nodes) + len(sets) + sum(map(len, union.values())))
         return [(symbol, union[tuple(some)]) for symbol, some in sets.items()]
@@ -234,6 +241,7 @@ def regex(
     if len(texts) != vocabulary:
         problem = f"{vocabulary} tokens have no names for a pattern"
         raise UnmaskError(f"{problem}; expected names, or at most {len(DIGITS)} tokens")
+
     first = tuple(text.encode() if isinstance(text, str) else text for text in begins or texts)
     every = texts if first == texts else texts + first
     try:
@@ -259,6 +267,7 @@ def _unwritable(pattern: str, texts: Sequence[bytes]) -> UnmaskError:
     letters, column = _letters(Graph(pattern, frozenset(range(256))))
     sign = {kind: bytes([sign]) for sign, kind in reversed(column.items())}
     moves, _ = _by_tokens(letters, [tuple(column[sign] for sign in text) for text in texts])
+
     reached = [0]
     for state in reached:  # grows while it is read
         reached += sorted(set(moves[state][moves[state] >= 0].tolist()).difference(reached))
@@ -269,6 +278,7 @@ def _unwritable(pattern: str, texts: Sequence[bytes]) -> UnmaskError:
             if target >= 0 and target not in by_text:
                 by_text[target] = by_text[state] + sign[kind]
                 queue.append(target)
+
     furthest = max(reached, key=lambda state: len(by_text[state]))
     then = {furthest: b""}  # the shortest text from there
     for state in (queue := [furthest]):
@@ -278,7 +288,9 @@ def _unwritable(pattern: str, texts: Sequence[bytes]) -> UnmaskError:
             if target >= 0 and target not in then:
                 then[target] = then[state] + sign[kind]
                 queue.append(target)
-    before, rest = (shown(cut(text.decode(errors="replace"))) for text in (by_text[furthest], then[state]))
+
+    more = [text.decode(errors="replace") for text in (by_text[furthest], then[state])]
+    before, rest = (shown(cut(text)) for text in more)
     problem = f"no tokens write a text of the constraint: after {before} none goes on with {rest}"
     return UnmaskError(f"{problem}. Expected a text of these tokens. Change the constraint, or the tokenizer.")
 
@@ -302,10 +314,12 @@ def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, 
     table = np.full((states + 1, stay + 1), states)  # a state without a future, and a class that stays
     table[:states, :stay] = np.where(letters.moves < 0, states, letters.moves)
     table[:, stay] = np.arange(states + 1)
+
     begins = defaultdict[int, list[tuple[int, ...]]](list)  # texts by their first character, short ones first
     for text in sorted(set(texts), key=len):
         if text:
             begins[text[0]].append(text)
+
     sources = {first: np.flatnonzero(table[:states, first] < states) for first in begins}
     if sum(len(sources[first]) * sum(map(len, some)) for first, some in begins.items()) > MOST_LOOKUPS:
         problem = f"{states} states of the constraint and {len(texts)} tokens are too many to combine"
@@ -325,6 +339,7 @@ def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, 
                 state = table[state, column[which]]
                 going = state < states
                 which, begun, state = which[going], begun[going], state[going]
+
             ends = np.searchsorted(which, np.arange(len(part) + 1))
             for text, (low, high) in zip(part, pairwise(ends), strict=True):
                 whole = np.stack([source[begun[low:high]], state[low:high]])
@@ -332,9 +347,11 @@ def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, 
                 if classes[text] == len(moves):
                     moves.append(np.full(states, -1))
                     moves[-1][whole[0]] = whole[1]
+
             if len(moves) * states > MOST_MOVES:
                 problem = f"{states} states separate over {len(moves) - 1} classes of tokens"
                 raise UnmaskError(f"{problem}; expected at most {MOST_MOVES // states}. Pass a simpler constraint.")
+
     used, begin, which = np.unique([classes[text] for text in texts], return_index=True, return_inverse=True)
     order = begin.argsort()  # a class is numbered by its first token
     return np.stack([moves[row] for row in used[order]], 1), order.argsort()[which]

@@ -94,6 +94,7 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
     if successors is not None:
         arguments.whole("successors", successors, 1, states, ", or none for all")
     emission = np.eye(vocabulary)[np.arange(states) % vocabulary]
+
     for attempt in range(1000):
         drawn = torch.from_numpy(random_rows(states, states, 1.0, 0.0, seed, 3 + attempt))
         if successors is not None:
@@ -102,6 +103,7 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
         language = HMM(np.full(states, 1 / states), transition, emission)
         if primitive(language.machine):
             return language
+
     problem = f"1000 draws gave no primitive machine of {states} states and {successors} successors"
     raise UnmaskError(f"{problem}. Pass more successors.")
 
@@ -186,7 +188,8 @@ def varied(spec: str, **options: Any) -> str:
     if not is_random(spec):
         return spec
     name, own = parse("language", spec)
-    defaults, chosen = PRESETS.entry(name).options, options | own
+    defaults = PRESETS.entry(name).options
+    chosen = options | own
     chosen = {option: chosen[option] for option in dict.fromkeys((*defaults, *chosen)) if option in chosen}
     return written(name, {option: value for option, value in chosen.items() if value != defaults.get(option)})
 
@@ -214,14 +217,17 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
     kind = content["kind"]
     if not isinstance(kind, str) or ":" in kind:  # a file cannot cause an import
         raise unknown("kind of language", str(kind), LANGUAGES.names())
+
     cls = LANGUAGES.find(kind)
     given = {name: value for name, value in content.items() if name != "kind"}
     values = msgspec.structs.asdict(fit(given, _schema(cls), f"a language of kind {kind!r}"))
     values = {name: value for name, value in values.items() if value is not msgspec.UNSET}
     values.pop("origin", None)
     names = values.pop("names", None)
+
     if "normalise" in inspect.signature(cls).parameters:
         values["normalise"] = normalise
+
     language = cls(**values)
     LANGUAGES.check(type(language), f"kind of language {kind!r}")
     if language.kind != kind:  # otherwise its files would be read as another kind
@@ -239,6 +245,7 @@ def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
         signature = inspect.signature(cls, eval_str=True)
     except Exception:  # any error that foreign annotations raise
         signature = inspect.signature(cls)
+
     fields: list[tuple[str, Any, Any]] = [("names", list[Name] | None, None), ("origin", Any, None)]
     for name, parameter in signature.parameters.items():
         if name not in ("names", "origin", "normalise"):
@@ -246,6 +253,7 @@ def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
             plain = hint in PLAIN or (get_origin(hint) is UnionType and set(get_args(hint)) <= PLAIN)
             default = ... if parameter.default is inspect.Parameter.empty else msgspec.UNSET
             fields.append((name, hint if plain else Any, default))
+
     needed = [field[:2] for field in fields if field[2] is ...]
     return msgspec.defstruct(
         cls.__name__,
@@ -265,6 +273,7 @@ def load(source: LanguageLike, *, normalise: bool = False) -> Language:
         return source
     if not isinstance(source, str | Path):
         arguments.refuse("language", source, LANGUAGE)
+
     spec = str(source)
     name = spec.partition("(")[0].strip()
     registry = PRESETS if name in PRESETS.makers else None  # presets first, then files, then kinds
@@ -272,6 +281,7 @@ def load(source: LanguageLike, *, normalise: bool = False) -> Language:
         registry = LANGUAGES
         if ":" not in name and name not in LANGUAGES.names():
             raise unknown("language (neither a file nor a preset):", spec, [*PRESETS.names(), *LANGUAGES.names()])
+
     if registry is not None:
         if normalise:
             raise UnmaskError(f"{spec} is not a file, and its rows sum to 1; leave out normalise")

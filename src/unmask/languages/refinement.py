@@ -33,6 +33,7 @@ def futures(moves: Ints, final: Flags) -> tuple[Ints, Ints]:
     tail, label = (moves >= 0).nonzero()
     head = moves[tail, label]
     reached = _spread(tail, head, np.zeros(1, np.int64), states)
+
     alive = np.zeros(states, bool)
     alive[_spread(head, tail, np.flatnonzero(final), states)] = True
 
@@ -40,12 +41,15 @@ def futures(moves: Ints, final: Flags) -> tuple[Ints, Ints]:
     number = np.full(states, -1)
     number[useful] = np.arange(len(useful))
     inside = (number[tail] >= 0) & (number[head] >= 0)
+
     tail, label, head = number[tail[inside]], label[inside], number[head[inside]]
 
-    blocks, cords = _partition(final[useful].astype(np.int64)), _partition(label)
+    blocks = _partition(final[useful].astype(np.int64))
+    cords = _partition(label)
     _refine(tail, np.argsort(head, kind="stable"), _starts(head, len(useful)), blocks, cords)
     _, first, which = np.unique(blocks[S, : len(useful)], return_index=True, return_inverse=True)
     order = first.argsort()
+
     groups = np.full(states, -1)
     groups[useful] = order.argsort()[which]
     return useful[first[order]], groups
@@ -117,13 +121,16 @@ def _refine(tail: Ints, incoming: Ints, starts: Ints, blocks: Sets, cords: Sets)
 def _mark(sets: Sets, element: int) -> None:
     """Put an element among the marked ones of its set."""
     own = sets[S, element]
-    here, there = sets[L, element], sets[F, own] + sets[M, own]
+    here = sets[L, element]
+    there = sets[F, own] + sets[M, own]
     other = sets[E, there]
     sets[E, here], sets[L, other] = other, here
     sets[E, there], sets[L, element] = element, there
+
     if sets[M, own] == 0:
         sets[W, sets[Z, 1]] = own
         sets[Z, 1] += 1
+
     sets[M, own] += 1
 
 
@@ -132,16 +139,19 @@ def _split(sets: Sets) -> None:
     """Split each set into its marked elements and the others; the smaller part is the new set."""
     while sets[Z, 1]:
         sets[Z, 1] -= 1
-        own, new = sets[W, sets[Z, 1]], sets[Z, 0]
+        own = sets[W, sets[Z, 1]]
+        new = sets[Z, 0]
         middle = sets[F, own] + sets[M, own]
         marked = sets[M, own]
         sets[M, own] = 0
         if middle == sets[P, own]:
             continue
+
         if marked <= sets[P, own] - middle:
             sets[F, new], sets[P, new], sets[F, own] = sets[F, own], middle, middle
         else:
             sets[F, new], sets[P, new], sets[P, own] = middle, sets[P, own], middle
+
         for index in range(sets[F, new], sets[P, new]):
             sets[S, sets[E, index]] = new
         sets[M, new] = 0

@@ -46,29 +46,39 @@ def sequences(vocabulary: int, length: int) -> Tensor:
 
 def output_distribution(denoiser: Denoiser, length: int, delta: Tensor, given: Tensor | None = None) -> Tensor:
     """p(x) of ancestral sampling for every x of `sequences`, float64 (V^L); p(x | c) where tokens (L) are given."""
-    every, delta = sequences(checked(denoiser).vocabulary, length), as_delta(delta)
+    delta = as_delta(delta)
+    every = sequences(checked(denoiser).vocabulary, length)
     sets = [torch.tensor(bits, dtype=torch.bool) for bits in itertools.product([False, True], repeat=length)]
+
     fits = {}  # probability of each token of x given the revealed set: (V^L, L)
     for number, revealed in enumerate(sets[:-1]):
         context = torch.where(revealed, every, denoiser.vocabulary)
         distinct, which = context.unique(dim=0, return_inverse=True)
         marginals = denoiser.probabilities(distinct)
         fits[number] = marginals[which.unsqueeze(1), torch.arange(length), every]
+
     moves = [  # (from, to, number revealed, number that stays hidden)
         (start, end, int((larger & ~revealed).sum()), length - int(larger.sum()))
         for start, revealed in enumerate(sets[:-1])
         for end, larger in enumerate(sets)
         if bool((larger | ~revealed).all())
     ]
+
     factors = torch.stack([fits[start][:, sets[end] & ~sets[start]].prod(1) for start, end, *_ in moves])
     at_once = max(AT_ONCE // len(every), 1)
     some = list(zip(torch.tensor(moves).split(at_once), factors.split(at_once), strict=True))
+
+    # given tokens are revealed from the start
+    given = torch.full((length,), denoiser.vocabulary) if given is None else given
+    shown = given != denoiser.vocabulary
     mass = torch.zeros((len(sets), len(every)), dtype=torch.float64)
-    shown = torch.zeros(length, dtype=torch.bool) if given is None else given != denoiser.vocabulary
-    agrees = torch.ones(len(every), dtype=torch.bool) if given is None else (~shown | (every == given)).all(1)
-    mass[next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))] += agrees
+    begins = next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))
+    mass[begins] += (~shown | (every == given)).all(1)
+
     for rho in Schedule(delta).rho.tolist():
-        goes, waits = (torch.tensor([p**n for n in range(length + 1)], dtype=torch.float64) for p in (rho, 1 - rho))
+        goes = torch.tensor([rho**n for n in range(length + 1)], dtype=torch.float64)
+        waits = torch.tensor([(1 - rho) ** n for n in range(length + 1)], dtype=torch.float64)
+
         new = torch.zeros_like(mass)
         new[-1] = mass[-1]
         for part, factor in some:
@@ -88,6 +98,7 @@ def ter_autoregressive(language: LanguageLike, length: int, given: Tokens | None
     _fixed(language)
     if given is None:
         return language.entropy(length).map(lambda nats: 2 ** (nats / length / math.log(2)))
+
     given = as_tokens(given, "given tokens")
     prompts = patterns(language, given, len(given) if given.dim() == 2 else 1, length)
     counts = hidden_counts(language, prompts)
@@ -96,6 +107,7 @@ def ter_autoregressive(language: LanguageLike, length: int, given: Tokens | None
     nats = [language.entropy(length, given=prompt, rows=rows, seed=n) for n, prompt in enumerate(distinct)]
     if len(distinct) == 1:
         return nats[0].map(lambda value: 2 ** (value / int(counts[0]) / math.log(2)))
+
     values = torch.tensor([one.value for one in nats], dtype=torch.float64)
     return mean(values[which] / counts / math.log(2), groups=which).map(lambda value: 2**value)
 
@@ -109,7 +121,8 @@ def ter(language: LanguageLike, length: int, schedule: ScheduleLike = "linear", 
         nats = form.divergence(length, delta) + form.bits(length) * math.log(2)
     else:
         every = _listed(language, length, "TER", "Use ter_upper, a bound at every length; for AR ter_autoregressive.")
-        q, p = language.log_prob(every).exp(), output_distribution(Ideal(language), length, delta)
+        q = language.log_prob(every).exp()
+        p = output_distribution(Ideal(language), length, delta)
         nats = -float(torch.where(q > 0, q * p.log(), 0.0).sum())
     return exactly(2 ** (nats / length / math.log(2)))
 

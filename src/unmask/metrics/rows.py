@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,7 +58,9 @@ class Rows:
     def groups(self) -> Tensor | None:
         """(B): only rows with different numbers are independent; None if all are."""
         several = self.prompt is not None and len(self.prompt.unique()) > 1
-        return self.prompt if several or self.chosen is None else self.chosen
+        if several or self.chosen is None:
+            return self.prompt
+        return self.chosen
 
     @property
     def ser(self) -> Estimate:
@@ -129,29 +132,39 @@ def rows(
     conditional on it: a row that has changed a given token is invalid, and |x| counts the others. prompt (B): number of
     the prompt that each row continues. (default: one prompt for each distinct row of given) chosen_among: as in `score`
     """
-    generation = samples if isinstance(samples, Generation) else None
+    tokens: Any = samples
+    calls = None
+    if isinstance(samples, Generation):
+        tokens = samples.tokens
+        calls = samples.model_calls
+        chosen_among = samples.chosen_among if chosen_among is None else chosen_among
+        if given is None and bool((samples.order == 0).any()):
+            given = samples.given
+
     language = load(language)
-    tokens = language.check_tokens(samples.tokens if isinstance(samples, Generation) else samples)
+    tokens = language.check_tokens(tokens)
     language.check_length(tokens.shape[1])
-    if given is None and generation is not None and bool((generation.order == 0).any()):
-        given = generation.given
-    shown = None if given is None else patterns(language, given, *tokens.shape)
-    if shown is not None and bool((shown == language.vocabulary).all()):
-        shown = None  # no token is given
-    bits = -language.log_prob(tokens, shown) / math.log(2)
-    if chosen_among is None:
-        chosen_among = 1 if generation is None else generation.chosen_among
+    size = language.sizes(tokens)
+    if given is not None:
+        given = patterns(language, given, *tokens.shape)
+        if bool((given == language.vocabulary).all()):
+            given = None  # no token is given
+        else:
+            size = own_sizes(language, tokens, given)
+            prompt = prompt_numbers(given) if prompt is None else prompt
+
+    bits = -language.log_prob(tokens, given) / math.log(2)
     return Rows(
         language=language,
         tokens=tokens,
-        given=shown,
-        prompt=prompt if prompt is not None or shown is None else prompt_numbers(shown),
+        given=given,
+        prompt=prompt,
         valid=torch.isfinite(bits),
         bits=bits,
-        size=language.sizes(tokens) if shown is None else own_sizes(language, tokens, shown),
+        size=size,
         steps=language.steps(tokens),
-        model_calls=None if generation is None else generation.model_calls,
-        chosen=None if chosen_among == 1 else torch.arange(len(tokens)) // chosen_among,
+        model_calls=calls,
+        chosen=None if chosen_among in (None, 1) else torch.arange(len(tokens)) // chosen_among,
     )
 
 

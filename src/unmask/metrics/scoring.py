@@ -44,15 +44,20 @@ class Score:
     def table(self) -> list[Row]:
         """The error rate, then the perplexity, which is also low for repetition, and the entropy."""
         rows = [("sequences", f"{self.rows} of {self.length} tokens"), ("impossible (SER)", self.ser.percent)]
-        rows += [(f"pass@{k}", one.percent) for k, one in self.pass_at.items()]
+        for k, one in self.pass_at.items():
+            rows.append((f"pass@{k}", one.percent))
+
         own = self.generative_perplexity
         rows.append(("perplexity", "not defined: no sequence is possible" if own is None else str(own)))
         if self.bigrams is not None:
-            entropy, of_language = self.bigrams.entropy_bits, self.bigrams.entropy_bits_of_language
+            entropy = self.bigrams.entropy_bits
+            of_language = self.bigrams.entropy_bits_of_language
             rows.append(("bigram entropy", f"{entropy:.4g} bits; the language's own: {of_language:.4g} bits"))
+
         for name, metric in METRICS.items():
-            if metric.label and (one := self.metrics.get(name)) is not None:
-                rows.append((metric.label, one.percent if metric.events or metric.fraction else str(one)))
+            value = self.metrics.get(name)
+            if metric.label and value is not None:
+                rows.append((metric.label, value.percent if metric.events or metric.fraction else str(value)))
         return rows
 
     @property
@@ -84,21 +89,33 @@ def score(
     that of the Generation, or of the record of the file)
     """
     if isinstance(samples, str | Path):
-        path, samples = Path(samples), read_tokens(Path(samples))
+        path = Path(samples)
+        samples = read_tokens(path)
         if chosen_among is None:
             chosen_among = read_account(path, samples).get("chosen_among")
+
     scored = rows(samples, language, given=given, chosen_among=chosen_among)
     language = scored.language
+
+    metrics = {}
+    for name, one in METRICS.items():
+        if name != "ser" and not one.cost and one.values(scored) is not None:
+            metrics[name] = one.of(scored)
+
+    mean = pooled = None
     bits = bits_per_token(scored)
     some = ~bits.isnan()
-    metrics = {name: one for name, one in METRICS.items() if name != "ser" and not one.cost}
+    if some.any():
+        mean = float(bits[some].mean())
+        pooled = float(scored.bits[some].sum() / scored.size[some].sum())
+
     return Score(
         rows=len(scored),
         length=scored.tokens.shape[1],
         ser=scored.ser,
-        metrics={name: one.of(scored) for name, one in metrics.items() if one.values(scored) is not None},
-        nll_bits_per_token=float(bits[some].mean()) if some.any() else None,
-        nll_bits_per_token_pooled=float(scored.bits[some].sum() / scored.size[some].sum()) if some.any() else None,
+        metrics=metrics,
+        nll_bits_per_token=mean,
+        nll_bits_per_token_pooled=pooled,
         impossible_rows=int((~scored.valid).sum()),
         bigrams=bigrams(scored.tokens, language, scored.given),
         ser_rao_blackwell=_by_order(samples, scored) if isinstance(samples, Generation) else None,

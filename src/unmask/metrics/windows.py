@@ -43,7 +43,9 @@ def bigrams(tokens: Tensor, language: LanguageLike, given: Tensor | None = None)
     rows, length = tokens.shape
     if language.vocabulary**2 > MAX_WINDOWS or length < 2:
         return None
+
     drawn = language.sample(rows, length, seed=FLOOR_SEED, given=given)
+
     if given is not None:
         where = (given == language.vocabulary).unfold(1, 2, 1).any(2)
         if not bool(where.any()):
@@ -59,6 +61,7 @@ def bigrams(tokens: Tensor, language: LanguageLike, given: Tensor | None = None)
             _distance(counts, distribution, rows),
             _distance(other, distribution, rows).value,
         )
+
     return Bigrams(
         conditional_entropy_bits(window_counts(tokens, language.vocabulary, 2)[0], language.vocabulary),
         conditional_entropy_bits(language.window_distribution(2, length), language.vocabulary),
@@ -75,6 +78,7 @@ def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1, w
     arguments.whole("size", size, 1, as_tokens(tokens).shape[-1])
     every = codes(as_tokens(tokens), vocabulary, size)
     counted = torch.ones_like(every, dtype=torch.bool) if where is None else where
+
     parts = zip(every.tensor_split(groups), counted.tensor_split(groups), strict=True)
     return torch.stack([torch.bincount(part[mask], minlength=vocabulary**size) for part, mask in parts]).double()
 
@@ -121,14 +125,17 @@ def variety(tokens: Tensor, counted: Tensor) -> Variety:
     """The variety of rows (n, L), of their tokens at counted positions, Bool (n, L).
 
     Entropies depend on n: compare equal numbers of rows."""
-    tokens, entropies = torch.where(counted, tokens, -1), [0.0]
+    tokens = torch.where(counted, tokens, -1)
+    entropies = [0.0]
     for column in tokens.T[counted.any(0)]:
         p = column[column >= 0].unique(return_counts=True)[1].double()
         entropies.append(float(torch.special.entr(p / p.sum()).sum()))
+
     rows = zip(tokens, counted, strict=True)
     same = torch.stack(
         [((tokens == row) & there).sum(1) / (counted & there).sum(1).clamp(min=1) for row, there in rows]
     )
+
     each = (same.sum(1) - same.diagonal()).double() / max(len(tokens) - 1, 1)
     identity = mean(2 * each - each.mean())  # a mean over pairs varies as a mean of twice the deviations of rows
     closest = float(same.fill_diagonal_(0).max())

@@ -36,11 +36,13 @@ def chain(initial: Floats, transition: Floats, length: int) -> Chain | None:
     size = len(initial)
     if length * size * 8 > MAX_BYTES:
         return None
+
     powers = [np.eye(size), transition]
     while len(powers) <= length and not _same(powers[-1], powers[-2]):
         if len(powers) * size * size * 8 > MAX_BYTES:
             return None
         powers.append(_advance(powers[-1], transition))
+
     marginals = [initial]
     while len(marginals) < length:
         marginals.append(_advance(marginals[-1], transition))
@@ -69,6 +71,7 @@ def _neighbours(tokens, hidden, j, near):  # type: ignore[no-untyped-def]
         left -= 1
     if left >= 0 and tokens[left] != hidden:
         i = left
+
     if k <= j:
         k = j + 1
         while k < tokens.shape[0] and tokens[k] == hidden:
@@ -79,8 +82,10 @@ def _neighbours(tokens, hidden, j, near):  # type: ignore[no-untyped-def]
 @inner
 def chain_marginal(chain, row, j, near, out):  # type: ignore[no-untyped-def]
     """out (V): the marginal at hidden position j of row (L). Return j and its neighbours."""
-    vocabulary, most = out.shape[0], chain.powers.shape[0] - 1
+    vocabulary = out.shape[0]
+    most = chain.powers.shape[0] - 1
     _, i, k = near = _neighbours(row, vocabulary, j, near)
+
     total = 0.0
     for attempt in range(2):
         for v in range(vocabulary):
@@ -91,6 +96,7 @@ def chain_marginal(chain, row, j, near, out):  # type: ignore[no-untyped-def]
             total += mass
         if total > 0.0:
             break
+
     for v in range(vocabulary):
         out[v] /= total
     return near
@@ -99,7 +105,8 @@ def chain_marginal(chain, row, j, near, out):  # type: ignore[no-untyped-def]
 @inner
 def chain_contradicts(chain, row, j):  # type: ignore[no-untyped-def]
     """Whether the revealed token at position j of row (L) contradicts its nearest revealed neighbours."""
-    vocabulary, most = chain.powers.shape[1], chain.powers.shape[0] - 1
+    vocabulary = chain.powers.shape[1]
+    most = chain.powers.shape[0] - 1
     _, i, k = _neighbours(row, vocabulary, j, ALONE)
     before = chain.marginals[j, row[j]] if i < 0 else chain.powers[min(j - i, most), row[i], row[j]]
     after = chain.powers[min(k - j, most), row[j], row[k]] if k < row.shape[0] else 1.0
@@ -146,7 +153,8 @@ def interval_marginal(width, row, j, out):  # type: ignore[no-untyped-def]
 @inner
 def interval_contradicts(width, row, j):  # type: ignore[no-untyped-def]
     """Whether the revealed token at position j of row (L) disagrees with a revealed partner."""
-    hidden, own = 1 << (width - 1), j % width
+    hidden = 1 << (width - 1)
+    own = j % width
     for place in range(width):
         i = j - own + place
         if place == own or i >= row.shape[0] or row[i] == hidden:
@@ -165,6 +173,7 @@ def shown_bits(width, hidden, tokens, out):  # type: ignore[no-untyped-def]
             token = tokens[b, j]
             if token == hidden:
                 continue
+
             own = j % width
             bits += width - 1
             for i in range(j - own, j):
@@ -185,19 +194,19 @@ def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-un
             if given[shared, j] != hidden:
                 out[b, j] = given[shared, j]
                 continue
+
             own = j % width
             known, value = partners(width, given[shared], j)
+
             token = 0
             for place in range(width):
                 if place == own:
                     continue
                 index = place - 1 if own < place else place
-                if (known >> index) & 1:
-                    bit = (value >> index) & 1
-                else:
+                bit = (value >> index) & 1
+                if not (known >> index) & 1:
                     first, second = min(own, place), max(own, place)
-                    u = uniform_at(seed, stream, row_ids[b], j - own + first, second)
-                    bit = 1 if u < 0.5 else 0
+                    bit = int(uniform_at(seed, stream, row_ids[b], j - own + first, second) < 0.5)
                 token |= bit << index
             out[b, j] = token
 
@@ -244,21 +253,27 @@ def contradictions(chain, width, tokens, rows, positions, dead):  # type: ignore
 @kernel(_nrt=False)
 def fill(chain, width, scratch, tokens, order, begins, rng, visits, probability, model_calls, impossible):  # type: ignore[no-untyped-def]
     """`messages.fill`. scratch: dead (B), which persists, a distribution (V), and tokens (L) of one step."""
-    (steps, positions), (dead, distribution, drawn), length = order, scratch, tokens.shape[1]
+    steps, positions = order
+    dead, distribution, drawn = scratch
+    length = tokens.shape[1]
     for b in range(tokens.shape[0]):
-        row, at, begin = tokens[b], positions[b], begins[b]
+        row, at = tokens[b], positions[b]
+        begin = begins[b]
         while begin < length:
             end = step_end(steps[b], begin)
             model_calls[b] += 1
             if dead[b] and impossible[b] == 0:
                 impossible[b] = model_calls[b]
-            for i in range(begin, end):  # draws of one step do not see each other
+
+            # draws of one step do not see each other
+            for i in range(begin, end):
                 marginal(chain, width, row, at[i], ALONE, distribution)
                 drawn[i] = write(distribution, rng, b, at[i], visits, probability)
             for i in range(begin, end):
                 row[at[i]] = drawn[i]
             for i in range(begin, end):
                 dead[b] |= contradicts(chain, width, row, at[i])
+
             begin = end
 
 

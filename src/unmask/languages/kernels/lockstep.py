@@ -81,14 +81,20 @@ def sparse(source: Ints, target: Ints, weight: Floats, sums: int) -> Sparse:
     owner = np.full(slices * SLICE, sums)
     owner[:sums] = np.argsort(counts, kind="stable")
     longest = np.append(counts, 0)[owner].reshape(slices, SLICE).max(1)
+
     start = np.concatenate([[0], np.cumsum(longest * SLICE)])
     first = np.empty(sums + 1, np.int64)  # start of the terms of each sum
     first[owner] = (start[:-1, None] + np.arange(SLICE)).reshape(-1)
+
+    # the n-th term of a sum is SLICE places behind the one before it
     order = np.argsort(target, kind="stable")
     rank = np.arange(len(target)) - np.repeat(np.cumsum(counts) - counts, counts)
     at = first[target[order]] + rank * SLICE
-    sources, weights = np.zeros(start[-1], np.uint64), np.zeros(start[-1])
-    sources[at], weights[at] = source[order] * LANES, weight[order]
+
+    sources = np.zeros(start[-1], np.uint64)
+    weights = np.zeros(start[-1])
+    sources[at] = source[order] * LANES
+    weights[at] = weight[order]
     return Sparse(start.astype(np.uint64), (owner * LANES).astype(np.uint64), sources, weights)
 
 
@@ -104,6 +110,7 @@ def multiply(matrix, here, at, there):  # type: ignore[no-untyped-def]
             b += splat(weight[e + uint64(1)]) * load(here, at + source[e + uint64(1)])
             c += splat(weight[e + uint64(2)]) * load(here, at + source[e + uint64(2)])
             d += splat(weight[e + uint64(3)]) * load(here, at + source[e + uint64(3)])
+
         t = i * uint64(SLICE)
         store(there, target[t], a)
         store(there, target[t + uint64(1)], b)
@@ -161,7 +168,8 @@ def normalize(there, total, even, floor, states, message, at):  # type: ignore[n
 
     Return a positive number in the lanes in which an entry was raised.
     """
-    zero, least, scale = splat(0.0), splat(floor), splat(1.0) / total
+    zero, least = splat(0.0), splat(floor)
+    scale = splat(1.0) / total
     below = splat(0.0)
     for s in range(uint64(states)):
         mass = load(there, s * uint64(LANES))
@@ -169,6 +177,7 @@ def normalize(there, total, even, floor, states, message, at):  # type: ignore[n
         lifted = where_greater(scaled, least, scaled, least)
         store(message, at + s * uint64(LANES), where_greater(mass, zero, lifted, zero))
         below += where_greater(mass, zero, lifted - scaled, zero)
+
     if not all_positive(total):
         for s in range(uint64(states)):
             place = at + s * uint64(LANES)
@@ -179,14 +188,17 @@ def normalize(there, total, even, floor, states, message, at):  # type: ignore[n
 @inner
 def _distribution(emit, product, message, at, distribution, spare, out, begin):  # type: ignore[no-untyped-def]
     """Set out(v), from `begin` on, ~ sum_s product(s) E(s, v); if that is zero, ~ sum_s message(s) E(s, v)."""
-    symbols, zero = uint64(distribution.shape[0] // LANES - 1), splat(0.0)
+    symbols = uint64(distribution.shape[0] // LANES - 1)
+    zero = splat(0.0)
     total = multiply(emit, product, uint64(0), distribution)
+
     if not all_positive(total):
         alone = multiply(emit, message, at, spare)
         for v in range(symbols):
             place = v * uint64(LANES)
             store(distribution, place, where_greater(total, zero, load(distribution, place), load(spare, place)))
         total = where_greater(total, zero, total, alone)
+
     scale = splat(1.0) / total
     for v in range(symbols):
         store(out, begin + v * uint64(LANES), load(distribution, v * uint64(LANES)) * scale)
@@ -229,7 +241,8 @@ def filter_eight(machine, length, offsets, totals, here, there):  # type: ignore
     Return a positive number in the lanes in which a mass fell below the floor.
     """
     below = splat(0.0)
-    states, zero = machine.initial.shape[0], uint64(0)
+    states = machine.initial.shape[0]
+    zero = uint64(0)
     _spread(machine.initial, there)
     for j in range(uint64(length)):
         if j > zero:
@@ -237,6 +250,7 @@ def filter_eight(machine, length, offsets, totals, here, there):  # type: ignore
         total = weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), there, zero, states, here)
         store(totals, j * uint64(LANES), total)
         below += normalize(here, total, machine.even, EVIDENCE_FLOOR, states, here, zero)
+
     ending = splat(0.0)
     for s in range(uint64(states)):
         ending += splat(machine.final[s]) * load(here, s * uint64(LANES))
@@ -256,11 +270,13 @@ def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no
         for b in rows:
             for j in positions[b]:
                 requested[j] |= tokens[b, j] == vocabulary
+
         locate(tokens, first, machine.initial.shape[0], offsets)
         fill_forward(machine, tokens.shape[1], offsets, forward, here, there)
         fill_distributions(
             machine, requested, offsets, forward, distributions, backward, here, there, distribution, spare
         )
+
         for b in rows:
             for k in range(positions.shape[1]):
                 j = positions[b, k]
@@ -275,7 +291,8 @@ def posterior_rows(machine, tokens, positions, scratch, out):  # type: ignore[no
 @inner
 def fill_forward(machine, length, offsets, forward, here, there):  # type: ignore[no-untyped-def]
     """forward (L*S*8): the forward messages of eight rows."""
-    states, zero = machine.initial.shape[0], uint64(0)
+    states = machine.initial.shape[0]
+    zero = uint64(0)
     width = uint64(states * LANES)
     _spread(machine.initial, forward)
     for j in range(uint64(length - 1)):
@@ -287,8 +304,10 @@ def fill_forward(machine, length, offsets, forward, here, there):  # type: ignor
 @inner
 def fill_distributions(machine, requested, offsets, forward, out, backward, here, there, distribution, spare):  # type: ignore[no-untyped-def]
     """Set `out` (L*V*8): the marginals of eight rows at the requested positions, during the backward pass."""
-    states, zero = machine.initial.shape[0], uint64(0)
-    width, j = uint64(states * LANES), uint64(requested.shape[0])
+    states = machine.initial.shape[0]
+    zero = uint64(0)
+    width = uint64(states * LANES)
+    j = uint64(requested.shape[0])
     _spread(machine.final, backward)
     while j > zero:
         j -= uint64(1)
@@ -306,6 +325,7 @@ def fill_distributions(machine, requested, offsets, forward, out, backward, here
                 out,
                 j * uint64(distribution.shape[0] - LANES),
             )
+
         if j > zero:
             weigh(machine.columns, load_offsets(offsets, j * uint64(LANES)), backward, zero, states, here)
             total = multiply(machine.pull, here, zero, there)
@@ -317,35 +337,45 @@ def draw_rows(machine, ahead, rng, prefixes, scratch, tokens, probability):  # t
     """`paths.draw_rows`. Eight rows start at the earliest end of their prefixes; each joins at its own end."""
     seed, stream, row_ids = rng
     offsets, chances, message, here, there, distribution, spare, distributions, drawn, masses = scratch
-    length, states, zero = ahead.shape[0], machine.initial.shape[0], uint64(0)
+    length = ahead.shape[0]
+    states = machine.initial.shape[0]
+    zero = uint64(0)
     hidden = distributions.shape[0] // LANES
     rows = np.empty(LANES, np.int64)
+
     for first in range(0, tokens.shape[0], LANES):
         begin = length
         for r in range(LANES):
-            rows[r] = b = min(first + r, tokens.shape[0] - 1)
+            b = min(first + r, tokens.shape[0] - 1)
+            rows[r] = b
             begin = min(begin, prefixes.end[b])
             for j in range(prefixes.end[b], length):
                 chances[j * LANES + r] = uniform_at(seed, stream, row_ids[b], j, np.int64(0))
+
         _spread(machine.initial, message)  # any value, for rows that have not joined yet
         for j in range(begin, length):
             for r in range(LANES):
                 if j == prefixes.end[rows[r]]:
                     for s in range(ahead.shape[1]):
                         message[s * LANES + r] = prefixes.message[rows[r], s]
+
             for s in range(uint64(ahead.shape[1])):
                 place = s * uint64(LANES)
                 store(here, place, load(message, place) * splat(ahead[j, s]))
             _distribution(machine.emit, here, message, zero, distribution, spare, distributions, zero)
             draw_eight(distributions, load(chances, uint64(j * LANES)), drawn, masses)
+
             for r in range(LANES):
-                b, token = rows[r], hidden
+                b = rows[r]
+                token = hidden
                 if j == prefixes.end[b]:
                     token = prefixes.token[b]
                 if j > prefixes.end[b] or (j == prefixes.end[b] and token == hidden):
                     token = int(drawn[r])
-                    tokens[b, j], probability[b, j] = token, masses[r]
+                    tokens[b, j] = token
+                    probability[b, j] = masses[r]
                 offsets[r] = token * states
+
             weigh(machine.columns, load_offsets(offsets, zero), message, zero, states, here)
             total = multiply(machine.push, here, zero, there)
             normalize(there, total, machine.even, FLOOR, states, message, zero)
@@ -354,16 +384,19 @@ def draw_rows(machine, ahead, rng, prefixes, scratch, tokens, probability):  # t
 @inner
 def draw_eight(distributions, chance, drawn, masses):  # type: ignore[no-untyped-def]
     """`chance.draw` in each lane: the last possible symbol whose preceding masses sum to at most the threshold."""
-    symbols, zero = uint64(distributions.shape[0] // LANES), splat(0.0)
+    symbols = uint64(distributions.shape[0] // LANES)
+    zero = splat(0.0)
     total, cumulative, token, probability = zero, zero, zero, zero
     for v in range(symbols):
         total += load(distributions, v * uint64(LANES))
     threshold = chance * total
+
     for v in range(symbols):
         mass = load(distributions, v * uint64(LANES))
         taken = where_greater(cumulative, threshold, zero, mass)
         token = where_greater(taken, zero, splat(float(v)), token)
         probability = where_greater(taken, zero, mass, probability)
         cumulative += mass
+
     store(drawn, uint64(0), token)
     store(masses, uint64(0), probability)

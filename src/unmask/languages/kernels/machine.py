@@ -96,20 +96,26 @@ def from_edges(
     """Compress edges and emission; emission is (S, V) probabilities, or (S) symbols if it is deterministic."""
     keep = weight > 0
     source, target, weight = source[keep], target[keep], weight[keep]
+
     order = np.lexsort((target, source))
+    source, target = source[order], target[order].astype(np.int64)
+    weight = weight[order].astype(np.float64)
+
     states = len(initial)
     if emission.ndim == 1:
-        symbol, state, mass = emission.astype(np.int64), np.arange(states), np.ones(states)
+        symbol = emission.astype(np.int64)
+        state = np.arange(states)
+        mass = np.ones(states)
     else:
         state, symbol = np.nonzero(emission)
         mass = emission[state, symbol].astype(np.float64)
     by_symbol = np.lexsort((state, symbol))
-    source, target, weight = source[order], target[order].astype(np.int64), weight[order].astype(np.float64)
     columns = np.zeros(0)
     if states * vocabulary <= MAX_COLUMNS:
         columns = aligned((vocabulary + 1, states))
         columns[symbol, state] = mass
         columns[vocabulary] = 1.0
+
     return Machine(
         np.ascontiguousarray(initial, np.float64),
         starts_of(source, states),
@@ -150,11 +156,14 @@ def explore(
 
     edges: list[tuple[int, int, float]] = []
     initial_mass = [(number(state), mass) for mass, state in starts]
+
     for state in queue:  # grows while it is read: breadth first
         edges.extend((index[state], number(following), weight) for weight, following in successors(state))
+
     initial = np.zeros(len(queue))
     for s, mass in initial_mass:
         initial[s] += mass
+
     source, target, weight = (np.array(column) for column in zip(*edges, strict=True))
     symbols = np.array([symbol(state) for state in queue], np.int64)
     ends = np.array([float(final(state)) for state in queue])
@@ -167,13 +176,15 @@ def _fast_form(states: int, source: Ints, target: Ints, weight: Floats) -> dict[
     A vector of a dense tile costs a third of a run, whose target must be loaded. Machines with fewer than eight states,
     too few for a run, are dense.
     """
-    runs = _runs(states, source, target, weight) if states >= LANES else _runs(LANES, *np.zeros((3, 0), int))
+    nothing = np.zeros((3, 0), int)
+    runs = _runs(states, source, target, weight) if states >= LANES else _runs(LANES, *nothing)
     if states >= LANES and (states % TILE != 0 or states * states // LANES >= 3 * len(runs["run_target"])):
         return {"dense": np.zeros((2, 0, 0))} | runs
+
     dense = aligned((2, states, states))
     dense[0, source, target] = weight
     dense[1, target, source] = weight
-    return {"dense": dense} | _runs(LANES, *np.zeros((3, 0), int))
+    return {"dense": dense} | _runs(LANES, *nothing)
 
 
 def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, Any]:
@@ -186,14 +197,20 @@ def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, 
             owner.append(s)
             low.append(t)
         run[e] = len(owner) - 1
+
     high = np.zeros(len(owner), np.int64)
     np.maximum.at(high, run, target)
-    earliest, latest = np.maximum(high - LANES + 1, 0), np.minimum(np.array(low, np.int64), states - LANES)
-    first, chosen = np.empty(len(latest), np.int64), -1  # of each run, with as few distinct starts as possible
+
+    # the first target of each run, with as few distinct ones as possible: the latest, or that of an earlier run
+    earliest = np.maximum(high - LANES + 1, 0)
+    latest = np.minimum(np.array(low, np.int64), states - LANES)
+    first = np.empty(len(latest), np.int64)
+    chosen = -1
     for i in np.argsort(latest, kind="stable"):
         if chosen < earliest[i]:
             chosen = latest[i]
         first[i] = chosen
+
     weights = aligned((len(owner), LANES))
     weights[run, target - first[run]] = weight
     owners = np.array(owner, np.int64)
@@ -201,6 +218,7 @@ def _runs(states: int, source: Ints, target: Ints, weight: Floats) -> dict[str, 
     starts, sizes = np.unique(first, return_counts=True)
     group_weight = aligned(weights.shape)
     group_weight[:] = weights[by_start]
+
     return {
         "run_start": starts_of(owners, states),
         "run_target": first.astype(np.uint64),
@@ -259,11 +277,14 @@ def clear(values):  # type: ignore[no-untyped-def]
 def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
     """Multiply tile by tile, with sums in registers, and the remaining columns one by one."""
     states = uint64(here.shape[0])
-    begin, whole = which * states * states, states // uint64(TILE) * uint64(TILE)
+    begin = which * states * states
+    whole = states // uint64(TILE) * uint64(TILE)
+
     for t in range(uint64(0), whole, uint64(TILE)):
         a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for s in range(states):
-            mass, row = splat(here[s]), begin + s * states + t
+            mass = splat(here[s])
+            row = begin + s * states + t
             a += mass * load(matrices, row)
             b += mass * load(matrices, row + uint64(LANES))
             c += mass * load(matrices, row + uint64(2 * LANES))
@@ -272,6 +293,7 @@ def _multiply(matrices, which, here, there):  # type: ignore[no-untyped-def]
         store(there, t + uint64(LANES), b)
         store(there, t + uint64(2 * LANES), c)
         store(there, t + uint64(3 * LANES), d)
+
     for t in range(whole, states):
         total = 0.0
         for s in range(states):
@@ -306,7 +328,8 @@ def _push_states(column_start, column_state, token, runs, here, there):  # type:
 
 @inner
 def _pull_runs(start, target, weight, here, there):  # type: ignore[no-untyped-def]
-    states, s = uint64(there.shape[0]), uint64(0)
+    states = uint64(there.shape[0])
+    s = uint64(0)
     if uint64(target.shape[0]) == states:  # an n-gram's contexts have one run each
         while s + uint64(LANES) <= states:
             store(there, s, sums_of_eight(_eight_runs(target, weight, here, s)))

@@ -94,16 +94,20 @@ def settle(there, messages, j):  # type: ignore[no-untyped-def]
     disagreements instead of stopping at the first one, so that it is vectorized.
     """
     begin = uint64(j) * uint64(there.shape[0])
-    total, moved = total_of(there), 0
+    total = total_of(there)
+    moved = 0
+
     if total == 0.0:
         for s in range(uint64(there.shape[0])):
             old = messages[begin + s]
             messages[begin + s] = 1.0 / there.shape[0]
             moved += abs(messages[begin + s] - old) > TOLERANCE * old
         return True, moved == 0
+
     scale = 1.0 / total
     for s in range(uint64(there.shape[0])):
-        old, mass = messages[begin + s], there[s]
+        old = messages[begin + s]
+        mass = there[s]
         new = max(mass * scale, FLOOR) if mass > 0.0 else 0.0
         moved += abs(new - old) > TOLERANCE * old
         messages[begin + s] = new
@@ -145,16 +149,19 @@ def carry(machine, messages, i, token, here, there, j):  # type: ignore[no-untyp
 def sweep_forward(machine, tokens, forward, restarts, changed, here, there):  # type: ignore[no-untyped-def]
     """Update forward (L*S) rightwards from the changed positions (ascending). Return whether a message restarted."""
     last = tokens.shape[0] - 1
-    i, restarted = 0, False
+    i = 0
+    restarted = False
     while i < changed.shape[0]:
         j = changed[i]
         while True:
             while i < changed.shape[0] and changed[i] <= j:
                 i += 1
+
             if j == last:
                 restarts[j] = weigh(machine, forward, j, tokens[j], here) or not ends(machine.final, here)
                 restarted |= restarts[j]
                 break
+
             restarts[j], agreed = carry(machine, forward, j, tokens[j], here, there, j + 1)
             restarted |= restarts[j]
             j += 1
@@ -172,8 +179,10 @@ def sweep_backward(machine, tokens, backward, changed, here, there):  # type: ig
         while True:
             while i >= 0 and changed[i] >= j:
                 i -= 1
+
             if j == 0:
                 break
+
             weigh(machine, backward, j, tokens[j], here)
             pull(machine, here, there)
             j -= 1
@@ -236,7 +245,8 @@ def sweep_rows(machine, tokens, forward, backward, restarts, rows, starts, posit
 def marginals_at(machine, forward, backward, rows, positions, out):  # type: ignore[no-untyped-def]
     """out (K, V): the marginals at K positions, from messages (B, L, S)."""
     here = np.empty(forward.shape[2])
-    ahead, behind = forward.reshape(-1), backward.reshape(-1)
+    ahead = forward.reshape(-1)
+    behind = backward.reshape(-1)
     for k in range(rows.shape[0]):
         at = rows[k] * forward.shape[1] + positions[k]
         marginal(machine, ahead, at, behind, at, out[k], here)
@@ -245,7 +255,8 @@ def marginals_at(machine, forward, backward, rows, positions, out):  # type: ign
 def fill_rows(machine: Machine, tokens: Ints, forward: Floats, backward: Floats, restarts: Flags) -> None:
     """Compute both messages (B, L, S) of tokens (B, L) from scratch, and restarts (B, L)."""
     rows, length = tokens.shape
-    forward[:, 0], backward[:, -1] = machine.initial, machine.final
+    forward[:, 0] = machine.initial
+    backward[:, -1] = machine.final
     everywhere = np.tile(np.arange(length), rows)
     sweep_rows(machine, tokens, forward, backward, restarts, np.arange(rows), np.arange(rows + 1) * length, everywhere)
 
@@ -257,7 +268,8 @@ def posterior_rows(machine: Machine, tokens: Ints, positions: Ints, out: Floats)
     for b in range(len(tokens)):
         fill_rows(machine, tokens[b : b + 1], forward, backward, restarts)
         shown = tokens[b, positions[b]]
-        hidden, known = np.flatnonzero(shown == machine.vocabulary), np.flatnonzero(shown < machine.vocabulary)
+        hidden = np.flatnonzero(shown == machine.vocabulary)
+        known = np.flatnonzero(shown < machine.vocabulary)
         distribution = np.empty((len(hidden), machine.vocabulary))
         marginals_at(machine, forward, backward, np.zeros_like(hidden), positions[b, hidden], distribution)
         out[b] = 0.0
@@ -279,7 +291,8 @@ class Scratch(NamedTuple):
 
 def scratch(machine: Machine, length: int) -> Scratch:
     forward, backward, here, there = (aligned((n * machine.states,)) for n in (length, length, 1, 1))
-    restarts, distribution = np.zeros(length, bool), np.empty(machine.vocabulary)
+    restarts = np.zeros(length, bool)
+    distribution = np.empty(machine.vocabulary)
     return Scratch(forward, backward, restarts, np.arange(length), here, there, distribution)
 
 
@@ -288,7 +301,8 @@ def blank(machine: Machine, length: int) -> Floats:
     _, _, restarts, everywhere, here, there, _ = scratch(machine, length)
     forward, backward = both = aligned((2, length * machine.states))
     tokens = np.full(length, machine.vocabulary)
-    forward[: machine.states], backward[-machine.states :] = machine.initial, machine.final
+    forward[: machine.states] = machine.initial
+    backward[-machine.states :] = machine.final
     sweep_forward(machine, tokens, forward, restarts, everywhere, here, there)
     sweep_backward(machine, tokens, backward, everywhere, here, there)
     return both
@@ -302,15 +316,21 @@ def fill(machine, blank, scratch, tokens, order, begins, rng, visits, probabilit
     visits (B, L). Sets the probability (B, L) of each token, and for each row its model calls (B) and the first of them
     with an impossible context (B), or 0.
     """
-    (steps, positions), (forward, backward, restarts, everywhere, here, there, distribution) = order, scratch
+    steps, positions = order
+    forward, backward, restarts, everywhere, here, there, distribution = scratch
     for b in range(tokens.shape[0]):
-        row, begin, dead, shown = tokens[b], begins[b], False, 0
+        row = tokens[b]
+        begin = begins[b]
+        dead = False
+        shown = 0
         for i in range(forward.shape[0]):
             forward[i] = blank[0, i]
             backward[i] = blank[1, i]
+
         for token in row:
             shown |= token != machine.column_start.shape[0] - 1
         changed = everywhere[: row.shape[0] * shown]
+
         while begin < row.shape[0]:
             sweep_backward(machine, row, backward, changed, here, there)
             dead |= sweep_forward(machine, row, forward, restarts, changed, here, there)
@@ -318,10 +338,13 @@ def fill(machine, blank, scratch, tokens, order, begins, rng, visits, probabilit
             model_calls[b] += 1
             if dead and impossible[b] == 0:
                 impossible[b] = model_calls[b]
+
+            # the step is drawn from messages that none of its own tokens has changed
             changed = positions[b, begin:end]
             for j in changed:
                 marginal(machine, forward, j, backward, j, distribution, here)
                 row[j] = write(distribution, rng, b, j, visits, probability)
+
             begin = end
 
 

@@ -12,6 +12,8 @@ tokens have level 1. Hidden positions have level 0: no evidence.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from unmask.core.chance import Randomness, Stream
@@ -46,22 +48,29 @@ class Passes:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.eight = lockstep(machine) if len(machine.columns) else None
-        edges, states, pinned = len(machine.edge_weight), machine.states, machine.unambiguous
+
+        edges = len(machine.edge_weight)
+        states = machine.states
         eight = (edges + 6 * states) / 13
-        possible = 1 if pinned else len(machine.column_state) / machine.vocabulary
+        possible = len(machine.column_state) / machine.vocabulary
+        draw = 130 + states + edges
+        if machine.unambiguous:
+            possible = 1
+            draw = 130 + states
         self.eight_filter = self.eight if eight < 50 + 3 * possible * edges / states else None
-        self.eight_draw = self.eight if eight < 130 + states + (0 if pinned else edges) else None
+        self.eight_draw = self.eight if eight < draw else None
 
     def evidence(self, tokens: Ints) -> Floats:
         """(B): log of the mass of all paths that agree with the revealed tokens (B, L); -inf without such a path."""
         if self.eight_filter is None:
             return paths.log_evidence(self.machine, tokens)
-        (rows, length), states = tokens.shape, len(self.eight_filter.initial)
-        sizes = length + 1, states, states
-        scratch = np.empty(length * LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes)
+        rows, length = tokens.shape
+        states = len(self.eight_filter.initial)
+        scratch = _memory(length, length + 1, states, states)
         out = np.empty(rows)
         evidence_rows(self.eight_filter, tokens, scratch, out)
-        if (lost := np.isnan(out)).any():
+        lost = np.isnan(out)
+        if lost.any():
             out[lost] = paths.log_evidence(self.machine, tokens[lost])
         return out
 
@@ -70,10 +79,11 @@ class Passes:
         if self.eight is None:
             messages.posterior_rows(self.machine, tokens, positions, out)
             return
-        length, states, symbols = tokens.shape[1], len(self.eight.initial), self.machine.vocabulary
+        length = tokens.shape[1]
+        states = len(self.eight.initial)
+        symbols = self.machine.vocabulary
         sizes = length * states, length * symbols, states, states, states, symbols + 1, symbols + 1
-        scratch = np.empty(length * LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes)
-        posterior_rows(self.eight, tokens, positions, scratch, out)
+        posterior_rows(self.eight, tokens, positions, _memory(length, *sizes), out)
 
     def draw(self, ahead: Floats, rng: Randomness, prefixes: Prefixes, tokens: Ints, probability: Floats) -> None:
         """`paths.draw_rows`."""
@@ -81,10 +91,15 @@ class Passes:
         if self.eight_draw is None:
             paths.draw_rows(self.machine, ahead, keys, prefixes, tokens, probability)
             return
-        states, symbols = len(self.eight_draw.initial), self.machine.vocabulary
+        states = len(self.eight_draw.initial)
+        symbols = self.machine.vocabulary
         sizes = tokens.shape[1], states, states, states, symbols + 1, symbols + 1, symbols, 1, 1
-        scratch = (np.empty(LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes))
-        draw_rows(self.eight_draw, ahead, keys, prefixes, scratch, tokens, probability)
+        draw_rows(self.eight_draw, ahead, keys, prefixes, _memory(1, *sizes), tokens, probability)
+
+
+def _memory(length: int, *sizes: int) -> tuple[Any, ...]:
+    """Of eight rows: the offsets of L tokens, and arrays of these sizes for each row."""
+    return np.empty(length * LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes)
 
 
 def machine_rows(
@@ -96,10 +111,11 @@ def machine_rows(
         raise UnmaskError(
             f"uniform noise needs states times symbols of at most {MAX_COLUMNS:,}; the language has {size:,}"
         )
-    length, states, symbols = tokens.shape[1], len(passes.eight.initial), passes.machine.vocabulary
+    length = tokens.shape[1]
+    states = len(passes.eight.initial)
+    symbols = passes.machine.vocabulary
     sizes = length * states, length * symbols, states, states, states, symbols + 1, symbols + 1, length + 1
-    scratch = np.empty(length * LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes)
-    _eight(*_at_levels(passes.eight, tokens, known, level, symbols), scratch, out, mass)
+    _eight(*_at_levels(passes.eight, tokens, known, level, symbols), _memory(length, *sizes), out, mass)
 
 
 def _at_levels(machine: Lockstep, tokens: Ints, known: Flags, level: Floats, vocabulary: int) -> tuple[Lockstep, Ints]:
@@ -116,6 +132,7 @@ def _eight(machine, columns, scratch, out, mass):  # type: ignore[no-untyped-def
     offsets, forward, distributions, backward, here, there, distribution, spare, totals = scratch
     length, vocabulary = out.shape[1], out.shape[2]
     everywhere = np.ones(length, np.bool_)
+
     for first in range(0, out.shape[0], LANES):
         locate(columns, first, machine.initial.shape[0], offsets)
         if mass is not None:
@@ -124,10 +141,12 @@ def _eight(machine, columns, scratch, out, mass):  # type: ignore[no-untyped-def
                 mass[b] = 0.0
                 for j in range(length + 1):
                     mass[b] += np.log(totals[j * LANES + b - first])
+
         fill_forward(machine, length, offsets, forward, here, there)
         fill_distributions(
             machine, everywhere, offsets, forward, distributions, backward, here, there, distribution, spare
         )
+
         for b in range(first, min(first + LANES, out.shape[0])):
             for j in range(length):
                 for v in range(vocabulary):

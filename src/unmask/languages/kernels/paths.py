@@ -41,7 +41,9 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
             if mass[s] > 0.0:
                 old[count] = s
                 count += 1
-        log_mass, lifted = 0.0, False
+
+        log_mass = 0.0
+        lifted = False
         for j in range(tokens.shape[1]):
             if j > 0:
                 grown = 0
@@ -56,6 +58,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
                 for i in range(count):
                     mass[old[i]] = 0.0
                 old, new, mass, following, count = new, old, following, mass, grown
+
             token = tokens[b, j]
             if token != hidden:
                 begin, end = machine.column_start[token], machine.column_start[token + 1]
@@ -71,6 +74,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
                 count = possible
                 for i in range(begin, end):
                     evidence[machine.column_state[i]] = 0.0
+
             total = 0.0
             for i in range(count):
                 total += mass[old[i]]
@@ -81,6 +85,7 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
                 scaled = mass[old[i]] / total
                 lifted |= scaled < EVIDENCE_FLOOR
                 mass[old[i]] = max(scaled, EVIDENCE_FLOOR)
+
         ending = 0.0
         for i in range(count):
             ending += mass[old[i]] * machine.final[old[i]]
@@ -93,12 +98,17 @@ def evidence_rows(machine, tokens, out):  # type: ignore[no-untyped-def]
 @kernel
 def _in_logarithms(machine, tokens):  # type: ignore[no-untyped-def]
     """`evidence_rows` for one row (L), from the log mass of each state: slower, but exact for masses of any ratio."""
-    hidden, states = machine.column_start.shape[0] - 1, machine.initial.shape[0]
-    logs, evidence = np.log(machine.initial), np.empty(states)
+    hidden = machine.column_start.shape[0] - 1
+    states = machine.initial.shape[0]
+    logs = np.log(machine.initial)
+    evidence = np.empty(states)
     largest, total = np.empty(states), np.empty(states)
+
     for j in range(tokens.shape[0]):
         if j > 0:
             largest[:], total[:] = -np.inf, 0.0
+
+            # a sum of exponentials, each below the largest of its target
             for s in range(states):
                 for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
                     t = machine.edge_target[e]
@@ -110,11 +120,13 @@ def _in_logarithms(machine, tokens):  # type: ignore[no-untyped-def]
                         total[t] += np.exp(logs[s] + np.log(machine.edge_weight[e]) - largest[t])
             for t in range(states):
                 logs[t] = largest[t] + np.log(total[t]) if total[t] > 0.0 else -np.inf
+
         if tokens[j] != hidden:
             clear(evidence)
             for i in range(machine.column_start[tokens[j]], machine.column_start[tokens[j] + 1]):
                 evidence[machine.column_state[i]] = machine.column_weight[i]
             logs += np.log(evidence)
+
     logs += np.log(machine.final)
     peak = logs.max()
     return peak + np.log(np.exp(logs - peak).sum())
@@ -146,10 +158,12 @@ def _sample_rows(machine, emission, scratch, rng, given, backward, out):  # type
     row_start, row_token, row_weight = emission
     weights, products, everywhere = scratch
     seed, token_stream, state_stream, row_ids = rng
-    hidden, zero = machine.column_start.shape[0] - 1, np.int64(0)
+    hidden = machine.column_start.shape[0] - 1
+    zero = np.int64(0)
     for b in range(out.shape[0]):
         shared = b if given.shape[0] > 1 else 0
-        ahead, state = backward[shared], 0
+        ahead = backward[shared]
+        state = 0
         for j in range(out.shape[1]):
             weigh(machine, ahead[j], zero, given[shared, j], weights)
             u = uniform_at(seed, state_stream, row_ids[b], j, zero)
@@ -158,6 +172,7 @@ def _sample_rows(machine, emission, scratch, rng, given, backward, out):  # type
             else:
                 begin, end = machine.edge_start[state], machine.edge_start[state + 1]
                 state = _pick(machine.edge_target[begin:end], machine.edge_weight[begin:end], weights, products, u)
+
             if given[shared, j] != hidden:
                 out[b, j] = given[shared, j]
             else:
@@ -185,9 +200,12 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
     """
     states = machine.initial.shape[0]
     weights, occupied, following = np.empty(states), np.empty(states), np.empty(states)
-    ahead, first = backward.reshape(-1), np.int64(0)
+    ahead = backward.reshape(-1)
+    first = np.int64(0)
+
     weigh(machine, ahead, first, given[0], weights)
-    entropy, total = 0.0, 0.0
+    entropy = 0.0
+    total = 0.0
     for s in range(states):
         occupied[s] = machine.initial[s] * weights[s]
         total += occupied[s]
@@ -195,6 +213,7 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
         occupied[s] /= total
         if occupied[s] > 0.0:
             entropy -= occupied[s] * np.log(occupied[s])
+
     for j in range(1, given.shape[0]):
         weigh(machine, ahead, j, given[j], weights)
         clear(following)
@@ -204,6 +223,7 @@ def path_entropy(machine, given, backward):  # type: ignore[no-untyped-def]
                 total += machine.edge_weight[e] * weights[machine.edge_target[e]]
             if occupied[s] == 0.0 or total == 0.0:
                 continue
+
             for e in range(machine.edge_start[s], machine.edge_start[s + 1]):
                 t = machine.edge_target[e]
                 fraction = machine.edge_weight[e] * weights[t] / total
@@ -224,6 +244,7 @@ def reachable_ends(machine, longest):  # type: ignore[no-untyped-def]
         for s in range(states):
             if here[s] > 0.0 and machine.final[s] > 0.0:
                 possible[length] = True
+
         clear(following)
         for s in range(states):
             if here[s] > 0.0:
@@ -242,6 +263,7 @@ def filter_rows(machine, ahead, predicted, lengths, tokens, counts, out):  # typ
     """
     here, there = np.empty(ahead.shape[1]), np.empty(ahead.shape[1])
     future = ahead.reshape(-1)
+
     for b in range(tokens.shape[0]):
         messages = predicted[b].reshape(-1)
         for k in range(min(counts[b], ahead.shape[0] - 1 - lengths[b])):
@@ -261,9 +283,12 @@ def draw_rows(machine, ahead, rng, prefixes, tokens, probability):  # type: igno
     `rng`: (seed, stream, row_ids (B)). ahead (L, S): the backward messages without later tokens.
     """
     seed, stream, row_ids = rng
-    hidden, zero = machine.column_start.shape[0] - 1, np.int64(0)
+    hidden = machine.column_start.shape[0] - 1
+    zero = np.int64(0)
     message, here, there = np.empty(ahead.shape[1]), np.empty(ahead.shape[1]), np.empty(ahead.shape[1])
-    distribution, future = np.empty(hidden), ahead.reshape(-1)
+    distribution = np.empty(hidden)
+    future = ahead.reshape(-1)
+
     for b in range(tokens.shape[0]):
         for s in range(message.shape[0]):
             message[s] = prefixes.message[b, s]
@@ -272,7 +297,8 @@ def draw_rows(machine, ahead, rng, prefixes, tokens, probability):  # type: igno
             if token == hidden or j > prefixes.end[b]:
                 marginal(machine, message, zero, future, j, distribution, here)
                 token = draw(distribution, uniform_at(seed, stream, row_ids[b], j, zero))
-                tokens[b, j], probability[b, j] = token, distribution[token]
+                tokens[b, j] = token
+                probability[b, j] = distribution[token]
             carry(machine, message, zero, token, here, there, zero)
 
 
@@ -283,26 +309,33 @@ def window_masses(machine, starts, ends, scratch, distribution):  # type: ignore
     The windows are walked depth first: a common beginning is computed once, and an impossible one is skipped. scratch:
     a window (size), the mass before each of its tokens is emitted (size, S), and the masses of all windows (V^size).
     """
-    (count, states), (token, level, here) = starts.shape, scratch
-    size, vocabulary = token.shape[0], machine.column_start.shape[0] - 1
+    count, states = starts.shape
+    token, level, here = scratch
+    size = token.shape[0]
+    vocabulary = machine.column_start.shape[0] - 1
+
     for t in range(count):
         clear(here)
         for s in range(states):
             level[0, s] = starts[t, s]
         token[0] = -1
-        k, code = 0, 0
+        k = 0
+        code = 0
+
         while k >= 0:
             token[k] += 1
             if token[k] == vocabulary:
                 k -= 1
                 code //= vocabulary
                 continue
+
             begin, end = machine.column_start[token[k]], machine.column_start[token[k] + 1]
             if k == size - 1:
                 for i in range(begin, end):
                     s = machine.column_state[i]
                     here[code * vocabulary + token[k]] += level[k, s] * machine.column_weight[i] * ends[t, s]
                 continue
+
             clear(level[k + 1])
             reached = 0.0
             for i in range(begin, end):
@@ -316,6 +349,7 @@ def window_masses(machine, starts, ends, scratch, distribution):  # type: ignore
                 code = code * vocabulary + token[k]
                 k += 1
                 token[k] = -1
+
         total = 0.0
         for code in range(distribution.shape[0]):
             total += here[code]

@@ -40,6 +40,7 @@ from unmask.core import arguments
 from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Marginals, Table, as_marginals
+from unmask.denoisers.contracts import of_rows
 from unmask.samplers.contract import CANVAS, CAUSAL, SAMPLERS, Sampler, Some
 from unmask.samplers.session import Session
 
@@ -251,4 +252,4 @@ def _look_ahead(session: Session, drafts: Drafts, ahead: Tensor, time: Tensor | 
     for k in range(drafts.places.shape[1] - 1):
         read = (columns > k).nonzero().squeeze(1)
         contexts[read, drafts.places[rows[read], k]] = drafts.tokens[rows[read], k]
-    return session.canvas.ask(contexts, rows, drafts.places[ahead], None if time is None else time[ahead])
+    return session.canvas.ask(contexts, rows, drafts.places[ahead], of_rows(time, ahead))
