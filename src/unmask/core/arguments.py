@@ -52,15 +52,19 @@ def changed(options: Any, **usual: Any) -> dict[str, Any]:
 
 def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "") -> int:
     """An integer of Python or numpy from least to most; booleans and floats are refused."""
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
-    if number is not None and least <= number <= most:
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        refuse(name, value, f"a whole number, {least} to {_top(most)}{what}")
+
+    number = int(value)
+    if least <= number <= most:
         return number
-    top = "2^63 - 1" if most == MOST else str(most)
-    if number is None or most < FEW:
-        span = f"{least} to {top}"
-    else:
-        span = f"at least {least}" if number < least else f"at most {top}"
-    refuse(name, value, f"{span}{what}" if number is not None else f"a whole number, {span}{what}")
+    if most < FEW:
+        refuse(name, value, f"{least} to {_top(most)}{what}")
+    refuse(name, value, f"at least {least}{what}" if number < least else f"at most {_top(most)}{what}")
+
+
+def _top(most: int) -> str:
+    return "2^63 - 1" if most == MOST else str(most)
 
 
 def number(
@@ -68,10 +72,14 @@ def number(
 ) -> float:
     """A finite number from least to most, an integer of at most 64 bits; above: least itself is excluded."""
     if isinstance(value, Real) and not isinstance(value, bool):
-        real: float = int(value) if isinstance(value, Integral) else float(value)
-        widest = MOST if isinstance(real, int) else sys.float_info.max
-        if abs(real) <= widest and (least < real if above else least <= real) and real <= most:
+        real: float = float(value)
+        widest = sys.float_info.max
+        if isinstance(value, Integral):
+            real, widest = int(value), MOST
+        enough = real > least or (real == least and not above)
+        if abs(real) <= widest and enough and real <= most:
             return real
+
     if most < INFINITY:
         span = f"a number above {least:g}, at most {most:g}" if above else f"a number from {least:g} to {most:g}"
     elif least == -INFINITY:
@@ -79,9 +87,10 @@ def number(
     elif least == 0:
         span = "a positive number" if above else "0 or a positive number"
     else:
-        span = f"a number {'above' if above else 'of at least'} {least:g}"
-    wide = isinstance(value, Integral) and abs(int(value)) > MOST
-    refuse(name, value, f"{span}{what}{', a whole one of 64 bits' if wide else ''}")
+        span = f"a number above {least:g}" if above else f"a number of at least {least:g}"
+    if isinstance(value, Integral) and abs(int(value)) > MOST:
+        what = f"{what}, a whole one of 64 bits"
+    refuse(name, value, f"{span}{what}")
 
 
 def share(name: str, value: Any) -> float:

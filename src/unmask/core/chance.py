@@ -76,6 +76,7 @@ def uniform_at(seed, stream, row, position, visit):  # type: ignore[no-untyped-d
     low = uint64(0xFFFFFFFF)
     seed = uint64(seed)
     row = uint64(row)
+
     word0, word1, _, _ = philox(
         uint64(position) & low,
         row & low,
@@ -98,6 +99,7 @@ def _uniform_torch(seed: int, stream: int, rows: Tensor, positions: Tensor, visi
     """The same numbers in torch operations, for any device: int64 wraps as uint64 does, and masks hide the sign."""
     c = [positions & LOW, rows & LOW, (rows >> 32) & LOW, (stream << 24) | visits]
     k0, k1 = seed & LOW, seed >> 32
+
     for _ in range(10):
         product0 = MULTIPLIERS[0] * c[0]
         product1 = MULTIPLIERS[1] * c[2]
@@ -108,6 +110,7 @@ def _uniform_torch(seed: int, stream: int, rows: Tensor, positions: Tensor, visi
             product0 & LOW,
         ]
         k0, k1 = (k0 + WEYL[0]) & LOW, (k1 + WEYL[1]) & LOW
+
     k = (c[0] << 20) | (c[1] >> 12)
     return (2.0 * k.double() + 1.0) * 2.0**-53
 

@@ -72,8 +72,9 @@ class Estimate:
                 f"a record of {shown(record.get('measure', 'a number'))} has no {' and no '.join(sorted(missing))}"
             )
             raise UnmaskError(f"{problem}; expected {', '.join(cls.__dataclass_fields__)}. Measure it again.")
-        ends["low"] = -math.inf if ends["low"] is None else ends["low"]
-        ends["high"] = math.inf if ends["high"] is None else ends["high"]
+        for end, nothing in (("low", -math.inf), ("high", math.inf)):
+            if ends[end] is None:
+                ends[end] = nothing
         return cls(**ends)
 
     def __str__(self) -> str:
@@ -127,15 +128,18 @@ def bounded_mean(
     method: str = "gaffke",
     groups: Tensor | None = None,
 ) -> Estimate:
-    """The mean of samples (n) within the ends, with Gaffke's interval (core/estimates.py).
+    """The mean of samples (n) within the ends, with Gaffke's interval (core/gaffke.py).
 
     Samples of one group (n numbers) are not independent: then the interval is that of the K group means.
     """
     samples = samples.double()
     value = float(samples.mean())
+
     if groups is not None and 1 < len(groups.unique()) < len(samples):
         totals, sizes = by_group(samples, groups)
-        samples, method = totals / sizes, f"{method} by prompt"
+        samples = totals / sizes
+        method = f"{method} by prompt"
+
     atoms, counts = samples.unique(return_counts=True)
     return within(value, atoms, counts, ends, level, method)
 
@@ -144,8 +148,11 @@ def within(
     value: float, atoms: Tensor, counts: Tensor, ends: tuple[float, float], level: float, method: str
 ) -> Estimate:
     """`bounded_mean` from the distinct values and their counts."""
-    bottom, width = ends[0], ends[1] - ends[0]
-    values, numbers = ((atoms.double() - bottom) / width).clamp(0, 1).numpy(), counts.double().numpy()
+    bottom = ends[0]
+    width = ends[1] - bottom
+    numbers = counts.double().numpy()
+    values = ((atoms.double() - bottom) / width).clamp(0, 1).numpy()
+
     # nearer to an end than a root is found: at the end
     values = np.where(values < NEAR, 0.0, np.where(values > 1 - NEAR, 1.0, values))
     low, high = (bottom + width * gaffke_end(values, numbers, (1 - level) / 2, side) for side in (-1, 1))
@@ -159,7 +166,9 @@ def passes(right: Tensor, groups: Tensor, level: float = LEVEL) -> dict[int, Est
     that of its mean over items. It is empty if a group has one sample, and pass@1 is the mean of `right`.
     """
     totals, sizes = by_group(right.double(), groups)
-    least, missed, by_k = int(sizes.min()), torch.ones_like(totals), dict[int, Estimate]()
+    missed = torch.ones_like(totals)
+    least = int(sizes.min())
+    by_k: dict[int, Estimate] = {}
     for k in range(1, least + 1):
         missed *= ((sizes - totals - k + 1) / (sizes - k + 1)).clamp(min=0.0)
         if k > 1 and (k == least or k & (k - 1) == 0):

@@ -39,6 +39,7 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
     target = destination(path)
     _clear(target.parent)
     name = None
+
     try:
         handle, name = tempfile.mkstemp(TEMPORARY[1], TEMPORARY[0], target.parent)
         with os.fdopen(handle, "wb") as file:
@@ -55,11 +56,15 @@ def atomic(path: str | Path) -> Iterator[IO[bytes]]:
         if name is not None:
             with suppress(FileNotFoundError):
                 os.unlink(name)
-        if isinstance(error, OSError):
-            reason = error.strerror or (PART if "written" in str(error) else str(error))
-            reason += "" if name is not None else ". Choose a directory that exists and is writable."
-            raise UnmaskError(f"cannot write {cut(str(path))}: {reason}") from error
-        raise
+        if not isinstance(error, OSError):
+            raise
+
+        reason = error.strerror or str(error)
+        if error.strerror is None and "written" in reason:
+            reason = PART
+        if name is None:
+            reason += ". Choose a directory that exists and is writable."
+        raise UnmaskError(f"cannot write {cut(str(path))}: {reason}") from error
 
 
 def check_writable(path: str | Path) -> None:
@@ -101,8 +106,10 @@ def destination(path: str | Path) -> Path:
         raise UnmaskError(f"cannot write {cut(str(path))}: {error.strerror}; choose another name") from error
     except ValueError as error:  # a NUL, or half of a pair of surrogates
         raise UnmaskError(f"cannot write {cut(str(path))}: no file can have that name") from error
+
     if mode is not None and (kind := KINDS.get(stat.S_IFMT(mode), OTHER)):
         raise UnmaskError(f"cannot write {cut(str(path))}: it is {kind}; expected a file")
+
     size = len(os.fsencode(target.name))
     if size > LONGEST:
         raise UnmaskError(f"cannot write {cut(str(path))}: its name has {size} bytes; expected at most {LONGEST}")

@@ -31,7 +31,8 @@ def gaffke_end(values: Floats, counts: Floats, tail: float, side: int) -> float:
     from scipy.optimize import brentq
 
     last = 0.0 if side < 0 else 1.0
-    atoms, shapes = np.append(values, last), np.append(counts, 1.0)
+    atoms = np.append(values, last)
+    shapes = np.append(counts, 1.0)
     if (atoms == last).all():
         return last
 
@@ -64,6 +65,7 @@ def exceeds(gains: Floats, shapes: Floats) -> float:
     third = 2 * float((shapes * steep**3).sum()) - 2 * saddle**-3
     width = second**-0.5
     bend = min(max(third * width / (3 * second), -MOST), MOST)
+
     straight, bent = (_along(gains, shapes, saddle, width, each) for each in (0.0, bend))
     best = bent if np.abs(bent).sum() < np.abs(straight).sum() else straight  # also if the bent sum overflows
     return float(best.real.sum() / np.pi)
@@ -75,7 +77,8 @@ def _along(gains: Floats, shapes: Floats, saddle: float, width: float, bend: flo
     points = saddle + width * (bend * (np.cosh(u) - 1) + 1j * np.sinh(u))
     steps = width * (np.cosh(u) - 1j * bend * np.sinh(u)) * (u[1] - u[0])
     steps[0] /= 2
-    real, imaginary = 1 - np.outer(points.real, gains), -np.outer(points.imag, gains)  # a complex log is slow
+    real = 1 - np.outer(points.real, gains)  # a complex log is slow
+    imaginary = -np.outer(points.imag, gains)
     heights = -np.log(real**2 + imaginary**2) @ shapes / 2 - 1j * (np.arctan2(imaginary, real) @ shapes)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.exp(heights - np.log(points)) * steps

@@ -35,7 +35,8 @@ RARE = 0.2  # fraction of the rows below which those that carry the mean are few
 
 def units(rows: int, groups: Tensor | None) -> int:
     """Number of independent rows: those of one group (n numbers) are not, unless it is the only one."""
-    return rows if groups is None or len(groups.unique()) == 1 else len(groups.unique())
+    several = 1 if groups is None else len(groups.unique())
+    return rows if several == 1 else several
 
 
 def carriers(values: Tensor) -> float:
@@ -58,11 +59,13 @@ def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tenso
 
     Samples are independent, or only those of different groups (n numbers) are; the interval is then that of K groups.
     """
-    n, samples = len(samples), samples.double()
+    n = len(samples)
+    samples = samples.double()
     value = float(samples.mean())
     if groups is not None and 1 < (count := len(groups.unique())) < n:
         return of_variance(value, _variance(samples, groups), count, level, f"{method} by prompt")
-    return of_variance(value, float(samples.var()) / n if n > 1 else 0.0, n, level, method)
+    variance = float(samples.var()) / n if n > 1 else 0.0
+    return of_variance(value, variance, n, level, method)
 
 
 def ratio(total: Tensor, count: Tensor, method: str = "t", groups: Tensor | None = None) -> Estimate:
@@ -79,7 +82,9 @@ def of_variance(value: float, variance: float, n: int, level: float, method: str
     """
     from scipy.special import stdtrit
 
-    half = float(stdtrit(n - 1, 0.5 + level / 2)) * math.sqrt(variance) if n >= LEAST else math.inf
+    half = math.inf
+    if n >= LEAST:
+        half = float(stdtrit(n - 1, 0.5 + level / 2)) * math.sqrt(variance)
     return Estimate(value, value - half, value + half, n, level, method)
 
 
@@ -100,18 +105,25 @@ def interval(
 
     seen: the number of independent rows that should show the rare event."""
     size = torch.ones_like(values) if count is None else count.double()
-    share, value = size / size.mean(), float(values.sum() / size.sum())
+    share = size / size.mean()
+    value = float(values.sum() / size.sum())
     each = values / size.mean() + value * (1 - share)
-    low, high, n = float(each.min()), float(each.max()), units(len(values), groups)
+
+    low, high = float(each.min()), float(each.max())
+    n = units(len(values), groups)
     if seen < SEEN or n < LEAST:
         return Estimate(value, -math.inf, math.inf, n, method="no interval")
 
-    floor = low if least is None else float((least * share + value * (1 - share)).min())
+    floor = low
+    if least is not None:
+        floor = float((least * share + value * (1 - share)).min())
     span = high - floor
     if span <= 1e-12 * (1 + abs(high)):
         return Estimate(value, value, value, n, method="all rows are equal")
 
-    ends = (floor - span / 4, high + span / 4) if least is None else (floor, high + span)
+    ends = floor, high + span
+    if least is None:
+        ends = floor - span / 4, high + span / 4
     ours = bounded_mean(each, ends, method="gaffke, beyond the largest row", groups=groups)
     if seen >= SURE:
         return ours

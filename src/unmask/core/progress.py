@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 DELAY = 2.0  # seconds of silence before a bar
-FIRST, LATER, KNOWN = 5.0, 30.0, 0.1  # before a line, between lines; part that is done before a line has the rest
+FIRST, LATER = 5.0, 30.0  # before a line, and between lines
+KNOWN = 0.1  # part that is done before a line has the rest
 
 
 class _Bar:
     """One piece of work, and its drawing on a terminal once it has lasted longer than the delay."""
 
     def __init__(self, label: str, total: int) -> None:
-        self.label, self.total, self.done, self.began = label, total, 0, time.monotonic()
+        self.label = label
+        self.total = total
+        self.done = 0
+        self.began = time.monotonic()
         self.drawing: Progress | None = None
 
     def advance(self, steps: int) -> None:
@@ -52,7 +56,8 @@ class _Bar:
         self.drawing = drawing  # at last: `advance`, in the thread of the work, updates it
 
     def print_line(self) -> None:
-        part, passed = self.done / max(self.total, 1), time.monotonic() - self.began
+        part = self.done / max(self.total, 1)
+        passed = time.monotonic() - self.began
         left = f", about {_duration(passed * (1 / part - 1))} left" if KNOWN <= part < 1 else ""
         note(f"{self.label}: {part:.0%} after {_duration(passed)}{left}")
 
@@ -68,6 +73,7 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
     global _outermost
     notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None  # which can draw
     watched = sys.stderr.isatty() or notebook
+
     if (outer := _outermost) is not None:
         own = outer.label
         try:
@@ -75,12 +81,15 @@ def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
         finally:
             outer.label = own  # which `rename` may have changed
         return
+
     if _silent or not (watched or _lines):
         yield lambda steps: None
         return
+
     bar = _outermost = _Bar(label, total)
     try:
-        with _ticking(bar.draw, DELAY, LATER) if watched else _ticking(bar.print_line, FIRST, LATER):
+        drawn = _ticking(bar.draw, DELAY, LATER) if watched else _ticking(bar.print_line, FIRST, LATER)
+        with drawn:
             yield bar.advance
     finally:
         _outermost = None
@@ -98,7 +107,8 @@ def command(label: str) -> Iterator[None]:
         if _outermost is None and not _silent:
             note(f"{label}: at work for {_duration(time.monotonic() - began)}")
 
-    before, _lines = _lines, True
+    before = _lines
+    _lines = True
     try:
         with _ticking(print_line, FIRST, LATER):
             yield

@@ -85,7 +85,8 @@ def read_text(path: str | Path, most: int = MOST) -> str:
 
 def read_bytes(path: str | Path, most: int = MOST) -> bytes:
     """The bytes of a regular file, at most `most`."""
-    pieces, left = [], most + 1
+    pieces = []
+    left = most + 1
     with opened(path, most) as file:
         while left and (piece := file.read(min(left, PIECE))):  # in pieces, so that a small file needs little memory
             pieces.append(piece)
@@ -109,17 +110,20 @@ def opened(path: str | Path, most: int | None = None) -> Iterator[IO[bytes]]:
 
 def check_file(path: str | Path, most: int | None = None) -> int:
     """The size of a regular file that exists and has at most `most` bytes."""
-    reason, status = "", None
+    reason = ""
+    status = None
     try:
         status = os.stat(path)
     except OSError as error:
         reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror or str(error)
     except ValueError:  # a NUL, or half of a pair of surrogates
         reason = "no file can have that name"
+
     if status is not None and (kind := KINDS.get(stat.S_IFMT(status.st_mode), OTHER)):
         reason = f"it is {kind}; expected a file"
     elif status is not None and most is not None and status.st_size > most:
         reason = f"it has {size(status.st_size)}; expected at most {size(most)}"
+
     if reason or status is None:
         raise UnmaskError(f"cannot read {cut(str(path))}: {reason}")
     return status.st_size

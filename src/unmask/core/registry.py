@@ -96,6 +96,7 @@ class Registry(Generic[Made]):
         self.returns = returns
         self.undeclared = undeclared
         self.given = given  # parameters of makers that are not options: the caller passes them
+
         self._makers: dict[str, Callable[..., Made]] = {}
         self._complete = False
 
@@ -128,6 +129,7 @@ class Registry(Generic[Made]):
     def bind(self, specification: str, positional: int) -> tuple[str, Callable[..., Made], dict[str, Any]]:
         """(name, maker, checked options) of a specification whose maker takes `positional` positional arguments."""
         name, options = parse(self.noun, specification)
+
         maker = self.find(name)
         known = dict(list(inspect.signature(maker).parameters.items())[positional:])
         for option, value in options.items():
@@ -137,9 +139,11 @@ class Registry(Generic[Made]):
                 raise unknown(f"option of {self.noun} {name!r}:", option, known)
             if expected := _unlike(value, known[option].default):
                 raise UnmaskError(f"{option} of {self.noun} {name!r} is {shown(value)}; expected {expected}")
+
         for option, parameter in known.items():
             if option not in options and parameter.default is parameter.empty and parameter.kind in NEEDED:
                 raise UnmaskError(f"{self.noun} {name!r} needs its option {option}; write {name}({option}=...)")
+
         return name, maker, options
 
     @property
@@ -161,10 +165,12 @@ class Registry(Generic[Made]):
         if self.group is not None and ":" in name:
             self.check_import(name)
             return self._open(name, name)
+
         if name not in self._makers and name in self.index:
             import_module(self.index[name])
         if name in self._makers or name in self.makers:
             return self._makers[name]
+
         offers = self._offers()
         if name not in offers:
             raise unknown(self.noun, name, self.makers.keys() | offers.keys())
@@ -173,6 +179,7 @@ class Registry(Generic[Made]):
             raise UnmaskError(
                 f"{len(offers[name])} installed packages offer a {self.noun} {name!r}; expected {choices}"
             )
+
         return self._open(name, offers[name][0].value)
 
     def check_import(self, name: str) -> None:
@@ -199,12 +206,14 @@ class Registry(Generic[Made]):
             if name not in self._offers():
                 raise
             return Entry(name, f"broken: {error}", {}, "", self._offers()[name][0].value)
+
         documentation = inspect.getdoc(maker) or ""
         options = {
             option: parameter.default
             for option, parameter in inspect.signature(maker).parameters.items()
             if option not in self.given and parameter.kind in NEEDED
         }
+
         origin = f"{maker.__module__}:{maker.__qualname__}"
         return Entry(name, documentation.partition("\n")[0], options, documentation, origin, maker)
 
@@ -228,6 +237,7 @@ class Registry(Generic[Made]):
             kind = f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
             problem = f"{label} is a function that is not declared to return {kind}"
             raise UnmaskError(f"{problem}; write def {maker.__name__}(...) -> {expected}")
+
         try:
             inspect.signature(maker)
         except (TypeError, ValueError) as error:
@@ -256,8 +266,10 @@ def _imported(label: str, path: str) -> Any:
     module, _, attribute = (part.strip() for part in path.partition("[")[0].partition(":"))
     if "" not in sys.path:
         sys.path.append("")  # last, so that it hides no installed module
+
     if module.endswith(".py") and not os.path.isfile(module):
         raise UnmaskError(f"there is no file {module!r} for {label}; expected the path of a Python file")
+
     try:
         value = _from_file(module) if module.endswith(".py") else import_module(module)
     except (Exception, SystemExit) as error:
@@ -266,6 +278,7 @@ def _imported(label: str, path: str) -> Any:
             raise UnmaskError(f"there is no module {error.name!r} for {label}; {advice}") from error
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise UnmaskError(f"{label} cannot be loaded: importing {module!r} fails with {reason}") from error
+
     try:
         for part in attribute.split("."):
             value = getattr(value, part)
@@ -275,6 +288,7 @@ def _imported(label: str, path: str) -> Any:
         if not names:
             raise UnmaskError(f"{label} does not exist: module {module!r} has no {attribute!r}") from error
         raise unknown(f"name in module {module!r}:", attribute, names) from error
+
     return value
 
 
@@ -316,6 +330,7 @@ def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
     name, bracket, rest = specification.strip().partition("(")
     if not bracket:
         return name, {}
+
     if len(specification) > LONGEST or _depth(rest) > DEEPEST:
         expected = f"expected at most {LONGEST} characters and {DEEPEST} levels of nested names"
         raise UnmaskError(f"{noun} {shown(specification)} is too long or too deep; {expected}")

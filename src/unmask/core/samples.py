@@ -79,19 +79,20 @@ def write_tokens(
 ) -> None:
     """Write sequences, for text with the text of each one; reasons: why each sequence ended."""
     check_suffix(path, texts is not None)
+    suffix = Path(path).suffix
     with atomic(path) as file:
-        if Path(path).suffix == ".npy":
+        if suffix == ".npy":
             np.save(file, tokens.numpy().astype(np.min_scalar_type(int(tokens.max()))), allow_pickle=False)
-        elif texts is not None and Path(path).suffix == TEXT_SUFFIX:
+        elif texts is None:
+            file.writelines(json.dumps(row).encode() + b"\n" for row in tokens.tolist())
+        elif suffix == TEXT_SUFFIX:
             file.write(BETWEEN.join(texts).encode() + b"\n")
-        elif texts is not None:
-            why: Sequence[str | None] = [None] * len(texts) if reasons is None else reasons
-            for row, text, reason in zip(tokens.tolist(), texts, why, strict=True):
-                line = {"tokens": row, "text": text} | ({} if reason is None else {"reason": reason})
-                file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         else:
-            for row in tokens.tolist():
-                file.write(json.dumps(row).encode() + b"\n")
+            for number, row in enumerate(tokens.tolist()):
+                line: dict[str, Any] = {"tokens": row, "text": texts[number]}
+                if reasons is not None:
+                    line["reason"] = reasons[number]
+                file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
 
 def read_tokens(path: str | Path, hidden: int | None = None) -> Tensor:
@@ -123,6 +124,7 @@ def _read_npy(path: Path) -> Ints:
     with opened(path) as file:
         if file.read(4) in ARCHIVES:
             raise UnmaskError(f"{path} is an archive; expected one array of integers (rows, length)")
+
     try:
         with np.errstate(over="ignore"), warnings.catch_warnings(action="ignore"):  # of a size, and a header of old
             tokens = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -132,6 +134,7 @@ def _read_npy(path: Path) -> Ints:
         reason = "its beginning is another" if "pickle" in str(error) else cut(str(error))
         problem = f"{path} is not a complete .npy file: {reason}"
         raise UnmaskError(f"{problem}. Write it with numpy.save, or use .jsonl") from error
+
     if tokens.dtype.kind not in "iu":
         raise UnmaskError(f"{path} contains {cut(str(tokens.dtype))}; expected integers (rows, length)")
     fits(tokens.size, f"tokens of {path}", TOKEN, "their number: split the file")

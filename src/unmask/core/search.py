@@ -23,7 +23,9 @@ class Floor(UnmaskError):
     """No number reaches the target: at `steps` the quality is `value`; stuck: more steps do not improve it."""
 
     def __init__(self, target: float, steps: int, value: float, stuck: bool) -> None:
-        self.steps, self.value, self.stuck = steps, value, stuck
+        self.steps = steps
+        self.value = value
+        self.stuck = stuck
         super().__init__(f"no number of steps up to {steps:,} reaches {target:g}; {steps:,} steps reach {value:.6g}")
 
 
@@ -43,10 +45,14 @@ def least(
     quality shows only the side of N. A quality has reached its floor if twice the steps leave more than a fraction
     `flat` of it.
     """
-    low, worst, high = 0, math.inf, most + 1
-    steps, trials = round(min(max(guess * (1 + slack / 2), 1), most)), 0
+    low, high = 0, most + 1
+    worst = math.inf  # the quality at `low`
+    steps = round(min(max(guess * (1 + slack / 2), 1), most))
+    trials = 0
+
     while high - low > 1:
-        value, trials = quality(steps), trials + 1
+        value = quality(steps)
+        trials += 1
         if value <= target:
             high = steps
             if value > (1 - slack) * target:
@@ -55,7 +61,9 @@ def least(
             stuck = steps >= 2 * low > 0 and value > flat * worst
             if stuck or steps == most:
                 raise Floor(target, steps, value, stuck)
-            low, worst = steps, value
+            low = steps
+            worst = value
+
         if high <= most and (trials % 3 == 0 or math.isinf(value)):
             steps = (low + high) // 2
         elif math.isinf(value):

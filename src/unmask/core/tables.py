@@ -69,17 +69,22 @@ def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list
     import textwrap
 
     columns = shutil.get_terminal_size((WIDE, 24)).columns
-    head, rows = [plain(name) for name in head], [[plain(cell) for cell in row] for row in rows]
+
+    head = [plain(name) for name in head]
+    rows = [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     widths[0] = min(widths[0], max(columns // 2, len(head[0])))
+
     parts: list[list[int]] = [[]]
     for i in range(1, len(head)):
         if parts[-1] and widths[0] + sum(2 + widths[k] for k in (*parts[-1], i)) > columns:
             parts.append([])
         parts[-1].append(i)
+
     shown = textwrap.wrap(plain(title), columns)
     for number, part in enumerate(parts):
-        shown += [""] if number else []
+        if number:
+            shown.append("")
         for row in (head, *rows):
             first, *rest = textwrap.wrap(row[0], widths[0], break_on_hyphens=False) or [""]
             shown.append("  ".join([f"{first:<{widths[0]}}", *(f"{row[i]:>{widths[i]}}" for i in part)]).rstrip())

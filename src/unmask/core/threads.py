@@ -28,15 +28,18 @@ def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple
     """
     workers = min(cores(), -(-rows // block))
     alone = workers <= 1 or getattr(_inside, "worker", False)
+
     size = block
     if not alone:  # the same number of blocks for each worker
         turns = -(-rows // (workers * block))
         each = -(-rows // (workers * turns))
         size = min(block, -(-each // multiple) * multiple)
+
     blocks = [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
     if alone:
         yield from map(work, blocks)
         return
+
     usual = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers, initializer=_mark)
     try:
