@@ -7,7 +7,7 @@ from typing import NamedTuple
 from benchmarks.peers import best_pace, find, over
 from benchmarks.timing import Report, Work, agree, main
 from unmask import generate, languages
-from unmask.core import arguments
+from unmask.core import memory
 
 DRAWING = "dynamax filter, drawing"  # a scan in which it takes one token at a time
 
@@ -26,7 +26,7 @@ def measure(report: Report) -> None:
     rows, length, repeats = SIZES[report.size]
     language = languages.load("paper-hmm")
     drawn = language.sample(rows, length, seed=1)
-    tokens, ours = drawn.numpy(), arguments.cores()
+    tokens, ours = drawn.numpy(), memory.cores()
     truth = language.log_prob(drawn).numpy()
     peers = find(("dynamax", "hmmlearn"), language, report.missing)
     likelihood, filters = {"unmask": Work(lambda: language.log_prob(drawn), ours, note="float64")}, {}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from benchmarks.networks import SEED, trunk
 from benchmarks.timing import Report, Work, main
 from unmask import gap, generate
-from unmask.core import arguments
+from unmask.core import memory
 from unmask.models.trained import Network
 
 
@@ -33,8 +33,8 @@ def measure(report: Report) -> None:
     how = {"rows": size.rows, "length": size.length, "steps": size.steps, "seed": SEED}
     made = generate(network, **how)
     works = {
-        "unmask": Work(lambda: generate(network, **how), arguments.cores()),
-        "gap": Work(lambda: gap(network, made, reference=0), arguments.cores()),
+        "unmask": Work(lambda: generate(network, **how), memory.cores()),
+        "gap": Work(lambda: gap(network, made, reference=0), memory.cores()),
     }
     task = f"gap, {size.rows} x {size.length}, N={size.steps}"
     timed = report.race(task, size.rows, size.length, works, size.repeats)

@@ -19,7 +19,7 @@ from torch import Tensor
 from benchmarks.peers import Dynamax, Pace, Peer, best_pace, find, over, tables
 from benchmarks.timing import Measurement, Report, Work, main
 from unmask import Generation, generate, languages
-from unmask.core import arguments
+from unmask.core import memory
 from unmask.core.chance import Randomness
 from unmask.denoisers import as_marginals
 from unmask.languages import Language
@@ -74,7 +74,7 @@ def _ours(
 ) -> Measurement:
     whole = {"rows": rows, "length": length, "seed": SEED} | options
     small = whole | {"rows": 2, "steps": 4}
-    work = Work(lambda: generate(language, **whole), arguments.cores(), warm_up=lambda: generate(language, **small))
+    work = Work(lambda: generate(language, **whole), memory.cores(), warm_up=lambda: generate(language, **small))
     return report.race(f"{task}, {rows} x {length}", rows, length, {"unmask": work}, size.repeats)["unmask"]
 
 
@@ -115,7 +115,7 @@ def _against(report: Report, name: str, peers: tuple[str, ...], size: Size) -> N
         for steps in steps_of:
             options = dict(rows=size.peer_rows, length=size.length, steps=steps, seed=SEED)
             made = generate(language, **options)
-            works = {"unmask": Work(lambda o=options: generate(language, **o), arguments.cores())}
+            works = {"unmask": Work(lambda o=options: generate(language, **o), memory.cores())}
             works |= _ways(peer, language, made, rows, pace)
             task = f"{name} N={steps}, against {who}, {size.peer_rows} x {size.length}"
             timed = report.race(task, size.peer_rows, size.length, works, size.repeats, patience=5.0)
@@ -133,8 +133,8 @@ def _ways(peer: Peer, language: Language, made: Generation, rows: int, pace: Pac
     label = f"{peer.name}, chunks of {chunk}"
     note = _equal(peer, language, made, min(chunk, rows))
     ways = {label: Work(work(1), peer.threads, rows, first=first, note=note)}
-    if isinstance(peer, Dynamax) and arguments.cores() > 1:
-        ways[f"{label}, our threads"] = Work(work(arguments.cores()), arguments.cores(), rows, first=first)
+    if isinstance(peer, Dynamax) and memory.cores() > 1:
+        ways[f"{label}, our threads"] = Work(work(memory.cores()), memory.cores(), rows, first=first)
     return ways
 
 

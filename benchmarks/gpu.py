@@ -39,9 +39,9 @@ from reproduction.judge import Size, own, part
 from reproduction.records import Records, plain
 from unmask import generate, score
 from unmask.core import progress
-from unmask.core.arguments import available, size
 from unmask.core.errors import UnmaskError
 from unmask.core.files import code, finite, origin, write_json
+from unmask.core.memory import available, size
 from unmask.core.threads import torch_threads
 from unmask.experiments.recipe import from_dict
 from unmask.experiments.run import sweep

@@ -23,7 +23,7 @@ from torch import Tensor
 from benchmarks.peers import INSTALL
 from benchmarks.timing import Measurement, Report, Work, agree, main
 from unmask import Generation, generate
-from unmask.core import arguments
+from unmask.core import memory
 from unmask.core.threads import torch_threads
 from unmask.models.trained import Network, Shape, Trunk
 
@@ -199,12 +199,12 @@ def transformers_generate(length: int, size: Size) -> Callable[[int], Any]:
 def _work(run: Callable[[], object], warm_up: Callable[[], object]) -> Work:
     def bounded(inner: Callable[[], object]) -> Callable[[], None]:
         def alone() -> None:
-            with torch_threads(arguments.cores()):
+            with torch_threads(memory.cores()):
                 inner()
 
         return alone
 
-    return Work(bounded(run), arguments.cores(), warm_up=bounded(warm_up))
+    return Work(bounded(run), memory.cores(), warm_up=bounded(warm_up))
 
 
 def _ratio(found: dict[str, Measurement], who: str) -> float:

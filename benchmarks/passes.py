@@ -11,7 +11,7 @@ import torch
 from benchmarks.peers import Dynamax, Peer, best_pace, find, over
 from benchmarks.timing import Report, Work, agree, main, on_one_thread
 from unmask import languages
-from unmask.core import arguments
+from unmask.core import memory
 from unmask.denoisers import UniformIdeal
 
 
@@ -35,7 +35,7 @@ def measure(report: Report) -> None:
     for name, peer in peers.items():
         agree(f"{name}'s posterior", peer.marginals(shown[some])[hidden[some].numpy()], truth, 1e-5)
 
-    ours = arguments.cores()
+    ours = memory.cores()
     works = {"unmask": Work(lambda: language.posterior(tokens), ours, note="float64")}
     if ours > 1:
         works["unmask, one thread"] = on_one_thread(works["unmask"].run)
@@ -55,7 +55,7 @@ def noisy(report: Report, rows: int, length: int, repeats: int) -> None:
         language = languages.load(name)
         tokens, blank = language.sample(rows, length, seed=1), language.blank(rows, length)
         exact, level = UniformIdeal(language), torch.full((rows,), 0.7, dtype=torch.float64)
-        known, ours = torch.zeros(tokens.shape, dtype=torch.bool), arguments.cores()
+        known, ours = torch.zeros(tokens.shape, dtype=torch.bool), memory.cores()
 
         masked, step = partial(language.posterior, blank), partial(exact.predict, tokens, known, level)
         works = {"unmask": Work(masked, ours, note="masks"), "uniform noise": Work(step, ours)}

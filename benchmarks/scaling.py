@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from benchmarks.timing import Report, Work, main, say, table
 from unmask import generate, languages
-from unmask.core import arguments
-from unmask.core.arguments import size as memory_size
+from unmask.core import memory
+from unmask.core.memory import size as memory_size
 
 NAMES = ("paper-2gram", "interval-5", "sparse-hmm", "paper-hmm")
 MEMORY = ("paper-2gram", "paper-hmm", "paper-4gram")
@@ -161,7 +161,7 @@ def draw(report: Report, points: Sequence[Point], title: str, file: str) -> None
 
 def _token_us(report: Report, name: str, rows: int, length: int, steps: int, repeats: int) -> float:
     language = languages.load(name)
-    used = min(arguments.cores(), rows)
+    used = min(memory.cores(), rows)
     options = dict(length=length, seed=1)
     work = Work(
         lambda: generate(language, rows=rows, steps=steps, **options),

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from unmask.core import arguments
+from unmask.core import memory
 from unmask.core.files import code, write_json
 
 SIZES = ("toy", "quick", "full")
@@ -235,7 +235,7 @@ def machine() -> dict[str, Any]:
         "cpu": _cpu(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
-        "threads": arguments.cores(),
+        "threads": memory.cores(),
         "python": platform.python_version(),
         "versions": {name: found for name in PACKAGES if (found := _version(name))},
         "load": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,

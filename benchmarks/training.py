@@ -20,7 +20,7 @@ import torch
 from benchmarks.peers import INSTALL
 from benchmarks.timing import Report, Work, main
 from unmask import languages
-from unmask.core import arguments
+from unmask.core import memory
 from unmask.core.threads import torch_threads
 from unmask.models.trained import Shape, Trunk, preset
 from unmask.models.trained.loop import Conditions, Training
@@ -57,7 +57,7 @@ def measure(report: Report) -> None:
                 works = {"unmask": _bounded(ours(shape, task, Path(directory)), 1)}
                 if not absent:
                     peer = trainer(shape, task, Path(directory))
-                    works |= {TRAINER: _bounded(peer, 1), f"{TRAINER}, all cores": _bounded(peer, arguments.cores())}
+                    works |= {TRAINER: _bounded(peer, 1), f"{TRAINER}, all cores": _bounded(peer, memory.cores())}
                 rows = task.batch * task.steps
                 found = report.race(name, rows, task.length, works, REPEATS[report.size], patience=60.0)
             ratio = found[TRAINER].ratio if TRAINER in found else None

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import unmask
 from unmask.core.errors import NotInstalled
-from unmask.core.lazy import PLACES
-from unmask.core.registry import Registry
+from unmask.core.registry import PLACES, Registry
 from unmask.experiments.board.run import standard
 
 ROOT = Path(__file__).parents[1]

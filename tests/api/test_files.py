@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from unmask.core.lazy import REGISTERED
+from unmask.core.registry import REGISTERED
 
 SOURCE = Path(__file__).parents[2] / "src" / "unmask"
 LEAST_LINES, LEAST_FILES = 40, 5

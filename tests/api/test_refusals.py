@@ -20,7 +20,7 @@ from unmask.models import text, trained
 from unmask.models.trained.trunk import Trunk
 from unmask.samplers import Choice, schedules
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.low_confidence import LowConfidence
 
 L = languages.load("paper-2gram")
 TOKENS = torch.zeros((5, 8), dtype=torch.int64)

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.core import arguments
+from unmask.core import arguments, memory
 from unmask.core.errors import MESSAGE, SHOWN, UnmaskError, cut, plain, shown, unknown
 
 WHOLE = [True, 1.0, "1", None, [1], np.bool_(True), np.float64(1), torch.tensor(1), 1j]
@@ -112,21 +112,21 @@ def test_long_input_is_cut():
 
 def test_what_does_not_fit_is_said_before_the_work(monkeypatch):
     monkeypatch.setattr(arguments, "available", lambda: 10**9)
-    arguments.fits(10**6, "rows of 20 tokens", 160)
+    memory.fits(10**6, "rows of 20 tokens", 160)
     wanted = "1e+12 rows of 20 tokens need 160 TB; expected at most 6,250,000, which fit into the 1 GB available"
-    says(lambda: arguments.fits(10**12, "rows of 20 tokens", 160), wanted)
-    says(lambda: arguments.fits(10**400, "rows", 160), "more than 1e300 rows need")
+    says(lambda: memory.fits(10**12, "rows of 20 tokens", 160), wanted)
+    says(lambda: memory.fits(10**400, "rows", 160), "more than 1e300 rows need")
 
 
 def test_a_little_is_not_asked_about(monkeypatch):
     monkeypatch.setattr(arguments, "available", pytest.fail)
-    arguments.fits(arguments.SMALL // 8, "numbers", 8)
+    memory.fits(memory.SMALL // 8, "numbers", 8)
 
 
 def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
     monkeypatch.setattr(arguments, "GROUP", tmp_path)
     (tmp_path / "memory.current").write_text("300\n")
     (tmp_path / "memory.max").write_text("1000\n")
-    assert arguments.available() == 700
+    assert memory.available() == 700
     (tmp_path / "memory.max").write_text("max\n")
-    assert arguments.available() > 10**6
+    assert memory.available() > 10**6

@@ -1,4 +1,4 @@
-"""The module of each built-in name is found without an import (core/lazy.py), and finding one imports no other."""
+"""The module of each built-in name is found without an import (core/registry.py), and finding one imports no other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from tests import index
-from unmask.core.lazy import PLACES, modules
+from unmask.core.registry import PLACES, modules
 
 
 def test_it_is_true():

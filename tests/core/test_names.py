@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import Registry, parse
+from unmask.core.registry import Registry
+from unmask.core.specs import parse
 from unmask.samplers import SAMPLERS
 from unmask.samplers.rules.blocks import Blocks
 from unmask.samplers.schedules import SCHEDULES

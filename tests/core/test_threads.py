@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from unmask import gap, generate
 from unmask.core import threads
-from unmask.core.arguments import cores
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import cores
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Ideal, Perturbed
 from unmask.diagnosis.audit import audit

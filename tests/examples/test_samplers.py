@@ -25,7 +25,8 @@ from tests.samplers.test_reference import SEED, SOURCES, entropy, rng
 from tests.samplers.test_repair import ROWS, STEPS, Row
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
-from unmask.core.registry import imports, written
+from unmask.core.registry import imports
+from unmask.core.specs import written
 from unmask.denoisers import Ideal, Logits, Table
 from unmask.diagnosis import conformance
 from unmask.languages import Language, random_ngram

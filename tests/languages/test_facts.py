@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests import brute
 from unmask.languages import HMM, Brackets, NGram, load, random_hmm, random_ngram
-from unmask.languages.machine import entropy_rate, primitive, second_eigenvalue, valid_fraction
+from unmask.languages.properties import entropy_rate, primitive, second_eigenvalue, valid_fraction
 
 GRAPHS = st.integers(1, 6).flatmap(lambda n: st.lists(st.integers(1, 2**n - 1), min_size=n, max_size=n))
 

@@ -8,7 +8,7 @@ import torch
 
 from unmask.core.errors import UnmaskError
 from unmask.languages import PRESETS, Language, load, random_hmm, random_ngram, sparse_hmm
-from unmask.languages.machine import primitive
+from unmask.languages.properties import primitive
 from unmask.languages.reading import is_random, random_rows, unseeded, varied
 
 RANDOM = [name for name in PRESETS.makers if is_random(name)]

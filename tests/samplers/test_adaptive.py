@@ -24,8 +24,8 @@ from unmask.languages import random_ngram
 from unmask.samplers import ranking, schedules
 from unmask.samplers.contract import Choice
 from unmask.samplers.rules.adaptive import EntropyBounded, EntropySum
-from unmask.samplers.rules.remasking import ReMDM
-from unmask.samplers.rules.repair import Gibbs
+from unmask.samplers.rules.gibbs import Gibbs
+from unmask.samplers.rules.remdm import ReMDM
 
 
 def as_array(states, vocabulary, length):

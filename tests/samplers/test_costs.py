@@ -15,8 +15,8 @@ from unmask.denoisers import Denoiser, Ideal, Perturbed, Sharpened, Table
 from unmask.languages import load
 from unmask.samplers import schedules
 from unmask.samplers.rules.fixed_orders import FirstHitting, Strided
-from unmask.samplers.rules.published import coarse, race
-from unmask.samplers.rules.repair import Gibbs
+from unmask.samplers.rules.gibbs import Gibbs
+from unmask.samplers.rules.mdlm import coarse, race
 
 SIZE = {"length": 32, "rows": 20, "seed": 3}
 

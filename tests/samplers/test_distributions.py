@@ -21,9 +21,10 @@ from unmask.languages import Interval, Language, random_ngram
 from unmask.metrics import output_distribution
 from unmask.samplers import Choice, Sampler, Session, View, schedules, walk
 from unmask.samplers.ranking import ranks
-from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.autoregressive import Autoregressive
 from unmask.samplers.rules.fixed_orders import Ancestral
-from unmask.samplers.rules.speculative import Autoregressive, Speculative
+from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.speculative import Speculative
 
 ALARM = 1e-6
 ROWS = 20_000  # at which every wrong sampler below is caught with p < 1e-80

@@ -15,7 +15,7 @@ from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Ideal, Logits, Perturbed, Table
 from unmask.languages import Language, load, random_ngram
-from unmask.samplers.rules.remasking import ReMDM
+from unmask.samplers.rules.remdm import ReMDM
 
 LENGTH, STEPS, ROWS, SEED = 14, 4, 5, 9
 SOURCES = {

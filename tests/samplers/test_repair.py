@@ -20,8 +20,8 @@ from unmask.denoisers import Denoiser, Ideal
 from unmask.diagnosis import conformance
 from unmask.languages import Language, load
 from unmask.samplers import SAMPLERS
-from unmask.samplers.rules.published import SCORED, fractions
-from unmask.samplers.rules.remasking import PathPlanning
+from unmask.samplers.rules.dream import SCORED, fractions
+from unmask.samplers.rules.p2 import PathPlanning
 
 STEPS, ROWS = 4, 5
 

@@ -14,7 +14,8 @@ from unmask.core.chance import Stream
 from unmask.languages import load
 from unmask.samplers import Session, fill
 from unmask.samplers.rules import speculative as speculation
-from unmask.samplers.rules.speculative import SelfSpeculative, Speculative
+from unmask.samplers.rules.self_speculative import SelfSpeculative
+from unmask.samplers.rules.speculative import Speculative
 
 T, A, R = Stream.TOKEN, Stream.ACCEPT, Stream.RESIDUAL
 # (vocabulary, length, draft_length): the cells of each draw, by place in the order. Quarters have 4, ratios of quarters

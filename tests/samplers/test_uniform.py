@@ -12,7 +12,7 @@ import unmask
 from tests.uniform import CHAIN3, ZERO3, chain, divergence, every, path, posteriors, reversed_step
 from unmask import UnmaskError, generate
 from unmask.denoisers import Ideal, Perturbed, UniformIdeal
-from unmask.denoisers.contracts import reverse, without_own
+from unmask.denoisers.noise import reverse, without_own
 from unmask.diagnosis import conformance
 from unmask.diagnosis.audit.changes import EarlyLevels, PlugIn
 from unmask.diagnosis.conformance.distributions import against_distributions

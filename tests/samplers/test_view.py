@@ -10,9 +10,10 @@ from unmask import UnmaskError, generate
 from unmask.samplers import SAMPLERS, Choice, Sampler
 from unmask.samplers.rules.adaptive import EntropyBounded
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.confidence import LowConfidence, Margin
-from unmask.samplers.rules.remasking import ReMDM
-from unmask.samplers.rules.repair import Gibbs
+from unmask.samplers.rules.confidence import Margin
+from unmask.samplers.rules.gibbs import Gibbs
+from unmask.samplers.rules.low_confidence import LowConfidence
+from unmask.samplers.rules.remdm import ReMDM
 
 
 def first(view, number=1):

@@ -110,7 +110,7 @@ def begin(
         queries = queries_of(prompting)  # before the model is loaded
         opened = own or of_command(model, loading, causal_model, batch)
         return opened, begun(opened, queries, prompting, amount), opened.tokenizer
-    from unmask.samplers.making import begun as started
+    from unmask.cli.starting import started
 
     of_open = arguments.changed(prompting, given=prompting.given, prompt=prompting.prompt)
     of_open |= arguments.changed(loading, device=loading.device) if model is None else {}

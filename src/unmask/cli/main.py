@@ -116,9 +116,9 @@ def _run(words: list[str]) -> int:
     if any(word in HELP for word in (words[:1] if takes_all(command) else words)):
         print(parser_of(program, command).format_help(), end="")
         return 0
-    from unmask.core import arguments, progress
+    from unmask.core import memory, progress
 
-    arguments.cores()  # check UNMASK_THREADS, also for commands without threads
+    memory.cores()  # check UNMASK_THREADS, also for commands without threads
     with progress.command(program):
         answer = call(program, command, words)
         if answer is None:

@@ -217,7 +217,7 @@ def learning(
         contexts: Sequences used to estimate the learning error.
         device: Device of the network: auto, cpu or cuda.
     """
-    from unmask.core.arguments import PLACE_BYTES, fits
+    from unmask.core.memory import PLACE_BYTES, fits
     from unmask.diagnosis.learning import blame, blame_ar, of_language, of_sampler
     from unmask.models.loading import studied
     from unmask.models.trained import Network

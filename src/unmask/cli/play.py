@@ -72,7 +72,7 @@ def command(
     from unmask.models.loading import of_command
     from unmask.report.player import chosen, play
     from unmask.samplers import trace as traces
-    from unmask.samplers.making import reshaped
+    from unmask.samplers.generation import reshaped
 
     if out.suffix not in SUFFIXES:
         raise UnmaskError(f"--out is {cut(str(out))}; expected {' or '.join(SUFFIXES)}")

@@ -85,7 +85,7 @@ def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
     from dataclasses import replace
 
     from unmask.core.errors import UnmaskError
-    from unmask.core.registry import parse
+    from unmask.core.specs import parse
     from unmask.samplers import SAMPLERS
 
     if sampler is None:
@@ -115,7 +115,7 @@ def schedule(schedule: Annotated[str | None, "SCHEDULE"] = None, /, *, steps: in
         schedule: Name of a schedule, optionally with options in brackets.
         steps: Number of steps for which the fractions are printed, unless a language is needed to fit them.
     """
-    from unmask.core.registry import parse
+    from unmask.core.specs import parse
     from unmask.samplers.schedules import SCHEDULES, deltas, is_fitted
 
     if schedule is None:
@@ -175,7 +175,7 @@ def task(task: Annotated[str | None, "TASK"] = None, /, *, data: File = None) ->
         task: Name of a task, with options.
         data: File of the items, for a task of your own that reads one.
     """
-    from unmask.core.registry import parse
+    from unmask.core.specs import parse
     from unmask.tasks import TASKS
 
     if task is None:

@@ -1,10 +1,4 @@
-"""Errors with a message of three parts: problem, expected value, advice.
-
-Packages of the optional extras of `unmask`: the error for a missing one shows how to install it.
-
-with needed("open", "an architecture of transformers"):
-    import transformers
-"""
+"""Errors with a message of three parts: problem, expected value, advice; also for a missing package of an extra."""
 
 from __future__ import annotations
 
@@ -81,7 +75,13 @@ class NotInstalled(UnmaskError):
 
 @contextmanager
 def needed(extra: str, what: str, otherwise: str = "") -> Iterator[None]:
-    """Guard the imports of an extra's packages; `otherwise` is an alternative for the user."""
+    """Guard the imports of an extra's packages; the error for a missing one shows how to install it.
+
+    with needed("open", "an architecture of transformers"):
+        import transformers
+
+    otherwise: an alternative for the user.
+    """
     try:
         yield
     except ImportError as error:

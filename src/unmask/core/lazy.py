@@ -1,33 +1,17 @@
-"""Names whose modules are imported at their first use: public names of packages, and names of registries.
-
-So `import unmask` is fast, and a name is found without an import of the others. The module of a name has
-a line `@SAMPLERS.register("name")`; to find all such lines takes a millisecond. tests/core/test_index.py compares.
-"""
+"""Public names of packages, whose modules are imported at their first use. So `import unmask` is fast."""
 
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
 from importlib import import_module
 from inspect import getsource
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
 from unmask.core.errors import unknown
 
-PLACES = {  # the files that register the names of a registry
-    "kind of language": ("languages/*.py",),
-    "sampler": ("samplers/rules/*.py",),
-    "schedule": ("samplers/schedules.py", "theory/optimal.py"),
-    "task": ("tasks/*.py",),
-    "engine": ("experiments/*.py",),
-}
-REGISTERED = re.compile(r'^@(?:LANGUAGES|SAMPLERS|SCHEDULES|TASKS|ENGINES)\.register\("([^"]+)"\)', re.MULTILINE)
-PACKAGE = Path(__file__).parents[1]
 Hooks = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
@@ -62,15 +46,3 @@ def declared(package: str) -> dict[str, str]:
     guarded = (block.body for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
     imports = (node for body in guarded for node in body if isinstance(node, ast.ImportFrom))
     return {alias.name: str(node.module) for node in imports for alias in node.names}
-
-
-@cache
-def modules(noun: str) -> dict[str, str]:
-    """Each built-in name of a registry with its module; schedules as they are written, others sorted."""
-    files = [file for place in PLACES.get(noun, ()) for file in sorted(PACKAGE.glob(place))]
-    names = {
-        name: ".".join(("unmask", *file.relative_to(PACKAGE).with_suffix("").parts))
-        for file in files
-        for name in REGISTERED.findall(file.read_text("utf-8"))
-    }
-    return names if noun == "schedule" else dict(sorted(names.items()))

@@ -21,8 +21,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import IO, Any
 
-from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.memory import size
 
 MOST = 2**26  # bytes of a file (default)
 MOST_YAML = 2**20  # bytes; YAML files are written by hand

@@ -1,29 +1,43 @@
-"""Registries of names with options: "strided", "polynomial(power=2)"; one notation for code and commands."""
+"""Registries of names: what makes a "strided" or a "polynomial(power=2)"; specs.py has the notation.
+
+The module of a built-in name has a line `@SAMPLERS.register("name")`, so that a name is found without an import of the
+others. To find all such lines takes a millisecond; tests/core/test_index.py compares.
+"""
 
 from __future__ import annotations
 
-import ast
 import inspect
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.lazy import modules
+from unmask.core.specs import parse, unlike
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
+PLACES = {  # the files that register the names of a registry
+    "kind of language": ("languages/*.py",),
+    "sampler": ("samplers/rules/*.py",),
+    "schedule": ("samplers/schedules.py", "theory/optimal.py"),
+    "task": ("tasks/*.py",),
+    "engine": ("experiments/*.py",),
+}
+REGISTERED = re.compile(r'^@(?:LANGUAGES|SAMPLERS|SCHEDULES|TASKS|ENGINES)\.register\("([^"]+)"\)', re.MULTILINE)
+PACKAGE = Path(__file__).parents[1]
+
 Made = TypeVar("Made")
-LONGEST, DEEPEST = 2**14, 8  # of a specification: characters, and levels of nested names
 Allowed = bool | Sequence[str]  # modules that names may import: all (True), none (False), or these
 IMPORTS: ContextVar[Allowed] = ContextVar("imports", default=True)
 
@@ -77,7 +91,7 @@ class Registry(Generic[Made]):
     installed packages offer names as entry points of that group. Their code runs only when it is named, or when all
     names are listed. A plugin is called only after a check: `check` raises for a class of another kind, and a function
     must be declared to return one of `returns`. undeclared: a function of a file.py:Name need not be, and its
-    product is checked. Built-in names come first (core/lazy.py).
+    product is checked. Built-in names come first (`modules`).
     """
 
     def __init__(
@@ -137,7 +151,7 @@ class Registry(Generic[Made]):
                 if not known:
                     raise UnmaskError(f"{self.noun} {name!r} has no options, but {option!r} was given")
                 raise unknown(f"option of {self.noun} {name!r}:", option, known)
-            if expected := _unlike(value, known[option].default):
+            if expected := unlike(value, known[option].default):
                 raise UnmaskError(f"{option} of {self.noun} {name!r} is {shown(value)}; expected {expected}")
 
         for option, parameter in known.items():
@@ -323,61 +337,13 @@ def _says_nothing(function: Callable[..., Any]) -> bool:
     return function.__module__.endswith(".py") and "return" not in getattr(function, "__annotations__", {})
 
 
-def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
-    """("name", {option: value}); values are Python literals, bare words, or names with options of their own."""
-    if not isinstance(specification, str):
-        raise UnmaskError(f"{noun} is {shown(specification)}; expected its name, with options in brackets")
-    name, bracket, rest = specification.strip().partition("(")
-    if not bracket:
-        return name, {}
-
-    if len(specification) > LONGEST or _depth(rest) > DEEPEST:
-        expected = f"expected at most {LONGEST} characters and {DEEPEST} levels of nested names"
-        raise UnmaskError(f"{noun} {shown(specification)} is too long or too deep; {expected}")
-    try:
-        call = ast.parse(f"_({rest}", mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
-            raise SyntaxError
-        options = {keyword.arg: _literal(keyword.value) for keyword in call.keywords if keyword.arg}
-        if len(options) < len(call.keywords):  # a repeated option, or **options
-            raise SyntaxError
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-        advice = "write name or name(option=value, ...)"
-        raise UnmaskError(f"cannot read {noun} {shown(specification)}; {advice}") from error
-    return name.strip(), options
-
-
-def written(name: str, options: Mapping[str, Any]) -> str:
-    """The specification that `parse` reads: "name(option=value, ...)", or the name alone."""
-    return f"{name}({', '.join(f'{option}={value!r}' for option, value in options.items())})" if options else name
-
-
-def _depth(text: str) -> int:
-    """The largest number of open brackets."""
-    depth = deepest = 0
-    for sign in text:
-        depth += (sign in "([{") - (sign in ")]}")
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _unlike(value: Any, default: Any) -> str:
-    """The expected kind of value if it does not match the type of the default, else an empty string."""
-    if type(default) is float:
-        return "" if type(value) in (int, float) and abs(value) <= sys.float_info.max else "a finite number"
-    if type(value) is type(default) or default is None or default is inspect.Parameter.empty:
-        return ""
-    return {int: "a whole number", str: "a word", bool: "True or False"}.get(type(default), repr(default))
-
-
-def _literal(node: ast.expr) -> Any:
-    """A Python literal, or the text of a word ("low-confidence" parses as a difference) or of "word(option=value)"."""
-    match node:
-        case ast.Name(id=word):
-            return word
-        case ast.BinOp(left=ast.Name() | ast.BinOp() as left, op=ast.Sub(), right=ast.Name() | ast.Call() as right):
-            return f"{_literal(left)}-{_literal(right)}"
-        case ast.Call(func=ast.Name(id=word), args=[], keywords=options) if all(option.arg for option in options):
-            given = ", ".join(f"{option.arg}={_literal(option.value)!r}" for option in options)
-            return f"{word}({given})"
-    return ast.literal_eval(node)
+@cache
+def modules(noun: str) -> dict[str, str]:
+    """Each built-in name of a registry with its module; schedules as they are written, others sorted."""
+    files = [file for place in PLACES.get(noun, ()) for file in sorted(PACKAGE.glob(place))]
+    names = {
+        name: ".".join(("unmask", *file.relative_to(PACKAGE).with_suffix("").parts))
+        for file in files
+        for name in REGISTERED.findall(file.read_text("utf-8"))
+    }
+    return names if noun == "schedule" else dict(sorted(names.items()))

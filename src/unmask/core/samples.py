@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.core.arguments import available, fits
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
+from unmask.core.memory import available, fits
 from unmask.core.reading import check_file, fit, opened, read_json, read_lines, read_text
 
 Ints = NDArray[np.int64]

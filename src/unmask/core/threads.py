@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import torch
 
-from unmask.core.arguments import cores
+from unmask.core.memory import cores
 
 Result = TypeVar("Result")
 _inside = threading.local()

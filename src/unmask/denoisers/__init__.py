@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from unmask.denoisers.contracts import Causal as Causal
     from unmask.denoisers.contracts import Cost as Cost
     from unmask.denoisers.contracts import Engine as Engine
-    from unmask.denoisers.contracts import Noise as Noise
     from unmask.denoisers.denoiser import Denoiser as Denoiser
     from unmask.denoisers.denoiser import PrefixCausal as PrefixCausal
     from unmask.denoisers.denoiser import StatelessEngine as StatelessEngine
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from unmask.denoisers.marginals import Table as Table
     from unmask.denoisers.marginals import as_marginals as as_marginals
     from unmask.denoisers.marginals import joined as joined
+    from unmask.denoisers.noise import Noise as Noise
     from unmask.denoisers.oracles import oracle as oracle
     from unmask.denoisers.reshaped import Guided as Guided
     from unmask.denoisers.reshaped import Nucleus as Nucleus

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from unmask.core.arguments import whole
 from unmask.core.errors import UnmaskError, shown
-from unmask.denoisers.contracts import Causal, Cost, Engine, Noise, all_of, of_rows
+from unmask.denoisers.contracts import Causal, Cost, Engine, all_of, of_rows
 from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
+from unmask.denoisers.noise import Noise
 from unmask.languages import Language
 
 SUMS, ROUGH_SUMS = 1e-3, 0.05  # the largest error of a sum of probabilities, for 32 bits and more, and for fewer
@@ -256,7 +257,7 @@ class Denoiser:
     """
 
     vocabulary: int  # V
-    removes: Noise = "mask"  # the kind of noise (denoisers/contracts.py); samplers of the other kind refuse it
+    removes: Noise = "mask"  # the kind of noise (denoisers/noise.py); samplers of the other kind refuse it
     time_free: bool = True  # False: predictions depend on the time, so every step needs a model call
     calls: int = 1  # model calls of one prediction: 2 with guidance
     grid: int | None = None  # block size of a model that sees one block and those before it; samplers follow it

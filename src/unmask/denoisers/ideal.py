@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
-from unmask.denoisers.contracts import Causal, Cost, Engine, Noise, all_of
+from unmask.denoisers.contracts import Causal, Cost, Engine, all_of
 from unmask.denoisers.denoiser import ByLength, Denoiser, PrefixCausal, StatelessEngine, checked, followed
+from unmask.denoisers.noise import Noise
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.answers import Answers, normalised
 from unmask.languages.base import MESSAGE_BYTES

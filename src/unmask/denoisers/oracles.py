@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.denoisers.contracts import Noise, of_rows
+from unmask.denoisers.contracts import of_rows
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.marginals import as_marginals
+from unmask.denoisers.noise import Noise
 from unmask.denoisers.record import Record
 from unmask.denoisers.uniform import Level, UniformIdeal
 from unmask.languages import Language, LanguageLike, load

@@ -19,9 +19,10 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
-from unmask.denoisers.contracts import Causal, Engine, Noise, emitted, of_rows
+from unmask.denoisers.contracts import Causal, Engine, of_rows
 from unmask.denoisers.denoiser import ByLength, Denoiser
 from unmask.denoisers.ideal import Ideal
+from unmask.denoisers.noise import Noise, emitted
 from unmask.languages import Interval, Language
 from unmask.languages.kernels.passes import Passes, machine_rows
 from unmask.languages.machine import ROWS, MachineLanguage

@@ -31,10 +31,10 @@ from torch import Tensor
 
 from unmask import metrics
 from unmask.core import progress
-from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, exactly
 from unmask.core.means import ratio
+from unmask.core.memory import fits
 from unmask.core.tables import as_table
 from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked, removing

@@ -55,9 +55,9 @@ from unmask.languages.base import as_tokens
 from unmask.metrics import Score
 from unmask.samplers import Generation, Sampler, fill
 from unmask.samplers.contract import CANVAS, as_sampler
+from unmask.samplers.generation import fit_of, reshaped
 from unmask.samplers.joint.drawing import Joint
 from unmask.samplers.joint.draws import as_joint
-from unmask.samplers.making import fit_of, reshaped
 from unmask.samplers.schedules import ScheduleLike, deltas
 from unmask.samplers.teaching import Lesson, Unbounded
 

@@ -24,17 +24,17 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate
+from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, as_marginals
 from unmask.denoisers.denoiser import checked, removing
 from unmask.languages.base import MESSAGE_BYTES, as_tokens
 from unmask.languages.kernels.machine import Floats
-from unmask.samplers.making import start as starting
 from unmask.samplers.schedules import deltas
+from unmask.samplers.starting import start as starting
 from unmask.theory import optimal
 from unmask.theory.curves import InformationCurve, weights
 

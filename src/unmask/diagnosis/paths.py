@@ -32,8 +32,8 @@ from unmask.denoisers import Denoiser
 from unmask.denoisers.marginals import EXACT, Table
 from unmask.diagnosis.enumeration import stages
 from unmask.samplers import Sampler
-from unmask.samplers.rules.confidence import LowConfidence
 from unmask.samplers.rules.fixed_orders import FirstHitting, FixedSize
+from unmask.samplers.rules.low_confidence import LowConfidence
 from unmask.samplers.schedules import sizes
 
 MOST_CONTEXTS = 2**15  # of all texts together, for an exact sum

@@ -31,10 +31,11 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from unmask.core import arguments
-from unmask.core.arguments import PLACE_BYTES, fits
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.files import atomic, make_directory
-from unmask.core.registry import Entry, Registry, parse, written
+from unmask.core.memory import PLACE_BYTES, fits
+from unmask.core.registry import Entry, Registry
+from unmask.core.specs import parse, written
 from unmask.experiments.recipe import Recipe
 from unmask.samplers.joint.draws import rows_together
 

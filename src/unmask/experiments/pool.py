@@ -31,8 +31,8 @@ from typing import IO, Any, NamedTuple, NoReturn
 import msgspec
 
 from unmask.core import progress
-from unmask.core.arguments import size
 from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
+from unmask.core.memory import size
 from unmask.core.reading import fit, from_json
 from unmask.core.registry import IMPORTS, Allowed, Registry, imports
 from unmask.core.run import Measuring

@@ -28,8 +28,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core.memory import counted
 from unmask.core.reading import fit, from_yaml, read_yaml
 
 MOST_CELLS = 10**6  # cells of a recipe: each is a row of the store

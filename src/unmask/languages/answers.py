@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import fits
 from unmask.core.chance import Stream, categorical, uniform
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import fits
 from unmask.languages.base import LANGUAGES, MESSAGE_BYTES, Language, Tokens, as_tokens
 
 LN_2 = math.log(2)

@@ -19,12 +19,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import MOST, fits, whole
+from unmask.core.arguments import MOST, whole
 from unmask.core.chance import Stream, categorical, check_seed, uniform
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.estimates import Estimate, exactly
 from unmask.core.files import origin, write_json
 from unmask.core.means import mean
+from unmask.core.memory import fits
 from unmask.core.registry import Registry
 from unmask.languages.closed_form import ClosedForm
 from unmask.languages.kernels.local import Chain

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from unmask.core import arguments
-from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import counted
 from unmask.languages.base import LANGUAGES, Steps, Tokens
 from unmask.languages.hmm import SMALLEST
 from unmask.languages.kernels.machine import Machine, explore

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import counted
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import counted
 from unmask.languages.base import LANGUAGES, UNKNOWN, codes
 from unmask.languages.hmm import table
 from unmask.languages.kernels.local import Chain, chain

@@ -25,14 +25,15 @@ from unmask.core import arguments
 from unmask.core.chance import Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.reading import fit, read_json
-from unmask.core.registry import Registry, parse, written
+from unmask.core.registry import Registry
+from unmask.core.specs import parse, written
 from unmask.languages.base import LANGUAGES, LONGEST_NAME, Language
 from unmask.languages.grammars import Brackets, ModularSum
 from unmask.languages.hmm import HMM
 from unmask.languages.interval import Interval
 from unmask.languages.kernels.machine import Floats
-from unmask.languages.machine import primitive
 from unmask.languages.ngram import NGram, check_size
+from unmask.languages.properties import primitive
 
 PRESETS: Registry[Language] = Registry("language")
 MAX_SIZE = 2**12  # states, or symbols

@@ -27,8 +27,8 @@ from unmask.diagnosis.reveal import Reading, impossible, read, read_by_model
 from unmask.languages import Language, LanguageLike
 from unmask.models.loading import load
 from unmask.samplers import generate
+from unmask.samplers.generation import reshaped
 from unmask.samplers.joint import DRAWS
-from unmask.samplers.making import reshaped
 from unmask.samplers.trace import Row, Step, Symbols, Trace
 
 SHOWN = 8  # default number of sequences of a page

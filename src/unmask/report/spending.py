@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from unmask.core.search import cheapest, standing
+from unmask.core.targets import cheapest, standing
 from unmask.report.charts import (
     INK,
     PAPER,

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from unmask.core.estimates import Estimate
-from unmask.core.search import MEETS, MISSES, cheapest, standing
+from unmask.core.targets import MEETS, MISSES, cheapest, standing
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, SER, Fields, Metric, View, matching
 from unmask.report.results import JOINT, Point, Results
 

@@ -12,13 +12,10 @@ if TYPE_CHECKING:
     from unmask.samplers.contract import SAMPLERS as SAMPLERS
     from unmask.samplers.contract import Choice as Choice
     from unmask.samplers.contract import Sampler as Sampler
-    from unmask.samplers.generation import Generation as Generation
-    from unmask.samplers.generation import join as join
+    from unmask.samplers.generation import fit_of as fit_of
+    from unmask.samplers.generation import generate as generate
     from unmask.samplers.loops import fill as fill
     from unmask.samplers.loops import walk as walk
-    from unmask.samplers.making import fit_of as fit_of
-    from unmask.samplers.making import generate as generate
-    from unmask.samplers.making import prompts as prompts
     from unmask.samplers.ranking import SCORES as SCORES
     from unmask.samplers.ranking import ChoosesFirst as ChoosesFirst
     from unmask.samplers.ranking import above as above
@@ -28,9 +25,12 @@ if TYPE_CHECKING:
     from unmask.samplers.ranking import chosen as chosen
     from unmask.samplers.ranking import in_order as in_order
     from unmask.samplers.ranking import lowest as lowest
+    from unmask.samplers.result import Generation as Generation
+    from unmask.samplers.result import join as join
+    from unmask.samplers.rules.autoregressive import read_prompt as read_prompt
     from unmask.samplers.rules.speculative import Drafts as Drafts
-    from unmask.samplers.rules.speculative import read_prompt as read_prompt
     from unmask.samplers.session import Session as Session
+    from unmask.samplers.starting import prompts as prompts
     from unmask.samplers.stopping import AtToken as AtToken
     from unmask.samplers.stopping import Budget as Budget
     from unmask.samplers.stopping import Either as Either

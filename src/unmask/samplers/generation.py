@@ -1,254 +1,176 @@
-"""The result of a generation, and its cost."""
+"""generate(): rows are made in blocks, on all threads, by one sampler and one denoiser."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, progress
+from unmask.core.chance import Randomness, check_seed
 from unmask.core.errors import UnmaskError
-from unmask.core.files import origin, write_json
-from unmask.core.samples import account_path, digest, given_path, write_tokens
-from unmask.denoisers import Cost
-from unmask.languages import Language
-from unmask.samplers import Session
-from unmask.samplers.session import REASONS, Taken
-from unmask.samplers.trace import MOST_ROWS, MOST_SYMBOLS, Event, Row, Symbols, Trace, check
+from unmask.core.threads import over_blocks
+from unmask.denoisers import Denoiser, Guided, Sharpened, as_denoiser
+from unmask.denoisers.marginals import check_sharpening
+from unmask.languages import Language, LanguageLike
+from unmask.languages.kernels.lanes import LANES
+from unmask.languages.reading import PRESETS
+from unmask.samplers import Sampler, Session, StopRule, fill
+from unmask.samplers.contract import as_sampler, inner_of
+from unmask.samplers.joint.drawing import Joint
+from unmask.samplers.joint.draws import as_joint
+from unmask.samplers.result import Generation, finished, join
+from unmask.samplers.schedules import Fit, ScheduleLike, deltas
+from unmask.samplers.starting import start
+from unmask.samplers.stopping import stop_rule
 
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class Tokenizer(Protocol):
-        def written(self, tokens: list[int]) -> str: ...
-
-
-@dataclass(frozen=True, repr=False)
-class Generation:
-    """Generated sequences and their cost; B rows of up to L tokens."""
-
-    tokens: Tensor  # (B, L); behind a row's length: fill tokens or padding
-    order: Tensor  # (B, L): the step that revealed each token, 0 for given tokens
-    probability: Tensor  # (B, L): of each token when it was revealed, 1 for given and fill tokens
-    lengths: Tensor  # (B): number of tokens of each row, up to its end
-    reasons: tuple[str, ...]  # (B): why it ended: "filled", "stopped" by the stop rule, "done" by the sampler
-    model_calls_of: dict[str, Tensor]  # (B) model calls of each row, for each model: "denoiser", "causal"
-    spent: Cost  # computation, as counted by the denoiser
-    impossible: Tensor  # (B): the model call at which the context first had probability zero, or 0
-    seconds: float
-    planned: bool  # whether the order was fixed before any token was drawn
-    vocabulary: int  # V
-    source: dict[str, Any] = field(default_factory=dict)  # the denoiser: a digest of its language or weights, or an id
-    configuration: dict[str, Any] = field(default_factory=dict)
-    ideal: Language | None = None  # the language, if its ideal denoiser was used
-    fallbacks: Tensor | None = None  # (B) with a joint draw: steps whose marginals excluded every allowed string
-    chosen_among: int = 1  # consecutive rows that were chosen among each other; only such groups are independent
-    taken: Taken | None = None  # re-masked tokens; None if there are any but `trace` was off
-
-    @property
-    def model_calls(self) -> Tensor:
-        """(B): model calls of all denoisers together."""
-        return sum(self.model_calls_of.values(), torch.zeros_like(self.impossible))
-
-    @property
-    def given(self) -> Tensor:
-        """(B, L): the tokens at the start, V where hidden; can be passed to `generate` again."""
-        return torch.where(self.order == 0, self.tokens, self.vocabulary)
-
-    @property
-    def written(self) -> Tensor:
-        """(B): tokens of each row that were not given, up to its end."""
-        return ((self.order > 0) & (torch.arange(self.order.shape[1]) < self.lengths.unsqueeze(1))).sum(1)
-
-    def texts(self, tokenizer: Tokenizer) -> list[str]:
-        """The generated text of each row, from its first to its last position that was not given.
-
-        It includes given tokens in between, such as the fixed parts of a template, and ends where the row ends."""
-        texts = []
-        for tokens, order, length in zip(self.tokens, self.order, self.lengths.tolist(), strict=True):
-            places = (order[:length] > 0).nonzero()
-            part = tokens[int(places[0]) : int(places[-1]) + 1] if len(places) else tokens[:0]
-            texts.append(tokenizer.written(part.tolist()))
-        return texts
-
-    def trace(self, rows: Sequence[int] | None = None, symbols: Symbols | None = None) -> Trace:
-        """The trace of these rows, to be saved and shown (samplers/trace.py). (default: all rows)
-
-        symbols: texts of tokens, a list or a function of the token. (default: the names in the language)"""
-        if self.taken is None:
-            problem = "tokens were re-masked, but not recorded"
-            raise UnmaskError(f"{problem}; expected a generation with a trace. Call generate(.., trace=True).")
-        if symbols is None and self.ideal is not None:
-            symbols = self.ideal.names
-        return _recorded(self, range(len(self.tokens)) if rows is None else rows, symbols)
-
-    def summary(self) -> dict[str, Any]:
-        rows, length = self.tokens.shape
-        written = int(self.written.sum())
-        impossible = None if self.ideal is None else int(self.ideal.impossible(self.tokens).sum())
-
-        drawn: dict[str, Any] = {}  # of a joint draw
-        if self.fallbacks is not None:
-            drawn["fallback_steps"] = int(self.fallbacks.sum())
-        if self.chosen_among > 1:
-            drawn["chosen_among"] = self.chosen_among
-
-        return drawn | {
-            "rows": rows,
-            "length": length,
-            "tokens_written": written,  # without given tokens and fill tokens
-            "model_calls": float(self.model_calls.double().mean()),
-            "model_calls_of": {name: float(count.double().mean()) for name, count in self.model_calls_of.items()},
-            "forwards": self.spent.forwards,
-            "rows_computed": self.spent.rows,
-            "tokens_computed": self.spent.tokens,
-            "impossible_rows": impossible,
-            "seconds": self.seconds,
-            "tokens_per_second": written / max(self.seconds, 1e-9),  # of all rows together
-        }
-
-    def __repr__(self) -> str:
-        rows, length = self.tokens.shape
-        calls = float(self.model_calls.double().mean())
-        sampler = self.configuration.get("sampler", "several samplers")
-        cost = f"{calls:.4g} model calls per sequence, {self.seconds:.2f} s"
-        return f"<Generation of {rows} x {length} tokens by {sampler}: {cost}>"
-
-    def save(self, path: str | Path, texts: Sequence[str] | None = None) -> None:
-        """Save tokens as .npy, or as .jsonl with one list per line, and their origin as PATH.json.
-
-        texts: the text of each row, for tokens of a text (`Tokenizer.decode`, or `texts`). They go into .jsonl too,
-        with the reason why each row ended, or alone into .txt. Given tokens, if there are any, go into another file:
-        samples.npy has its samples.given.npy.
-        """
-        path = arguments.path("path", path)
-        write_tokens(path, self.tokens, texts, self.reasons)
-        account = self.summary() | {"tokens_sha256": digest(self.tokens), "source": self.source}
-        account |= {"origin": origin(**self.configuration)}
-
-        if bool((self.lengths < self.tokens.shape[1]).any()):
-            account |= {"lengths": self.lengths.tolist(), "reasons": list(self.reasons)}
-        if bool((self.order == 0).any()):
-            write_tokens(given_path(path), self.given)
-            account["given_sha256"] = digest(self.given)
-
-        write_json(account_path(path), account)
+STEPS = 64  # default for named schedules
 
 
-def join(parts: Sequence[Generation]) -> Generation:
-    """Join blocks of rows into one generation, the same as if they were made together."""
-    rows: dict[str, Any] = {
-        name: torch.cat([getattr(part, name) for part in parts])
-        for name in ("tokens", "order", "probability", "lengths", "impossible")
+@arguments.named(batch_size="rows", num_samples="rows", gen_length="length", max_new_tokens="length")
+def generate(
+    source: LanguageLike | Denoiser,
+    *,
+    sampler: str | Sampler = "ancestral",
+    schedule: ScheduleLike = "linear",
+    steps: int | None = None,
+    length: int | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+    first_row: int | Sequence[int] = 0,
+    given: ArrayLike | Sequence[Sequence[int]] | Tensor | None = None,
+    stop: int | StopRule | None = None,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_k: int | None = None,
+    guidance: float = 0.0,
+    draw: str | Joint = "product",
+    trace: bool = False,
+) -> Generation:
+    """Fill `rows` sequences of `length` positions. Row r depends only on the seed and on first_row + r.
+
+    source: a denoiser; or a language, whose ideal denoiser is used; or the spec, file or directory of either, as
+        accepted by `unmask.load`.
+    sampler, schedule: a name with options, "blocks(block_length=16)"; or an instance, or a list of delta_k.
+    steps: number of steps N. (default for a named schedule: 64)
+    first_row: number of the first row; or of each row, if they are not consecutive.
+    given: tokens to start from, V where hidden: (length), for all rows; (rows, length); or a list of rows with any
+        lengths. It sets the length and, except for (length), the number of rows. (default: 2000 x 512)
+    stop: ends a row before all of it is decided: a token, or a rule of `samplers.stopping`.
+    temperature, top_p, top_k: change the denoiser's marginals, for every sampler (Sharpened).
+    guidance: classifier-free guidance by the given tokens, applied first (Guided); doubles the model calls.
+    draw: how the tokens of a step are drawn: "product", independently; or together, by a name of
+        `samplers.joint.DRAWS` with options, "fitted(constraint=support, sweeps=3)".
+    trace: record also re-masked tokens, for `Generation.trace`; samplers that re-mask none need no trace.
+    """
+    used = as_sampler(sampler)
+    if isinstance(source, str | Path) and str(source) not in PRESETS.makers:
+        source = import_module("unmask.models.loading").load(source)  # the room of models is above this one
+    denoiser = as_denoiser(source, used.removes)
+    denoiser = reshaped(denoiser, temperature, top_p, top_k, guidance)
+    rule = stop_rule(stop, denoiser.vocabulary)
+
+    # the rows to start from, and the numbers that choose their random numbers
+    rows, length, tokens, valid = start(denoiser, given, rows, length)
+    rows = int(rows)
+    length = int(length)
+    seed = check_seed(seed)
+    numbers = _numbered(first_row, rows)
+
+    # the steps, and how the tokens of one are drawn
+    if steps is None and isinstance(schedule, str):
+        steps = STEPS
+    fit = None if denoiser.language is None else fit_of(used, denoiser.language, length)
+    delta = deltas(schedule, steps, fit)
+    joint = as_joint(draw, used, denoiser, length)
+    together = 1 if joint is None else joint.particles  # rows of one group
+    if together > 1 and bool(((numbers - torch.arange(rows)) % together).any()):
+        problem = f"rows {numbers[0]}, .. are drawn in groups of {together}"
+        raise UnmaskError(f"{problem}; expected consecutive numbers from a multiple of it. Change first_row.")
+
+    # what the result says of itself
+    name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
+    configuration = {
+        "sampler": sampler if isinstance(sampler, str) else used.spec,
+        "schedule": schedule if isinstance(schedule, str) else delta.tolist(),
+        "steps": len(delta),
+        "length": length,
+        "rows": rows,
+        "seed": seed,
+        "first_row": numbers.tolist() if isinstance(first_row, Sequence) else first_row,
+        "temperature": temperature,
+        "top_p": top_p,
+        "top_k": top_k,
+        "guidance": guidance,
+        "stop": None if rule is None else repr(rule),
     }
+    if joint is not None:
+        configuration["draw"] = draw if isinstance(draw, str) else repr(draw)
+    about = {"source": denoiser.source(), "configuration": configuration}
 
-    calls: dict[str, Tensor] = {}  # of all models that any part used
-    for name in {name: None for part in parts for name in part.model_calls_of}:
-        calls[name] = torch.cat([part.model_calls_of.get(name, torch.zeros_like(part.impossible)) for part in parts])
+    def make(part: slice) -> Generation:
+        began = _now()
+        rng = Randomness(seed, numbers[part])
+        session = Session(
+            denoiser, tokens[part], rng, delta, name, valid=valid[part], stop=rule, trace=trace, joint=joint
+        )
+        fill(used, session)
+        return finished(session, _now() - began, about)
 
-    taken: list[Taken] = []
-    firsts = accumulate((len(part.tokens) for part in parts[:-1]), initial=0)
-    for part, first in zip(parts, firsts, strict=True):
-        if part.taken is not None:
-            taken.append(part.taken._replace(rows=part.taken.rows + first))
-    fallbacks = [part.fallbacks for part in parts if part.fallbacks is not None]
+    began = _now()
+    block = denoiser.rows_at_once(length)
+    block = rows if block is None else min(arguments.whole("rows_at_once of the denoiser", block), rows)
+    block = max(block // together, 1) * together
 
-    return replace(
-        parts[0],
-        **rows,
-        fallbacks=torch.cat(fallbacks) if len(fallbacks) == len(parts) else None,
-        reasons=tuple(chain.from_iterable(part.reasons for part in parts)),
-        model_calls_of=calls,
-        spent=sum((part.spent for part in parts), Cost()),
-        taken=_concatenated(taken) if len(taken) == len(parts) else None,
-        seconds=sum(part.seconds for part in parts),
-    )
+    each = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
+    blocks = over_blocks(make, rows, block, math.lcm(LANES, together)) if denoiser.concurrent else map(make, each)
 
-
-def _concatenated(taken: Sequence[Taken]) -> Taken:
-    return Taken._make(map(torch.cat, zip(*taken, strict=True)))
-
-
-def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generation:
-    """The generation of a finished session."""
-    account = session.account()
-    taken = None
-    if session.trace or not bool(session.revised.any()):
-        nothing = torch.zeros(0, dtype=torch.int64)
-        none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
-        taken = _concatenated([none, *session.taken])
-
-    return Generation(
-        tokens=session.tokens,
-        order=session.order,
-        probability=session.probability,
-        lengths=session.lengths,
-        reasons=tuple(REASONS[reason] for reason in session.reasons.tolist()),
-        model_calls_of=account.model_calls_of,
-        spent=account.spent,
-        impossible=account.impossible,
-        seconds=seconds,
-        planned=session.planned,
-        vocabulary=session.denoiser.vocabulary,
-        ideal=session.denoiser.language if session.denoiser.ideal else None,
-        fallbacks=None if session.joint is None else session.together.fallbacks,
-        chosen_among=1 if session.joint is None else session.joint.particles,
-        taken=taken,
-        **about,
-    )
+    parts = []
+    with progress.track("generating", rows) as advance:
+        for part in blocks:
+            parts.append(part)
+            advance(len(part.tokens))
+    return replace(parts[0] if len(parts) == 1 else join(parts), seconds=_now() - began)
 
 
-def _recorded(generation: Generation, rows: Sequence[int], symbols: Symbols | None) -> Trace:
-    arguments.whole("the number of rows of a trace", len(rows), 1, MOST_ROWS)
-    for row in rows:
-        arguments.whole("row", row, 0, len(generation.tokens) - 1)
-
-    records = [_row(generation, row) for row in rows]
-    texts: list[str] | dict[str, str] | None = None
-    if symbols is not None:
-        name = symbols if callable(symbols) else symbols.__getitem__
-        if generation.vocabulary <= MOST_SYMBOLS:
-            texts = [name(token) for token in range(generation.vocabulary)]
-        else:
-            used = {token for row in records for _, token in row.given}
-            used |= {token for row in records for _, _, token, _ in row.events if token is not None}
-            texts = {str(token): name(token) for token in sorted(used)}
-
-    trace = Trace(
-        vocabulary=generation.vocabulary,
-        rows=records,
-        symbols=texts,
-        sampler=generation.configuration.get("sampler"),
-        source=generation.source,
-    )
-    check(trace)
-    return trace
+def reshaped(denoiser: Denoiser, temperature: float, top_p: float, top_k: int | None, guidance: float) -> Denoiser:
+    """The denoiser with marginals changed by options of `generate`."""
+    if arguments.number("guidance", guidance):
+        denoiser = Guided(denoiser, guidance)
+    check_sharpening(temperature, top_p, top_k)
+    return denoiser if (temperature, top_p, top_k) == (1, 1, None) else Sharpened(denoiser, temperature, top_p, top_k)
 
 
-def _row(generation: Generation, row: int) -> Row:
-    """The events of a row: for one position in the order in which they happened, for several by step."""
-    assert generation.taken is not None
-    length = int(generation.lengths[row])
-    order = generation.order[row, :length].tolist()
-    tokens = generation.tokens[row, :length].tolist()
-    probability = generation.probability[row, :length].tolist()
+def _numbered(first_row: int | Sequence[int], rows: int) -> Tensor:
+    """(B): the number of each row."""
+    if not isinstance(first_row, Sequence):
+        first = arguments.whole("first_row", first_row, 0, arguments.MOST - rows)
+        return torch.arange(first, first + rows)
+    if len(first_row) != rows:
+        raise UnmaskError(f"first_row numbers {len(first_row)} rows; expected {rows}, one for each row")
+    return torch.tensor([arguments.whole("first_row", one, 0) for one in first_row])
 
-    past: list[list[Event]] = [[] for _ in range(length)]
-    taken = generation.taken.select(generation.taken.rows == row)
-    for position, turn, token, p, hidden in zip(*(part.tolist() for part in taken[1:]), strict=True):
-        if position < length:
-            past[position] += [(turn, position, token, min(p, 1.0)), (hidden, position, None, None)]
-    for position, turn in enumerate(order):
-        if turn:
-            past[position].append((turn, position, tokens[position], min(probability[position], 1.0)))
 
-    # by step, then by the number of the event at its position, then by position
-    events = [(event[0], number, event[1], event) for one in past for number, event in enumerate(one)]
-    events.sort(key=lambda one: one[:3])
-    given = [(position, tokens[position]) for position in range(length) if order[position] == 0]
-    return Row(length=length, given=given, events=[event for *_, event in events])
+def _now() -> float:
+    """Seconds, after all work of a device has finished."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def fit_of(sampler: Sampler, language: Language, length: int) -> Fit:
+    """The target for fitting a schedule: the distribution if the sampler draws steps from it, the sizes if it counts.
+
+    An inner sampler fills for the outer one; a sampler with its own loop does not count.
+    """
+    while getattr(sampler, "inner", None) is not None:
+        sampler = inner_of(sampler)
+    counts = sampler.pace == "counts" and not sampler.draws_steps and not sampler.implements("run")
+    return Fit(language, length, fixed_size=counts)

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
-from unmask.core.registry import Registry, parse
+from unmask.core.registry import Registry
 from unmask.core.search import first
+from unmask.core.specs import parse
 
 if TYPE_CHECKING:
     from unmask.languages import Language

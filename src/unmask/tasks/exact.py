@@ -22,7 +22,7 @@ import torch
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import parse
+from unmask.core.specs import parse
 from unmask.languages import Language
 from unmask.languages.answers import Answers
 from unmask.models.open.loading import card_of, here, tokenizer_of

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import parse
 from unmask.core.run import Answering
 from unmask.core.samples import digest
+from unmask.core.specs import parse
 from unmask.denoisers.marginals import check_sharpening
 from unmask.models.open import OpenModel
 from unmask.models.open.chat import Message

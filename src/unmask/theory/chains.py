@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from unmask.core.arguments import fits
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import fits
 from unmask.languages import LanguageLike, load
 from unmask.languages.kernels.machine import Floats, Ints
 from unmask.theory.curves import InformationCurve, by_size

@@ -24,7 +24,7 @@ from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.languages import Language
 from unmask.languages.kernels.machine import Floats, Ints
-from unmask.languages.machine import primitive, second_eigenvalue
+from unmask.languages.properties import primitive, second_eigenvalue
 from unmask.samplers.schedules import as_delta
 from unmask.theory.chains import METHOD, FirstOrder, first_order
 from unmask.theory.curves import ErrorCurve, by_size

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream, categorical, check_seed
+from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import LanguageLike, load

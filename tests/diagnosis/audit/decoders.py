@@ -129,7 +129,7 @@ def speculate(model, draft, rows, length, size=4, *, bug=""):
 @torch.no_grad()
 def uniform(model, rows, length, steps):
     """D3PM's reverse step from random tokens, with the level as the second argument."""
-    from unmask.denoisers.contracts import reverse, without_own
+    from unmask.denoisers.noise import reverse, without_own
 
     vocabulary = model.config.vocab_size
     x = torch.randint(0, vocabulary, (rows, length))

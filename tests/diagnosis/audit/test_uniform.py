@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import unmask
-from unmask.denoisers.contracts import reverse, without_own
+from unmask.denoisers.noise import reverse, without_own
 
 LANGUAGE, ROWS, LENGTH, STEPS = "paper-2gram", 600, 20, 6
 

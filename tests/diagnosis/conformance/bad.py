@@ -10,9 +10,9 @@ from unmask.core.chance import Stream, uniform
 from unmask.denoisers import Canvas, as_marginals
 from unmask.samplers import Choice, Sampler, orders, walk
 from unmask.samplers.ranking import ranks
-from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.autoregressive import Autoregressive
 from unmask.samplers.rules.fixed_orders import Ancestral
-from unmask.samplers.rules.speculative import Autoregressive
+from unmask.samplers.rules.low_confidence import LowConfidence
 
 
 def best(scores, hidden, count, ties):

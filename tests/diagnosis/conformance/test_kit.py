@@ -18,7 +18,7 @@ from unmask.diagnosis.conformance.checks import CHECKS
 from unmask.languages import random_ngram
 from unmask.metrics import output_distribution
 from unmask.samplers import SAMPLERS, Sampler, session
-from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.low_confidence import LowConfidence
 
 EXCEPTIONS = {"as-published-mdlm": ["batches"]}  # its evaluations depend on the batch: that is what it is kept to show
 

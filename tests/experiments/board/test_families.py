@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import parse
+from unmask.core.specs import parse
 from unmask.experiments.board.families import KNOBS, STEPS, code_of, family, steps, with_steps
 from unmask.samplers import SAMPLERS
 

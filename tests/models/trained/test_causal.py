@@ -12,7 +12,7 @@ from unmask.denoisers import Causal
 from unmask.models.trained import Network
 from unmask.models.trained.running import NetworkCausal
 from unmask.samplers import Session, fill
-from unmask.samplers.rules.speculative import Autoregressive
+from unmask.samplers.rules.autoregressive import Autoregressive
 
 ROWS, LONG = 30, 9
 CLOSE = {"atol": 1e-12, "rtol": 0}

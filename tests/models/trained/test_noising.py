@@ -15,7 +15,7 @@ from tests.brute import sequences
 from tests.models.trained.small import V, trunk
 from unmask import UnmaskError, generate
 from unmask.core.chance import Randomness
-from unmask.denoisers.contracts import reverse, without_own
+from unmask.denoisers.noise import reverse, without_own
 from unmask.languages import NGram
 from unmask.models import trained
 from unmask.models.trained import Network, Shape

@@ -31,11 +31,11 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.chance import Drawable, Randomness, Stream, uniform
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import parse
+from unmask.core.specs import parse
 from unmask.denoisers import Causal, Denoiser, Engine, Marginals, Reshaped, Table, as_marginals
-from unmask.denoisers.contracts import emitted, reverse
 from unmask.denoisers.denoiser import PrefixCausal
 from unmask.denoisers.marginals import EXACT
+from unmask.denoisers.noise import emitted, reverse
 from unmask.denoisers.oracles import draft_of, grouped, untied
 from unmask.denoisers.reshaped import ReshapedEngine
 from unmask.samplers import Sampler, Session

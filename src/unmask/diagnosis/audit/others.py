@@ -20,7 +20,7 @@ from unmask.diagnosis.audit.changes import Altered, AlteredEngine
 from unmask.diagnosis.audit.specimens import CUTS, Changed, Meant, Specimen, deciding, replaced_inside
 from unmask.samplers import Sampler
 from unmask.samplers.contract import Choice, as_sampler
-from unmask.samplers.rules.confidence import LowConfidence
+from unmask.samplers.rules.low_confidence import LowConfidence
 from unmask.samplers.view import View
 
 POSITIONS = {  # samplers with the same counts, in words

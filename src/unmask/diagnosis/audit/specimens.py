@@ -20,9 +20,9 @@ from unmask.diagnosis.audit import changes
 from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, OneShot, RaceRandomness, filtered
 from unmask.samplers import Sampler, Session, fill
 from unmask.samplers.contract import inner_of
+from unmask.samplers.rules.autoregressive import Autoregressive
 from unmask.samplers.rules.blocks import Blocks
-from unmask.samplers.rules.published import Dreamed
-from unmask.samplers.rules.speculative import Autoregressive
+from unmask.samplers.rules.dream import Dreamed
 from unmask.samplers.rules.uniform import UniformAncestral
 from unmask.samplers.schedules import ScheduleLike
 

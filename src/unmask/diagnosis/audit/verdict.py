@@ -47,7 +47,7 @@ from unmask.languages import Language, load
 from unmask.languages.base import as_tokens
 from unmask.samplers import Sampler, fit_of
 from unmask.samplers.contract import as_sampler
-from unmask.samplers.rules.speculative import Autoregressive
+from unmask.samplers.rules.autoregressive import Autoregressive
 from unmask.samplers.schedules import ScheduleLike, deltas
 
 NO_DIFFERENCE = "no difference found"

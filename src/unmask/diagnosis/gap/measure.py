@@ -25,8 +25,8 @@ from unmask.languages import LanguageLike
 from unmask.models.loading import load
 from unmask.samplers import Generation, Sampler, generate
 from unmask.samplers.contract import CANVAS, as_sampler, named_in_file
+from unmask.samplers.generation import reshaped
 from unmask.samplers.joint import Joint, as_joint, log_paths
-from unmask.samplers.making import reshaped
 from unmask.samplers.trace import Trace
 from unmask.samplers.trace import read as read_trace
 

@@ -18,8 +18,8 @@ from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Marginals, as_marginals
 from unmask.samplers import Generation
-from unmask.samplers.making import PADDING
 from unmask.samplers.session import Taken
+from unmask.samplers.starting import PADDING
 from unmask.samplers.trace import Trace
 
 NEVER = 2**62  # the step that hides a token that stays

@@ -17,7 +17,7 @@ last budget it may always be right. The interval of D includes both: its lower e
 maximum. Costs within 2% count as equal. So different lists of budgets do not make equal samplers different.
 
 Level: D errs in LEVEL / 2 of comparisons, the band over all costs together in LEVEL / 2 (Bonferroni), each interval by
-Gaffke's bound (core/estimates.py). A verdict needs an interval of D without 0. It is withdrawn where the band is
+Gaffke's bound (core/gaffke.py). A verdict needs an interval of D without 0. It is withdrawn where the band is
 without 0 on the other side at some cost, or where two seeds are on different sides of 0 beyond their intervals.
 """
 
@@ -35,7 +35,7 @@ from torch import Tensor
 
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
-from unmask.core.search import sample_size
+from unmask.core.targets import sample_size
 from unmask.experiments.board.families import lists_budgets
 from unmask.experiments.board.run import Measured, measured, recipe
 from unmask.experiments.board.settings import Settings

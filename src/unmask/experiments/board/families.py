@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import parse, written
+from unmask.core.specs import parse, written
 from unmask.samplers import SAMPLERS
 
 STEPS = "steps"

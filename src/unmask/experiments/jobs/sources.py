@@ -26,7 +26,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, proportion, within
 from unmask.core.files import finite
 from unmask.core.means import of_variance
-from unmask.core.registry import parse
+from unmask.core.specs import parse
 from unmask.denoisers import Denoiser
 from unmask.experiments.cell import Record, Tally
 from unmask.experiments.cell import digest as of_contents

@@ -13,13 +13,13 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_lines
-from unmask.core.registry import parse
 from unmask.core.run import Amount, Prompting
 from unmask.core.samples import read_tokens
+from unmask.core.specs import parse
 from unmask.models.open.chat import Message, Template, Text, filled_in, template
 from unmask.models.text.published import Published
 from unmask.samplers import SAMPLERS
-from unmask.samplers.making import generate
+from unmask.samplers.generation import generate
 from unmask.samplers.stopping import AtToken, Either, StopRule, Until
 
 if TYPE_CHECKING:

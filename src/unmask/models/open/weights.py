@@ -12,8 +12,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError
+from unmask.core.memory import fits
 from unmask.core.reading import check_file, fit, read_json
 from unmask.models.open.body import Body, Count
 from unmask.models.trained import checkpoints

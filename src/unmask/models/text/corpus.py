@@ -29,9 +29,9 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import fits
 from unmask.core.chance import Stream, uniform
 from unmask.core.errors import UnmaskError, cut, needed
+from unmask.core.memory import fits
 from unmask.core.reading import read_lines, read_text
 from unmask.models.text.published import check, make
 from unmask.models.text.tokenizer import Tokenizer

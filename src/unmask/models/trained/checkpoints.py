@@ -29,9 +29,9 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import available
 from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
 from unmask.core.files import atomic, check_writable, make_directory, write_json
+from unmask.core.memory import available
 from unmask.core.reading import MOST, check_file, from_json, read_json
 from unmask.languages import Language, from_dict
 from unmask.models.text import Text, Tokenizer

@@ -3,7 +3,7 @@
     p_theta(x_j | x_R) = softmax(logits_j) if x_j is hidden, x_j itself if it is revealed (SUBS, theory.md 10)
 
 A network of uniform noise predicts the full posterior at every position, p_theta(x_i | y) from noisy tokens y; samplers
-divide it by the likelihood of the own token (denoisers/contracts.py). Its time is the level a.
+divide it by the likelihood of the own token (denoisers/noise.py). Its time is the level a.
 
 Tokens and samplers stay on the host. An engine copies changed rows to the network's device and returns the
 probabilities at the requested positions, in float64 unless there are many symbols.

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.arguments import fits
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
+from unmask.core.memory import fits
 from unmask.core.tables import as_table
 from unmask.core.threads import torch_threads
 from unmask.languages import Language

@@ -22,7 +22,7 @@ and M lies after the prompt.
 A language with an end symbol pads after it. Both kinds fill all L positions and are trained on the padding too, which
 adds almost nothing to the loss. Nats per token are nats over |x|, the tokens up to and including the first end.
 
-Uniform noise: from noisy tokens y at level a (denoisers/contracts.py) a network predicts the clean ones.
+Uniform noise: from noisy tokens y at level a (denoisers/noise.py) a network predicts the clean ones.
 
     loss(x) = L E_a E_y [ mean_i -log p_i(x_i | y, a) ],    log(1 - a) uniform between log LEAST_NOISE and 0
 
@@ -52,10 +52,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unmask.core.arguments import fits
 from unmask.core.chance import Randomness, Stream
+from unmask.core.memory import fits
 from unmask.denoisers import Ideal, UniformIdeal
-from unmask.denoisers.contracts import without_own
+from unmask.denoisers.noise import without_own
 from unmask.languages import Language
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.trunk import LEAST_NOISE

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar, get_args
 
 from unmask.core import arguments
-from unmask.core.arguments import fits
 from unmask.core.errors import UnmaskError, unknown
+from unmask.core.memory import fits
 from unmask.core.reading import fit
-from unmask.denoisers.contracts import Noise
+from unmask.denoisers.noise import Noise
 
 KINDS = ("mdm", "ar")
 MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}
@@ -35,7 +35,7 @@ class Shape:
     layers: int = 8
     heads: int = 8
     time_free: bool = True  # False: an MDM with time as an input, whose outputs cannot be cached
-    noise: str = "mask"  # that an MDM removes (denoisers/contracts.py); the time of uniform noise is its level a
+    noise: str = "mask"  # that an MDM removes (denoisers/noise.py); the time of uniform noise is its level a
     neighbours: int = 0  # of a position in the windows of the n-gram memory (windows.py); 0: no memory
 
     def __post_init__(self) -> None:

@@ -25,11 +25,11 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.arguments import fits
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.means import mean
+from unmask.core.memory import fits
 from unmask.denoisers import UniformIdeal
 from unmask.languages import Language
 from unmask.models.text import Text

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
-from unmask.core.registry import Registry, parse
+from unmask.core.registry import Registry
+from unmask.core.specs import parse
 from unmask.denoisers import Denoiser
 from unmask.languages import automata, schemas
 from unmask.languages.automata import Automaton

@@ -1,1 +1,1 @@
-"""Rules that decide which positions are revealed; core/lazy.py finds the module of a name."""
+"""Rules that decide which positions are revealed; core/registry.py finds the module of a name."""

@@ -24,7 +24,7 @@ import torch
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
-from unmask.core.search import MEETS, cheapest, sample_size, standing
+from unmask.core.targets import MEETS, cheapest, sample_size, standing
 from unmask.tasks.evaluation.records import Group, labels
 from unmask.tasks.sample import Sample
 

@@ -143,7 +143,7 @@ def evaluation(
     import torch
 
     from unmask.core import progress
-    from unmask.core.arguments import cores
+    from unmask.core.memory import cores
     from unmask.core.threads import torch_threads
     from unmask.experiments.jobs.sources import counts, sums
     from unmask.tasks import sample

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from unmask.core.arguments import size
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, passes, share
 from unmask.core.means import mean
+from unmask.core.memory import size
 from unmask.tasks.evaluation.compare import Comparison, compare
 from unmask.tasks.evaluation.records import Group, labels
 from unmask.tasks.logs import Outcome
