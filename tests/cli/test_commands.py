@@ -16,7 +16,7 @@ from unmask.cli.main import COMMANDS
 from unmask.cli.options import show
 from unmask.core.files import code
 from unmask.core.samples import read_tokens
-from unmask.languages.reading import varied
+from unmask.languages.presets import varied
 from unmask.samplers import SAMPLERS
 
 ALL = every()

@@ -16,7 +16,7 @@ from unmask.languages.kernels import messages, paths
 from unmask.languages.kernels.machine import Machine, from_dense
 from unmask.languages.kernels.passes import Passes
 from unmask.languages.machine import MachineLanguage
-from unmask.languages.reading import PRESETS
+from unmask.languages.presets import PRESETS
 
 TINY = {name: case for name, case in brute.tiny_languages().items() if not name.startswith("interval")}
 MACHINES = [name for name in PRESETS.makers if isinstance(load(name), MachineLanguage)]

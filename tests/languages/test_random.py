@@ -8,8 +8,8 @@ import torch
 
 from unmask.core.errors import UnmaskError
 from unmask.languages import PRESETS, Language, load, random_hmm, random_ngram, sparse_hmm
+from unmask.languages.presets import is_random, random_rows, unseeded, varied
 from unmask.languages.properties import primitive
-from unmask.languages.reading import is_random, random_rows, unseeded, varied
 
 RANDOM = [name for name in PRESETS.makers if is_random(name)]
 TABLES = {"n-gram": (8, 2.0, 0.008), "4-gram": (8, 2.0, 0.005), "hmm A": (32, 3.2, 0.003), "hmm B": (8, 3.2, 0.003)}

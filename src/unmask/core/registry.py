@@ -40,6 +40,8 @@ PACKAGE = Path(__file__).parents[1]
 Made = TypeVar("Made")
 Allowed = bool | Sequence[str]  # modules that names may import: all (True), none (False), or these
 IMPORTS: ContextVar[Allowed] = ContextVar("imports", default=True)
+UNIONS = (Union, UnionType)
+NEEDED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @contextmanager
@@ -269,10 +271,6 @@ def _installed(group: str, *directories: str) -> EntryPoints:
     from importlib.metadata import entry_points  # here, because most workers do not need it
 
     return entry_points(group=group)
-
-
-UNIONS = (Union, UnionType)
-NEEDED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def _imported(label: str, path: str) -> Any:

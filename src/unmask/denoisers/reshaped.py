@@ -18,6 +18,9 @@ from unmask.denoisers.ideal import as_denoiser
 from unmask.denoisers.marginals import Marginals, as_marginals, check_sharpening
 from unmask.languages import Language
 
+KINDS = ("leak", "tilt", "mix")
+NEAR = 1e-12  # relative step at which the iteration ends; the remaining error is of the order of its square
+
 
 class Around(Denoiser, ABC):
     """Another denoiser with changed predictions."""
@@ -228,10 +231,6 @@ class GuidedEngine(Engine):
     @property
     def spent(self) -> Cost:
         return self.engines[0].spent + self.engines[1].spent
-
-
-KINDS = ("leak", "tilt", "mix")
-NEAR = 1e-12  # relative step at which the iteration ends; the remaining error is of the order of its square
 
 
 class Perturbed(Reshaped):

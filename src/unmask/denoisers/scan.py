@@ -19,6 +19,7 @@ FLOAT32, BFLOAT16 = 1e-6, 1e-3  # probabilities that differ by less count as equ
 PIECE = {"cpu": 2**20, "cuda": 2**26}  # logits that are processed at once
 IMPOSSIBLE = -1e4  # a finite logit in place of -inf
 STORED = 2**28  # logits that are stored rather than computed again
+Combine = Callable[[Tensor, Tensor, Tensor], Tensor]  # of two logits (K, V) and a factor (K, 1)
 
 
 class Scan(ABC):
@@ -161,9 +162,6 @@ class Scaled(Scan):
 
     def at(self, symbols: Tensor, entries: Tensor) -> Tensor:
         return self.scan.at(symbols, self.entries[entries]) * self.factor
-
-
-Combine = Callable[[Tensor, Tensor, Tensor], Tensor]  # of two logits (K, V) and a factor (K, 1)
 
 
 class Combined(Scan):

@@ -333,7 +333,7 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
             kind = expected.get(type(default), repr(default))
             raise UnmaskError(f"{name} of job {job.name!r} is {value!r}; expected {kind}")
         if value and name == "language":
-            from unmask.languages.reading import varied  # here, since a worker imports torch only if a job needs it
+            from unmask.languages.presets import varied
 
             value = varied(str(value), **options)
         elif value and options:  # except for options that the spec sets itself

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from unmask.languages.hmm import HMM as HMM
     from unmask.languages.interval import Interval as Interval
     from unmask.languages.ngram import NGram as NGram
-    from unmask.languages.reading import PRESETS as PRESETS
+    from unmask.languages.presets import PRESETS as PRESETS
+    from unmask.languages.presets import random_hmm as random_hmm
+    from unmask.languages.presets import random_ngram as random_ngram
+    from unmask.languages.presets import sparse_hmm as sparse_hmm
     from unmask.languages.reading import LanguageLike as LanguageLike
     from unmask.languages.reading import from_dict as from_dict
     from unmask.languages.reading import load as load
-    from unmask.languages.reading import random_hmm as random_hmm
-    from unmask.languages.reading import random_ngram as random_ngram
-    from unmask.languages.reading import sparse_hmm as sparse_hmm
 
 __getattr__, __dir__ = lazily(__name__, __path__)

@@ -73,6 +73,8 @@ FORMATS = {
     "uuid": "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
     "ipv4": rf"^{BYTE}(\.{BYTE}){{3}}$",
 }
+Where = tuple[str, ...]  # the way to a part of a schema
+Form = dict[str, Any]  # a part of a schema, checked
 
 
 def schema(template: Any, depth: int = DEPTH) -> str:
@@ -118,10 +120,6 @@ def json_schema(form: Any) -> str:
             "no JSON text is valid by the schema; expected one that allows some. Look for opposed limits."
         )
     return pattern
-
-
-Where = tuple[str, ...]  # the way to a part of a schema
-Form = dict[str, Any]  # a part of a schema, checked
 
 
 def path(at: Where) -> str:

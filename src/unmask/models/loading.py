@@ -125,7 +125,7 @@ def is_open(model: str | Path) -> bool:
 
 
 def _has_card(source: str | Path) -> bool:
-    from unmask.languages.reading import PRESETS
+    from unmask.languages.presets import PRESETS
 
     if str(source).partition("(")[0] in PRESETS.makers:
         return False

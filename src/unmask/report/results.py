@@ -31,7 +31,7 @@ from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
 from unmask.experiments.store import FILE, Store
 from unmask.experiments.tables import AFTER, FAILURES_SHOWN
-from unmask.languages.reading import unseeded
+from unmask.languages.presets import unseeded
 from unmask.models.trained.checkpoints import CONFIG, read_shape
 from unmask.models.trained.shape import preset
 from unmask.planning.flops import break_even

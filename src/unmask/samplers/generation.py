@@ -21,7 +21,7 @@ from unmask.denoisers import Denoiser, Guided, Sharpened, as_denoiser
 from unmask.denoisers.marginals import check_sharpening
 from unmask.languages import Language, LanguageLike
 from unmask.languages.kernels.lanes import LANES
-from unmask.languages.reading import PRESETS
+from unmask.languages.presets import PRESETS
 from unmask.samplers import Sampler, Session, StopRule, fill
 from unmask.samplers.contract import as_sampler, inner_of
 from unmask.samplers.joint.drawing import Joint

@@ -32,6 +32,8 @@ SCORES: dict[str, Callable[[View], Tensor]] = {
     "entropy": lambda view: -view.entropy,
     "chance": lambda view: torch.zeros(view.hidden.shape, dtype=torch.float64),
 }
+Temperature = Annotated[float, arguments.number]
+Ties = Annotated[str, lambda _, ties: arguments.word("way to break ties", ties, TIES)]
 
 
 def check_ranking(
@@ -71,10 +73,6 @@ def at_least(view: View, values: Tensor, bound: Tensor | float) -> Tensor:
 def chosen(view: View, reveal: Tensor, temperature: float) -> Choice:
     """Reveal these positions, with tokens drawn at a temperature that the scores do not use."""
     return Choice(reveal, None if temperature == 1 else view.draw(temperature))
-
-
-Temperature = Annotated[float, arguments.number]
-Ties = Annotated[str, lambda _, ties: arguments.word("way to break ties", ties, TIES)]
 
 
 class DrawsAfter(Sampler):

@@ -18,7 +18,7 @@ from unmask.experiments.board.families import family
 from unmask.experiments.board.run import measured
 from unmask.experiments.cell import cells_of, check
 from unmask.experiments.recipe import from_dict
-from unmask.languages.reading import varied
+from unmask.languages.presets import varied
 
 TINY = {"languages": ("paper-2gram", "interval-5"), "lengths": (20,), "rows": 30, "seeds": 2, "steps": (2, 5, 20)}
 PLACE = {"languages": ("paper-2gram",), "lengths": (20,)}

@@ -14,7 +14,7 @@ from scipy.stats import beta, chi2_contingency, kstest
 from tests.brute import p_value, sequences
 from tests.models.trained.small import L, V, causal_distribution, trunk
 from unmask.core.chance import Randomness
-from unmask.languages.reading import random_ngram
+from unmask.languages.presets import random_ngram
 from unmask.models.trained.objectives import (
     Masks,
     Objective,

@@ -17,7 +17,7 @@ from unmask.experiments.cell import canonical, cells_of, check
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import Sweep
 from unmask.languages import load
-from unmask.languages.reading import unseeded, varied
+from unmask.languages.presets import unseeded, varied
 from unmask.models.trained.checkpoints import read_language
 from unmask.samplers import SAMPLERS
 

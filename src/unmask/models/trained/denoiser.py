@@ -187,7 +187,7 @@ class NetworkEngine(Engine):
 
 
 class FollowingEngine(NetworkEngine):
-    """For a network without time: an order determines all model calls, so one call follows it (filling.py)."""
+    """For a network without time: an order determines all model calls, so one call follows it (running.py)."""
 
     def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         steps = Steps.of(order, rng, visits, self.evaluator.device)
