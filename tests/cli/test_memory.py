@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from benchmarks.open_models import config
-from unmask.core import arguments, memory, samples
+from unmask.core import memory, samples
 from unmask.denoisers import Canvas
 from unmask.models.trained import Shape, Trunk, checkpoints
 
@@ -60,7 +60,7 @@ def large(directory: Path) -> None:
 
 @pytest.fixture
 def small_machine(monkeypatch):
-    monkeypatch.setattr(arguments, "available", lambda: ROOM)
+    monkeypatch.setattr(memory, "available", lambda: ROOM)
     for module in (samples, checkpoints):
         monkeypatch.setattr(module, "available", memory.available)
     monkeypatch.setattr(Canvas, "__init__", pytest.fail)

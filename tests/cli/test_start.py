@@ -51,7 +51,7 @@ def test_help_of_a_command_is_light(command):
 def test_generating_from_a_language_imports_no_networks(tmp_path):
     words = ["generate", "--language", "interval-5", "--length", "10", "--rows", "2", "--out", str(tmp_path / "a.npy")]
     modules = modules_of(f"from unmask.cli.main import main; raise SystemExit(main({words}))")
-    assert {"unmask.samplers.making", "unmask.languages.interval"} <= modules
+    assert {"unmask.samplers.generation", "unmask.languages.interval"} <= modules
     assert not modules & {"unmask.models.trained", "unmask.models.open", "unmask.models.text"}
 
 

@@ -111,7 +111,7 @@ def test_long_input_is_cut():
 
 
 def test_what_does_not_fit_is_said_before_the_work(monkeypatch):
-    monkeypatch.setattr(arguments, "available", lambda: 10**9)
+    monkeypatch.setattr(memory, "available", lambda: 10**9)
     memory.fits(10**6, "rows of 20 tokens", 160)
     wanted = "1e+12 rows of 20 tokens need 160 TB; expected at most 6,250,000, which fit into the 1 GB available"
     says(lambda: memory.fits(10**12, "rows of 20 tokens", 160), wanted)
@@ -119,12 +119,12 @@ def test_what_does_not_fit_is_said_before_the_work(monkeypatch):
 
 
 def test_a_little_is_not_asked_about(monkeypatch):
-    monkeypatch.setattr(arguments, "available", pytest.fail)
+    monkeypatch.setattr(memory, "available", pytest.fail)
     memory.fits(memory.SMALL // 8, "numbers", 8)
 
 
 def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
-    monkeypatch.setattr(arguments, "GROUP", tmp_path)
+    monkeypatch.setattr(memory, "GROUP", tmp_path)
     (tmp_path / "memory.current").write_text("300\n")
     (tmp_path / "memory.max").write_text("1000\n")
     assert memory.available() == 700

@@ -14,7 +14,7 @@ import unmask
 from tests.hostile.promise import Case, Ran, bounded, broken, snapshot
 from tests.sparing import in_this_process, undrawn
 from unmask.cli.main import main
-from unmask.core import arguments
+from unmask.core import memory
 from unmask.experiments.store import Failed, writing
 
 NGRAM = {"kind": "ngram", "order": 2, "initial": [0.5, 0.5], "transition": [[0.25, 0.75], [1, 0]]}
@@ -63,7 +63,7 @@ def keeps(valid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ca
         before = snapshot(place)
         with pytest.MonkeyPatch.context() as patch, in_this_process(), undrawn():
             patch.chdir(place)
-            patch.setattr(arguments, "available", lambda: MEMORY)
+            patch.setattr(memory, "available", lambda: MEMORY)
             patch.setattr(sys, "path", [path for path in sys.path if path])  # as of the program, when it starts
             for name, value in case.environment.items():
                 patch.setenv(name, value)

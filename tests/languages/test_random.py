@@ -117,10 +117,10 @@ def test_sparse_hmm(seed):
 def test_machines_are_drawn_until_one_is_primitive(monkeypatch):
     """The third draw is taken; after 1000 nothing more is hoped for."""
     answers = [False, False, True]
-    monkeypatch.setattr("unmask.languages.reading.primitive", lambda machine: answers.pop(0))
+    monkeypatch.setattr("unmask.languages.presets.primitive", lambda machine: answers.pop(0))
     third = random_rows(4, 4, 1.0, 0.0, 0, 3 + 2)
     np.testing.assert_allclose(sparse_hmm(4, 2, None).transition, third, rtol=1e-12)
-    monkeypatch.setattr("unmask.languages.reading.primitive", lambda machine: False)
+    monkeypatch.setattr("unmask.languages.presets.primitive", lambda machine: False)
     with pytest.raises(UnmaskError, match="1000 draws gave no primitive machine of 4 states and 2 successors"):
         sparse_hmm(4, 2, 2)
 

@@ -8,7 +8,7 @@ import torch
 from tests.samplers.counting import LANGUAGE, SAMPLED, Asked
 from unmask import UnmaskError, generate
 from unmask.denoisers import Ideal
-from unmask.samplers import making
+from unmask.samplers import starting
 
 V = LANGUAGE.vocabulary
 LENGTHS = [9, 1, 6, 9, 4]
@@ -60,7 +60,7 @@ def test_rows_of_several_lengths_are_what_they_are_alone(name, kind, monkeypatch
     for row, line in enumerate(lines()):
         row_alike(made, row, generate(kind(), given=[line], first_row=row, **options))
     for junk in (1, V, V + 7, -3):
-        monkeypatch.setattr(making, "PADDING", junk)
+        monkeypatch.setattr(starting, "PADDING", junk)
         other = generate(kind(), given=lines(), **options)
         for row, size in enumerate(LENGTHS):
             assert torch.equal(other.tokens[row, :size], made.tokens[row, :size]), junk

@@ -80,7 +80,7 @@ def no_refusal(session, drafts, checked, target, turn):
     ("case", "place", "mutant"),
     [
         ((3, 2, 2), "unmask.denoisers.marginals.Table.beyond", lambda target, draft: target),
-        ((2, 3, 2), "unmask.samplers.rules.speculative.verify", no_refusal),
+        ((2, 3, 2), "unmask.samplers.rules.self_speculative.verify", no_refusal),
     ],
 )
 def test_wrong_speculation_is_seen(monkeypatch, case, place, mutant):

@@ -64,7 +64,7 @@ def test_what_tokens_look_like():
 
 
 def test_many_symbols_are_told_where_they_are_used(monkeypatch):
-    monkeypatch.setattr("unmask.samplers.generation.MOST_SYMBOLS", 4)
+    monkeypatch.setattr("unmask.samplers.result.MOST_SYMBOLS", 4)
     made = generate(LANGUAGE, length=3, rows=1)
     assert made.trace(symbols="ABCDEFGH").symbols == {
         str(token): "ABCDEFGH"[token] for token in sorted(set(made.tokens[0].tolist()))
