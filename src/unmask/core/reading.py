@@ -17,7 +17,6 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +27,6 @@ MOST = 2**26  # bytes of a file (default)
 MOST_YAML = 2**20  # bytes; YAML files are written by hand
 PIECE = 2**24  # bytes that are read at once
 DEPTH = 64  # levels of nested lists and mappings
-MOST_TRIED = 100  # entries of a mapping
 WORDS = {  # for the types in messages of msgspec
     "int": "a whole number",
     "float": "a number",
@@ -196,59 +194,49 @@ def fit(value: Any, schema: Any, where: str) -> Any:
     try:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
-        reason = _plain(_keyed(str(error), value, schema), msgspec.inspect.type_info(schema))
+        reason = _plain(str(error), msgspec.inspect.type_info(schema))
         raise UnmaskError(f"{cut(where)}: {reason}") from error
     except UnicodeError as error:
         raise UnmaskError(f"{cut(where)}: it has a text that is not Unicode; expected no half of a pair") from error
 
 
-def _keyed(message: str, value: Any, schema: Any) -> str:
-    """A message of msgspec with the key in place of `[...]`: that of the first entry which does not fit by itself."""
-    import msgspec
-
-    before, unnamed, after = message.rpartition("$")[2].partition("[...]")
-    if not unnamed:
-        return message
-    content = where = deepcopy(value)
-    for name, number in re.findall(r"\.([^.\[\]]+)|\[(\d+)\]", before):
-        where = where[name or int(number)]
-    entries = dict(where)
-    for key in [*entries][:MOST_TRIED]:
-        where.clear()
-        where[key] = entries[key]
-        try:
-            msgspec.convert(content, schema)
-        except msgspec.ValidationError as error:
-            if f"`${before}[...]" in str(error):
-                return f"{message.rpartition('$')[0]}${before}.{key}{after}"
-    return message
-
-
 def _plain(message: str, kind: Any) -> str:
     """A message of msgspec about a type as a sentence; an unknown key or value with the nearest known ones."""
     problem, _, path = message.partition(" - at `$")
-    strange = re.fullmatch(r"(Object contains unknown field|Invalid enum value) [`'](.*)[`']", problem, re.DOTALL)
-    if strange is None:
-        label = cut(path.strip(".`")) or "it"
-        label = f"entry {label}" if label.startswith("[") else label
-        if missing := re.fullmatch(r"Object missing required field `(.*)`", problem, re.DOTALL):
-            return f"{label} has no {missing[1]!r}"
-        if not problem.startswith("Expected "):
-            return message
-        words = re.sub("`([^`]*)`", _words, problem)
-        expected, _, got = words.removeprefix("Expected ").partition(", got ")
-        return f"{label} {f'is {got}' if got else 'does not fit'}; expected {expected}"
+    label = cut(path.strip(".`"))
+    if label.endswith("[...]"):  # a value of a mapping, whose key msgspec does not tell
+        label = f"an entry of {label.removesuffix('[...]') or 'the mapping'}"
+    elif label.startswith("["):
+        label = f"entry {label}"
+
+    if strange := re.fullmatch(
+        r"(?:Object contains unknown (field)|Invalid enum value) [`'](.*)[`']", problem, re.DOTALL
+    ):
+        noun = "key" if strange[1] else "value"
+        names = _known(kind, path)
+        return str(unknown(f"{noun} of {label}:" if label else noun, strange[2], names)) if names else message
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", problem, re.DOTALL):
+        return f"{label or 'it'} has no {missing[1]!r}"
+    if not problem.startswith("Expected "):
+        return message
+
+    words = re.sub("`([^`]*)`", _words, problem)
+    expected, _, got = words.removeprefix("Expected ").partition(", got ")
+    return f"{label or 'it'} {f'is {got}' if got else 'does not fit'}; expected {expected}"
+
+
+def _known(kind: Any, path: str) -> list[str]:
+    """The keys, or the values, that a type allows at a path; none if the path leads nowhere."""
     kinds = getattr(kind, "types", [kind])  # several of a union
     for name, _ in re.findall(r"\.([^.\[\]`]+)|\[([^\]]+)\]", path):
         fields = {field.encode_name: field.type for one in kinds for field in getattr(one, "fields", ())}
         inner = [getattr(one, part, None) for one in kinds for part in ("item_type", "value_type")]
         if (kind := fields.get(name) or next(filter(None, inner), None)) is None:
-            return message
+            return []
         kinds = getattr(kind, "types", [kind])
+
     names = [field.encode_name for one in kinds for field in getattr(one, "fields", ())]
-    names = names or [str(value) for one in kinds for value in getattr(one, "values", ())]
-    noun, label = "key" if strange[1].startswith("Object") else "value", cut(path.strip(".`"))
-    return str(unknown(f"{noun} of {label}:" if label else noun, strange[2], names))
+    return names or [str(value) for one in kinds for value in getattr(one, "values", ())]
 
 
 def _words(types: re.Match[str]) -> str:
