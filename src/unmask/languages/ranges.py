@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf
 
 MOST_DIGITS = 40  # of a bound: in front of the point, and behind it
 Bound = tuple[Fraction, bool] | None  # of x, or of -x: the least value, and whether it is itself left out
@@ -20,10 +20,10 @@ def digits_behind(value: Fraction) -> int:
     return next(count for count in range(MOST_DIGITS + 1) if not value * 10**count % 1)
 
 
-def least(bound: Bound, count: int) -> int | None:
-    """The least number that a bound allows, in units of the digit which is `count` behind the point."""
+def least(bound: Bound, count: int) -> int | float:
+    """The least number that a bound allows, in units of the digit which is `count` behind the point, or -inf."""
     if bound is None:
-        return None
+        return -inf
     value, beyond = bound
     return floor(value * 10**count) + 1 if beyond else ceil(value * 10**count)
 
@@ -31,22 +31,23 @@ def least(bound: Bound, count: int) -> int | None:
 def numbers(low: Bound, minus_high: Bound, places: int) -> Iterator[str]:
     """The parts of an alternative: numbers between the bounds, with at most this number of digits behind the point."""
     for count in range(places + 1):
-        first, minus_last = least(low, count), least(minus_high, count)
-        yield from fixed(max(first or 0, 0), None if minus_last is None else -minus_last, count)
-        below = fixed(1 if minus_last is None else max(minus_last, 1), None if first is None else -first, count)
-        yield from (f"-{one}" for one in below)
+        first = least(low, count)
+        minus_last = least(minus_high, count)
+        yield from fixed(max(first, 0), -minus_last, count)
+        for one in fixed(max(minus_last, 1), -first, count):
+            yield f"-{one}"
 
 
-def fixed(first: int, last: int | None, count: int) -> Iterator[str]:
-    """The numbers from first (0 or more) to last, in units of the digit which is `count` behind the point."""
+def fixed(first: float, last: float, count: int) -> Iterator[str]:
+    """The numbers from first (0 or more) to last (or inf), in units of the digit which is `count` behind the point."""
     shortest = max(len(str(first)), count + 1)
-    longest = shortest if last is None else len(str(last).zfill(count + 1))
+    longest = shortest if last == inf else len(str(last).zfill(count + 1))
     for length in range(shortest, longest + 1):
-        low = max(first, 10 ** (length - 1) if length > count + 1 else 0)
-        high = 10**length - 1 if last is None else min(last, 10**length - 1)
+        low = max(int(first), 10 ** (length - 1) if length > count + 1 else 0)
+        high = int(min(last, 10**length - 1))
         if low <= high:
             yield between(written(low, count), written(high, count))
-    if last is None:
+    if last == inf:
         yield f"[1-9][0-9]{{{longest - count},}}" + every(written(0, count)[1:])
 
 
@@ -62,7 +63,9 @@ def between(low: str, high: str) -> str:
         return re.escape(low)
     if low[0] == high[0]:
         return re.escape(low[0]) + between(low[1:], high[1:])
-    first, last, after, before = int(low[0]), int(high[0]), low[1:], high[1:]
+
+    first, after = int(low[0]), low[1:]
+    last, before = int(high[0]), high[1:]
     parts = []
     if after.strip("0."):
         parts.append(low[0] + between(after, re.sub("[0-9]", "9", after)))

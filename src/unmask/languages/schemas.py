@@ -364,12 +364,14 @@ class Reading:
         places = 0 if kind == "integer" else places
         if step is None or not Fraction(1, 10**places) % step:
             return either(numbers(low, minus_high, places))
-        first, minus_last = least(low, places), least(minus_high, places)
+
+        first = least(low, places)
+        minus_last = least(minus_high, places)
         unit = int(step * 10**places) if places else step.numerator
-        if first is None or minus_last is None or -minus_last - first > MOST_MULTIPLES * unit:
+        if -minus_last - first > MOST_MULTIPLES * unit:
             expected = f"a power of ten, or a minimum and a maximum with {MOST_MULTIPLES} multiples between them"
             self.refuse(at, f"has multipleOf {form['multipleOf']}", expected)
-        multiples = range(-(-first // unit) * unit, 1 - minus_last, unit)
+        multiples = range(-(-int(first) // unit) * unit, 1 - int(minus_last), unit)
         return either("-" * (one < 0) + re.escape(written(abs(one), places)) for one in multiples)
 
 

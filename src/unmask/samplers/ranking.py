@@ -144,14 +144,17 @@ def _by_topk(view: View, scores: Tensor) -> Tensor:
 
 def in_order(view: View, scores: Tensor, ties: str) -> Tensor:
     """(B, L): the rank of each hidden position in its row, 0 for the highest score; other positions come last."""
-    rng = view.rng(Stream.TIE) if ties == "chance" else None
-    return ranks(scores, view.hidden, rng, view.resolution)
+    return _ranked(view, scores, view.hidden, ties)
 
 
 def lowest(view: View, scores: Tensor, among: Tensor, most: Tensor, ties: str) -> Tensor:
     """Bool (B, L): the lowest scores of each row among these positions, Bool (B, L), at most `most` (B)."""
+    return among & (_ranked(view, -scores, among, ties) < most.unsqueeze(1))
+
+
+def _ranked(view: View, scores: Tensor, among: Tensor, ties: str) -> Tensor:
     rng = view.rng(Stream.TIE) if ties == "chance" else None
-    return among & (ranks(-scores, among, rng, view.resolution) < most.unsqueeze(1))
+    return ranks(scores, among, rng, view.resolution)
 
 
 def arranged(view: View, values: Tensor, place: Tensor) -> Tensor:

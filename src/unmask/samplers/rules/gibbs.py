@@ -54,7 +54,7 @@ class Gibbs(Sampler):
         drawn = session.hidden & ~session.settled.unsqueeze(1)
         last = session.order.amax(1)
         size = drawn.shape[1]
-        time = None if canvas.time_free else torch.full((len(drawn),), 1 / size, dtype=torch.float64)
+        time = session.denoiser.time_at(1 / size, len(drawn))
 
         stride = min(self.stride or size, size)
         groups = [torch.arange(k, size, stride) for k in range(stride)]

@@ -24,10 +24,9 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.chance import Stream
 from unmask.core.errors import UnmaskError, shown
 from unmask.samplers.contract import SAMPLERS, Choice, Sampler
-from unmask.samplers.ranking import Temperature, Ties, ranks
+from unmask.samplers.ranking import Temperature, Ties, lowest
 from unmask.samplers.view import View
 
 LEAST = 1e-300  # of a probability whose logarithm is taken
@@ -58,8 +57,7 @@ class PathPlanning(Sampler):
         scores = torch.where(view.revealed, self.eta, 1.0) * self._scores(view, whole)
         count = editable.sum(1)
         stay = count - ((1 - view.alpha_next) * count + NEAR).floor().long()
-        rng = view.rng(Stream.TIE) if self.ties == "chance" else None
-        best = editable & (ranks(scores, editable, rng, view.resolution) < stay.unsqueeze(1))
+        best = lowest(view, -scores, editable, stay, self.ties)
         return Choice(view.hidden & best, tokens, hide=view.revealed & ~best)
 
     def _scores(self, view: View, whole: Tensor) -> Tensor:

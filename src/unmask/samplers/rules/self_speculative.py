@@ -54,18 +54,18 @@ class SelfSpeculative(Sampler):
         total = hidden.sum(1)
         done = torch.zeros_like(total)
         turn = 0
+        timeless = session.denoiser.time_free
 
         while bool((going := (done < total) & ~session.settled).any()):
             turn += 1
             index = done.unsqueeze(1) + torch.arange(self.draft_length)
             inside = (index < total.unsqueeze(1)) & going.unsqueeze(1)
-            fraction = 1 - index.double() / total.clamp(min=1).unsqueeze(1)  # hidden at each decision: the time
-            timed = not session.denoiser.time_free
+            time = 1 - index.double() / total.clamp(min=1).unsqueeze(1)  # hidden at each decision: the time
 
             places = order.gather(1, index.clamp(max=order.shape[1] - 1))
-            drafts = Drafts.of(session, places, inside, fraction[:, 0] if timed else None)
+            drafts = Drafts.of(session, places, inside, None if timeless else time[:, 0])
             ahead = inside & (torch.arange(self.draft_length) > 0)
-            target = _look_ahead(session, drafts, ahead, fraction if timed else None)
+            target = _look_ahead(session, drafts, ahead, None if timeless else time)
             accepted, replaced = verify(session, drafts, ahead, target, turn)
             done = done + accepted + (replaced < vocabulary)
             session.check_stop()

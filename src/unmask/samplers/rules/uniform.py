@@ -117,7 +117,7 @@ def begin(session: Session) -> None:
 def answer_at(session: Session, rows: Tensor, positions: Tensor, level: float) -> Tensor:
     """(K, V): the predictions of the denoiser at a level."""
     canvas = session.canvas
-    time = None if canvas.time_free else torch.full((len(canvas.tokens),), level, dtype=torch.float64)
+    time = session.denoiser.time_at(level, len(canvas.tokens))
     return canvas.at(rows, positions, time).dense().double()
 
 
@@ -162,10 +162,11 @@ def of_every(denoiser: Denoiser, every: Tensor, level: float) -> Tensor:
     """(V^L, L, V): r of every sequence without given tokens."""
     engine = denoiser.engine(every.clone(), torch.full_like(every, denoiser.vocabulary))
     rows, positions = torch.ones_like(every).nonzero(as_tuple=True)
-    time = None if denoiser.time_free else torch.full((len(every),), level, dtype=torch.float64)
+    time = denoiser.time_at(level, len(every))
     answer = as_marginals(engine.at(rows, positions, time)).dense().double()
-    alone = answer if engine.hollow else without_own(answer, every.flatten(), level)
-    return alone.view(*every.shape, denoiser.vocabulary)
+    if not engine.hollow:
+        answer = without_own(answer, every.flatten(), level)
+    return answer.view(*every.shape, denoiser.vocabulary)
 
 
 def transitions(mu: Tensor, every: Tensor) -> Tensor:
