@@ -69,10 +69,8 @@ def number(
 ) -> float:
     """A finite number from least to most, an integer of at most 64 bits; above: least itself is excluded."""
     if isinstance(value, Real) and not isinstance(value, bool):
-        real: float = float(value)
-        widest = sys.float_info.max
-        if isinstance(value, Integral):
-            real, widest = int(value), MOST
+        real: float = int(value) if isinstance(value, Integral) else float(value)
+        widest = MOST if isinstance(real, int) else sys.float_info.max
         enough = real > least or (real == least and not above)
         if abs(real) <= widest and enough and real <= most:
             return real
