@@ -20,7 +20,7 @@ from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.reading import DEPTH, fit, read_json
 from unmask.languages.patterns import LONGEST
 from unmask.languages.quoted import CHARACTER, Quoted
-from unmask.languages.ranges import MOST_DIGITS, digits_behind, least, numbers, written
+from unmask.languages.ranges import MOST_DIGITS, Bound, digits_behind, least, numbers, written
 
 TYPES = {  # of values in a JSON template
     "integer": "-?(0|[1-9][0-9]*)",
@@ -32,6 +32,7 @@ TYPES = {  # of values in a JSON template
 MOST_WORK = 2**21  # characters that are written and keywords that are merged: at most two seconds
 MOST_MULTIPLES = 1000
 PLACES = 6  # digits behind the point of a number with bounds
+ALONE = "a schema without recursion"
 LEVELS = 2  # of lists and objects in a value that may be any
 Kind = Literal["object", "array", "string", "number", "integer", "boolean", "null"]
 KEYWORDS: dict[str, Any] = {  # with the types of their values
@@ -85,6 +86,7 @@ def schema(template: Any, depth: int = DEPTH) -> str:
     """
     if not depth:
         raise UnmaskError(f"the template is nested more than {DEPTH} deep; expected fewer levels")
+
     if isinstance(template, dict):
         pairs = [f"{_written(str(key))}: ?{schema(value, depth - 1)}" for key, value in template.items()]
         return r"\{" + ", ?".join(pairs) + r"\}"
@@ -92,6 +94,7 @@ def schema(template: Any, depth: int = DEPTH) -> str:
         return "(" + "|".join(map(_written, template)) + ")"
     if isinstance(template, str) and template in TYPES:
         return f"({TYPES[template]})"
+
     expected = f"a mapping, a list of values, or one of {', '.join(TYPES)}"
     raise UnmaskError(f"the template has {shown(template)}; expected {expected}")
 
@@ -134,7 +137,8 @@ def either(texts: Iterable[str | None]) -> str | None:
 
 
 def times(text: str, least: int, most: int | None) -> str:
-    return f"{text}{{{least},{'' if most is None else most}}}"
+    last = "" if most is None else most
+    return f"{text}{{{least},{last}}}"
 
 
 def anything(levels: int) -> str:
@@ -173,7 +177,8 @@ class Reading:
     """The way through a schema. If every text is invalid, a pattern becomes None."""
 
     def __init__(self, root: Any) -> None:
-        self.root, self.work = root, 0
+        self.root = root
+        self.work = 0
 
     def refuse(self, at: Where, problem: str, advice: str) -> NoReturn:
         raise UnmaskError(f"the schema {problem} at {path(at)}; expected {advice}")
@@ -183,16 +188,13 @@ class Reading:
         if self.work > MOST_WORK:
             raise UnmaskError(f"the schema needs over {MOST_WORK} steps to become a pattern; expected a smaller one")
 
-    def weigh(self, form: Form) -> None:
-        """Count the work on the keywords of a part."""
-        self.spend(128 + 8 * sum(len(value) for value in form.values() if isinstance(value, list | dict)))
-
     def pattern(self, form: Any, at: Where) -> str | None:
         """The regular expression of the texts of a part of the schema."""
         if len(at) > DEPTH:
-            again = next((part for part in at if part.startswith("#") and at.count(part) > 1), None)
-            problem = f"refers to {cut(again)} within itself" if again else f"is nested more than {DEPTH} deep"
-            self.refuse(at[: at.index(again) + 1] if again else at[:9], problem, "a schema without recursion")
+            for part in at:
+                if part.startswith("#") and at.count(part) > 1:
+                    self.refuse(at[: at.index(part) + 1], f"refers to {cut(part)} within itself", ALONE)
+            self.refuse(at[:9], f"is nested more than {DEPTH} deep", ALONE)
         choice = self.choice(self.checked(form, at), at)
         self.spend(len(choice or ""))
         return choice
@@ -202,7 +204,8 @@ class Reading:
         form = fit(form, dict[str, Any] | bool, f"the schema at {path(at)}")
         if isinstance(form, bool):
             return {} if form else {"enum": []}
-        self.weigh(form)
+
+        self.spend(128 + 8 * _entries(form))
         limits: Form = {}
         for keyword, value in form.items():
             if keyword in NOTES or (keyword == "$id" and at == ("#",)):
@@ -210,6 +213,7 @@ class Reading:
             if keyword not in KEYWORDS:
                 self.refuse(at, f"has {shown(keyword)}, which is not supported,", f"only {', '.join(KEYWORDS)}")
             limits[keyword] = fit(value, KEYWORDS[keyword], f"{keyword} of the schema at {path(at)}")
+
         if "const" in limits:
             limits = self.merged(limits, {"enum": [limits.pop("const")]}, at)
         if isinstance(limits.get("type"), str):
@@ -218,17 +222,19 @@ class Reading:
 
     def merged(self, one: Form, other: Form, at: Where) -> Form:
         """One part of a schema for two that hold together."""
-        self.spend(
-            sum(len(value) for part in (one, other) for value in part.values() if isinstance(value, list | dict))
-        )
-        whole = one | {keyword: value for keyword, value in other.items() if keyword not in one}
+        self.spend(_entries(one) + _entries(other))
+        whole = other | one
         if "prefixItems" in whole and ("items" in one or "prefixItems" in one) and {"items", "prefixItems"} & {*other}:
             self.refuse(at, "has prefixItems and other items that hold together", "one list of them")
-        if "properties" in whole and all({"properties", "additionalProperties"} & part.keys() for part in (one, other)):
-            sides = [(part.get("properties", {}), part.get("additionalProperties", True)) for part in (one, other)]
-            keys = dict.fromkeys(key for keys, _ in sides for key in keys)
-            self.spend(16 * len(keys))
-            whole["properties"] = {key: both(*(some.get(key, rest) for some, rest in sides)) for key in keys}
+
+        # a key of one side is of the other side's named keys, or of its rest
+        about = {"properties", "additionalProperties"}
+        if "properties" in whole and about & one.keys() and about & other.keys():
+            ones, others = one.get("properties", {}), other.get("properties", {})
+            rest, other_rest = one.get("additionalProperties", True), other.get("additionalProperties", True)
+            self.spend(16 * len(ones | others))
+            whole["properties"] = {key: both(ones.get(key, rest), others.get(key, other_rest)) for key in ones | others}
+
         for keyword in (one.keys() & other.keys()) - {"properties"}:
             if keyword in MERGED:
                 whole[keyword] = MERGED[keyword](one[keyword], other[keyword])
@@ -244,6 +250,7 @@ class Reading:
                 rest = {name: value for name, value in form.items() if name != keyword}
                 branches = [(branch, (*at, f"{keyword}/{number}")) for number, branch in enumerate(form[keyword])]
                 return either(self.pattern(self.merged(rest, self.checked(*way), at), way[1]) for way in branches)
+
         if "$ref" in form:
             name = form.pop("$ref")
             there = (*at, name)
@@ -254,14 +261,15 @@ class Reading:
             return self.pattern(form, (*at, "allOf"))
         if not form:
             return ANY
+
         about = [kind for kind, keywords in OF_TYPE.items() if keywords & form.keys()]
         kinds = form.get("type", about)
         if "enum" in form:
             if beside := form.keys() - {"enum", "type"}:
                 self.refuse(at, f"has {min(beside)} beside enum or const", "only type beside them")
-            return either(
-                self.constant(value, at) for value in form["enum"] if "type" not in form or fits(value, kinds)
-            )
+            values = [value for value in form["enum"] if "type" not in form or fits(value, kinds)]
+            return either(self.constant(value, at) for value in values)
+
         ways = {"object": self.object, "array": self.array, "string": self.string, "number": self.number}
         kinds = [kind for kind in kinds if WIDER.get(kind) not in kinds]
         return either(ways.get(WIDER.get(kind, kind), self.fixed)(kind, form, at) for kind in kinds)
@@ -306,6 +314,7 @@ class Reading:
                 return None
             if text is not None:
                 pairs.append((f"{_written(key)}: ?{text}", key in required))
+
         if "properties" not in form and not pairs:  # any keys
             text = self.pattern(other, (*at, "additionalProperties"))
             pair = f'"{CHARACTER}*": ?{text}'
@@ -313,12 +322,15 @@ class Reading:
         return rf"\{{{in_order(pairs)}\}}"
 
     def array(self, kind: str, form: Form, at: Where) -> str | None:
-        least, most = form.get("minItems", 0), form.get("maxItems")
+        least = form.get("minItems", 0)
+        most = form.get("maxItems")
         first = form.get("prefixItems", [])[:most]
         texts = [self.pattern(item, (*at, f"prefixItems/{number}")) for number, item in enumerate(first)]
         more = self.pattern(form.get("items", not first or least > len(first)), (*at, "items"))
+
         if None in texts:
-            more, most = None, texts.index(None)
+            more = None
+            most = texts.index(None)
         elif more is None:
             most = len(texts)
         if most is not None and most < least:
@@ -326,20 +338,24 @@ class Reading:
         if not texts and more is not None and most != 0:
             texts = [more]
         texts = texts[:most]
+
         tail = ""
         if more is not None and texts:
-            tail = times(f"(, ?{more})", max(least - len(texts), 0), None if most is None else most - len(texts))
+            left = None if most is None else most - len(texts)
+            tail = times(f"(, ?{more})", max(least - len(texts), 0), left)
         begins = (f"{'(' * (number >= least)}{', ?' * (number > 0)}{text}" for number, text in enumerate(texts))
         return rf"\[{''.join(begins)}{tail}{')?' * max(len(texts) - least, 0)}\]"
 
     def string(self, kind: str, form: Form, at: Where) -> str | None:
-        least, most = form.get("minLength", 0), form.get("maxLength")
+        least = form.get("minLength", 0)
+        most = form.get("maxLength")
         wanted = form.get("pattern")
         if "format" in form:
             if form["format"] not in FORMATS or wanted is not None:
                 problem = f"has the format {shown(form['format'])}"
                 self.refuse(at, problem, f"{', '.join(FORMATS)}; or a pattern")
             wanted = FORMATS[form["format"]]
+
         if wanted is not None:
             inner = Quoted(wanted, self.spend).between(least, most)
         else:
@@ -355,13 +371,13 @@ class Reading:
             if abs(value) >= 10**MOST_DIGITS or value * 10**MOST_DIGITS % 1 or (keyword == "multipleOf" and value <= 0):
                 limit = f"at most {MOST_DIGITS} digits on each side of the point"
                 self.refuse(at, f"has {keyword} {form[keyword]}", f"{limit}, and a positive multipleOf")
-        low, minus_high = (
-            max(((sign * values[name], "ex" in name) for name in names if name in values), default=None)
-            for sign, names in ((1, ("minimum", "exclusiveMinimum")), (-1, ("maximum", "exclusiveMaximum")))
-        )
+
+        low = _tightest(values, "minimum", "exclusiveMinimum")
+        minus_high = _tightest({name: -value for name, value in values.items()}, "maximum", "exclusiveMaximum")
         step = values.get("multipleOf")
-        places = max(PLACES, *map(digits_behind, values.values())) if step is None else digits_behind(step)
-        places = 0 if kind == "integer" else places
+        places = 0
+        if kind == "number":
+            places = max(PLACES, *map(digits_behind, values.values())) if step is None else digits_behind(step)
         if step is None or not Fraction(1, 10**places) % step:
             return either(numbers(low, minus_high, places))
 
@@ -371,8 +387,20 @@ class Reading:
         if -minus_last - first > MOST_MULTIPLES * unit:
             expected = f"a power of ten, or a minimum and a maximum with {MOST_MULTIPLES} multiples between them"
             self.refuse(at, f"has multipleOf {form['multipleOf']}", expected)
+
         multiples = range(-(-int(first) // unit) * unit, 1 - int(minus_last), unit)
         return either("-" * (one < 0) + re.escape(written(abs(one), places)) for one in multiples)
+
+
+def _entries(form: Form) -> int:
+    """How much a part of a schema lists."""
+    return sum(len(value) for value in form.values() if isinstance(value, list | dict))
+
+
+def _tightest(values: dict[str, Fraction], inside: str, outside: str) -> Bound:
+    """The largest of the limits that there are, and whether it is itself left out."""
+    limits = [(values[name], name == outside) for name in (inside, outside) if name in values]
+    return max(limits, default=None)
 
 
 def fits(value: Any, kinds: list[str]) -> bool:

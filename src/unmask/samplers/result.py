@@ -142,10 +142,9 @@ class Generation:
 
 def join(parts: Sequence[Generation]) -> Generation:
     """Join blocks of rows into one generation, the same as if they were made together."""
-    rows: dict[str, Any] = {
-        name: torch.cat([getattr(part, name) for part in parts])
-        for name in ("tokens", "order", "probability", "lengths", "impossible")
-    }
+    rows: dict[str, Any] = {}
+    for name in ("tokens", "order", "probability", "lengths", "impossible"):
+        rows[name] = torch.cat([getattr(part, name) for part in parts])
 
     calls: dict[str, Tensor] = {}  # of all models that any part used
     for name in {name: None for part in parts for name in part.model_calls_of}:
