@@ -155,7 +155,9 @@ def within(
 
     # nearer to an end than a root is found: at the end
     values = np.where(values < NEAR, 0.0, np.where(values > 1 - NEAR, 1.0, values))
-    low, high = (bottom + width * gaffke_end(values, numbers, (1 - level) / 2, side) for side in (-1, 1))
+    tail = (1 - level) / 2
+    low = bottom + width * gaffke_end(values, numbers, tail, -1)
+    high = bottom + width * gaffke_end(values, numbers, tail, 1)
     return Estimate(value, min(low, value), max(high, value), int(numbers.sum()), level, method)
 
 

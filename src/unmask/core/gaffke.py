@@ -66,7 +66,8 @@ def exceeds(gains: Floats, shapes: Floats) -> float:
     width = second**-0.5
     bend = min(max(third * width / (3 * second), -MOST), MOST)
 
-    straight, bent = (_along(gains, shapes, saddle, width, each) for each in (0.0, bend))
+    straight = _along(gains, shapes, saddle, width, 0.0)
+    bent = _along(gains, shapes, saddle, width, bend)
     best = bent if np.abs(bent).sum() < np.abs(straight).sum() else straight  # also if the bent sum overflows
     return float(best.real.sum() / np.pi)
 

@@ -177,7 +177,7 @@ class Oracle(nn.Module, ABC):
         if mask is not None:
             good |= ids == mask
         if not good.all():
-            row, position = (int(i) for i in (~good).nonzero()[0])
+            row, position = (~good).nonzero()[0].tolist()
             known = f"a token in 0..{vocabulary - 1}" + ("" if mask is None else f", or the mask {mask}")
             raise UnmaskError(
                 f"input_ids, row {row}, position {position} is {int(ids[row, position])}; expected {known}"

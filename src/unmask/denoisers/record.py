@@ -93,11 +93,11 @@ class Record:
             if run.step.shape[1] != tokens.shape[1]:
                 raise UnmaskError(f"{batch} has {run.step.shape[1]} positions, a sample {tokens.shape[1]}{advice}")
             if not bool(run.began.all()):
-                row, position = (int(i) for i in (~run.began).nonzero()[0])
+                row, position = (~run.began).nonzero()[0].tolist()
                 raise UnmaskError(f"position {position} of row {row} in {batch} was given; expected empty rows{advice}")
             different = ~run.hidden & (run.tokens != tokens[first : first + len(run.step)])
             if bool(different.any()):
-                row, position = (int(i) for i in different.nonzero()[0])
+                row, position = different.nonzero()[0].tolist()
                 problem = f"samples, row {first + row}, position {position}: the token differs from {batch}"
                 raise UnmaskError(problem + advice)
             first += len(run.step)

@@ -27,13 +27,8 @@ class Around(Denoiser, ABC):
 
     def __init__(self, inner: Denoiser) -> None:
         self.inner = checked(inner)
-        self.vocabulary = self.inner.vocabulary
-        self.language = self.inner.language
-        self.removes = self.inner.removes
-        self.grid = self.inner.grid
-        self.calls = self.inner.calls
-        self.time_free = self.inner.time_free
-        self.concurrent = self.inner.concurrent
+        for kept in ("vocabulary", "language", "removes", "grid", "calls", "time_free", "concurrent"):
+            setattr(self, kept, getattr(self.inner, kept))
 
     def options(self) -> Mapping[str, Any]:
         """The options of the modification, for `source`."""
@@ -213,8 +208,9 @@ class GuidedEngine(Engine):
             engine.renew(rows, positions)
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
-        prompted, bare = (as_marginals(engine.at(rows, positions, time)) for engine in self.engines)
-        return prompted.guided(bare, self.scale)
+        prompted, bare = self.engines
+        with_prompt = as_marginals(prompted.at(rows, positions, time))
+        return with_prompt.guided(as_marginals(bare.at(rows, positions, time)), self.scale)
 
     @property
     def hollow(self) -> bool:
@@ -225,7 +221,7 @@ class GuidedEngine(Engine):
 
     @property
     def positions(self) -> Tensor | None:
-        prompted, bare = (engine.positions for engine in self.engines)
+        prompted, bare = self.engines[0].positions, self.engines[1].positions
         return None if prompted is None or bare is None else prompted + bare
 
     @property

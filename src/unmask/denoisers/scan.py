@@ -186,11 +186,10 @@ class Combined(Scan):
         return len(self.entries[0])
 
     def rows(self, entries: Tensor) -> Tensor:
-        one, other = (
-            scan.rows(numbers[entries.to(scan.device)]).float().to(self.device)
-            for scan, numbers in zip(self.scans, self.entries, strict=True)
-        )
-        return self.combine(one, other, self.factors[entries.to(self.device)])
+        parts = []
+        for scan, numbers in zip(self.scans, self.entries, strict=True):
+            parts.append(scan.rows(numbers[entries.to(scan.device)]).float().to(self.device))
+        return self.combine(parts[0], parts[1], self.factors[entries.to(self.device)])
 
 
 def lowest_first(values: Tensor, number: int) -> Tensor:

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -187,8 +186,7 @@ def _support(machine: Machine) -> Automaton:
     following: list[set[int]] = [set() for _ in range(machine.states)]
     for source, target in zip(machine.edge_source.tolist(), machine.edge_target.tolist(), strict=True):
         following[source].add(target)
-    ends = machine.column_start.tolist()
-    emitting = [frozenset(machine.column_state[begin:end].tolist()) for begin, end in pairwise(ends)]
+    emitting = [frozenset(some.tolist()) for some in np.split(machine.column_state, machine.column_start[1:-1])]
     first = frozenset(np.flatnonzero(machine.initial > 0).tolist())
     last = frozenset(np.flatnonzero(machine.final > 0).tolist())
 

@@ -342,12 +342,13 @@ class Language(ABC):
         while not (possible := self.possible_lengths(reach))[length:].any() and reach < MOST_REACH * length + 4096:
             reach *= 2
         lengths = np.flatnonzero(possible)
-        return sorted({int(n) for n in (*lengths[lengths <= length][-1:], *lengths[lengths >= length][:1])})
+        near = np.concatenate([lengths[lengths <= length][-1:], lengths[lengths >= length][:1]])
+        return np.unique(near).tolist()
 
     def check_length(self, length: int) -> None:
         whole("length", length, 1, arguments.MOST_LENGTH)
         if not self.possible_lengths(length)[length]:
-            near = " and ".join(str(n) for n in self.nearest_lengths(length)) or "none"
+            near = " and ".join(map(str, self.nearest_lengths(length))) or "none"
             raise UnmaskError(f"{self.kind} has no sequence of length {length}; the nearest lengths: {near}")
 
     def check_tokens(self, tokens: Tokens, hidden: bool = False) -> Tensor:
@@ -361,7 +362,7 @@ class Language(ABC):
         top = self.vocabulary if hidden else self.vocabulary - 1
         bad = (tokens < 0) | (tokens > top)
         if bad.any():
-            row, position = (int(i) for i in bad.nonzero()[0])
+            row, position = bad.nonzero()[0].tolist()
             value = int(tokens[row, position])
             mask = " (that is the mask: the position was never revealed)" if value == self.vocabulary else ""
             raise UnmaskError(f"row {row}, position {position}: token {value}{mask} is not in 0..{top}")

@@ -183,7 +183,7 @@ class ModularSum(Grammar):
         self.terms = terms
         self.chained = chained
         self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2
-        super().__init__((*(str(d) for d in range(modulus)), "+", "=", ";"), stop)
+        super().__init__((*map(str, range(modulus)), "+", "=", ";"), stop)
 
     def parameters(self) -> dict[str, Any]:
         return {"modulus": self.modulus, "terms": self.terms, "chained": self.chained} | self._options()

@@ -62,7 +62,7 @@ def weights(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...]) -
 
     for bad, problem in ((~np.isfinite(array), "not a finite number"), (array < 0, "negative")):
         if bad.any():
-            at = tuple(int(i) for i in np.argwhere(bad)[0])
+            at = tuple(np.argwhere(bad)[0].tolist())
             raise UnmaskError(f"{name}{list(at)} is {array[at]:g}: {problem}")
     return array
 
@@ -70,14 +70,14 @@ def weights(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...]) -
 def check_smallest(name: str, array: Floats) -> Floats:
     tiny = (array > 0) & (array < SMALLEST)
     if tiny.any():
-        at = tuple(int(i) for i in np.argwhere(tiny)[0])
+        at = tuple(np.argwhere(tiny)[0].tolist())
         raise UnmaskError(f"{name}{list(at)} is {array[at]:g}; expected 0 or at least {SMALLEST:g}")
     return array
 
 
 def _row(name: str, array: Floats, row: int) -> str:
     index = np.unravel_index(row, array.shape[:-1])
-    return name if array.ndim == 1 else f"{name} row {', '.join(str(int(i)) for i in index)}"
+    return name if array.ndim == 1 else f"{name} row {', '.join(map(str, index))}"
 
 
 @LANGUAGES.register("hmm")

@@ -87,9 +87,9 @@ class NGram(MachineLanguage):
         beginnings = [self.initial.reshape(v**size, -1).sum(1) for size in range(1, memory)]
 
         # the prefixes of each length, those that occur, and where their states begin
-        codes = [np.flatnonzero(mass) for mass in beginnings] + [self.reachable]
+        codes = [*map(np.flatnonzero, beginnings), self.reachable]
         masses = [*beginnings, self.initial]
-        offset = np.concatenate([[0], np.cumsum([len(code) for code in codes])])
+        offset = np.concatenate([[0], np.cumsum(list(map(len, codes)))])
 
         source, target, weight = [], [], []
         for level in range(memory - 1):

@@ -24,7 +24,8 @@ DENSE_STATES = 1024  # up to this number, eigenvalues take at most a second
 
 def entropy_rate(language: MachineLanguage) -> Estimate:
     """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, in which the ends cancel."""
-    short, long = (language.nearest_lengths(length)[-1] for length in (RATE_LENGTH, 2 * RATE_LENGTH))
+    short = language.nearest_lengths(RATE_LENGTH)[-1]
+    long = language.nearest_lengths(2 * RATE_LENGTH)[-1]
     if short == long:
         return exactly(0.0)  # bounded lengths: H does not grow
     if language.machine.unambiguous:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -51,9 +52,8 @@ def bigrams(tokens: Tensor, language: LanguageLike, given: Tensor | None = None)
         if not bool(where.any()):
             return None
         again = language.sample(rows, length, seed=FLOOR_SEED + 1, given=given)
-        counts, other, perfect = (
-            window_counts(x, language.vocabulary, 2, min(GROUPS, rows), where) for x in (tokens, again, drawn)
-        )
+        count = partial(window_counts, vocabulary=language.vocabulary, size=2, groups=min(GROUPS, rows), where=where)
+        counts, other, perfect = map(count, (tokens, again, drawn))
         distribution = perfect.sum(0) / perfect.sum()
         return Bigrams(
             conditional_entropy_bits(counts.sum(0), language.vocabulary),

@@ -38,7 +38,7 @@ def fill(sampler: Sampler, session: Session) -> None:
     except UnmaskError as error:
         if not session.exhausted:
             raise
-        row, position = (int(i) for i in session.canvas.hidden.nonzero()[0])
+        row, position = session.canvas.hidden.nonzero()[0].tolist()
         where = f"position {position} of row {int(session.rng.row_ids[row])}"
         raise Breach(f"{session.name}, at {where} after step {int(session.order.max())}: {error}") from error
 
@@ -61,7 +61,7 @@ def fill(sampler: Sampler, session: Session) -> None:
 
 def _first(session: Session, wrong: Tensor) -> tuple[str, int]:
     """The first of these positions, Bool (B, L), for a message; its row in the batch."""
-    row, position = (int(i) for i in wrong.nonzero()[0])
+    row, position = wrong.nonzero()[0].tolist()
     return f"position {position} of row {int(session.rng.row_ids[row])}", row
 
 
@@ -137,7 +137,7 @@ def _ordered(
 
     for block in range(schedules.sizes.shape[1]):
         deltas = [kind[block] if block < len(kind) else session.delta[:0] for kind in schedules.deltas]
-        steps = torch.tensor([len(delta) for delta in deltas])
+        steps = torch.tensor(list(map(len, deltas)))
 
         # one call for all rows whose block has the same number of steps
         for count in steps.unique().tolist():

@@ -70,12 +70,12 @@ def _plans(schedules: BlockSchedules) -> tuple[Plan, Tensor, Tensor, Tensor]:
 
     rows, starts, totals = [], [], []
     for counts, deltas in zip(schedules.sizes.tolist(), schedules.deltas, strict=True):
-        numbers = torch.tensor([len(delta) for delta in deltas])
+        numbers = torch.tensor(list(map(len, deltas)))
         edges = [Schedule(delta).alpha for delta in deltas]
         rows.append(
             (
                 torch.arange(len(deltas)).repeat_interleave(numbers),
-                torch.cat([torch.arange(number) for number in numbers.tolist()]),
+                torch.cat(list(map(torch.arange, numbers.tolist()))),
                 numbers.repeat_interleave(numbers),
                 torch.cat([sizes(delta, count) for delta, count in zip(deltas, counts, strict=False)]),
                 torch.cat([edge[:-1] for edge in edges]),

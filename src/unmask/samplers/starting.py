@@ -85,7 +85,7 @@ def _checked_given(denoiser: Denoiser, pattern: Tensor, rows: int, length: int) 
         raise UnmaskError(f"given has shape {tuple(pattern.shape)}; expected ({length},) or ({rows}, {length})")
     bad = (pattern < 0) | (pattern > vocabulary)
     if bad.any():
-        row, position = (int(i) for i in bad.nonzero()[0])
+        row, position = bad.nonzero()[0].tolist()
         where = f"given row {row}, position {position}"
         token = int(pattern[row, position])
         raise UnmaskError(f"{where}: token is {token}; expected 0 to {vocabulary}, {vocabulary} for hidden")

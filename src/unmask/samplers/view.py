@@ -88,8 +88,9 @@ class View:
 
     def rng(self, stream: Stream) -> Tensor:
         """Uniforms (B, L) of this step, equal in every call: TIE for equal scores, ACCEPT for random decisions."""
-        rows, positions = (torch.arange(size) for size in self.hidden.shape)
-        return self.canvas.rng.uniform(stream, rows.unsqueeze(1), positions, self.turn.unsqueeze(1))
+        rows = torch.arange(len(self.hidden)).unsqueeze(1)
+        positions = torch.arange(self.hidden.shape[1])
+        return self.canvas.rng.uniform(stream, rows, positions, self.turn.unsqueeze(1))
 
     def _spread(self, values: Tensor, elsewhere: float = 0) -> Tensor:
         """(B, L): values (K) at their positions."""

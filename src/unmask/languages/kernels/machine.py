@@ -164,7 +164,7 @@ def explore(
     for s, mass in initial_mass:
         initial[s] += mass
 
-    source, target, weight = (np.array(column) for column in zip(*edges, strict=True))
+    source, target, weight = map(np.array, zip(*edges, strict=True))
     symbols = np.array([symbol(state) for state in queue], np.int64)
     ends = np.array([float(final(state)) for state in queue])
     return from_edges(initial, source.astype(np.int64), target.astype(np.int64), weight, symbols, vocabulary, ends)

@@ -248,7 +248,8 @@ class Together:
         same = (canvas.hidden[rows] == canvas.hidden[leaders]).all(1)
         same &= (self._given[rows] == self._given[leaders]).all(1)
         if not bool(same.all()):
-            leader, own = (int(canvas.rng.row_ids[part[~same][0]]) for part in (leaders, rows))
+            leader = int(canvas.rng.row_ids[leaders[~same][0]])
+            own = int(canvas.rng.row_ids[rows[~same][0]])
             problem = f"rows {leader} and {own} are particles of one group, and hide or were given other tokens"
             raise UnmaskError(f"{problem}; expected the same. Repeat each prompt {self.joint.particles} times.")
         return groups

@@ -50,8 +50,8 @@ class Source(NamedTuple):
         if tokenizer is None:
             return None, None
         missing = (b"",) * (model.vocabulary - tokenizer.vocabulary)
-        inside, first = (some[: model.vocabulary] + missing for some in tokenizer.pieces)
-        return inside, first
+        inside, first = tokenizer.pieces
+        return inside[: model.vocabulary] + missing, first[: model.vocabulary] + missing
 
     def matches(self, pattern: str) -> Automaton:
         """The automaton of a pattern over the texts of tokens."""

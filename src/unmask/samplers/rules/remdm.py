@@ -108,7 +108,7 @@ class ReMDM(Sampler):
         if self.nucleus == 1:
             return None
         chosen = reveal[view.places].nonzero().squeeze(1)
-        rows, positions = (place[chosen] for place in view.places)
+        rows, positions = view.places[0][chosen], view.places[1][chosen]
         tokens = torch.full(view.hidden.shape, view.canvas.vocabulary)
         if len(chosen):
             marginals = view.marginals[chosen].nucleus(self.nucleus)
@@ -131,11 +131,12 @@ class ReMDM(Sampler):
 
     def _by_its_code(self, t: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         """alpha at t and at s, both on the line of t; at the end all is revealed."""
-        start = [self._rising(x) for x in (t, s)]
-        ending = [1 - (1 - self.alpha_on) * x / self.t_off for x in (t, s)]
         level = torch.full_like(t, self.alpha_on)
-        lines = zip(start, ending, strict=True)
-        before, after = (torch.where(t > self.t_on, up, torch.where(t <= self.t_off, end, level)) for up, end in lines)
+        alphas = []
+        for x in (t, s):
+            ending = 1 - (1 - self.alpha_on) * x / self.t_off
+            alphas.append(torch.where(t > self.t_on, self._rising(x), torch.where(t <= self.t_off, ending, level)))
+        before, after = alphas
         return before, torch.where(s < DONE, 1.0, after.clamp(max=1.0))
 
     def _rising(self, t: Tensor) -> Tensor:

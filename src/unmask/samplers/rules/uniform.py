@@ -141,11 +141,11 @@ def exchange(session: Session, where: Places, tokens: Tensor, probability: Tenso
     new = session.order[where] == 0
     started = ~new & (tokens != session.tokens[where])
 
-    rows, positions = (part[new] for part in where)
+    rows, positions = where[0][new], where[1][new]
     session.canvas.hide((rows, positions))
     session.write(rows, positions, tokens[new], probability[new], step)
 
-    rows, positions = (part[started] for part in where)
+    rows, positions = where[0][started], where[1][started]
     session.hide(rows, positions, step)
     session.write(rows, positions, tokens[started], probability[started], step)
 
