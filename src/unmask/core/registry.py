@@ -1,4 +1,4 @@
-"""Registries of names: what makes a "strided" or a "polynomial(power=2)"; specs.py has the notation.
+"""Registries: the makers of names such as "strided" and "polynomial(power=2)"; specs.py has the notation.
 
 The module of a built-in name has a line `@SAMPLERS.register("name")`, so that a name is found without an import of the
 others. To find all such lines takes a millisecond; tests/core/test_index.py compares.

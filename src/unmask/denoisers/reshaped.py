@@ -27,8 +27,8 @@ class Around(Denoiser, ABC):
 
     def __init__(self, inner: Denoiser) -> None:
         self.inner = checked(inner)
-        for kept in ("vocabulary", "language", "removes", "grid", "calls", "time_free", "concurrent"):
-            setattr(self, kept, getattr(self.inner, kept))
+        for name in ("vocabulary", "language", "removes", "grid", "calls", "time_free", "concurrent"):
+            setattr(self, name, getattr(self.inner, name))
 
     def options(self) -> Mapping[str, Any]:
         """The options of the modification, for `source`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,23 +10,22 @@ import torch
 from unmask.core.chance import Stream, uniform
 from unmask.core.estimates import Estimate, exactly, proportion
 from unmask.core.means import mean
+from unmask.languages.base import Language
 from unmask.languages.kernels import paths
 from unmask.languages.kernels.machine import Floats, Ints, Machine
-
-if TYPE_CHECKING:
-    from unmask.languages.machine import MachineLanguage
 
 RANDOM_LENGTH = 16  # long enough to distinguish languages, short enough that some random strings are valid
 RATE_LENGTH = 256
 DENSE_STATES = 1024  # up to this number, eigenvalues take at most a second
 
 
-def entropy_rate(language: MachineLanguage) -> Estimate:
+def entropy_rate(language: Language) -> Estimate:
     """lim H(X_1..X_L)/L in nats, from the growth of H between two lengths, in which the ends cancel."""
     short = language.nearest_lengths(RATE_LENGTH)[-1]
     long = language.nearest_lengths(2 * RATE_LENGTH)[-1]
     if short == long:
         return exactly(0.0)  # bounded lengths: H does not grow
+    assert language.machine is not None
     if language.machine.unambiguous:
         first = language.entropy(short).value
         second = language.entropy(long).value
@@ -40,9 +38,10 @@ def entropy_rate(language: MachineLanguage) -> Estimate:
     return mean(growth / (long - short), method="monte carlo")
 
 
-def valid_fraction(language: MachineLanguage, rows: int = 20000) -> Estimate:
+def valid_fraction(language: Language, rows: int = 20000) -> Estimate:
     """The fraction of random strings of about 16 tokens that are valid; exact if a string determines its path."""
     machine = language.machine
+    assert machine is not None
     length = language.nearest_lengths(RANDOM_LENGTH)[-1]
     if machine.unambiguous:
         ones = machine._replace(

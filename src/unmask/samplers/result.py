@@ -1,4 +1,4 @@
-"""What generate() returns: a `Generation` of sequences, with their cost, their texts and their trace."""
+"""The result of generate(): a `Generation` of sequences, with their cost, their texts and their trace."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Passes:
 
 
 def _memory(length: int, *sizes: int) -> tuple[Any, ...]:
-    """Of eight rows: the offsets of L tokens, and arrays of these sizes for each row."""
+    """Memory of eight rows: the offsets of L tokens, and arrays of these sizes for each row."""
     return np.empty(length * LANES, np.uint64), *(aligned((LANES * size,)) for size in sizes)
 
 
