@@ -30,7 +30,7 @@ def gaffke_end(values: Floats, counts: Floats, tail: float, side: int) -> float:
     """
     from scipy.optimize import brentq
 
-    last = 0.0 if side < 0 else 1.0
+    last = float(side > 0)
     atoms = np.append(values, last)
     shapes = np.append(counts, 1.0)
     if (atoms == last).all():

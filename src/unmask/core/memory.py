@@ -53,7 +53,9 @@ def size(count: int) -> str:
 
 
 def counted(number: int) -> str:
-    return f"{number:,}" if number < 10**9 else f"{float(number):.3g}" if number < 10**300 else "more than 1e300"
+    if number >= 10**300:
+        return "more than 1e300"
+    return f"{number:,}" if number < 10**9 else f"{float(number):.3g}"
 
 
 def cores() -> int:

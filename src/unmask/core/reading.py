@@ -214,7 +214,9 @@ def _plain(message: str, kind: Any) -> str:
     ):
         noun = "key" if strange[1] else "value"
         names = _known(kind, path)
-        return str(unknown(f"{noun} of {label}:" if label else noun, strange[2], names)) if names else message
+        if not names:
+            return message
+        return str(unknown(f"{noun} of {label}:" if label else noun, strange[2], names))
     if missing := re.fullmatch(r"Object missing required field `(.*)`", problem, re.DOTALL):
         return f"{label or 'it'} has no {missing[1]!r}"
     if not problem.startswith("Expected "):

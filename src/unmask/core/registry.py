@@ -78,10 +78,14 @@ class Entry:
 
     def to_dict(self) -> dict[str, Any]:
         """The description for JSON: the options with their defaults, or their repr, and the names of needed ones."""
-        needed = [name for name, default in self.options.items() if default is inspect.Parameter.empty]
-        plain = {name: value for name, value in self.options.items() if name not in needed}
-        simple = str | int | float | bool | None
-        options = {name: value if isinstance(value, simple) else repr(value) for name, value in plain.items()}
+        needed: list[str] = []
+        options: dict[str, Any] = {}
+        for name, value in self.options.items():
+            if value is inspect.Parameter.empty:
+                needed.append(name)
+            else:
+                options[name] = value if isinstance(value, str | int | float | bool | None) else repr(value)
+
         about = {"about": self.about, "specification": self.specification, "options": options, "needed": needed}
         return about | {"code": self.origin}
 

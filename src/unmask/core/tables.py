@@ -70,10 +70,9 @@ def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list
 
     columns = shutil.get_terminal_size((WIDE, 24)).columns
 
-    head = [plain(name) for name in head]
-    rows = [[plain(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    widths[0] = min(widths[0], max(columns // 2, len(head[0])))
+    table = [list(map(plain, row)) for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    widths[0] = min(widths[0], max(columns // 2, len(table[0][0])))
 
     parts: list[list[int]] = [[]]
     for i in range(1, len(head)):
@@ -85,7 +84,7 @@ def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list
     for number, part in enumerate(parts):
         if number:
             shown.append("")
-        for row in (head, *rows):
+        for row in table:
             first, *rest = textwrap.wrap(row[0], widths[0], break_on_hyphens=False) or [""]
             shown.append("  ".join([f"{first:<{widths[0]}}", *(f"{row[i]:>{widths[i]}}" for i in part)]).rstrip())
             shown += rest

@@ -21,9 +21,11 @@ T = TypeVar("T")
 
 def standing(low: float, high: float, target: float, rises: bool) -> str:
     """rises: larger values are better."""
-    if low >= target if rises else high <= target:
+    if not rises:
+        low, high, target = -high, -low, -target
+    if low >= target:
         return MEETS
-    return MAY if (high >= target if rises else low <= target) else MISSES
+    return MAY if high >= target else MISSES
 
 
 def cheapest(options: Sequence[T], of: Callable[[T], str], cost: Callable[[T], Any]) -> T | None:

@@ -311,7 +311,9 @@ def oracle(
             raise UnmaskError(f"{problem}; expected noise='mask' with these. Leave them out.")
         arguments.word("view", view, ("full", "loo"))
         ideal = UniformIdeal(language, level)
-        model = UniformOracle(ideal.full() if view == "full" else ideal, prompt_length, dtype)
+        if view == "full":
+            ideal = ideal.full()
+        model = UniformOracle(ideal, prompt_length, dtype)
 
     elif (level, view, prompt_length) != ("prior", "full", 0):
         problem = "level, view and prompt_length need noise='uniform'"

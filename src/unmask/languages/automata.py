@@ -110,8 +110,10 @@ def erased(automaton: Automaton) -> Automaton:
     A state is the set of states that some tokens at those positions can reach."""
     count = automaton.moves.shape[1]
 
-    image = [[{one} - {-1} for one in row] for row in automaton.moves.tolist()]
-    image = [[*row, set().union(*row)] for row in image]
+    image: list[list[set[int]]] = []  # of each state: the next states by each class, then by any
+    for row in automaton.moves.tolist():
+        sets = [{one} - {-1} for one in row]
+        image.append([*sets, set().union(*sets)])
     final = frozenset(np.flatnonzero(automaton.final).tolist())
 
     def follow(states: frozenset[int]) -> Moves:

@@ -307,9 +307,9 @@ class Language(ABC):
         if tokens.dim() != 1:
             raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected one sequence, (length)")
         values = tokens[: int(self.sizes(tokens.unsqueeze(0))[0])].tolist()
-        if self.names is None:
-            return " ".join("_" if v == self.vocabulary else str(v) for v in values)
-        return "".join("_" if v == self.vocabulary else self.names[v] for v in values)
+        name = str if self.names is None else self.names.__getitem__
+        between = " " if self.names is None else ""
+        return between.join("_" if v == self.vocabulary else name(v) for v in values)
 
     def sizes(self, tokens: Tokens) -> Tensor:
         """|x| of each row (B): tokens up to and including the first end, the whole length without one."""
@@ -359,7 +359,7 @@ class Language(ABC):
         if tokens.dim() != 2 or tokens.numel() == 0:
             raise UnmaskError(f"tokens have shape {tuple(tokens.shape)}; expected (rows, length)")
 
-        top = self.vocabulary if hidden else self.vocabulary - 1
+        top = self.vocabulary - 1 + hidden  # the mask is V
         bad = (tokens < 0) | (tokens > top)
         if bad.any():
             row, position = bad.nonzero()[0].tolist()

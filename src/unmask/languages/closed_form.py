@@ -39,8 +39,7 @@ class ClosedForm:
     def bits(self, length: int) -> float:
         """H(q) in bits per sequence: C(l, 2) per interval; r positions of a shorter one have C(r, 2) + r (l - r)."""
         whole, rest = divmod(length, self.width)
-        free = rest * (self.width - rest) if rest else 0
-        return whole * math.comb(self.width, 2) + math.comb(rest, 2) + free
+        return whole * math.comb(self.width, 2) + math.comb(rest, 2) + rest * (self.width - rest)
 
     def pairs(self, length: int) -> int:
         """The number of pairs of positions with a common bit: those within an interval."""

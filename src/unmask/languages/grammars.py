@@ -37,9 +37,11 @@ class Grammar(MachineLanguage):
         if stop is not None and arguments.share("stop", stop) < SMALLEST:
             raise UnmaskError(f"stop is {stop}; expected a probability from {SMALLEST:g} to below 1, or none")
         self.stop = stop
-        self.names = symbols if stop is None else (*symbols, END, PAD)
+        self.names = symbols
+        if stop is not None:
+            self.names = (*symbols, END, PAD)
+            self.end = len(symbols)
         self.vocabulary = len(self.names)
-        self.end = None if stop is None else len(symbols)
 
     @abstractmethod
     def starts(self) -> Moves:

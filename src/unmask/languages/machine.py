@@ -76,8 +76,10 @@ class MachineLanguage(Language):
         shared = self._ahead(given) if len(given) == 1 else None
 
         def draw(rows: slice) -> None:
-            pattern = given if shared is not None else given[rows]
-            backward = self._ahead(pattern) if shared is None else shared
+            pattern, backward = given, shared
+            if backward is None:
+                pattern = given[rows]
+                backward = self._ahead(pattern)
             rng = np.uint64(seed), int(Stream.LANGUAGE), int(Stream.STATE), row_ids[rows].numpy()
             paths.sample_rows(self.machine, rng, pattern.numpy(), backward, out[rows].numpy())
 

@@ -167,7 +167,9 @@ class NGram(MachineLanguage):
         if max_vocabulary is not None:
             arguments.whole("max_vocabulary", max_vocabulary, 2)
 
-        pieces = list(text) if tokens == "characters" else text.split()
+        pieces, separator = list(text), ""
+        if tokens == "whitespace":
+            pieces, separator = text.split(), " "
         check_size(order, min(len(set(pieces)), max_vocabulary or len(pieces)))
         if len(pieces) < order:
             raise UnmaskError(f"the text has {len(pieces)} tokens; order {order} needs at least {order}")
@@ -183,7 +185,6 @@ class NGram(MachineLanguage):
         singles = np.bincount(sequence, minlength=v).astype(np.float64)
         counts[counts.sum(1) == 0] = singles
 
-        separator = "" if tokens == "characters" else " "
         language = cls(order, np.bincount(codes, minlength=v**memory) + smoothing, counts, normalise=True)
         return language.named([name + separator for name in names])
 

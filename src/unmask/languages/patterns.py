@@ -237,22 +237,26 @@ def regex(
     names: the text of each token, or its bytes; one without text is never allowed. (default: 0 to 9, then a to z)
     begins: the texts of the first token of a string, where a tokenizer writes no space. (default: the same)
     """
-    texts = tuple(text.encode() if isinstance(text, str) else text for text in names or DIGITS[:vocabulary])
+    texts = _bytes(names or DIGITS[:vocabulary])
     if len(texts) != vocabulary:
         problem = f"{vocabulary} tokens have no names for a pattern"
         raise UnmaskError(f"{problem}; expected names, or at most {len(DIGITS)} tokens")
 
-    first = tuple(text.encode() if isinstance(text, str) else text for text in begins or texts)
+    first = _bytes(begins or texts)
     every = texts if first == texts else texts + first
     try:
         letters, column = _letters(Graph(pattern, frozenset(b"".join(every))))
-        moves, classes = _by_tokens(letters, [tuple(column[sign] for sign in text) for text in every])
+        moves, classes = _by_tokens(letters, [tuple(map(column.__getitem__, text)) for text in every])
         if first == texts:
             return smallest(moves, letters.final, classes)
         quiet = np.array([bool(text) and not start for text, start in zip(texts, first, strict=True)])
         return _beginning(moves, letters.final, classes[:vocabulary], classes[vocabulary:], quiet)
     except Nothing as error:
         raise _unwritable(pattern, every) from error
+
+
+def _bytes(texts: Sequence[Text]) -> tuple[bytes, ...]:
+    return tuple(text.encode() if isinstance(text, str) else text for text in texts)
 
 
 def _letters(graph: Graph) -> tuple[Automaton, dict[int, int]]:
@@ -266,7 +270,7 @@ def _unwritable(pattern: str, texts: Sequence[bytes]) -> UnmaskError:
     """The error of a pattern that no tokens write: how far they come, and the rest."""
     letters, column = _letters(Graph(pattern, frozenset(range(256))))
     sign = {kind: bytes([sign]) for sign, kind in reversed(column.items())}
-    moves, _ = _by_tokens(letters, [tuple(column[sign] for sign in text) for text in texts])
+    moves, _ = _by_tokens(letters, [tuple(map(column.__getitem__, text)) for text in texts])
 
     reached = [0]
     for state in reached:  # grows while it is read
@@ -289,8 +293,8 @@ def _unwritable(pattern: str, texts: Sequence[bytes]) -> UnmaskError:
                 then[target] = then[state] + sign[kind]
                 queue.append(target)
 
-    more = [text.decode(errors="replace") for text in (by_text[furthest], then[state])]
-    before, rest = (shown(cut(text)) for text in more)
+    before = shown(cut(by_text[furthest].decode(errors="replace")))
+    rest = shown(cut(then[state].decode(errors="replace")))
     problem = f"no tokens write a text of the constraint: after {before} none goes on with {rest}"
     return UnmaskError(f"{problem}. Expected a text of these tokens. Change the constraint, or the tokenizer.")
 

@@ -62,21 +62,21 @@ def _schema(cls: Callable[..., Language]) -> type[msgspec.Struct]:
     except Exception:  # any error that foreign annotations raise
         signature = inspect.signature(cls)
 
-    fields: list[tuple[str, Any, Any]] = [("names", list[Name] | None, None), ("origin", Any, None)]
+    needed: list[tuple[str, Any]] = []
+    others: list[tuple[str, Any, Any]] = [("names", list[Name] | None, None), ("origin", Any, None)]
     for name, parameter in signature.parameters.items():
-        if name not in ("names", "origin", "normalise"):
-            hint = parameter.annotation
-            plain = hint in PLAIN or (get_origin(hint) is UnionType and set(get_args(hint)) <= PLAIN)
-            default = ... if parameter.default is inspect.Parameter.empty else msgspec.UNSET
-            fields.append((name, hint if plain else Any, default))
+        if name in ("names", "origin", "normalise"):
+            continue
 
-    needed = [field[:2] for field in fields if field[2] is ...]
-    return msgspec.defstruct(
-        cls.__name__,
-        [*needed, *(field for field in fields if field[2] is not ...)],
-        forbid_unknown_fields=True,
-        kw_only=True,
-    )
+        hint = parameter.annotation
+        plain = hint in PLAIN or (get_origin(hint) is UnionType and set(get_args(hint)) <= PLAIN)
+        kind = hint if plain else Any
+        if parameter.default is inspect.Parameter.empty:
+            needed.append((name, kind))
+        else:
+            others.append((name, kind, msgspec.UNSET))
+
+    return msgspec.defstruct(cls.__name__, [*needed, *others], forbid_unknown_fields=True, kw_only=True)
 
 
 def load(source: LanguageLike, *, normalise: bool = False) -> Language:

@@ -414,10 +414,12 @@ def in_order(pairs: list[tuple[str, bool]]) -> str:
     first = next((number for number, (_, needed) in enumerate(pairs) if needed), None)
     if first is None:
         return f"({some([text for text, _ in pairs])})?" if pairs else ""
-    before = "".join(f"({text}, ?)?" for text, _ in pairs[:first])
-    return (
-        before + pairs[first][0] + "".join(f"(, ?{text}){'' if needed else '?'}" for text, needed in pairs[first + 1 :])
-    )
+
+    texts = [f"({text}, ?)?" for text, _ in pairs[:first]]
+    texts.append(pairs[first][0])
+    for text, needed in pairs[first + 1 :]:
+        texts.append(f"(, ?{text})" if needed else f"(, ?{text})?")
+    return "".join(texts)
 
 
 def some(texts: list[str]) -> str:

@@ -96,9 +96,10 @@ def generate(
         raise UnmaskError(f"{problem}; expected consecutive numbers from a multiple of it. Change first_row.")
 
     # what the result says of itself
-    name = f"sampler {sampler if isinstance(sampler, str) else type(sampler).__name__}"
+    named = sampler if isinstance(sampler, str) else None
+    name = f"sampler {named or type(sampler).__name__}"
     configuration = {
-        "sampler": sampler if isinstance(sampler, str) else used.spec,
+        "sampler": named or used.spec,
         "schedule": schedule if isinstance(schedule, str) else delta.tolist(),
         "steps": len(delta),
         "length": length,

@@ -182,6 +182,12 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
         taken = _concatenated([none, *session.taken])
 
+    fallbacks = None
+    group = 1
+    if session.joint is not None:
+        fallbacks = session.together.fallbacks
+        group = session.joint.particles
+
     return Generation(
         tokens=session.tokens,
         order=session.order,
@@ -195,8 +201,8 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         planned=session.planned,
         vocabulary=session.denoiser.vocabulary,
         ideal=session.denoiser.language if session.denoiser.ideal else None,
-        fallbacks=None if session.joint is None else session.together.fallbacks,
-        chosen_among=1 if session.joint is None else session.joint.particles,
+        fallbacks=fallbacks,
+        chosen_among=group,
         taken=taken,
         **about,
     )

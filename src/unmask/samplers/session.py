@@ -270,9 +270,11 @@ class Session:
 
     def _check_places(self, verb: str, *parts: object) -> None:
         """Raise an error unless all parts are int64 of one length, with rows and positions in range."""
-        sizes = {part.shape if isinstance(part, Tensor) and part.dtype == torch.int64 else None for part in parts}
-        if len(sizes) > 1 or any(size is None or len(size) != 1 for size in sizes):
-            raise Breach(f"{self.name} {verb} at {' and '.join(map(shown, parts))}; expected int64 (K) each")
+        shape = getattr(parts[0], "shape", None)
+        for part in parts:
+            if not isinstance(part, Tensor) or part.dtype != torch.int64 or part.dim() != 1 or part.shape != shape:
+                raise Breach(f"{self.name} {verb} at {' and '.join(map(shown, parts))}; expected int64 (K) each")
+
         for part, size in zip(parts, self.tokens.shape, strict=False):
             if not isinstance(part, Tensor) or not len(part):
                 continue

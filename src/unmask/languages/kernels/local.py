@@ -114,9 +114,15 @@ def chain_contradicts(chain, row, j):  # type: ignore[no-untyped-def]
 
 
 @inner
+def bit_index(own, partner):  # type: ignore[no-untyped-def]
+    """The index of that bit within the token: there is none for the offset itself."""
+    return partner - (own < partner)
+
+
+@inner
 def bit_of(token, own, partner):  # type: ignore[no-untyped-def]
     """The bit B that `token` at offset `own` of its block shares with offset `partner`; both count from 0."""
-    return (token >> (partner - 1 if own < partner else partner)) & 1
+    return (token >> bit_index(own, partner)) & 1
 
 
 @inner
@@ -128,7 +134,7 @@ def partners(width, tokens, j):  # type: ignore[no-untyped-def]
     for place in range(width):
         i = j - own + place
         if place != own and i < tokens.shape[0] and tokens[i] != hidden:
-            index = place - 1 if own < place else place
+            index = bit_index(own, place)
             known |= 1 << index
             value |= bit_of(tokens[i], place, own) << index
     return known, value
@@ -202,7 +208,7 @@ def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-un
             for place in range(width):
                 if place == own:
                     continue
-                index = place - 1 if own < place else place
+                index = bit_index(own, place)
                 bit = (value >> index) & 1
                 if not (known >> index) & 1:
                     first, second = min(own, place), max(own, place)

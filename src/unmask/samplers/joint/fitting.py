@@ -321,18 +321,22 @@ def _enter(form, memory, case, members, first, length, smoothed):  # type: ignor
 
             entry = case.entries[row, i]
             token = case.classes[case.tokens[row, i]]
-            total = 0.0
-            for v in range(own if entry >= 0 else 0):
-                total += case.table[entry, v] + more * form.size[v]
+            scale = 0.0
+            if entry >= 0:
+                total = 0.0
+                for v in range(own):
+                    total += case.table[entry, v] + more * form.size[v]
+                scale = 1.0 / total
             free = case.single[row] and not case.now[row, i]
-            scale = 1.0 / total if entry >= 0 else 0.0
 
             for v in range(symbols):
-                p = f = 1.0 if v == token else 0.0
-                if entry >= 0:
-                    p = f = (case.table[entry, v] + more * form.size[v]) * scale if v < own else 0.0
-                    if free:
-                        p, f = -1.0, form.size[v]
+                p = f = 0.0
+                if entry < 0:
+                    p = f = float(v == token)
+                elif free:
+                    p, f = -1.0, form.size[v]
+                elif v < own:
+                    p = f = (case.table[entry, v] + more * form.size[v]) * scale
                 memory.p[(i * symbols + v) * LANES + lane] = p
                 memory.f[(i * symbols + v) * LANES + lane] = f
 
