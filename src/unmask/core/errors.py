@@ -24,12 +24,16 @@ class UnmaskError(Exception):
 
     def __init__(self, message: str) -> None:
         text = plain(message)
-        super().__init__(text if len(text) <= MESSAGE else f"{text[: MESSAGE // 2]} .. {text[-MESSAGE // 2 :]}")
+        if len(text) > MESSAGE:
+            text = f"{text[: MESSAGE // 2]} .. {text[-MESSAGE // 2 :]}"
+        super().__init__(text)
 
 
 def cut(text: str) -> str:
     """The plain text, cut to the length that fits into a message."""
-    return plain(text if len(text) <= SHOWN else f"{text[:SHOWN]}..")
+    if len(text) > SHOWN:
+        text = f"{text[:SHOWN]}.."
+    return plain(text)
 
 
 def shown(value: Any) -> str:
@@ -51,7 +55,10 @@ class Missing(UnmaskError):
 def listed(names: Iterable[str]) -> str:
     """The first names and the number of the remaining ones."""
     every = list(names)
-    return ", ".join(every[:LISTED]) + (f" and {len(every) - LISTED} more" if len(every) > LISTED else "")
+    text = ", ".join(every[:LISTED])
+    if len(every) > LISTED:
+        text += f" and {len(every) - LISTED} more"
+    return text
 
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
@@ -85,6 +92,8 @@ def needed(extra: str, what: str, otherwise: str = "") -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        missing = f"the package {error.name} is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+        missing = str(error)
+        if isinstance(error, ModuleNotFoundError):
+            missing = f"the package {error.name} is not installed"
         advice = f"pip install 'unmask[{extra}]'{otherwise and f', or {otherwise}'}"
         raise NotInstalled(f"{what} needs the extra {extra}: {missing}; {advice}") from error

@@ -139,7 +139,7 @@ def finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
+        return list(map(finite, value))
     if isinstance(value, str | int) or value is None or not isinstance(value, Mapping):
         return value
     return {name: finite(entry) for name, entry in value.items()}

@@ -31,8 +31,11 @@ def lazily(package: str, path: Iterable[str] = ()) -> Hooks:
             return value
         if name in parents or name in modules:
             return import_module(f"{package}.{name}")
-        near = f": {unknown('name', name, names())}" if not name.startswith("_") else ""  # Python itself tries these
-        raise AttributeError(f"module {package!r} has no attribute {name!r}{near}")
+
+        problem = f"module {package!r} has no attribute {name!r}"
+        if not name.startswith("_"):  # Python itself tries these
+            problem += f": {unknown('name', name, names())}"
+        raise AttributeError(problem)
 
     def names() -> list[str]:
         return sorted(parents.keys() | modules)

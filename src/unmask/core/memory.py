@@ -37,7 +37,8 @@ def fits(count: int, unit: str, each: int, lower: str = "rows or length", free: 
     """Raise an error if `count` units of `each` bytes do not fit into memory. free: bytes of a device."""
     if count * each <= SMALL:
         return
-    free = available() if free is None else free
+    if free is None:
+        free = available()
     if count * each > free:
         problem = f"{counted(count)} {unit} need {size(count * each)}"
         most = f"expected at most {counted(free // each)}, which fit into the {size(free)} available"
@@ -62,6 +63,8 @@ def cores() -> int:
     """Number of threads: UNMASK_THREADS, or the number of cores that this process may use."""
     text = os.environ.get("UNMASK_THREADS")
     if text is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
     given = int(text) if text.isdecimal() and len(text) <= DIGITS else text
     return whole("UNMASK_THREADS", given, 1, MOST_THREADS)

@@ -58,8 +58,10 @@ class _Bar:
     def print_line(self) -> None:
         part = self.done / max(self.total, 1)
         passed = time.monotonic() - self.began
-        left = f", about {_duration(passed * (1 / part - 1))} left" if KNOWN <= part < 1 else ""
-        note(f"{self.label}: {part:.0%} after {_duration(passed)}{left}")
+        line = f"{self.label}: {part:.0%} after {_duration(passed)}"
+        if KNOWN <= part < 1:
+            line += f", about {_duration(passed * (1 / part - 1))} left"
+        note(line)
 
 
 _lines = False  # whether a command runs, so that lines are printed

@@ -113,7 +113,9 @@ def check_file(path: str | Path, most: int | None = None) -> int:
     try:
         status = os.stat(path)
     except OSError as error:
-        reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror or str(error)
+        reason = error.strerror or str(error)
+        if error.errno == errno.ENAMETOOLONG:
+            reason = "its name is too long"
     except ValueError:  # a NUL, or half of a pair of surrogates
         reason = "no file can have that name"
 

@@ -22,7 +22,7 @@ from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
-from unmask.core.specs import parse, unlike
+from unmask.core.specs import called, parse, unlike
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -74,7 +74,7 @@ class Entry:
         """The name with all of its options: "blocks(block_length=32, inner='fixed-size')"."""
         empty = inspect.Parameter.empty
         shown = [name if default is empty else f"{name}={default!r}" for name, default in self.options.items()]
-        return f"{self.name}({', '.join(shown)})" if shown else self.name
+        return called(self.name, shown)
 
     def to_dict(self) -> dict[str, Any]:
         """The description for JSON: the options with their defaults, or their repr, and the names of needed ones."""

@@ -98,7 +98,8 @@ def write_tokens(
 def read_tokens(path: str | Path, hidden: int | None = None) -> Tensor:
     """(rows, length) int64; `hidden` replaces each null in a line."""
     check_suffix(path)
-    tokens = _read_npy(Path(path)) if Path(path).suffix == ".npy" else _read_jsonl(Path(path), hidden)
+    path = Path(path)
+    tokens = _read_npy(path) if path.suffix == ".npy" else _read_jsonl(path, hidden)
     if tokens.ndim != 2 or 0 in tokens.shape:
         raise UnmaskError(f"{path} has shape {tokens.shape}; expected (rows, length) with at least one of each")
     return torch.from_numpy(tokens.astype(np.int64))

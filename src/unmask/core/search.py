@@ -60,7 +60,9 @@ def least(
         elif math.isinf(value):
             steps = min(2 * steps, most)
         else:
-            aim = steps * value / target * (1 + slack / 2) if target > 0 else math.inf
+            aim = math.inf
+            if target > 0:
+                aim = steps * value / target * (1 + slack / 2)
             steps = math.ceil(min(max(aim, low + 1), high - 1))
     return high
 

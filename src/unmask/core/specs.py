@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unmask.core.errors import UnmaskError, shown
@@ -39,7 +39,12 @@ def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
 
 def written(name: str, options: Mapping[str, Any]) -> str:
     """The specification that `parse` reads: "name(option=value, ...)", or the name alone."""
-    return f"{name}({', '.join(f'{option}={value!r}' for option, value in options.items())})" if options else name
+    return called(name, [f"{option}={value!r}" for option, value in options.items()])
+
+
+def called(name: str, options: Sequence[str]) -> str:
+    """A name with options as they are written."""
+    return f"{name}({', '.join(options)})" if options else name
 
 
 def _depth(text: str) -> int:

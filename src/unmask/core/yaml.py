@@ -42,10 +42,16 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
-        alias, tag = isinstance(event, yaml.AliasEvent), getattr(event, "tag", None)
-        if alias or tag or self.depth < 0:
-            problem = "an alias; write its content" if alias else f"the tag {shown(tag)}; leave it out"
-            raise MarkedYAMLError(None, None, problem if alias or tag else "it is nested too deep", event.start_mark)
+        problem = None
+        if isinstance(event, yaml.AliasEvent):
+            problem = "an alias; write its content"
+        elif tag := getattr(event, "tag", None):
+            problem = f"the tag {shown(tag)}; leave it out"
+        elif self.depth < 0:
+            problem = "it is nested too deep"
+        if problem is not None:
+            raise MarkedYAMLError(None, None, problem, event.start_mark)
+
         self.depth -= 1
         node = super().compose_node(parent, index)
         self.depth += 1
@@ -54,7 +60,7 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
 
 def _value(node: Any) -> Any:
     if isinstance(node, yaml.SequenceNode):
-        return [_value(one) for one in node.value]
+        return list(map(_value, node.value))
     if isinstance(node, yaml.MappingNode):
         content = dict[str, Any]()
         for key, value in node.value:

@@ -130,8 +130,9 @@ class Canvas:
             counts.index_add_(0, rows, torch.full_like(rows, self.denoiser.calls))
 
         engine = self.denoiser.engine(tokens, self._given[rows], of_rows(self._valid, rows))
-        which = torch.arange(len(tokens)) if contexts is None else contexts
-        marginals = as_marginals(engine.at(which, positions, time))
+        if contexts is None:
+            contexts = torch.arange(len(tokens))
+        marginals = as_marginals(engine.at(contexts, positions, time))
 
         self._ahead = self._ahead + engine.spent
         computed = self.lengths[rows] * self.denoiser.calls if engine.positions is None else engine.positions

@@ -307,7 +307,7 @@ class Logits(Marginals):
         def above(x: Tensor, y: Tensor, factor: Tensor) -> Tensor:
             return (factor * x.softmax(-1) - y.softmax(-1)).clamp(min=0).log()
 
-        return self._combined(other, above, torch.ones(len(self)) if factor is None else factor)
+        return self._combined(other, above, factor)
 
     def excess(self, other: Marginals, factor: Tensor) -> Tensor:
         rest = self.beyond(other, factor)
@@ -370,8 +370,9 @@ class Logits(Marginals):
     def _combined(self, other: Marginals, combine: Combine, factors: Tensor | None = None) -> Logits:
         """Logits that are computed on demand from these and others of the same entries, and a factor each (K)."""
         other = _logits(other)
-        each = torch.ones(len(self)) if factors is None else factors
-        return self._like(Combined((self._scan, other._scan), (self._numbers, other._numbers), combine, each))
+        if factors is None:
+            factors = torch.ones(len(self))
+        return self._like(Combined((self._scan, other._scan), (self._numbers, other._numbers), combine, factors))
 
     @cached_property
     def _numbers(self) -> Tensor:

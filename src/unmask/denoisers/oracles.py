@@ -322,7 +322,9 @@ def oracle(
         arguments.flag("shift", shift)
         if length is not None:
             raise UnmaskError("length needs causal=True; a masked oracle takes it from input_ids. Leave length out.")
-        model = MaskedOracle(language, language.vocabulary if mask_id is None else mask_id, dtype, shift)
+        if mask_id is None:
+            mask_id = language.vocabulary
+        model = MaskedOracle(language, mask_id, dtype, shift)
     elif mask_id is not None or shift:
         raise UnmaskError("a causal oracle has no mask, and predicts the next token. Leave out mask_id and shift.")
     else:

@@ -180,7 +180,9 @@ class Guided(Around):
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         if not self.scale:
             return self.inner.engine(tokens, given, valid)
-        return GuidedEngine(self, tokens, tokens.clone() if given is None else given, valid)
+        if given is None:
+            given = tokens.clone()
+        return GuidedEngine(self, tokens, given, valid)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         raise UnmaskError("a guided denoiser cannot read from left to right. Pass the denoiser without guidance.")

@@ -82,8 +82,9 @@ class UniformIdeal(Denoiser):
         if valid is not None:
             return ByLength(self, tokens, given, valid)
         self.language.check_length(tokens.shape[1])
-        known = tokens if given is None else given
-        return UniformEngine(self, tokens, known != self.vocabulary)
+        if given is None:
+            given = tokens
+        return UniformEngine(self, tokens, given != self.vocabulary)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         raise UnmaskError(f"{self.name} cannot read from left to right; expected a masked one. Pass the language.")

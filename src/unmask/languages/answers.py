@@ -48,7 +48,8 @@ class Answers(Language):
             raise UnmaskError("answers contain a sequence twice; expected distinct ones. Add its weights.")
 
         self.weights = _weights(weights, len(self.answers))
-        self.end = None if end is None else arguments.whole("end", end, 0, self.vocabulary - 1)
+        if end is not None:
+            self.end = arguments.whole("end", end, 0, self.vocabulary - 1)
         fits(self.vocabulary, f"symbols of {len(self.answers)} answers", 8 * len(self.answers))
 
     def parameters(self) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def explored(start: Hashable, follow: Callable[[Any], Moves], final: Callable[[A
     moves = np.full((len(queue), symbols), -1)
     tail, label, head = np.array(edges, np.int64).reshape(-1, 3).T
     moves[tail, label] = head
-    return smallest(moves, np.array([final(state) for state in queue]))
+    return smallest(moves, np.array(list(map(final, queue))))
 
 
 def smallest(moves: Ints, final: Flags, classes: Ints | None = None) -> Automaton:

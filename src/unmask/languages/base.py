@@ -213,7 +213,7 @@ class Language(ABC):
         rows = whole("rows", rows)
         first_row = whole("first_row", first_row, 0, MOST - rows)
         fits(rows, f"rows of {length} tokens", 16 * length)
-        pattern = self.blank(1, length) if given is None else self.check_given(given, rows, length)
+        pattern = self.check_given(given, rows, length)
         return self._sample(torch.arange(first_row, first_row + rows), pattern, check_seed(seed))
 
     def log_prob(self, tokens: Tokens, given: Tokens | None = None) -> Tensor:
@@ -250,7 +250,7 @@ class Language(ABC):
         self.check_length(length)
         whole("rows", rows)
         check_seed(seed)
-        pattern = self.blank(1, length) if given is None else self.check_given(given, 1, length)
+        pattern = self.check_given(given, 1, length)
         value = self._entropy(pattern[0])
         if value is not None:
             return exactly(value)
@@ -368,8 +368,10 @@ class Language(ABC):
             raise UnmaskError(f"row {row}, position {position}: token {value}{mask} is not in 0..{top}")
         return tokens
 
-    def check_given(self, given: Tokens, rows: int, length: int) -> Tensor:
-        """Given tokens as (1, L) or (B, L); an error if no sequence contains them."""
+    def check_given(self, given: Tokens | None, rows: int, length: int) -> Tensor:
+        """Given tokens as (1, L) or (B, L), none as a blank row; an error if no sequence contains them."""
+        if given is None:
+            return self.blank(1, length)
         given = as_tokens(given, "given tokens")
         if given.dim() == 1:
             given = given.unsqueeze(0)

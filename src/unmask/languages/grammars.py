@@ -246,8 +246,10 @@ class ModularSum(Grammar):
         m, k = self.modulus, self.terms
         texts = pad(tokens, (0, 1), value=self.separator).unflatten(1, (-1, k**2 + k))
         parts = texts.split([2 * count for count in range(k, 0, -1)], 2)  # k operands, k-1, .., 1, each with its sign
-        operands = [part[..., ::2] for part in parts]
-        signs = [part[..., 1::2] for part in parts]
+        operands, signs = [], []
+        for part in parts:
+            operands.append(part[..., ::2])
+            signs.append(part[..., 1::2])
 
         # the signs: a sum ends in `=`, the result in a separator
         sums = torch.tensor([self.plus] * (k - 1) + [self.equals])
@@ -282,9 +284,11 @@ class ModularSum(Grammar):
             return Draft(digit, operands, chosen + 1)
 
         rest: list[int] = []
-        while operands:
-            rest.append(self.equals)
-            for i, operand in enumerate(operands):
-                rest += [self.plus, operand] if i else [operand]
-            operands = (sum(operands[:2]) % self.modulus, *operands[2:]) if len(operands) > 1 else ()
+        while True:
+            signs = [self.equals] + [self.plus] * (len(operands) - 1)
+            for sign, operand in zip(signs, operands, strict=True):
+                rest += [sign, operand]
+            if len(operands) == 1:
+                break
+            operands = (sum(operands[:2]) % self.modulus, *operands[2:])
         return Work(digit, tuple(rest))

@@ -116,7 +116,8 @@ class HMM(MachineLanguage):
                 raise UnmaskError("no path leads from initial to a state with positive final, so no sequence can end")
 
         self.vocabulary = self.emission.shape[1]
-        self.end = None if end is None else arguments.whole("end", end, 0, self.vocabulary - 1)
+        if end is not None:
+            self.end = arguments.whole("end", end, 0, self.vocabulary - 1)
 
     def build(self) -> Machine:
         final = None if self.final is None else self.final / np.max(self.final)

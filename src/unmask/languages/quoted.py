@@ -48,7 +48,9 @@ class Quoted:
                 problem = f"the pattern {shown(self.pattern)} has limits of the length beside it"
                 raise UnmaskError(f"{problem}; expected them only beside one set with a count, as in ^[a-z]*$")
             operation, (low, high, part) = items[1]
-            low, high = max(low, least), high if most is None else min(high, most)
+            low = max(low, least)
+            if most is not None:
+                high = min(high, most)
             if low > high:
                 return None
             items[1] = (operation, (low, high, part))
@@ -86,7 +88,8 @@ class Quoted:
         name = repr(part)
         if name not in self.known:
             self.spend(SET_WORK)
-            part = LINES if str(part[0]) == "ANY" else part
+            if str(part[0]) == "ANY":
+                part = LINES
             one = _compiler.compile(_parser.SubPattern(self.tree.state, [part]), re.ASCII)
             ends = {end + more for end in map(int, re.findall(r"\b[0-9]+", repr(part))) for more in (0, 1)}
             ends |= {
@@ -98,7 +101,8 @@ class Quoted:
             ranges: list[tuple[int, int]] = []
             for begin, end in pairwise(sorted(end for end in ends if 0x20 <= end <= BEYOND)):
                 if begin not in SURROGATES and chr(begin) not in ESCAPES and one.fullmatch(chr(begin)):
-                    begin = ranges.pop()[0] if ranges and ranges[-1][1] == begin else begin
+                    if ranges and ranges[-1][1] == begin:
+                        begin, _ = ranges.pop()
                     ranges.append((begin, end))
             bare = "".join(f"{re.escape(chr(begin))}-{re.escape(chr(end - 1))}" for begin, end in ranges)
             texts = [f"[{bare}]"] * bool(bare) + [ESCAPES[sign] for sign in ESCAPES if one.fullmatch(sign)]

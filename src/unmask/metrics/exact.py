@@ -57,19 +57,19 @@ def output_distribution(denoiser: Denoiser, length: int, delta: Tensor, given: T
         marginals = denoiser.probabilities(distinct)
         fits[number] = marginals[which.unsqueeze(1), torch.arange(length), every]
 
-    moves = [  # (from, to, number revealed, number that stays hidden)
-        (start, end, int((larger & ~revealed).sum()), length - int(larger.sum()))
-        for start, revealed in enumerate(sets[:-1])
-        for end, larger in enumerate(sets)
-        if bool((larger | ~revealed).all())
-    ]
+    moves = []  # (from, to, number revealed, number that stays hidden)
+    for start, revealed in enumerate(sets[:-1]):
+        for end, larger in enumerate(sets):
+            if bool((larger | ~revealed).all()):
+                moves.append((start, end, int((larger & ~revealed).sum()), length - int(larger.sum())))
 
     factors = torch.stack([fits[start][:, sets[end] & ~sets[start]].prod(1) for start, end, *_ in moves])
     at_once = max(AT_ONCE // len(every), 1)
     some = list(zip(torch.tensor(moves).split(at_once), factors.split(at_once), strict=True))
 
     # given tokens are revealed from the start
-    given = torch.full((length,), denoiser.vocabulary) if given is None else given
+    if given is None:
+        given = torch.full((length,), denoiser.vocabulary)
     shown = given != denoiser.vocabulary
     mass = torch.zeros((len(sets), len(every)), dtype=torch.float64)
     begins = next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))
@@ -100,7 +100,7 @@ def ter_autoregressive(language: LanguageLike, length: int, given: Tokens | None
         return language.entropy(length).map(lambda nats: 2 ** (nats / length / math.log(2)))
 
     given = as_tokens(given, "given tokens")
-    prompts = patterns(language, given, len(given) if given.dim() == 2 else 1, length)
+    prompts = patterns(language, given, len(torch.atleast_2d(given)), length)
     counts = hidden_counts(language, prompts)
     distinct, which = prompts.unique(dim=0, return_inverse=True)
     rows = max(2, 2000 // len(distinct))

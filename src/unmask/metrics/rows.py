@@ -137,7 +137,8 @@ def rows(
     if isinstance(samples, Generation):
         tokens = samples.tokens
         calls = samples.model_calls
-        chosen_among = samples.chosen_among if chosen_among is None else chosen_among
+        if chosen_among is None:
+            chosen_among = samples.chosen_among
         if given is None and bool((samples.order == 0).any()):
             given = samples.given
 
@@ -151,7 +152,8 @@ def rows(
             given = None  # no token is given
         else:
             size = own_sizes(language, tokens, given)
-            prompt = prompt_numbers(given) if prompt is None else prompt
+            if prompt is None:
+                prompt = prompt_numbers(given)
 
     bits = -language.log_prob(tokens, given) / math.log(2)
     return Rows(

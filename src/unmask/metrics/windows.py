@@ -77,9 +77,10 @@ def window_counts(tokens: Tensor, vocabulary: int, size: int, groups: int = 1, w
     """
     arguments.whole("size", size, 1, as_tokens(tokens).shape[-1])
     every = codes(as_tokens(tokens), vocabulary, size)
-    counted = torch.ones_like(every, dtype=torch.bool) if where is None else where
+    if where is None:
+        where = torch.ones_like(every, dtype=torch.bool)
 
-    parts = zip(every.tensor_split(groups), counted.tensor_split(groups), strict=True)
+    parts = zip(every.tensor_split(groups), where.tensor_split(groups), strict=True)
     return torch.stack([torch.bincount(part[mask], minlength=vocabulary**size) for part, mask in parts]).double()
 
 

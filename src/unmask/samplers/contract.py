@@ -13,6 +13,7 @@ from unmask.core import arguments
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.registry import Registry
+from unmask.core.specs import called
 from unmask.denoisers import Denoiser, Noise
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
@@ -133,7 +134,7 @@ class Sampler:
                 text = repr(value)
             options.append(f"{option.name}={text}")
 
-        return f"{name}({', '.join(options)})" if options else name
+        return called(name, options)
 
     def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
         """Steps 1..N (B, L) of every hidden position (B, L), 0 elsewhere; independent of the tokens."""

@@ -138,7 +138,7 @@ def generate(
         for part in blocks:
             parts.append(part)
             advance(len(part.tokens))
-    return replace(parts[0] if len(parts) == 1 else join(parts), seconds=_now() - began)
+    return replace(join(parts), seconds=_now() - began)
 
 
 def reshaped(denoiser: Denoiser, temperature: float, top_p: float, top_k: int | None, guidance: float) -> Denoiser:

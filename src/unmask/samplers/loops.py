@@ -154,8 +154,9 @@ def _ordered(
             if times is not None:
                 times = torch.where(inside, sampler.times(delta, part, session.order_rng), times)
 
-        passed = schedules.sizes[:, block] if free else steps
-        earlier += passed[schedules.kind]
+        if free:
+            steps = schedules.sizes[:, block]
+        earlier += steps[schedules.kind]
 
     return order, times
 
@@ -317,6 +318,8 @@ def _keep_pace(
 
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
-        expected = "at least 1" if sampler.pace == "free" else f"the schedule's {int(view.count[row])}"
+        expected = f"the schedule's {int(view.count[row])}"
+        if sampler.pace == "free":
+            expected = "at least 1"
         count = f"{int(revealed[row])} positions of row {int(session.rng.row_ids[row])} in step {int(view.turn[row])}"
         raise Breach(f"{session.name} reveals {count}; expected {expected}")

@@ -170,6 +170,7 @@ def ranks(scores: Tensor, hidden: Tensor, ties: Tensor | None, resolution: float
     """
     rounded = torch.where(hidden, torch.round(scores.double() / resolution), -torch.inf)
     place = torch.arange(scores.shape[1]).expand(scores.shape)
-    second = place if ties is None else ties
-    order = torch.from_numpy(np.lexsort((second.numpy(), -rounded.numpy()), axis=1))  # twice as fast as torch's sorts
+    if ties is None:
+        ties = place
+    order = torch.from_numpy(np.lexsort((ties.numpy(), -rounded.numpy()), axis=1))  # twice as fast as torch's sorts
     return torch.empty_like(order).scatter_(1, order, place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,9 @@ class Generation:
             raise UnmaskError(f"{problem}; expected a generation with a trace. Call generate(.., trace=True).")
         if symbols is None and self.ideal is not None:
             symbols = self.ideal.names
-        return _recorded(self, range(len(self.tokens)) if rows is None else rows, symbols)
+        if rows is None:
+            rows = range(len(self.tokens))
+        return _recorded(self, rows, symbols)
 
     def summary(self) -> dict[str, Any]:
         rows, length = self.tokens.shape
@@ -142,6 +145,9 @@ class Generation:
 
 def join(parts: Sequence[Generation]) -> Generation:
     """Join blocks of rows into one generation, the same as if they were made together."""
+    if len(parts) == 1:
+        return parts[0]
+
     rows: dict[str, Any] = {}
     for name in ("tokens", "order", "probability", "lengths", "impossible"):
         rows[name] = torch.cat([getattr(part, name) for part in parts])
@@ -213,7 +219,7 @@ def _recorded(generation: Generation, rows: Sequence[int], symbols: Symbols | No
     for row in rows:
         arguments.whole("row", row, 0, len(generation.tokens) - 1)
 
-    records = [_row(generation, row) for row in rows]
+    records = list(map(partial(_row, generation), rows))
     texts: list[str] | dict[str, str] | None = None
     if symbols is not None:
         name = symbols if callable(symbols) else symbols.__getitem__

@@ -29,10 +29,14 @@ def start(denoiser: Denoiser, given: Any, rows: int | None, length: int | None) 
     tokens = torch.tensor(denoiser.vocabulary)
     if given is not None:
         tokens = _pattern(given)
-        length = tokens.shape[-1] if length is None else length
-        rows = len(tokens) if rows is None and tokens.dim() == 2 else rows
-    rows = ROWS if rows is None else rows
-    length = LENGTH if length is None else length
+        if length is None:
+            length = tokens.shape[-1]
+        if rows is None and tokens.dim() == 2:
+            rows = len(tokens)
+    if rows is None:
+        rows = ROWS
+    if length is None:
+        length = LENGTH
     _check_size(denoiser, rows, length)
 
     if given is not None:

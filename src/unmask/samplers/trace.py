@@ -103,7 +103,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     def of(self, rows: Sequence[int]) -> Trace:
         """The trace of only these rows."""
-        return msgspec.structs.replace(self, rows=[self.rows[row] for row in rows])
+        return msgspec.structs.replace(self, rows=list(map(self.rows.__getitem__, rows)))
 
     @property
     def likely(self) -> bool:

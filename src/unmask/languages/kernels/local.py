@@ -195,7 +195,7 @@ def sample_rows(width, seed, stream, row_ids, given, out):  # type: ignore[no-un
     """Draw x ~ q(. | given): the bit of each pair from its given end, or else random, keyed by its earlier end."""
     hidden = 1 << (width - 1)
     for b in range(out.shape[0]):
-        shared = b if given.shape[0] > 1 else 0
+        shared = min(b, given.shape[0] - 1)
         for j in range(out.shape[1]):
             if given[shared, j] != hidden:
                 out[b, j] = given[shared, j]

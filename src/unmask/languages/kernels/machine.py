@@ -165,8 +165,8 @@ def explore(
         initial[s] += mass
 
     source, target, weight = map(np.array, zip(*edges, strict=True))
-    symbols = np.array([symbol(state) for state in queue], np.int64)
-    ends = np.array([float(final(state)) for state in queue])
+    symbols = np.array(list(map(symbol, queue)), np.int64)
+    ends = np.array(list(map(final, queue)), np.float64)
     return from_edges(initial, source.astype(np.int64), target.astype(np.int64), weight, symbols, vocabulary, ends)
 
 

@@ -161,7 +161,7 @@ def _sample_rows(machine, emission, scratch, rng, given, backward, out):  # type
     hidden = machine.column_start.shape[0] - 1
     zero = np.int64(0)
     for b in range(out.shape[0]):
-        shared = b if given.shape[0] > 1 else 0
+        shared = min(b, given.shape[0] - 1)
         ahead = backward[shared]
         state = 0
         for j in range(out.shape[1]):

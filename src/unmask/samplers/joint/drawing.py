@@ -53,7 +53,8 @@ def masses(marginals: Marginals, classes: Tensor, count: int) -> Tensor:
     for part in torch.arange(len(marginals)).split(max(AT_ONCE // len(classes), 1)):
         rows = slice(int(part[0]), int(part[-1]) + 1)
         table = marginals[part].dense().cpu()
-        table = table.float() if table.dtype.itemsize < 4 else table  # numpy has no bfloat16
+        if table.dtype.itemsize < 4:  # numpy has no bfloat16
+            table = table.float()
         _add_up(table.contiguous().numpy(), classes.numpy(), out[rows].numpy())
     return out
 
@@ -106,7 +107,9 @@ class Together:
         kinds = torch.zeros_like(self.canvas.tokens)
         visits = self.canvas.visits[rows, positions]
         weighed = self.joint.particles > 1
-        task = DRAW | MEASURE | WEIGH if weighed else DRAW
+        task = DRAW
+        if weighed:
+            task |= MEASURE | WEIGH
         case = self._step(rows, positions, kinds, task)
 
         tokens = kinds[rows, positions]

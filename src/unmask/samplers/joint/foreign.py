@@ -23,8 +23,9 @@ class Known(Denoiser):
         self.marginals, self.vocabulary = marginals, marginals.shape[2]
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        every = torch.arange(tokens.shape[1]) if positions is None else positions
-        return self.marginals[torch.arange(len(tokens)).unsqueeze(1), every.expand(len(tokens), -1)]
+        if positions is None:
+            positions = torch.arange(tokens.shape[1])
+        return self.marginals[torch.arange(len(tokens)).unsqueeze(1), positions.expand(len(tokens), -1)]
 
 
 def joint(
