@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -136,19 +135,3 @@ def test_rows_that_sum_to_one_nearly_are_made_to():
     assert abs(float(language.log_evidence(torch.full((1, 100_000), 2)))) < 1e-9
     again = NGram(2, language.initial, language.transition)
     assert (again.transition == language.transition).all()
-
-
-def test_a_chain_is_a_heat_map_in_a_notebook():
-    """Each cell has its own probability, and no color of its own: it is readable on any background."""
-    chain = NGram(2, [0.5, 0.5], [[0.25, 0.75], [1.0, 0.0]]).named(("<", "b"))
-    drawn = ElementTree.fromstring(chain._repr_html_())
-    opacity = {path[0].text: path.get("fill-opacity") for path in drawn.iter("path")}
-    expected = {
-        "< after <: 0.25": "0.250",
-        "b after <: 0.75": "0.750",
-        "< after b: 1": "1.000",
-        "b after b: 0": "0.000",
-    }
-    assert opacity == expected
-    assert drawn.get("fill") == "currentColor"
-    assert random_ngram(3, 2, seed=0)._repr_html_() is None

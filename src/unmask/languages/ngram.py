@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from html import escape
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,11 +22,6 @@ from unmask.languages.machine import ROWS, MachineLanguage
 
 MAX_TRANSITIONS, MOST_ORDER = 2**24, 64
 MAX_SMOOTHING = 1e12  # far above any count of a text
-MOST_DRAWN = 40  # symbols of a heat map
-NAME = '<text x="{x}" y="{y}" font-size=".6" text-anchor="middle" stroke="none">{name}</text>'
-CELL = '<path d="M{j} {i}h1v1h-1z" fill-opacity="{p:.3f}"><title>{next} after {last}: {p:.3g}</title></path>'
-SVG = """<svg viewBox="-1 -1 {size} {size}" width="{pixels}" fill="currentColor" stroke="currentColor"
-stroke-width=".01" role="img" aria-label="Probability of a symbol, a column, after a row's">{inside}</svg>"""
 
 
 @LANGUAGES.register("ngram")
@@ -57,15 +51,6 @@ class NGram(MachineLanguage):
             expected = f"({contexts}, {self.vocabulary}) for order {order}: one row for each of V^(n-1) contexts"
             raise UnmaskError(f"transition has shape {self.transition.shape}; expected {expected}")
         self.initial = table("initial", initial, (contexts,), normalise)
-
-    def _repr_html_(self) -> str | None:
-        """The transition matrix of a chain as a heat map in the color of the text; else None, for its repr."""
-        if self.order != 2 or (v := self.vocabulary) > MOST_DRAWN:
-            return None
-        name, p = [escape(self.render([token])) for token in range(v)], np.ndenumerate(self.transition)
-        cells = [CELL.format(i=i, j=j, p=one, last=name[i], next=name[j]) for (i, j), one in p]
-        labels = [NAME.format(x=x, y=y, name=name[t]) for t in range(v) for x, y in ((t + 0.5, -0.3), (-0.5, t + 0.7))]
-        return SVG.format(size=v + 1.2, pixels=24 * (v + 1), inside="".join(cells + labels))
 
     @cached_property
     def reachable(self) -> Ints:
