@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unmask.cli.options import Answer, Count, File, Model, Name, Named, Samples, Switch
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, shown
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ def command(
     from unmask.core.files import check_writable
     from unmask.core.samples import account_path, check_suffix, given_path
     from unmask.models.loading import is_open, writes_text
-    from unmask.samplers.schedules import read
 
     opened = model is not None and is_open(model)
     check_suffix(out, model is not None and writes_text(model))
@@ -66,7 +66,7 @@ def command(
     source, start, tokenizer = begin(language, model, amount, prompting, loading, causal_model, batch)
     if start["given"] is not None:
         check_writable(given_path(out))
-    how = asdict(sampling) | start | {"schedule": read(sampling.schedule)}
+    how = asdict(sampling) | start | {"schedule": schedule_of(sampling.schedule)}
     generation = generate(source, **how, seed=amount.seed, first_row=amount.first_row)
     texts = None
     if tokenizer is not None:
@@ -132,6 +132,16 @@ def begin(
     network = of_command(model, loading, causal_model, batch)
     network.tokenizer = tokenizer  # for constraints of joint draws
     return network, started(network, prompting, amount, usual, tokenizer), tokenizer
+
+
+def schedule_of(text: str) -> str | list[float]:
+    """Return the name of a schedule, or its list of fractions."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        return [float(number) for number in ast.literal_eval(text)]
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise UnmaskError(f"--schedule is {shown(text)}; expected a name, or numbers such as '[0.2, 0.8]'") from error
 
 
 def number(value: float) -> str:

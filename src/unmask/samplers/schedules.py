@@ -7,7 +7,6 @@ depends on the language and the length (theory/optimal.py).
 
 from __future__ import annotations
 
-import ast
 import inspect
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -86,16 +85,6 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
     if abs(float(delta.sum()) - 1) > SUM_TOLERANCE:
         raise UnmaskError(f"the schedule sums to {float(delta.sum()):.12g}; expected 1. Divide it by its sum.")
     return delta / delta.sum()
-
-
-def read(text: str) -> str | list[float]:
-    """A schedule in words of a command: its name, or a list of fractions."""
-    if not text.lstrip().startswith("["):
-        return text
-    try:
-        return [float(number) for number in ast.literal_eval(text)]
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise UnmaskError(f"--schedule is {shown(text)}; expected a name, or numbers such as '[0.2, 0.8]'") from error
 
 
 def _fitted(schedule: str, steps: int, fit: Fit) -> Tensor:
