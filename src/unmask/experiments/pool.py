@@ -82,7 +82,8 @@ ENGINES: Registry[Generator[tuple[Block, Answer], None, None]] = Registry(
 
 def attempt(block: Block, files: Path, allowed: Allowed) -> Answer:
     """Measure a block. Whatever a job raises is an answer. allowed: modules that names may import."""
-    began, process = time.perf_counter(), os.getpid()
+    began = time.perf_counter()
+    process = os.getpid()
     try:
         with chdir("."), imports(allowed):  # a job may change the directory
             records, tally = measure(block, files)
@@ -99,13 +100,17 @@ def attempt(block: Block, files: Path, allowed: Allowed) -> Answer:
     finally:
         if os.getpid() != process:  # a forked child of the job
             os._exit(0)
+
     return Answer(seconds=time.perf_counter() - began, error=plain(text[:MESSAGE]))
 
 
 def measure(block: Block, files: Path) -> tuple[list[dict[str, Any]] | None, Tally | None]:
     """(records, tally) of a block, as JSON can hold them; no records unless it is whole."""
-    job, tally, where = find(block.job), block.tally, f"the answer of job {block.job!r}"
+    job = find(block.job)
+    tally = block.tally
+    where = f"the answer of job {block.job!r}"
     place = Place(directory_of(files, block.stem), tuple(files / stem for stem in block.needed))
+
     if job.merges:
         if tally is None:
             rows = {"first_row": block.rows[0], "rows": block.rows[1]}
@@ -115,6 +120,7 @@ def measure(block: Block, files: Path) -> tuple[list[dict[str, Any]] | None, Tal
         records = call(job.run.records, block.values, tally=tally)  # type: ignore[attr-defined]
     else:
         records = call(job.run, block.values, place=place)
+
     records = _decoded(records, list[dict[str, Plain]], where)
     fit(records, list[CommonFields], where)
     about = job.ask("about", block.values, {})
@@ -179,6 +185,7 @@ class _Worker:
     def __init__(self, threads: int, log: Path | IO[bytes] | None = None) -> None:
         self.pipe, theirs = Pipe()
         lifeline, self.lifeline = os.pipe()
+
         program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline}, {log is None})"
         output = opened(log, APPENDED) if isinstance(log, Path) else nullcontext(log or subprocess.DEVNULL)
         with theirs, output as file:
@@ -191,6 +198,7 @@ class _Worker:
                 pass_fds=[theirs.fileno(), lifeline],
                 start_new_session=True,
             )
+
         os.close(lifeline)
         self.answered = False
 
@@ -226,9 +234,13 @@ class Processes:
     """Processes of this machine; one that dies or hangs is replaced. output: a file instead of the store's log."""
 
     def __init__(self, files: Path, how: Measuring, output: IO[bytes] | None = None) -> None:
-        self.files, self.log, self.limit, self.output = files, files.parent / LOG, how.limit, output
+        self.files, self.output = files, output
+        self.log = files.parent / LOG
+        self.limit = how.limit
         self.most, self.threads = _size(how)
-        self.running, self.idle, self.failed_starts = list[_Worker](), list[_Worker](), 0
+        self.running = list[_Worker]()
+        self.idle = list[_Worker]()
+        self.failed_starts = 0
 
     def start(self, block: Block) -> None:
         if not self.idle and EARLY:
@@ -250,6 +262,7 @@ class Processes:
         if not worker.ready:
             worker.stop()
             return Answer(error=f"it took more than the limit of {self.limit:g} s and was stopped")
+
         try:
             answer = Answer(*pickle.loads(worker.pipe.recv_bytes(4 * LARGEST)))  # garbage would ask for gigabytes
             self.failed_starts, worker.answered = 0, True
@@ -302,6 +315,7 @@ def serve(handle: int, lifeline: int, early: bool) -> None:
         _guard(worker, lifeline)
     os.close(lifeline)
     os.set_inheritable(handle, False)
+
     with suppress(EOFError, OSError), connection.Connection(handle) as pipe, progress.silent():
         if early:
             with suppress(Exception):  # the first job says what is wrong
@@ -310,6 +324,7 @@ def serve(handle: int, lifeline: int, early: bool) -> None:
             os.dup2(log, 1)
             os.dup2(log, 2)
             os.close(log)
+
         while True:
             block, files, allowed = pipe.recv()
             try:

@@ -49,11 +49,14 @@ class Forecast:
 
     def gap(self, steps: int, schedule: str | None = None) -> Estimate:
         """Nats per answer that N steps lose against one token per step."""
-        most, name = self.curve.length, schedule or self.schedule
+        most = self.curve.length
+        name = schedule or self.schedule
         if steps >= most:
             delta = torch.full((most,), 1 / most).double()
+        elif name == BEST:
+            delta = self.curve.schedule(steps, fixed_size=True)
         else:
-            delta = self.curve.schedule(steps, fixed_size=True) if name == BEST else deltas(name, steps)
+            delta = deltas(name, steps)
         return self.curve.divergence(delta, fixed_size=True)
 
     @cached_property
@@ -137,6 +140,7 @@ def forecast(
         arguments.number("target", target, what=" of nats")
     if schedule != BEST:
         deltas(schedule, 1)
+
     spent = 0
     if texts is None:
         if prompts is None:
@@ -147,6 +151,7 @@ def forecast(
         spent = int(written.model_calls.sum())
     else:
         given, answers = _answers(model, prompts, texts, length)
+
     curve = loss_curve(model, answers, looks, seed, given=given, monotone=False)
     return Forecast(curve, schedule, target, times, curve.model_calls + spent, texts is None)
 
@@ -167,10 +172,12 @@ def _answers(
     prompts = [Query(prompt="")] * len(texts) if prompts is None else prompts
     if len(prompts) != len(texts):
         raise UnmaskError(f"there are {len(prompts)} prompts and {len(texts)} texts; expected one text for each prompt")
+
     tokens = [torch.from_numpy(speaker(model).encode(text)).long()[:length] for text in texts]
     long = [number for number, one in enumerate(tokens) if len(one) == length]
     if len(long) < 2:
         problem = f"{len(long)} of {len(texts)} texts have {length} tokens"
         raise UnmaskError(f"{problem}; expected at least 2. Reduce --length, or add longer texts")
+
     given = _starts(model, [prompts[number] for number in long], length)
     return given, [torch.cat([one[: len(one) - length], tokens[n]]) for one, n in zip(given, long, strict=True)]

@@ -43,12 +43,14 @@ class How(Answering):
         temperature = 1.0 if self.temperature is None else self.temperature
         check_sharpening(temperature, 1.0 if self.top_p is None else self.top_p, self.top_k)
         arguments.number("guidance", self.guidance)
+
         if self.length is not None:
             arguments.length(self.length)
         if self.steps is not None:
             deltas(self.schedule, self.steps)
         if self.sampler is not None:
             SAMPLERS.make(self.sampler)
+
         arguments.flag("until", self.until)
         arguments.flag("chat", self.chat)
         if self.system is not None and not self.chat:
@@ -63,11 +65,13 @@ class Writer:
         self.task, self.how, self.speaker = task, how, speaker(model)
         self.ends = ends(model, how.chat)
         self.until = task.until if how.until and not how.chat else ()
+
         self.rule = None
         if how.eos == "stop":
             self.rule = ending(model, self.until, how.chat)
         elif how.eos == "never":
             self.rule = ending(model, self.until, own=False)
+
         self.model = model.without(self.ends) if how.eos == "never" else model
         self.options = self._options()
         self.about = dict(about or {}) | {"model": model.source(), "how": self._settings()}
@@ -126,6 +130,7 @@ class Writer:
                 fitting.append((at, *one))
             except TooLong:
                 samples[at] = self._too_long(*one)
+
         if rows:
             with peak(self.model.body.device) as most:
                 first = [row for *_, row in fitting]

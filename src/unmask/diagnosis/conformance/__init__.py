@@ -34,10 +34,12 @@ def examine(sampler: str | Sampler, *, distribution: Distribution | None = None,
     for name in skip:
         if name not in CHECKS:
             raise unknown("check", name, CHECKS)
+
     used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
     shown = sampler if isinstance(sampler, str) else type(used).__name__
     check_kind(type(used), shown)
     exam = Exam(used, f"sampler {shown}", distribution or used.distribution)
+
     results: list[Check] = []
     for name, function in CHECKS.items():
         if name in skip:

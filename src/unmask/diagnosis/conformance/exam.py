@@ -52,8 +52,10 @@ class Exam:
             function(self)
         except Failure as wrong:
             return Check(name, "failed", str(wrong))
+
         outcome: Outcome = "passed" if self.done else "refused" if self.refused else "no claim"
-        count, every = len(self.refused), self.done + len(self.refused)
+        count = len(self.refused)
+        every = self.done + count
         return Check(name, outcome, f"refuses {count} of {every}, first {self.refused[0]}" if count else "")
 
     def try_(self, where: str, work: Callable[[], Any]) -> Any:
@@ -69,6 +71,7 @@ class Exam:
             last = traceback.extract_tb(error.__traceback__)[-1]
             line = f"{Path(last.filename).name}, line {last.lineno}"
             raise Failure(f"{where}: {type(error).__name__} in {line}: {error}") from error
+
         self.done += 1
         return result
 

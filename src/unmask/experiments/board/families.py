@@ -74,11 +74,14 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
     lists = [option for option, value in options.items() if isinstance(value, list)]
     if len(lists) > 1:
         raise UnmaskError(f"sampler {specification!r} lists values of {' and '.join(lists)}; a family has one knob")
+
     usual, values = usual_knob(name)
     knob = lists[0] if lists else usual
+
     if STEPS in options and (usual, knob) != (STEPS, STEPS):
         other = knob if knob != STEPS else usual
         raise UnmaskError(f"sampler {specification!r} sets steps, but its knob is {other}; leave steps out")
+
     if knob in options:
         given = options[knob]
         values = tuple(given) if isinstance(given, list) else (given,)
@@ -86,11 +89,13 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
             raise UnmaskError(f"sampler {specification!r} lists no value of {knob}; give at least one")
     elif knob == STEPS and not values:
         values = steps(length, quick, beyond=name in INDEPENDENT)
+
     if STEPS in options:
         if wrong := [value for value in values if type(value) is not int or value < 1]:
             raise UnmaskError(f"steps of sampler {specification!r} is {wrong[0]!r}; expected a whole number from 1")
         del options[STEPS]
         specification = written(name, options)
+
     member = Family(specification, knob, values)
     for value in member.values:  # find mistakes before the work
         SAMPLERS.make(member.at(value)[0])

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from unmask.tasks.exact import CanvasWriter, Ideal
     from unmask.tasks.writing import How, Writer
 
-CANVAS_SECONDS = 2e-3  # per sample of a model without texts
-UNKNOWN_SECONDS = 10.0  # per sample of a model, if nothing is known before it is loaded
-
 
 @lru_cache(maxsize=2)
 def items_of(task: str, data: str, digest: str) -> Sequence[Item]:
@@ -101,14 +98,18 @@ def _check(
 
     arguments.whole("each", each, 1, 10**4)
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
-    how, items, exact = How(**vars(answering)), items_of(task, data, digest), _ideal(model)
+    how = How(**vars(answering))
+    items = items_of(task, data, digest)
+    exact = _ideal(model)
     if exact is not None:
         known = TASKS.make(task)
         solved(exact, known, items[0], known.length if how.length is None else how.length)
+
     for name, card in ((None if exact else model, loading.card), (causal_model, None)):
         directory, named = (None, None) if name is None else here(name, card)
         if directory is not None:
             card_of(directory, named)  # refuses other directories
+
     if (last := first_row + rows) > (most := len(items) * each):
         limit = f"{most} rows, with {each} samples of each of {len(items)} items"
         raise UnmaskError(f"row {last} is beyond the end of {task}. Expected at most {limit}. Reduce rows")
@@ -151,13 +152,17 @@ def evaluation(
 
     unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
     files = [name for name in (model, loading.card, causal_model) if name is not None]
-    items, numbers = items_of(task, data, digest), range(first_row, first_row + rows)
+    items = items_of(task, data, digest)
+    numbers = range(first_row, first_row + rows)
+
     with torch_threads(cores() if _ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
-            how, named = How(**vars(answering)), vars(loading) | {"model": model, "causal_model": causal_model}
+            how = How(**vars(answering))
+            named = vars(loading) | {"model": model, "causal_model": causal_model}
             write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)
-        rows_of_items = [items[row // each] for row in numbers], [row % each for row in numbers]
-        samples = write(*rows_of_items, first_row, seed)
+        rows_of_items = [items[row // each] for row in numbers]
+        samples = write(rows_of_items, [row % each for row in numbers], first_row, seed)
+
     written = [one for one in samples if one.reason != sample.TOO_LONG]
     tally = counts("too_long", torch.tensor([one.reason == sample.TOO_LONG for one in samples]))
     numbered = {
@@ -165,12 +170,9 @@ def evaluation(
         "answer_tokens": [len(one.tokens) for one in written],
         "flops": [one.flops for one in written],
     }
+
     for name, values in numbered.items():
         tally |= sums(name, torch.tensor(values, dtype=torch.float64))
+
     place.write(f"{first_row:09d}-{rows}.jsonl", sample.lines(samples))
     return tally
-
-
-def seconds(model: str, rows: int) -> float:
-    """Estimated seconds of a cell, before the model is loaded."""
-    return (UNKNOWN_SECONDS if _ideal(model) is None else CANVAS_SECONDS) * rows

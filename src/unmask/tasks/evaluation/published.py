@@ -167,15 +167,18 @@ def _items(
 ) -> Iterable[dict[str, Any]]:
     """A line for each item and metric from 0 to 1, with the cost of its requests."""
     costs: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: {"calls": 0, "written": 0, "seconds": 0.0})
+
     for one in requests:
         own = costs[one["task"], one["doc"]]
         own["calls"] += one["model_calls"]
         own["written"] += one.get("tokens", 0)
         own["seconds"] += one["seconds"]
+
     for task, lines in samples.items():
         for line in lines:
             for metric in line["metrics"]:
-                score, named = line[metric], metric if line["filter"] == "none" else f"{metric}, {line['filter']}"
+                score = line[metric]
+                named = metric if line["filter"] == "none" else f"{metric}, {line['filter']}"
                 if isinstance(score, int | float) and 0 <= score <= 1:
                     about = {"model": model, "task": f"{task}: {named}", "item": f"{task} {line['doc_id']}"}
                     yield about | {"right": float(score)} | costs[task, line["doc_id"]]
@@ -229,4 +232,5 @@ def outcomes(path: Path) -> list[Outcome]:
 
 def of_cell(directory: Path, metric: str) -> dict[str, float]:
     """The score of each item of a cell."""
-    return {one.item: one.score for one in read_items(directory / ITEMS) if one.task.partition(": ")[2] == metric}
+    items = read_items(directory / ITEMS)
+    return {str(one.item): one.right for one in items if one.task.partition(": ")[2] == metric}
