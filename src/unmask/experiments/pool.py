@@ -11,7 +11,6 @@ driver is gone, also if these are stopped.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import pickle
@@ -22,9 +21,9 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import chdir, contextmanager, nullcontext, suppress
-from multiprocessing import Pipe, connection, reduction
+from collections.abc import Callable, Generator, Sequence
+from contextlib import chdir, nullcontext, suppress
+from multiprocessing import Pipe, connection
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -44,9 +43,8 @@ FAILED_STARTS = 3  # workers in a row that end before their first answer
 LOOK = 0.1  # seconds between two checks of a guard
 WAIT = 1.0  # seconds between two looks at the workers
 GRACE = 1.0  # seconds for a process to end by itself
-FEW = 8  # processes that start before the number of blocks is known
+
 APPENDED = os.O_RDWR | os.O_APPEND | os.O_CREAT
-USUAL = "unmask.experiments.jobs.samples"
 
 
 class Block(NamedTuple):
@@ -177,18 +175,14 @@ def local(
 
 
 class _Worker:
-    """A process that measures one block at a time. lifeline: a pipe that closes with the driver.
+    """A process that measures one block at a time. lifeline: a pipe that closes with the driver."""
 
-    Without a log it loads the usual jobs, and waits for `tell`.
-    """
-
-    def __init__(self, threads: int, log: Path | IO[bytes] | None = None) -> None:
+    def __init__(self, threads: int, log: Path | IO[bytes]) -> None:
         self.pipe, theirs = Pipe()
         lifeline, self.lifeline = os.pipe()
 
-        program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline}, {log is None})"
-        output = opened(log, APPENDED) if isinstance(log, Path) else nullcontext(log or subprocess.DEVNULL)
-        with theirs, output as file:
+        program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline})"
+        with theirs, opened(log, APPENDED) if isinstance(log, Path) else nullcontext(log) as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
@@ -206,11 +200,6 @@ class _Worker:
     def ready(self) -> bool:
         return self.pipe.poll() or self.process.poll() is not None
 
-    def tell(self, log: Path) -> None:
-        """Where it prints."""
-        with opened(log, APPENDED) as file, suppress(OSError):  # it has died; `wait` finds out
-            reduction.send_handle(self.pipe, file.fileno(), self.process.pid)
-
     def start(self, block: Block, files: Path) -> None:
         self.block, self.began = block, time.monotonic()
         with suppress(OSError):  # it has died; `wait` finds out
@@ -227,9 +216,6 @@ class _Worker:
         return self.process.wait()
 
 
-EARLY = list[_Worker]()  # of the sweep that comes next
-
-
 class Processes:
     """Processes of this machine; one that dies or hangs is replaced. output: a file instead of the store's log."""
 
@@ -237,15 +223,13 @@ class Processes:
         self.files, self.output = files, output
         self.log = files.parent / LOG
         self.limit = how.limit
-        self.most, self.threads = _size(how)
+        self.most = how.workers or cores()
+        self.threads = how.threads or max(cores() // self.most, 1)
         self.running = list[_Worker]()
         self.idle = list[_Worker]()
         self.failed_starts = 0
 
     def start(self, block: Block) -> None:
-        if not self.idle and EARLY:
-            EARLY[-1].tell(self.log)
-            self.idle.append(EARLY.pop())
         worker = self.idle.pop() if self.idle else _Worker(self.threads, self.output or self.log)
         worker.start(block, self.files)
         self.running.append(worker)
@@ -280,24 +264,6 @@ class Processes:
             worker.stop()
 
 
-@contextmanager
-def prepared(how: Measuring) -> Iterator[None]:
-    """Processes for a sweep in this block: they start while this process still imports its own modules."""
-    most, threads = _size(how)
-    try:
-        EARLY.extend(_Worker(threads) for _ in range(min(most, FEW) if how.engine == "local" else 0))
-        yield
-    finally:
-        while EARLY:
-            EARLY.pop().stop()
-
-
-def _size(how: Measuring) -> tuple[int, int]:
-    """The number of processes, and the threads of each."""
-    most = how.workers or cores()
-    return most, how.threads or max(cores() // most, 1)
-
-
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -308,8 +274,8 @@ def variables(threads: int) -> dict[str, str]:
     return dict.fromkeys(SINGLE, "1") | {"UNMASK_THREADS": str(threads), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
 
 
-def serve(handle: int, lifeline: int, early: bool) -> None:
-    """Measure blocks until the driver is gone. early: load the usual jobs, then wait for the log."""
+def serve(handle: int, lifeline: int) -> None:
+    """Measure blocks until the driver is gone."""
     worker = os.getpid()
     if os.fork() == 0:
         _guard(worker, lifeline)
@@ -317,14 +283,6 @@ def serve(handle: int, lifeline: int, early: bool) -> None:
     os.set_inheritable(handle, False)
 
     with suppress(EOFError, OSError), connection.Connection(handle) as pipe, progress.silent():
-        if early:
-            with suppress(Exception):  # the first job says what is wrong
-                importlib.import_module(USUAL)
-            log = reduction.recv_handle(pipe)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            os.close(log)
-
         while True:
             block, files, allowed = pipe.recv()
             try:

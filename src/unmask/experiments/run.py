@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,6 @@ from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import code, origin
 from unmask.core.registry import IMPORTS, imports
 from unmask.core.run import Measuring
-from unmask.experiments import pool
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
 from unmask.experiments.parts import Part
 from unmask.experiments.pool import ENGINES, Answer, Block
@@ -143,11 +142,6 @@ def resume(directory: str | Path, *, again: bool = False, **options: Any) -> Swe
     with imports(how.allow_imports), writing(directory) as store:
         left = [*(cell.key for cell in store.todo), *(store.failed if again else ())]
         return _driven(store, how, recipe, [cell_of(store.spec(key), planned=True) for key in left])
-
-
-def prepared(**options: Any) -> AbstractContextManager[None]:
-    """Processes for a sweep with these options in this block: they start while this process still imports the rest."""
-    return pool.prepared(_checked(Measuring(**options)))
 
 
 def _settled(store: Store, cell: Cell, fresh: bool) -> bool:

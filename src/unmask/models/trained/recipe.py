@@ -183,6 +183,7 @@ class Learner:
         self.average = copy.deepcopy(self.trunk).requires_grad_(False) if recipe.average else self.trunk
         self.weights: dict[str, Parameter] = dict(self.trunk.named_parameters())
         self.state: dict[str, dict[str, Tensor]] = {}  # optimiser state by weight, from the first step on
+
         self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
         rest = [name for name in self.weights if name not in self.matrices]
         tables = [name for name in rest if name == TABLE]
@@ -235,13 +236,16 @@ class Learner:
             gradients = [weight.grad for weight in weights if weight.grad is not None]
             steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
             adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate * pace, weight_decay=decay, **ADAMW)
+
         for name in self.matrices:
-            weight, buffer = self.weights[name], self.state[name]["momentum_buffer"]
+            weight = self.weights[name]
+            buffer = self.state[name]["momentum_buffer"]
             assert weight.grad is not None
             buffer.lerp_(weight.grad, 1 - MOMENTUM)
             update = orthogonal(weight.grad.lerp(buffer, MOMENTUM))
             weight.mul_(1 - rate * self.recipe.weight_decay)
             weight.sub_(update, alpha=rate * MATCHED * math.sqrt(max(weight.shape)))
+
         for weight in self.weights.values():
             weight.grad = None
 

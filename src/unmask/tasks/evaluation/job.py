@@ -1,76 +1,62 @@
 """The job of tasks: an open model answers items, and a file next to the store has a record of each sample.
 
 Rows are samples: with `each` samples per item, row r belongs to item r // each, in the order of the file. This job
-scores nothing: experiments/evaluation scores the records later, as often as needed. A cell measures only generation.
+scores nothing: evaluation/run.py scores the records later, as often as needed. A cell measures only generation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from unmask.core import arguments
+import torch
+
+from unmask.core import arguments, progress
+from unmask.core.arguments import cores
 from unmask.core.errors import UnmaskError
+from unmask.core.estimates import exactly
+from unmask.core.files import code
 from unmask.core.run import Answering, Loading
+from unmask.core.threads import torch_threads
 from unmask.experiments.cell import Place, Record, Tally, job
 from unmask.experiments.cell import digest as of_contents
-from unmask.experiments.jobs.sources import record, unchanged
-
-if TYPE_CHECKING:
-    from unmask.models.open import OpenModel
-    from unmask.tasks import Item
-    from unmask.tasks.exact import CanvasWriter, Ideal
-    from unmask.tasks.writing import How, Writer
+from unmask.experiments.jobs.sources import counts, mean, record, sums, unchanged
+from unmask.models.open import OpenModel, load_model
+from unmask.models.open.loading import card_of, here
+from unmask.tasks import TASKS, Item, sample
+from unmask.tasks.contract import fingerprint
+from unmask.tasks.exact import CanvasWriter, ideal, solved
+from unmask.tasks.writing import How, Writer
 
 
 @lru_cache(maxsize=2)
 def items_of(task: str, data: str, digest: str) -> Sequence[Item]:
-    from unmask.tasks import TASKS
-
     return TASKS.make(task).items(data or None)
 
 
 @lru_cache(maxsize=1)  # a model may take all memory
 def _writer(task: str, how: How, data: str, digest: str, contents: str, **model: Any) -> Writer | CanvasWriter:
-    import torch
-
-    from unmask.core.files import code
-    from unmask.tasks import TASKS
-    from unmask.tasks.contract import fingerprint
-    from unmask.tasks.exact import CanvasWriter, ideal
-    from unmask.tasks.writing import Writer
-
     about: dict[str, Any] = {"task": task, "data": fingerprint(items_of(task, data, digest)), "code": code()}
     about |= {"threads": torch.get_num_threads(), "device": "cpu"}
     if (known := ideal(model["model"])) is not None:
         return CanvasWriter(known, TASKS.make(task), how, about)
-    loaded = _model(contents, **model)
-    if loaded.body.device.type == "cuda":
-        about["device"] = torch.cuda.get_device_name(loaded.body.device)
-    writer = Writer(loaded, TASKS.make(task), how, about)
+    reader = loaded(contents, **model)
+    if reader.body.device.type == "cuda":
+        about["device"] = torch.cuda.get_device_name(reader.body.device)
+    writer = Writer(reader, TASKS.make(task), how, about)
     writer.refuse_too_long(items_of(task, data, digest))
     writer.warm_up(items_of(task, data, digest)[0])
     return writer
 
 
 @lru_cache(maxsize=1)
-def _model(contents: str, model: str, **how: Any) -> OpenModel:
-    from unmask.models.open import load_model
-
+def loaded(contents: str, model: str, **how: Any) -> OpenModel:
+    """The model of a name or a directory with these contents."""
     return load_model(model, **how)
 
 
-def _ideal(model: str) -> Ideal | None:
-    from unmask.tasks.exact import ideal
-
-    return ideal(model)
-
-
 def _records(tally: Tally) -> list[Record]:
-    from unmask.core.estimates import exactly
-    from unmask.experiments.jobs.sources import mean
-
     estimates = {name: mean(name, tally) for name in ("model_calls", "answer_tokens", "flops")}
     estimates["prompts_too_long"] = exactly(float(tally["too_long_sum"]), "exact count")
     needed = None if (calls := estimates["model_calls"]) is None else calls.value
@@ -91,16 +77,11 @@ def _check(
     first_row: int,
 ) -> None:
     """Names, files and packages, before hours of work."""
-    from unmask.models.open.loading import card_of, here
-    from unmask.tasks import TASKS
-    from unmask.tasks.exact import solved
-    from unmask.tasks.writing import How
-
     arguments.whole("each", each, 1, 10**4)
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     how = How(**vars(answering))
     items = items_of(task, data, digest)
-    exact = _ideal(model)
+    exact = ideal(model)
     if exact is not None:
         known = TASKS.make(task)
         solved(exact, known, items[0], known.length if how.length is None else how.length)
@@ -117,7 +98,7 @@ def _check(
 
 def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
     """A batch; items with equal answers of a model without texts share one."""
-    return (batch if _ideal(model) is None else max(rows, 1)), each
+    return (batch if ideal(model) is None else max(rows, 1)), each
 
 
 @job(records=_records, check=_check, size=_size)
@@ -141,21 +122,12 @@ def evaluation(
     each: samples per item. batch: rows that are generated and stored together. The other options are those of `unmask
     eval`.
     """
-    import torch
-
-    from unmask.core import progress
-    from unmask.core.arguments import cores
-    from unmask.core.threads import torch_threads
-    from unmask.experiments.jobs.sources import counts, sums
-    from unmask.tasks import sample
-    from unmask.tasks.writing import How
-
     unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
     files = [name for name in (model, loading.card, causal_model) if name is not None]
     items = items_of(task, data, digest)
     numbers = range(first_row, first_row + rows)
 
-    with torch_threads(cores() if _ideal(model) is None else 1):  # calls of a large model are long
+    with torch_threads(cores() if ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
             how = How(**vars(answering))
             named = vars(loading) | {"model": model, "causal_model": causal_model}
