@@ -2,8 +2,7 @@
 
 A test is red (a fault), green, or unknown: the server does not show enough to decide. Tests that compare distributions
 are exact, each at the level ALARM / 12; the others are red only if a rule is broken. So the probability of a red test
-for a server without a fault is at most ALARM. An exact p-value of counts is (1 + #{G* >= G}) / (1 + M) for M draws G*
-under the hypothesis (Besag & Clifford 1989), with the statistic G = 2 sum O log(O / E).
+for a server without a fault is at most ALARM (counts.py has the p-values).
 """
 
 from __future__ import annotations
@@ -17,12 +16,10 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, cut
 from unmask.diagnosis.client import TOTAL, Answer, Client
+from unmask.diagnosis.counts import one_sample, two_samples
 
 RED, GREEN, UNKNOWN = "red", "green", "unknown"
 OBEYED, IGNORED, REFUSED = "obeyed", "ignored", "refused"  # a field
@@ -44,9 +41,7 @@ FILLER = "The quick brown fox jumps over the lazy dog. " * 50 + LONG
 PADS = re.compile(r"<\|?(?:pad|mask|unk|endoftext|im_end|eot_id)[^>]*>|\bnan\b|\0|\ufffd|!{16}", re.IGNORECASE)
 SHORT, BLOCK = 16, 32  # tokens of an answer, and of a block unless it is given
 FEW, SEEDS = 10, 8
-DRAWS = 9_999  # of an exact test
-Counts = Mapping[str, int]
-Array = NDArray[np.float64]
+Found = tuple[Any, ...]  # verdict, detail and perhaps a p-value
 
 
 class Verdict(NamedTuple):
@@ -123,9 +118,6 @@ def audit(
     if suite.seeded[0].outcome == "refused":
         fields["seed"] = REFUSED
     return Audit(client.url, client.model, fields, tuple(verdicts), client.sent, time.monotonic() - began)
-
-
-Found = tuple[Any, ...]  # verdict, detail and perhaps a p-value
 
 
 class _Suite:
@@ -394,39 +386,3 @@ ALL: tuple[Callable[[_Suite], Found], ...] = (
 )
 TESTS = {test.__name__[1:].replace("_", "-"): test for test in ALL}
 LEVEL = ALARM / len(TESTS)
-
-
-def two_samples(first: Counts, second: Counts) -> float:
-    """p-value of two samples under one distribution; given all counts, the first is multivariate hypergeometric."""
-    names = sorted({*first, *second})
-    a, b = (np.array([counts.get(name, 0) for name in names]) for counts in (first, second))
-    if len(names) < 2 or not a.sum() or not b.sum():
-        return 1.0
-
-    drawn = np.random.default_rng(0).multivariate_hypergeometric(a + b, int(a.sum()), size=DRAWS)
-    means = (a + b) * a.sum() / (a.sum() + b.sum()), (a + b) * b.sum() / (a.sum() + b.sum())
-    return _p(_g(drawn, means[0]) + _g(a + b - drawn, means[1]), float(_g(a, means[0]) + _g(b, means[1])))
-
-
-def one_sample(counts: Counts, probabilities: Mapping[str, float]) -> float:
-    """p-value of counts under a distribution; the rest of the probability is one more category."""
-    known = [counts.get(name, 0) for name in probabilities]
-    observed = np.array([*known, sum(counts.values()) - sum(known)])
-    odds = np.array([*probabilities.values(), max(1 - sum(probabilities.values()), 0.0)])
-    odds = odds / odds.sum()
-    if observed[odds == 0].any():
-        return 0.0
-
-    drawn = np.random.default_rng(0).multinomial(int(observed.sum()), odds, size=DRAWS)
-    means = observed.sum() * odds
-    return _p(_g(drawn, means), float(_g(observed, means)))
-
-
-def _g(counts: NDArray[np.int64], means: Array) -> Array:
-    """G of each row (.., K); an empty cell adds 0."""
-    ratio = np.where(counts > 0, counts / np.where(means > 0, means, 1.0), 1.0)
-    return np.asarray(2 * np.sum(counts * np.log(ratio), axis=-1), np.float64)
-
-
-def _p(drawn: Array, value: float) -> float:
-    return float((1 + (drawn >= value - 1e-9).sum()) / (1 + DRAWS))

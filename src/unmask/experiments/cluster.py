@@ -36,6 +36,7 @@ ANSWERS = 10.0  # seconds for a cluster to answer
 PATIENCE = 120.0  # seconds for a node to import unmask
 OBJECTS = 2**28  # bytes of answers in memory, of a cluster on this machine
 PRINTED = 2**16  # bytes of output that come back with an answer
+KEPT = dict[Any, Processes]()  # of this worker of Ray, for its next block
 
 
 class Home(NamedTuple):
@@ -97,9 +98,6 @@ def serve(block: tuple[Any, ...], gpus: float, files: Path, how: Measuring, allo
     _output().truncate(0)
     _output().seek(0)  # for the process, too: it has inherited the place
     return tuple(over[0][1]), printed, code()
-
-
-KEPT = dict[Any, Processes]()  # of this worker of Ray, for its next block
 
 
 def _processes(files: Path, how: Measuring, home: Home, devices: str | None) -> Processes:

@@ -111,18 +111,21 @@ class Part:
 
     def points(self) -> Iterator[dict[str, Any]]:
         """Every combination; the last list varies fastest."""
-        walked = [
-            [dict(zip(tied, row, strict=True)) for row in zip(*tied.values(), strict=True)] for tied in self.lists
-        ]
+        walked = [zip(*tied.values(), strict=True) for tied in self.lists]
         for chosen in product(*walked):
-            yield {"seed": 0} | {name: value for values in chosen for name, value in values.items()}
+            point: dict[str, Any] = {"seed": 0}
+            for tied, values in zip(self.lists, chosen, strict=True):
+                point |= zip(tied, values, strict=True)
+            yield point
 
     def only(self, name: str, values: Sequence[Plain]) -> Part:
         """The part with only these values of a parameter."""
         lists = []
         for tied in self.lists:
-            at = [i for i, value in enumerate(tied.get(name, ())) if value in values]
-            lists.append({key: tuple(tied[key][i] for i in at) for key in tied} if name in tied else tied)
+            if name in tied:
+                at = [i for i, value in enumerate(tied[name]) if value in values]
+                tied = {key: tuple(own[i] for i in at) for key, own in tied.items()}
+            lists.append(tied)
         return Part(self.jobs, tuple(lists))
 
     def with_changes(self, changes: Mapping[str, Any]) -> Part:
@@ -162,10 +165,10 @@ class Recipe:
         """The recipe with other values, in the parts that set a name, or in all parts if none does."""
         own = {name: value for name, value in changes.items() if name != "name"}
         every = {"jobs", "rows", "seeds"} | own.keys() - set[str]().union(*(part.names for part in self.parts))
-        parts = [
-            part.with_changes({name: value for name, value in own.items() if name in every | part.names})
-            for part in self.parts
-        ]
+        parts = []
+        for part in self.parts:
+            meant = {name: value for name, value in own.items() if name in every | part.names}
+            parts.append(part.with_changes(meant))
         return Recipe(changes.get("name", self.name), tuple(parts))
 
     def only(self, name: str, values: Sequence[Plain]) -> Recipe:

@@ -37,6 +37,8 @@ LARGEST = 2**24  # bytes of the numbers of one answer, as text
 LONGEST = 4 * LARGEST  # bytes of a line
 WIDTH = 400  # bytes of the lock
 SYNC = 1.0  # seconds between two writes to the medium itself; a power failure loses at most these
+CHECK = b',"crc":"%08x"}'  # the end of a line: a checksum of what comes before it
+CHECKED = len(CHECK % 0)
 
 Plain = str | int | float | bool | None
 Key = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
@@ -122,8 +124,6 @@ class Holder(msgspec.Struct):
 
 Line = Run | Planned | Block | Done | Failed
 LINES = msgspec.json.Decoder(Line)
-CHECK = b',"crc":"%08x"}'  # the end of a line: a checksum of what comes before it
-CHECKED = len(CHECK % 0)
 
 
 def text_of(line: Mapping[str, Any]) -> bytes:

@@ -106,10 +106,9 @@ class Forecast:
         return [*lines, ("from", f"{rows}; {self.model_calls:,} model calls")]
 
     def to_dict(self) -> dict[str, Any]:
-        gaps = {
-            str(steps): {name: estimate.to_dict() for name, estimate in by_schedule.items()}
-            for steps, by_schedule in self.gaps.items()
-        }
+        gaps = {}
+        for steps, by_schedule in self.gaps.items():
+            gaps[str(steps)] = {name: estimate.to_dict() for name, estimate in by_schedule.items()}
         plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
         about = {"verdict": self.text, "target": self.target, "plans": plans, "gaps": gaps, "length": self.curve.length}
         about |= {"rows": len(self.curve.losses), "own_answers": self.own, "model_calls": self.model_calls}

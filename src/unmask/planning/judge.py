@@ -1,6 +1,6 @@
 """Judges of generated texts: open models, and those of the networks that learn a text.
 
-An open model (`judge`) gives -log p(x) / L, as in likelihood.py without a context: exact for an AR model, a bound for a
+An open model (`judge`) gives -log p(x) / L, as in nelbo.py without a context: exact for an AR model, a bound for a
 masked model. Each model has its own tokens, so nats per token are comparable only between models with the same
 tokenizer. Nats per character are always comparable. For networks (`Judges`):
 
@@ -24,16 +24,8 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
-from unmask.diagnosis.likelihood import (
-    AT_ONCE,
-    Likelihood,
-    bound,
-    chain,
-    checked_sampler,
-    drawn,
-    of_sampler,
-    read,
-)
+from unmask.diagnosis.likelihood import checked_sampler, of_sampler
+from unmask.diagnosis.nelbo import AT_ONCE, Likelihood, bound, chain, drawn, read
 from unmask.models.open.loading import load_model
 from unmask.models.open.model import OpenModel
 from unmask.models.open.prompted import usual as usual_options

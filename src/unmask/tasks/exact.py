@@ -141,10 +141,9 @@ class CanvasWriter:
     def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
         self.ideal, self.task = ideal, task
         self.length = task.length if how.length is None else how.length
-        sampler = how.sampler or USUAL
         steps = self.length if how.steps is None else how.steps
         others = {name: getattr(how, name) for name in ("schedule", "top_p", "top_k")}
-        self.options = tempered(sampler, how.temperature, steps=steps, **others)
+        self.options = tempered(how.sampler or USUAL, how.temperature, steps=steps, **others)
         settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options
         self.about = dict(about) | {"model": ideal.about, "how": settings, "context": None}
 

@@ -1,7 +1,7 @@
 """The model `unmask` of EleutherAI's lm-eval: all open models and samplers on its tasks (extra `lm-eval`).
 
 generate_until          the answers of `unmask generate`, which end at the strings `until`
-loglikelihood           exact for AR models; for masked models see diagnosis/likelihood.py, with a standard error
+loglikelihood           exact for AR models; for masked models see diagnosis/nelbo.py, with a standard error
 loglikelihood_rolling   the same for a whole text, in windows of the context length
 
 An answer depends only on its request and the number of the request, not on other requests. With batch_size 1, the
@@ -29,7 +29,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, needed, shown, unknown
 from unmask.core.files import atomic, check_writable, finite
 from unmask.core.reading import fit
-from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
+from unmask.diagnosis.nelbo import Likelihood, bound, chain, read, sets_of
 from unmask.models.open import OpenModel, load_model
 from unmask.models.open.prompted import Query, answers, chats, speaker, usual
 from unmask.planning.judge import by_sampler, check_kind

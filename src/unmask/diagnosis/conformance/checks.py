@@ -45,14 +45,13 @@ def prompts(exam: Exam) -> None:
 def counting(exam: Exam) -> None:
     """Every model call is counted, and the number of calls matches the steps."""
     for where, session in [*exam.blank, *exam.prompted]:
-        order = session.order
         model_calls = session.account().model_calls
         incomplete = (session.given == session.denoiser.vocabulary).any(1)
         if session.denoiser.uncounted:
             names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(session.denoiser.uncounted))
             raise Failure(f"{where}: it calls {names}, uncounted. Use canvas.at, canvas.ask or session.causal")
 
-        turns = order.sort(1).values
+        turns = session.order.sort(1).values
         turns = ((turns[:, 1:] != turns[:, :-1]) & (turns[:, 1:] > 0)).sum(1) + (turns[:, 0] > 0)
 
         least = incomplete.long()

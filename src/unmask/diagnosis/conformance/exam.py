@@ -29,6 +29,7 @@ from unmask.samplers.session import Breach, Session
 Result = TypeVar("Result")
 Filled = list[tuple[str, "WatchedSession"]]  # with a description of each
 ROWS = 24  # of a generation that is compared
+Outcome = Literal["passed", "failed", "refused", "skipped", "not run", "no claim"]
 
 
 class Failure(Exception):
@@ -151,9 +152,6 @@ class Exam:
     def batch(self, case: Case, seed: int) -> Generation | None:
         """Rows of a case in four steps, by `generate`."""
         return self.once((case.name, seed), lambda: self.make(case, steps=4, rows=ROWS, seed=seed))
-
-
-Outcome = Literal["passed", "failed", "refused", "skipped", "not run", "no claim"]
 
 
 @dataclass(frozen=True)

@@ -131,11 +131,10 @@ def moment(policy: Policy, length: int, task: Task | None, how: tuple[Any, ...] 
 def improved(now: Moment, surrogate: Surrogate, steps: int, size: float) -> Iterator[float]:
     """The expected reward after each step of this size along E g^, of a copy of the model."""
     policy = copy.deepcopy(now.policy)
-    length = now.contexts.tokens.shape[1]
     for _ in range(steps):
         vector = now.policy.pulled(now.contexts, [now.direction(surrogate)])[0]
         policy.move(size * vector / vector.norm().clamp(min=1e-300))
-        now = moment(policy, length, now.task)
+        now = moment(policy, now.contexts.tokens.shape[1], now.task)
         yield now.reward
 
 

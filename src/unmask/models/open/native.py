@@ -181,13 +181,13 @@ def read_causal(directory: Path, card: Card, config: dict[str, Any], dtype: torc
 
 def read_masked(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
     model = pretrained(directory, "AutoModelForMaskedLM", dtype, others=True)
-    mask = card.tokens.mask or 0
+
     longest = card.context
     for name, part in model.named_modules():  # positions of RoBERTa begin behind the padding's
         padding = getattr(part, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
             longest = min(longest, len(part.weight) - padding - 1 - sum(map(len, card.frame)))
-    return Wrapped(model, mask, longest, card.frame)
+    return Wrapped(model, card.tokens.mask or 0, longest, card.frame)
 
 
 def context_of(config: Mapping[str, Any]) -> int:

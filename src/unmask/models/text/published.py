@@ -119,8 +119,7 @@ class Published(Tokenizer):
 
     def control(self, symbol: str) -> int:
         """Return the number of a special symbol."""
-        if symbol not in self.controls:
-            raise unknown(f"special symbol of the tokenizer {cut(self.name)}:", symbol, self.controls)
+        arguments.word(f"special symbol of the tokenizer {cut(self.name)}:", symbol, self.controls)
         return self.controls[symbol]
 
     def check_fits(self, rows: int, mask: int | None = None) -> None:

@@ -121,9 +121,8 @@ class Group:
     @property
     def too_long(self) -> str:
         """A message with the number of prompts that were too long; empty if there are none."""
-        many = len(self.samples)
         count = sum(sample.reason == TOO_LONG for sample in self.samples)
-        return too_long(count, many, self.samples[0].about.get("context")) if count else ""
+        return too_long(count, len(self.samples), self.samples[0].about.get("context")) if count else ""
 
     def _verdicts(self) -> tuple[torch.Tensor, torch.Tensor]:
         return self._grouped([(sample, bool(sample.right)) for sample in self.written])
