@@ -180,6 +180,8 @@ def every_draw(vocabulary: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
     count = int((vocabulary ** hidden.sum(1)).sum())
     if count > MOST_DRAWS:
         raise UnmaskError(f"a step has {count:,} draws; expected at most {MOST_DRAWS:,}. Use a shorter length")
+
+    # states that hide the same positions have the same draws
     parents, tokens = [], []
     patterns, which = hidden.unique(dim=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
@@ -226,6 +228,7 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
         after = torch.where(choice.reveal, drawn if choice.tokens is None else choice.tokens, before)
         return after if choice.hide is None else after.masked_fill(choice.hide, contexts.vocabulary), view, rng
 
+    # an order of equal scores matters only where it changes a text that can occur
     after, view, rng = decided(False)
     odds = view.odds[0] if view.odds else Table(live).of(drawn[places])
     each = torch.ones(hidden.shape, dtype=torch.float64).index_put(places, odds)

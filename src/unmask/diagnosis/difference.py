@@ -203,6 +203,7 @@ def _compared(number: int, a: Row, b: Row) -> Compared:
         problem = f"row {number} has given {texts[0]} at position {at + 1} in A, {texts[1]} in B"
         _refuse(problem, "the same given tokens")
 
+    # up to the first split both contexts are equal, so tokens can be compared
     steps = [{step.number: step for step in row.steps()} for row in (a, b)]
     numbers = sorted(steps[0].keys() | steps[1].keys())
     pairs: list[Pair] = []

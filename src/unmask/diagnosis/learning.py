@@ -202,6 +202,7 @@ def _of_contexts(
             part = slice(begin, min(begin + ROWS_AT_ONCE, rows))
             contexts, owners = contexts_of(part)
 
+            # a context that the language cannot have has no exact posterior
             possible = torch.isfinite(language.log_evidence(contexts))
             impossible += int((~possible).sum())
             total += len(contexts)

@@ -122,6 +122,7 @@ def of_sampler(
     if not once.random:
         return SamplerLikelihood(once.nats, torch.zeros_like(once.nats), once.model_calls, True)
 
+    # random choices: the mean over several draws of each text
     copies = torch.arange(len(texts)).repeat(draws - 1)
     numbers = len(texts) + torch.arange(len(copies))
     more = follow(denoiser, used, texts[copies], start[copies], delta, numbers, seed, joint)
@@ -161,6 +162,7 @@ def _of_paths(
             calls[rows] = count
             continue
 
+        # too many sets for a sum: importance sampling
         copies = rows.repeat_interleave(draws)
         generator = torch.Generator().manual_seed(seed)
         log = paths.estimated(denoiser, rule, blocks, texts[copies], start[copies], generator).view(-1, draws)

@@ -134,6 +134,8 @@ def estimated(
                 parts.append(_taken(denoiser, rule, x, left, some, count, generator))
 
             total, log, sets = (torch.cat(part) for part in zip(*parts, strict=True))
+
+            # the value is log T, and the gradient that of log t(F)
             nats = nats + total + log - log.detach()
             hidden = hidden.scatter(1, places.gather(1, sets), False)
     return nats
@@ -214,6 +216,7 @@ def _products(inside: Tensor, outside: Tensor, degree: int) -> tuple[list[Tensor
     now[:, :, 0] = 1.0
     products = []
     scale = torch.zeros((rows, many), dtype=torch.float64)
+
     for j in range(size):
         products.append(now)
         grown = now * outside[:, :, j : j + 1]

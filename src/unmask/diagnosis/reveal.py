@@ -311,6 +311,8 @@ def read_by_model(denoiser: Denoiser, trace: Trace) -> list[Reading]:
         for one in row.steps():
             lost, pairs = losses.get((number, one.number), (0.0, ()))
             steps.append(StepLoss(one.number, lost, (steps[-1].meter if steps else 0.0) + lost, pairs))
+
+        # the first step after which the model gives the row probability 0
         excluded = next((k for k, step in enumerate(steps) if step.meter == math.inf), None)
         readings.append(Reading(tuple(steps), excluded, why="" if excluded is None else EXCLUDED))
     return readings

@@ -222,6 +222,8 @@ class Cell:
         rows = arguments.whole("rows", self.values.get("rows"), 1, arguments.MOST_ROWS)
         first = arguments.whole("first_row", self.values.get("first_row"), 0, arguments.MOST - rows)
         together = arguments.whole("rows_per_prompt", self.values.get("rows_per_prompt", 1))
+
+        # rows that continue one prompt, or that a joint draw chooses among, stay in one block
         together = math.lcm(together, rows_together(self.values.get("draw", "product")))
         usual = max(TOKENS_A_BLOCK // arguments.length(self.values.get("length") or 1), 1), together
         block, together = find(self.job).ask("size", self.values, usual)
@@ -279,6 +281,7 @@ def cells_of(recipe: Recipe) -> list[Cell]:
         for job, settings in chosen[-1]:
             _check_names(job, settings)
 
+    # a parameter of one job is enough: the others of the part ignore it
     known = {name for own in chosen for job, _ in own for name in job.fields}
     wanted = {name for part in recipe.parts for name in next(part.points(), ())}
     for name in sorted(wanted):
@@ -346,6 +349,7 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
             kind = expected.get(type(default), repr(default))
             raise UnmaskError(f"{name} of job {job.name!r} is {value!r}; expected {kind}")
 
+        # X.option adds to the spec X, whose own options win
         options = {key.partition(".")[2]: own for key, own in given.items() if key.startswith(f"{name}.")}
         if value and name == "language":
             from unmask.languages.reading import varied  # here, since a worker imports torch only if a job needs it
@@ -357,6 +361,7 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
 
         values[name] = value
 
+    # a changed file is another cell
     if "digest" in values and digests is not None:
         files = [str(values[name]) for name in NAMED if values.get(name)]
         digests |= {file: digest(file) for file in files if file not in digests}

@@ -87,6 +87,8 @@ def serve(block: tuple[Any, ...], gpus: float, files: Path, how: Measuring, allo
     """On a node: (answer, output of the job, digest of the code)."""
     if not gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # they are for blocks that ask for one
+
+    # the same process as for the last block, unless it saw other devices
     processes = _processes(files, how, home, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     with imports(allowed):

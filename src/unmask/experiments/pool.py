@@ -121,6 +121,8 @@ def measure(block: Block, files: Path) -> tuple[list[dict[str, Any]] | None, Tal
 
     records = _decoded(records, list[dict[str, Plain]], where)
     fit(records, list[CommonFields], where)
+
+    # common to all records, such as the digest of the language
     about = job.ask("about", block.values, {})
     return [record | about for record in records], tally
 
@@ -280,6 +282,8 @@ def serve(handle: int, lifeline: int) -> None:
     if os.fork() == 0:
         _guard(worker, lifeline)
     os.close(lifeline)
+
+    # programs that a job starts must not hold the pipe open
     os.set_inheritable(handle, False)
 
     with suppress(EOFError, OSError), connection.Connection(handle) as pipe, progress.silent():

@@ -125,6 +125,7 @@ def sweep(
     directory = share.beside(HOME / plan.name) if store is None else arguments.path("store", store)
     arguments.flag("fresh", fresh)
 
+    # a recipe of a program may name any module; a file only those that the user allowed
     with imports(how.allow_imports or (IMPORTS.get() and not isinstance(recipe, str | Path))):
         cells = share.cells(cells_of(plan))
         if not os.path.exists(directory):
@@ -234,6 +235,7 @@ class _Drive:
             if before.key not in self.store.done:
                 return False
 
+        # finished blocks of cells that differ only in their rows count, too
         used, missing = cell.blocks(self._there(cell))
         self.plan[cell.key] = sorted([*used, *missing])
         self.open[cell.key] = set(missing)
@@ -258,6 +260,8 @@ class _Drive:
 
         files = self.store.files.absolute()
         stopped = KeyboardInterrupt(f"{self.store.directory} has the finished cells; the same command continues there")
+
+        # an interrupt lets running blocks finish, and their answers are kept
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
             given = self.ready, files, self.how, interrupts, self.store.tell
             with imports(True):

@@ -199,6 +199,7 @@ class Store:
                     where = cut(str(self.directory))
                     raise UnmaskError(f"the store {where} is from {other} version of unmask; choose another store")
                 self.runs.append(line)
+
             case Planned():
                 self.cells[line.key] = line
                 self.done.pop(line.key, None)
@@ -264,6 +265,7 @@ class Writer(Store):
             what = "it was deleted, or moved, while it was in use; all later results are lost"
             raise UnmaskError(f"the store {cut(str(self.directory))} is gone: {what}")
 
+        # the rest of a cut line stays alone: readers leave it out
         end = os.fstat(handle).st_size
         if end and os.pread(handle, 1, end - 1) != b"\n":  # a kill has cut a line
             texts.insert(0, b"\n")

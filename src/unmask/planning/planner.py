@@ -335,6 +335,7 @@ def _confirmed(
         if known.high <= 0:
             break
 
+        # the exact value is slow: the curve, scaled by their ratio, leads to the next N
         corrected = search(target * quick.value / known.high, steps)
         if corrected in tried:
             break

@@ -255,6 +255,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
     def _pair(self, context: str, target: str) -> tuple[list[int], list[int]]:
         """Tokens of a context and its target. Spaces at the end of the context belong to the target."""
         if context.startswith(CHAT):
+            # encoded as a whole, since a tokenizer may join the two
             query = _query(context)
             chat = chats(self.model)
             messages = query.messages or []

@@ -121,6 +121,8 @@ class Writer:
 
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """Generate one sample per item, in rows from first_row on. numbers: index of each sample within its item."""
+
+        # a prompt that is too long has a record without an answer
         fitting: list[tuple[int, Item, int, int]] = []
         rows: list[Tensor] = []
         samples: dict[int, Sample] = {}
@@ -148,6 +150,7 @@ class Writer:
         reason = result.reasons[at]
         if (end := next((i for i, token in enumerate(tokens) if token in self.ends), None)) is not None:
             tokens, reason = tokens[: end + 1], "stopped"
+
         text = self.speaker.written(tokens if end is None else tokens[:-1])
         return Sample(
             item=item.name,

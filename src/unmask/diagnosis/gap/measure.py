@@ -82,6 +82,8 @@ def gap(
     check_vocabulary(base, written.vocabulary)
 
     excess = None
+
+    # a generation has its options on record; a trace may be of another program
     if isinstance(written, Trace):
         written.check_likely()
         path = of_trace(written)

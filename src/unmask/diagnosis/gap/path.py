@@ -164,6 +164,7 @@ def of_trace(trace: Trace) -> Path:
         for position, token in row.given:
             given[number, position] = token
 
+        # a token stands from the step that drew it to the step that hides it
         standing: dict[int, tuple[int, int, float]] = {}
         for step, position, new, probability in row.events:
             if new is None:

@@ -114,6 +114,8 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
     losses = list[Estimate]()
     steps = Steps()
     differ: Estimate | None = None
+
+    # the curve of random parts is that of rows of one length, filled without blocks
     for one in parts if even and grid is None and not greedy else ():
         curve = looked(denoiser, lines(one.tokens), LOOKS, seed, lines(given))
         nats = torch.where(free, one.probability, 1.0).double().log().sum(1)

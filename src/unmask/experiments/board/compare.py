@@ -191,6 +191,7 @@ def _between(curve: Costed, cost: float) -> tuple[Tensor, Tensor]:
     below = [index for index, calls in enumerate(curve.model_calls) if calls <= cost]
     low = right[below[-1]] if below else torch.zeros_like(right[0])
 
+    # a budget that costs as much as this one tells the maximum
     equal = [index for index, calls in enumerate(curve.model_calls) if cost / EQUAL <= calls <= cost * EQUAL]
     if equal:
         return low, right[equal[-1]]
@@ -256,6 +257,7 @@ def versus(first: str, second: str, settings: Settings, *, store: str | Path, en
         one, other = ones[place], others[place]
         about = *place, (_budgets(one), _budgets(other))
 
+        # curves whose costs do not overlap are named, and the others go on
         try:
             result = difference(one, other)
             results.append(Versus(*about, result, costs=(span(one), span(other))))

@@ -161,6 +161,7 @@ def curve(
     with progress.track("curve", len(member.values)) as advance:
         points = walk(member, BEYOND_AR * length, at)
 
+    # other seeds are joined row by row, so the rows are kept
     place.write(FILE, to_bytes(samples))
     measured = [{"budget": p.value, "model_calls": p.model_calls} | one for p in points for one in of_point(p)]
     every = [{"knob": member.knob, "model_calls": None} | one for one in measured + failures]
@@ -223,6 +224,7 @@ def price(ground: Ground, specification: str, steps: int | None, rows: int) -> P
     if not ground.model and sampler.distribution in ("causal", "language"):  # proved: its distribution is q
         return Price(proper=True)
 
+    # otherwise the sampler is taught true sequences, and what it pays is measured
     denoiser = ground.denoiser
     truth = q.sample(rows, ground.length, seed=ground.seed)
     if sampler.distribution == "causal":  # the distribution of its causal reader

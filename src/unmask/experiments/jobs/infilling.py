@@ -211,6 +211,7 @@ def text_infilling(
     parts = parts_of(network.length, span, where)
     tokens, calls = filled(network, whole, parts, sampling, Amount(rows, reader.seed))
 
+    # AR sees the left side alone, so its loss is that of a prefix
     nats = left_nats(trunk, whole, parts) if causal else chain_nats(network, whole, parts)
     loss = mean(nats / span)
     numbers = {"infill_loss_nats": loss, "infill_exact": share((tokens == whole).all(1))}

@@ -178,6 +178,7 @@ def records_of_samples(tally: Tally) -> list[Record]:
 
 def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> Tally:
     """The sums of samples (n), independent or in groups (n numbers); a group is within one tally."""
+    # whole numbers of units, which add up exactly in any order
     units = [round(Fraction(value) * 2**UNIT) for value in samples.double().tolist()]
     squares = sum(unit * unit for unit in units)
     tally = {f"{name}_count": len(units), f"{name}_sum": sum(units), f"{name}_squares": squares}
@@ -219,6 +220,7 @@ def mean(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
     if n == 0:
         return None
 
+    # each sample is a group of its own, unless prompts have several
     groups, products, sizes, variance, method = n, total, n, 0.0, "t"
     if tally.get(f"{name}_groups", 1) not in (1, n):  # one group has no variance: as without groups
         parts = ("groups", "group_squares", "products", "sizes")

@@ -222,6 +222,7 @@ def steps_on_grid(count_impossible: Count, ser: float, rows: int, most: int) -> 
         low = n if low is None and at.low <= ser else low
         value = n if value is None and at.value <= ser else value
 
+        # an octave more at most, for the upper end of the interval
         if value is not None and (at.high <= ser or n >= 2 * value):
             high = n if at.high <= ser else math.inf
             return Estimate(value, float(low or n), high, rows, LEVEL, "grid")

@@ -51,6 +51,7 @@ def load_model(
     fitting, config = card_of(directory, named)
     place = choose_device(device)
 
+    # before the weights are read: a model may be larger than the memory
     weights.check_room(directory, place)
     body = FAMILIES[fitting.family].read(directory, fitting, config, kind).to(place)
     about = {"revision": fitting.revision, "weights": weights.digest(body)}

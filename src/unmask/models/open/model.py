@@ -70,6 +70,7 @@ class OpenModel(Denoiser):
         self._about = about or {}
         self.found = ""  # the findings of its probe
 
+        # the mask and these tokens have probability 0 at every position
         banned = {token for token in (card.tokens.mask, *card.banned) if token is not None}
         never = sorted(token for token in banned if token < body.vocabulary)
         self._banned = torch.tensor(never, dtype=torch.int64, device=body.device)
@@ -190,6 +191,7 @@ class Computer:
         plain = self.memory is None and not bool((first > 0).any())
         places, numbers = columns.to(device), rows.to(device)
 
+        # with a cache only these columns are computed, and their keys and values kept
         reach = None
         if self.memory is not None:
             whole = len(rows) == self.memory.shape[2]

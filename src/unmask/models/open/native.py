@@ -206,6 +206,7 @@ def kind_of(config: Mapping[str, Any], directory: Path) -> str:
         "causal": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     }
 
+    # by the exact class, then the end of its name, then the tokenizer
     families = [family for family, classes in known.items() if classes.get(kind) in names]
     if not families:
         families = [family for family, ends in ENDS.items() if any(name.endswith(ends) for name in names)]

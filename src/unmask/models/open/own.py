@@ -61,6 +61,7 @@ class Wrapped(Body):
             if not _is_logits(logits):
                 raise UnmaskError(f"the model returns {shown(logits)} for ids {tuple(tokens.shape)}; {expected}")
 
+            # if the head is the last layer, only requested positions pass it
             self.head = getattr(network, "get_output_embeddings", lambda: None)()
             if not self._splits(tokens, logits):
                 self.head = None

@@ -75,6 +75,7 @@ def _check_sight(model: OpenModel) -> None:
     row[::3] = model.vocabulary  # hidden: 0, 3, 6, ..
     end = min(block, length) if block else length
 
+    # near: one other token in the first block; far: other tokens behind it
     near, far = row.clone(), row.clone()
     changed = next(index for index in reversed(range(end)) if index % 3)
     near[changed] = (near[changed] + 1) % model.vocabulary

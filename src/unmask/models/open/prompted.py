@@ -172,6 +172,7 @@ def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Am
         size = model.length if length is None else length
         return start | {"given": None, "rows": 1 if rows is None else rows, "length": size}
 
+    # --rows stands for rows of the only prompt
     many = len(queries)
     if rows is not None and many == 1 == each:
         each = arguments.whole("--rows", rows)

@@ -259,6 +259,7 @@ def _of_letters(tokenizer: Any, name: str) -> Any:
     coder.decoder = library.decoders.Fuse()
     coder.add_special_tokens(list(map(str, tokenizer.all_special_tokens)))
 
+    # the frame of a text, as the tokenizer puts it around one
     framed = tokenizer.build_inputs_with_special_tokens([-1])  # -1: the text
     around = {str(tokenizer.convert_ids_to_tokens(one)): one for one in framed if one >= 0}
     form = ["$A" if one < 0 else tokenizer.convert_ids_to_tokens(one) for one in framed]

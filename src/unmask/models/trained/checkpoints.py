@@ -130,6 +130,7 @@ def load(
     trunk = Trunk(shape).eval()
     trunk.load_state_dict(weights)
 
+    # finite weights can still overflow
     symbols = torch.linspace(0, shape.vocabulary, min(shape.vocabulary + 1, TRIED)).round().long().unsqueeze(1)
     time = None if shape.time_free else torch.ones(len(symbols), dtype=trunk.dtype)
     if not bool(trunk(symbols, time=time).isfinite().all()):  # each symbol by itself

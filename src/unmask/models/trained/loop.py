@@ -206,6 +206,7 @@ class Training:
         given = usual if conditions.accumulate is None else conditions.accumulate
         self.parts = arguments.whole("accumulate", given, 1, rows, ", the sequences of a batch")
 
+        # what does not fit is refused here, not hours later
         at_once = math.ceil(rows / self.parts)
         way = "the batch size, or pass a larger --accumulate" if at_once > 1 else "the number of layers or the length"
         room = checkpoints.free_on(self.device)
@@ -317,6 +318,7 @@ class Training:
             own = torch.tensor(sum(part.size for part in batch), device=self.device)
             tokens = float(parallel.total(own))
 
+        # parts of a batch add their gradients, so its size does not depend on memory
         loss = torch.zeros((), device=self.device)
         for part in batch:
             with nullcontext() if part is batch[-1] else parallel.apart(self.network):

@@ -77,6 +77,8 @@ def compare_shares(pairs: Sequence[tuple[float, float]], level: float = LEVEL) -
     differences = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
 
     ahead, behind = int((differences > 0).sum()), int((differences < 0).sum())
+
+    # McNemar's test counts items, each right or wrong once
     single = all(accuracy in (0.0, 1.0) for pair in pairs for accuracy in pair)
     p = mcnemar(ahead, behind) if single else None
 
@@ -182,6 +184,7 @@ def advise(settings: Sequence[Group], target: float, budget: float | None = None
     within = [option for option in options if budget is None or option.seconds <= budget]
     masked, reader = (_best([one for one in within if one.group.causal is causal]) for causal in (False, True))
 
+    # beside AR: the best of what costs no more, in time and in arithmetic
     against = reader or next((option for option in options if option.group.causal), None)
     at_time = at_flops = None
     if against is not None:

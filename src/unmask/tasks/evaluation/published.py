@@ -84,6 +84,7 @@ def _check(task: str, model: str, loading: Loading, decoding: Decoding, asking: 
     check_seed(seed)
     if decoding.sampler is not None:
         SAMPLERS.make(decoding.sampler)
+
     directory, named = here(model, loading.card)
     if directory is not None:
         card_of(directory, named)
@@ -126,7 +127,9 @@ def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, b
     files = [name for name in (model, loading.card) if name is not None]
     lm = loaded("".join(map(of_contents, files)), model=model, **vars(loading))
     given = {name: value for name, value in vars(decoding).items() if value is not None}
-    answers(lm, [Query(prompt=" ")], 1, **usual(lm, 1, **given))  # the first call of a process is slow
+
+    # the seconds of the first item must not include the work of a first call
+    answers(lm, [Query(prompt=" ")], 1, **usual(lm, 1, **given))
     how: dict[str, Any] = {"batch_size": batch, "seed": seed, "max_gen_toks": asking.tokens}
     return UnmaskLM(lm, record=str(make_directory(own) / REQUESTS), resume=True, **how, **given)
 

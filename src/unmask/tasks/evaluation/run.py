@@ -68,6 +68,8 @@ class Settings(Evaluating):
         common = {name: getattr(self, name) for name in COMMON} | {"task": self.task, "data": self.file}
 
         masked = common | {name: getattr(self, name) for name in OF_MASKED} | {"model": self.model, "card": self.card}
+
+        # a speculative sampler needs the AR model as well
         if any("causal" in SAMPLERS.make(sampler).reads for sampler in self.sampler):
             masked["causal_model"] = self.causal_model
 
@@ -109,6 +111,8 @@ def evaluate(
     """
     directory = arguments.path("out", out)
     every = TASKS.make(settings.task).items(settings.file or None)
+
+    # other items under the same name would be mixed with these
     if (directory / records.RECORDS).exists():
         same = [one for one in records.read(directory) if one.about["task"] == settings.task]
         records.check_same_items(same, fingerprint(every), str(directory))
