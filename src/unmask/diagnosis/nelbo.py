@@ -16,16 +16,14 @@ degrees of freedom. B rows, L positions, T of them the target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from unmask.denoisers import Denoiser
 from unmask.denoisers.marginals import as_marginals
-
-if TYPE_CHECKING:
-    from unmask.models.open.model import OpenModel
+from unmask.models.open.model import OpenModel
 
 AT_ONCE = 8  # rows
 FEW = 16  # positions; up to here all sets are enumerated

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import torch
@@ -32,13 +32,11 @@ from unmask.core.tables import as_table
 from unmask.denoisers import Marginals
 from unmask.denoisers.contracts import Follower
 from unmask.denoisers.marginals import as_marginals
+from unmask.models.open.model import OpenModel
 from unmask.models.trained import Network, Shape, Trunk
 from unmask.models.trained.running import NetworkCausal
 from unmask.planning import flops
 from unmask.samplers.schedules import deltas
-
-if TYPE_CHECKING:
-    from unmask.models.open.model import OpenModel
 
 PLACES = 4  # distances from the start at which AR tokens are timed
 REPEATS = 5
@@ -149,8 +147,6 @@ def untrained(shape: Shape, length: int, device: str = "auto", dtype: torch.dtyp
 
 def as_reader(model: OpenModel) -> OpenModel:
     """Return the AR model of an open model, or the model itself with a causal mask."""
-    from unmask.models.open.model import OpenModel
-
     if model.reader is not None or model.card.causal:
         return model.reader or model
     if model.body.sizes is None:

@@ -269,5 +269,7 @@ def _check_rows(where: str, model_calls: Tensor, least: Tensor, most: Tensor) ->
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
         low, high = int(least[row]), int(most[row])
-        expected = str(low) if low == high else f"{low} to {high}" if low < high else f"at least {low}"
+        expected = f"{low} to {high}" if low < high else f"at least {low}"
+        if low == high:
+            expected = str(low)
         raise Failure(f"{where}: row {row} counts {int(model_calls[row])} model calls; its steps need {expected}")

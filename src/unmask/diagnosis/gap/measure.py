@@ -186,7 +186,8 @@ def _measured(
     tokens = path.size[step] / step.bincount(minlength=len(path.row))[step]  # the weight of a mean over a step's tokens
     recorded = by_row(tokens * readings.recorded)
     logs = claim == "ratio" or estimator == "chain" or excess is not None
-    nats = by_row(weight * (readings.follows if estimator == "chain" else readings.logs if logs else readings.nats))
+    each = readings.logs if logs else readings.nats
+    nats = by_row(weight * (readings.follows if estimator == "chain" else each))
     if excess is not None:  # from the model's own marginals, which a fallback does not draw from
         nats = nats + excess + recorded
 

@@ -147,7 +147,9 @@ def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are:
     elif {1, -1} <= {_side(part.estimate(LEVEL / len(parts))) for part in parts}:
         why = f"{parts_are} disagree"
 
-    verdict: Verdict = "not conclusive" if why else "better" if side > 0 else "worse"
+    verdict: Verdict = "better" if side > 0 else "worse"
+    if why:
+        verdict = "not conclusive"
     return Difference(verdict, mean, tuple(band), tuple(float(part.measured.mean()) for part in parts), why)
 
 

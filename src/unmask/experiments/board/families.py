@@ -125,8 +125,7 @@ def apart(specification: str) -> tuple[str, str, Any]:
 def with_steps(specification: str, steps: Sequence[int]) -> str:
     """A specification with these N, if N is its knob and it sets none itself."""
     name, options = parse("sampler", specification)
-    lists = any(isinstance(value, list) for value in options.values())
-    if not steps or lists or STEPS in options or usual_knob(name)[0] != STEPS:
+    if not steps or lists_budgets(specification) or usual_knob(name)[0] != STEPS:
         return specification
     return written(name, options | {STEPS: list(steps)})
 
@@ -150,6 +149,7 @@ def code_of(specification: str) -> str:
 
 def steps(length: int, quick: bool = False, beyond: bool = False) -> tuple[int, ...]:
     """The values of N of a curve."""
-    fractions = QUICK_FRACTIONS if quick else FRACTIONS
-    more = (QUICK_BEYOND if quick else BEYOND) if beyond else ()
-    return tuple(sorted({max(round(fraction * length), 1) for fraction in (*fractions, *more)}))
+    fractions: tuple[float, ...] = QUICK_FRACTIONS if quick else FRACTIONS
+    if beyond:
+        fractions += QUICK_BEYOND if quick else BEYOND
+    return tuple(sorted({max(round(fraction * length), 1) for fraction in fractions}))

@@ -133,7 +133,9 @@ def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own:
     rules: list[StopRule] = [AtToken(tuple(tokens), fill)] if tokens else []
     if until:
         rules.append(Until(tuple(until), speaker(model).written, fill))
-    return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
+    if len(rules) > 1:
+        return Either(tuple(rules))
+    return rules[0] if rules else None
 
 
 def queries_of(how: Prompting) -> list[Query]:
@@ -152,8 +154,7 @@ def queries_of(how: Prompting) -> list[Query]:
 def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Amount) -> dict[str, Any]:
     """given, rows, length and stop of `generate` for the queries of a command."""
     each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
-    rows = amount.rows
-    length = amount.length
+    rows, length = amount.rows, amount.length
 
     conversations = how.chat or any(one.messages is not None for one in queries)
     if conversations:

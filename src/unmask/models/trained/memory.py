@@ -1,4 +1,4 @@
-"""The KV cache of an AR model: what rows have read, and where they continue.
+"""The KV cache of an AR model: keys, values and symbols of the positions that rows have read.
 
 A `Memory` holds the keys and values of all layers. For each forward pass it gives a `Reach`: the positions at which
 rows continue, and the cached positions that each may attend to. Open models use a reach with a cache of their own.

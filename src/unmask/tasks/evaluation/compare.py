@@ -84,7 +84,9 @@ def compare_shares(pairs: Sequence[tuple[float, float]], level: float = LEVEL) -
 
     difference = bounded_mean(differences, (-1.0, 1.0), 1 - level)
     decided = difference.low > 0 or difference.high < 0
-    verdict = "not distinguishable" if not decided else "better" if difference.value > 0 else "worse"
+    verdict = "better" if difference.value > 0 else "worse"
+    if not decided:
+        verdict = "not distinguishable"
 
     a, b = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
     spread = float((differences**2).mean())

@@ -108,8 +108,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
     """The columns with an entry, and the first one."""
     columns = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
-    kept = [[row[i] for i in columns] for row in [head, *rows]]
-    return kept[0], kept[1:]
+    first, *others = [[row[i] for i in columns] for row in [head, *rows]]
+    return first, others
 
 
 def beside(group: Group, settings: Sequence[Group]) -> Comparison | None:
