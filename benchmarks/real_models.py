@@ -31,7 +31,7 @@ from unmask import UnmaskError, gap, generate, load
 from unmask.core.files import origin, write_json
 from unmask.denoisers import Denoiser, as_marginals
 from unmask.denoisers.reshaped import Around, ReshapedEngine
-from unmask.diagnosis.likelihood import read
+from unmask.diagnosis.nelbo import read
 from unmask.languages.automata import Automaton
 from unmask.metrics.windows import variety
 from unmask.models.open import OpenModel

@@ -1,139 +1,140 @@
-"""Likelihoods of targets behind contexts: an exact language says its own, whichever way it is asked."""
+"""The probability that a sampler writes a text: by enumeration of tiny languages, and from what samplers write."""
 
 from __future__ import annotations
 
-import math
+import itertools
+from pathlib import Path
 
 import pytest
 import torch
 
-from tests.models.open.small import CONFIGS, card, load, published
-from tests.models.open.small import tokens as some_tokens
-from unmask import languages
-from unmask.denoisers import Denoiser, Ideal
-from unmask.diagnosis.likelihood import bound, chain, drawn, every, read
+from tests import brute
+from tests.diagnosis.noisy import CHAIN3, ZERO3, Noisy, chain
+from tests.samplers.tables import Quarters
+from unmask import UnmaskError, languages
+from unmask.denoisers import Ideal
+from unmask.diagnosis.likelihood import follow
+from unmask.diagnosis.likelihood import of_sampler as likelihood
+from unmask.metrics import output_distribution
+from unmask.samplers import SAMPLERS, generate
+from unmask.samplers.schedules import deltas
 
-FIRST, SIZE = 3, 6
+L = 4
+EVERY = torch.from_numpy(brute.sequences(3, L))
+POSITION = "(ties='position')"
+PUNT, CREDIT = (
+    str(Path(__file__).parents[2] / "examples/samplers" / name) for name in ("punt.py:Punt", "credit.py:Credit")
+)
 
 
 @pytest.fixture(scope="module")
-def language():
-    return languages.load("paper-2gram")
+def noisy():
+    return Noisy(chain(CHAIN3), L)
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    return load(published(tmp_path_factory.mktemp("small"), "llada", CONFIGS["llada"]), card("llada"))
-
-
-@pytest.fixture(scope="module")
-def row(language):
-    return language.sample(1, FIRST + SIZE, seed=5)[0]
-
-
-class Parity(Denoiser):
-    """Of the rows whose sum is even: the last hidden position is known, and nothing of any other."""
-
-    vocabulary = 2
-
-    def posterior(self, tokens, positions=None, time=None):
-        hidden = tokens == 2
-        missing = torch.where(hidden, 0, tokens).sum(1) % 2
-        known = torch.nn.functional.one_hot(missing, 2).double()[:, None].expand(-1, tokens.shape[1], -1)
-        said = torch.where((hidden.sum(1) == 1)[:, None, None], known, 0.5)
-        return (
-            said
-            if positions is None
-            else said.gather(1, positions.expand(len(tokens), -1)[..., None].expand(-1, -1, 2))
-        )
-
-
-def test_of_an_exact_language_all_of_them_are_its_own(language, row):
-    """log q(y | c) = log q(c y) - log q(c): the chain rule, and the mean over all sets of positions."""
-    exact = float(language.log_prob(row[None])[0] - language.log_prob(row[None, :FIRST])[0])
-    assert chain(Ideal(language), row, FIRST).nats == pytest.approx(exact, abs=1e-9)
-    whole = bound(Ideal(language), row, FIRST, every(SIZE))
-    assert whole.nats == pytest.approx(exact, abs=1e-9)
-    assert (whole.error, whole.model_calls) == (0, 2**SIZE - 1)
-    some = bound(Ideal(language), row, FIRST, drawn(SIZE, 4000, seed=1))
-    assert 0 < some.error < 0.2
-    assert abs(some.nats - exact) < 5 * some.error
-
-
-def test_sizes_are_stratified():
-    """A set of m of T places says T log 1/2, and nothing where m = 1: all that is random is how many have m = 1, which
-    is fixed but for one set; K independent sets of a uniform size have an error of T log 2 sqrt(5 / 36 K)."""
-    row = torch.tensor([1, 0, 1, 1, 0, 1, 1, 1, 0])
-    exact = (SIZE - 1) * math.log(0.5)
-    for seed in range(10):
-        found = bound(Parity(), row, FIRST, drawn(SIZE, 60, seed))
-        assert abs(found.nats - exact) < SIZE * math.log(2) / 60
-        assert found.error < SIZE * math.log(2) * 2 / 60 < SIZE * math.log(2) * (5 / 36 / 60) ** 0.5
-    assert bound(Parity(), row, FIRST, every(SIZE)).nats == pytest.approx(exact, abs=1e-12)
-    assert chain(Parity(), row, FIRST).nats == pytest.approx(exact, abs=1e-12)
+def entropy(nats):
+    return -float((nats.exp() * nats).sum())
 
 
 @pytest.mark.rotates(4)
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", ["paper-2gram", "paper-hmm"])
-@pytest.mark.parametrize(("draws", "times", "least", "most"), [(8, 1000, 0.92, 1.0), (64, 400, 0.92, 0.98)])
-def test_two_standard_errors_cover_the_truth(monkeypatch, name, draws, times, least, most, seed):
-    """Of 40 tokens, as often as 1.96 of a normal number would; few sets show their error badly, and rather too much."""
-    monkeypatch.setattr("unmask.diagnosis.likelihood.AT_ONCE", 64)
-    language = languages.load(name)
-    row = language.sample(1, 40, seed=seed)[0]
-    exact, denoiser = float(language.log_prob(row[None])[0]), Ideal(language)
-    found = [bound(denoiser, row, 0, drawn(40, draws, number)) for number in range(times)]
-    away, errors = torch.tensor([(one.nats - exact, one.error) for one in found], dtype=torch.float64).unbind(1)
-    covered = (away.abs() <= 1.96 * errors).double().mean()
-    assert least <= covered <= most
-    assert abs(float(away.mean())) < 5 * float(away.std()) / times**0.5 + 0.04 * float(away.std())
-    assert 0.9 < float(errors.square().mean().sqrt() / away.std()) < 1.7
+@pytest.mark.parametrize(("steps", "golden"), [(4, 3.0303), (2, 3.3264)])
+def test_entropies_of_an_inconsistent_denoiser(noisy, steps, golden):
+    """theory-2026 B1, B2: the distribution sums to one, and its entropy is that of an independent enumeration."""
+    found = likelihood(noisy, "top-probability" + POSITION, EVERY, steps=steps)
+    assert found.exact
+    assert float(found.nats.exp().sum()) == pytest.approx(1, abs=1e-12)
+    assert entropy(found.nats) == pytest.approx(golden, abs=5e-5)
+    assert found.model_calls.tolist() == [steps] * len(EVERY)
 
 
-def test_an_error_is_as_large_as_what_seeds_differ_by(small):
-    row = some_tokens(1, FIRST + 9, hidden=0, seed=4)[0]
-    made = [bound(small, row, FIRST, drawn(9, 36, seed)) for seed in range(60)]
-    nats, errors = (torch.tensor([getattr(one, name) for one in made]) for name in ("nats", "error"))
-    assert float(errors.mean() / nats.std()) == pytest.approx(1, rel=0.35)
+def test_the_mean_over_orders_is_that_of_the_sheet(noisy):
+    """B3 on chain3, N = 3: the ELBO of ancestral by enumeration of all orders, and below log p in the mean."""
+    q = torch.from_numpy(noisy.q)
+    orders = torch.tensor(list(itertools.product(range(1, 4), repeat=L)))
+    p = torch.zeros((len(EVERY), len(orders)), dtype=torch.float64)
+    for number, order in enumerate(orders):
+        for step in order.unique().tolist():
+            now = order == step
+            context = torch.where(order < step, EVERY, 3)
+            c = noisy.posterior(context).gather(2, EVERY.unsqueeze(2)).squeeze(2)
+            p[:, number] += c[:, now].log().sum(1)
+    assert float(q @ p.mean(1)) == pytest.approx(-3.9571, abs=1e-4)
+    found = likelihood(noisy, "ancestral", EVERY, steps=3, draws=400, seed=4)
+    assert not found.exact
+    error = found.error.clamp(min=1e-12)
+    assert bool(((found.nats - p.mean(1)).abs() < 6.2 * error).all())  # a false alarm in 1e-9 each
+    assert float(found.error.norm()) == pytest.approx(float(p.std(1, correction=0).norm()) / 20, rel=0.05)
+    exact = output_distribution(noisy, L, deltas("linear", 3)).log()
+    assert float((q * (exact - p.mean(1))).sum()) > 0.1
+    assert bool((found.nats < exact + 6.2 * error).all())
 
 
-def test_the_chain_rule_is_that_of_its_contexts(small):
-    row = some_tokens(1, 8, hidden=0, seed=2)[0]
-    found = chain(small, row, 3)
-    nats, greedy = 0.0, True
-    for place in range(3, 8):
-        tokens = row.clone()
-        tokens[place:] = small.vocabulary
-        said = small.engine(tokens[None], tokens[None]).at(torch.tensor([0]), torch.tensor([place]), None)
-        nats += float(said.of(row[place : place + 1]).log())
-        greedy &= int(said.best) == int(row[place])
-    assert found.nats == pytest.approx(nats, abs=1e-6)
-    assert (found.greedy, found.model_calls) == (greedy, 5)
-    for place in range(3, 8):  # what is the likeliest at each place is greedy
-        tokens = row.clone()
-        tokens[place:] = small.vocabulary
-        row[place] = int(
-            small.engine(tokens[None], tokens[None]).at(torch.tensor([0]), torch.tensor([place]), None).best
-        )
-    assert chain(small, row, 3).greedy
+@pytest.mark.parametrize("name", ["entropy", "margin", "threshold", "factor", "entropy-bounded"])
+def test_other_rules_sum_to_one(noisy, name):
+    sampler = name + POSITION
+    found = likelihood(noisy, sampler, EVERY, steps=2)
+    assert float(found.nats.exp().sum()) == pytest.approx(1, abs=1e-12)
+    made = generate(noisy, sampler=sampler, steps=2, rows=200, length=L, seed=2)
+    again = likelihood(noisy, sampler, made.tokens, steps=2)
+    assert torch.allclose(again.nats, made.probability.log().sum(1), atol=1e-9)
+    assert torch.equal(again.model_calls, made.model_calls)
 
 
-def test_an_ar_model_reads_targets_of_any_lengths(tmp_path):
-    model = load(published(tmp_path, "qwen2", CONFIGS["qwen2"]), card("qwen2", block=1))
-    rows = [some_tokens(1, length, hidden=0, seed=length)[0] % 37 for length in (9, 4, 1)]  # the mask is never said
-    firsts = [5, 1, 0]
-    for one, row, first in zip(read(model, rows, firsts), rows, firsts, strict=True):
-        whole = read(model, [row], [0])[0].nats
-        before = read(model, [row[:first]], [0])[0].nats if first else 0.0
-        assert one.nats == pytest.approx(whole - before, abs=1e-9)
-        assert (one.error, one.model_calls) == (0, 1)
-    row = torch.cat([rows[0][:5], torch.zeros(4, dtype=torch.int64)])
-    for place in range(5, 9):
-        best = max(
-            range(40), key=lambda token: read(model, [torch.cat([row[:place], torch.tensor([token])])], [place])[0].nats
-        )
-        row[place] = best
-    assert read(model, [row], [5])[0].greedy
-    row[8] = (row[8] + 1) % 36
-    assert not read(model, [row], [5])[0].greedy
+def test_the_path_is_that_of_generation(noisy):
+    """At a temperature, with given tokens, in blocks: the tokens have the probabilities that they were drawn with."""
+    given = torch.tensor([3, 1, 3, 3])
+    options = {"sampler": f'blocks(block_length=2, inner="margin{POSITION}")', "steps": 2, "temperature": 0.7}
+    made = generate(noisy, given=given, rows=100, seed=1, **options)
+    found = likelihood(noisy, texts=made.tokens, given=given, **options)
+    assert torch.allclose(found.nats, made.probability.log().sum(1), atol=1e-9)
+
+
+def test_impossible_texts():
+    """zero3: texts that the language excludes have probability 0, and the others all of it; greedy writes one text."""
+    language = chain(ZERO3)
+    found = likelihood(Ideal(language), "left-to-right", EVERY, steps=L)
+    assert torch.allclose(found.nats.exp(), torch.from_numpy(brute.distribution(language, L)), atol=1e-12)
+    assert bool((found.nats == -torch.inf).any())
+    greedy = likelihood(Ideal(language), "top-probability(ties='position', temperature=0)", EVERY, steps=L)
+    assert sorted(greedy.nats.exp().tolist())[-2:] == [0, 1]
+
+
+def test_an_ideal_denoiser_one_by_one_is_the_language():
+    language = languages.load("paper-2gram")
+    rows = language.sample(3, 12, seed=1)
+    exact = language.log_prob(rows)
+    for sampler in ("entropy" + POSITION, "left-to-right"):
+        assert torch.allclose(likelihood(Ideal(language), sampler, rows, steps=12).nats, exact)
+    found = likelihood(Ideal(language), "first-hitting", rows, draws=3)
+    assert torch.allclose(found.nats, exact)
+    assert (found.exact, float(found.error.max())) == (False, pytest.approx(0, abs=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        ("remdm", "decides by random numbers besides its tokens"),
+        ("token-editing", "draws at revealed positions"),
+        ("low-confidence(noise=0.5)", "adds noise"),
+        ("gibbs", "has its own loop"),
+        ("autoregressive", "reads an AR model"),
+    ],
+)
+def test_refusals(noisy, sampler, message):
+    with pytest.raises(UnmaskError, match=message) as caught:
+        likelihood(noisy, sampler, EVERY[:2], steps=2)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", SAMPLERS.names())
+def test_what_chooses_before_drawing(name):
+    """A sampler that says so takes the same path if all its draws are the tokens that it wrote in the end: what it drew
+    and dropped has no part in it. One that does not, and keeps its tokens, takes another path in some row."""
+    sampler = SAMPLERS.make(name)
+    if sampler.revises or "causal" in sampler.reads or sampler.implements("run"):
+        return  # they take a path that no text of theirs tells
+    denoiser, rows = Quarters(3, L, seed=1), 60
+    made = generate(denoiser, sampler=sampler, steps=3, rows=rows, length=L, seed=5)
+    start = torch.full((rows, L), 3)
+    read = follow(denoiser, sampler, made.tokens, start, deltas("linear", 3), torch.arange(rows), 5)
+    assert torch.equal(read.order, made.order) == sampler.chooses_before_drawing

@@ -42,7 +42,7 @@ def test_each_metric_and_filter_of_each_task(tmp_path):
     found = logs.read(tmp_path)
     means = {one.task: [] for one in found}
     for one in found:
-        means[one.task].append(one.score)
+        means[one.task].append(one.right)
         assert one.model == "org/model"
     assert means == {
         "arc_easy: acc": [0, 1, 0, 1],
@@ -64,7 +64,7 @@ def test_a_rolling_task_is_left_out_and_not_the_directory(tmp_path):
 def test_the_newest_run_counts(tmp_path):
     gsm8k(tmp_path / "a", [False, False], date=SECOND)
     gsm8k(tmp_path / "a", [True, True])
-    strict = [one.score for one in logs.read(tmp_path) if "strict" in one.task]
+    strict = [one.right for one in logs.read(tmp_path) if "strict" in one.task]
     assert strict == [0, 0]
 
 
@@ -75,7 +75,7 @@ def test_costs_are_sums_over_the_requests_of_an_item(tmp_path):
     ]
     asked += [{"task": "other", "doc": 0, "model_calls": 99, "seconds": 9.0}]
     (tmp_path / logs.REQUESTS).write_text("".join(json.dumps(one) + "\n" for one in asked))
-    assert [(one.forwards, one.seconds) for one in logs.read(tmp_path)] == [(7, 1.0), (7, 1.0)]
+    assert [(one.calls, one.seconds) for one in logs.read(tmp_path)] == [(7, 1.0), (7, 1.0)]
     lines = [json.loads(text) for text in logs.write(tmp_path).read_text().splitlines()]
     assert lines[0] == {
         "model": "org/model",
@@ -124,7 +124,7 @@ def test_each_model_has_its_directory_and_its_newest_run(tmp_path, capsys):
     gsm8k(tmp_path / "org__one", [True, False], date="2026-01-02T10-00-00.0")
     asked = [{"task": "gsm8k", "doc": doc, "model_calls": 3, "seconds": 0.5} for doc in (0, 1)]
     (tmp_path / logs.REQUESTS).write_text("".join(json.dumps(one) + "\n" for one in asked))
-    found = {(one.model, one.score, one.forwards) for one in logs.read(tmp_path) if "strict" in one.task}
+    found = {(one.model, one.right, one.calls) for one in logs.read(tmp_path) if "strict" in one.task}
     assert found == {("org/model", 1, None), ("org/model", 0, None), ("org/two", 0, 3)}
     assert main(["eval", "show", str(tmp_path), "--json"]) == 0
     out, err = capsys.readouterr()
@@ -141,7 +141,7 @@ def test_questions_that_repeat_are_items_of_their_own(tmp_path):
     """Ten documents with five questions, each once right and once not: 50% of ten items."""
     lines = [line(doc, acc=float(doc < 5)) | {"doc_hash": f"h{doc % 5}"} for doc in range(10)]
     write(tmp_path, "arc", lines)
-    assert sorted(one.score for one in logs.read(tmp_path)) == [0.0] * 5 + [1.0] * 5
+    assert sorted(one.right for one in logs.read(tmp_path)) == [0.0] * 5 + [1.0] * 5
     write(tmp_path, "arc", [*lines, lines[3]])
     with pytest.raises(UnmaskError, match=r"line 11 has document 3 of acc again"):
         logs.read(tmp_path)
@@ -219,7 +219,7 @@ def test_logs_that_lm_eval_wrote_for_two_models(tmp_path, monkeypatch, capsys):
         tracker.save_results_samples("colours", samples["colours"])
     outcomes = logs.read(tmp_path / "out")
     models = {name: f"Always ({name})" for name in ("red", "blue")}  # one class, so one name
-    scores = {name: [one.score for one in outcomes if one.model == model] for name, model in models.items()}
+    scores = {name: [one.right for one in outcomes if one.model == model] for name, model in models.items()}
     assert scores == {"red": [0, 1, 0, 0], "blue": [1, 0, 1, 1]}
     capsys.readouterr()
     assert main(["eval", "compare", str(tmp_path / "out" / "red"), str(tmp_path / "out" / "blue"), "--json"]) == 0

@@ -41,17 +41,14 @@ def run(
     """
     from dataclasses import asdict
 
-    from unmask.experiments.run import prepared
+    from unmask.experiments.board import Settings
+    from unmask.experiments.board.table import HOW_TO_READ, tables
+    from unmask.report.publishing import BOARD, left_out, publish
+    from unmask.report.results import STORE
 
     options = by.options(_place(ground))
-    with prepared(**options):
-        from unmask.experiments.board import Settings
-        from unmask.experiments.board.table import HOW_TO_READ, tables
-        from unmask.report.publishing import BOARD, left_out, publish
-        from unmask.report.results import STORE
-
-        settings = Settings(**vars(ground), samplers=samplers, against=against, steps=steps)
-        published = publish(BOARD, settings, out, **options)
+    settings = Settings(**vars(ground), samplers=samplers, against=against, steps=steps)
+    published = publish(BOARD, settings, out, **options)
     board = published.measured
     files = [str(path) for path in published.files]
     text: list[Grid | str] = [

@@ -116,16 +116,13 @@ def measured(
     import webbrowser
 
     from unmask.core.errors import unknown
-    from unmask.experiments.run import prepared
+    from unmask.report.publishing import Selection, page_of, publish
 
     if name not in names:
         raise unknown("recipe", name, names)
     options = by.options(device or "cpu")
-    with prepared(**options):
-        from unmask.report.publishing import Selection, page_of, publish
-
-        cells = Selection(f"{name}-quick" if quick else name, changes, languages, device)
-        published = publish(page_of(name), cells, out, svg, **options)
+    cells = Selection(f"{name}-quick" if quick else name, changes, languages, device)
+    published = publish(page_of(name), cells, out, svg, **options)
     if open:
         webbrowser.open(published.page.as_uri())
     return answer_of(published)

@@ -83,13 +83,16 @@ class Client:
     """Asks one server. transport: of httpx, in place of the network."""
 
     def __init__(self, url: str, model: str | None = None, timeout: float = TOTAL, transport: Any = None) -> None:
-        self.timeout, self.key = arguments.number("timeout", timeout, above=True), os.environ.get(KEY, "")
+        self.timeout = arguments.number("timeout", timeout, above=True)
+        self.key = os.environ.get(KEY, "")
         if not (self.key.isascii() and self.key.isprintable()):
             raise UnmaskError(f"{KEY} holds no key; expected one line of ASCII characters. Set it again")
         self.url = self.masked(url)
         self.base, self.host = _address(url, self.url)
         self.model, self.transport = model, transport
-        self.sent, self.rng, self.sleep = 0, random.Random(), asyncio.sleep
+        self.sent = 0
+        self.rng = random.Random()
+        self.sleep = asyncio.sleep
 
     def ask(self, prompt: str, **fields: Any) -> Answer:
         return self.ask_all([prompt], **fields)[0]
@@ -201,12 +204,14 @@ class Client:
             if name == "error" or content.get("error") is not None or content.get("type") == "error":
                 message = _message(content.get("error") or content)
                 raise Failed("server_error", f"an error within a stream of status 200: {message}")
+
             delta = dig(content, "choices.0.delta")
             if text := _text(dig(delta, "content")):
                 answer.chunks.append(len(text))
                 answer.text += text
             answer.reasoning += _reasoning(delta)
             self._account(answer, content)
+
         if not ended and not answer.finish:
             raise Failed("malformed", "the stream stopped without its end: neither a finish reason nor [DONE]")
         answer.text, answer.reasoning = self.masked(answer.text), self.masked(answer.reasoning)
@@ -217,6 +222,7 @@ class Client:
         tokens = dig(content, "usage.completion_tokens")
         if type(tokens) is int and 0 <= tokens < MOST_TOKENS:
             answer.tokens = tokens
+
         top = dig(content, "choices.0.logprobs.content.0.top_logprobs")
         if isinstance(top, list):
             known = {_text(dig(one, "token")): dig(one, "logprob") for one in top}
@@ -229,10 +235,12 @@ class Client:
         if 300 <= status < 400:
             where = cut(self.masked(unquote(response.headers.get("location", ""))).partition("?")[0])
             return "refused", f"status {status} redirects to {where}; redirects are not followed", ""
+
         try:
             content: Any = self._json(await _whole(response, 2**16), "the error")
         except Failed:
             content = None
+
         error = dig(content, "error") or dig(content, "detail") or content
         outcome = "refused" if 400 <= status < 500 and status not in AGAIN else "server_error"
         param = dig(error, "param") or dig(error, "0.loc.1") or dig(error, "0.loc.0")
@@ -264,14 +272,17 @@ def dig(content: Any, path: str) -> Any:
 def _masked(text: str, key: str) -> str:
     """The text without parts of the key, in any of its forms; of a short key, only the whole."""
     hidden = bytearray(len(text))
-    plain, whole = text.translate(ALIKE), range(len(text) + 1)
+    plain = text.translate(ALIKE)
+    whole = range(len(text) + 1)
     for form, size in _forms(key):
         _hide(hidden, plain, whole, form, size)
+
     if "%" in text:
         signs = list(PERCENT.finditer(text))
         ends = [*(sign.start() for sign in signs), len(text)]
         decoded = "".join(chr(int(sign[1], 16)) if sign[1] else sign[0] for sign in signs)
         _hide(hidden, decoded.translate(ALIKE), ends, *_forms(key)[0])
+
     if not any(hidden):
         return text
     runs = groupby(zip(text, hidden, strict=True), key=itemgetter(1))
@@ -336,11 +347,13 @@ async def _whole(response: httpx.Response, most: int) -> bytes:
 
 async def _events(response: httpx.Response, most: int) -> AsyncIterator[tuple[str, str]]:
     """(name, data) of the server-sent events of a body. A line is decoded when it is complete, never within a sign."""
-    rest, name, data, size = b"", "", [], 0
+    rest, name, data = b"", "", []
+    size = 0
     async for piece in response.aiter_raw():
         size += len(piece)
         if size > most:
             raise Failed("malformed", f"the stream has over {most:,} bytes, without an end")
+
         *lines, rest = (rest + piece).split(b"\n") if b"\n" in piece else (rest + piece,)
         for line in lines:
             try:

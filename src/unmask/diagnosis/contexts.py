@@ -180,10 +180,13 @@ def every_draw(vocabulary: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
     count = int((vocabulary ** hidden.sum(1)).sum())
     if count > MOST_DRAWS:
         raise UnmaskError(f"a step has {count:,} draws; expected at most {MOST_DRAWS:,}. Use a shorter length")
+
+    # states that hide the same positions have the same draws
     parents, tokens = [], []
     patterns, which = hidden.unique(dim=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
-        states, places = (which == number).nonzero().squeeze(1), pattern.nonzero().squeeze(1)
+        states = (which == number).nonzero().squeeze(1)
+        places = pattern.nonzero().squeeze(1)
         draws = torch.zeros((vocabulary ** len(places), len(pattern)), dtype=torch.int64)
         draws[:, places] = combinations(vocabulary, len(places))
         parents.append(states.repeat_interleave(len(draws)))
@@ -216,13 +219,16 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
             odds=[],
             **step.numbers(len(before)),
         )
+
         with torch.no_grad():
             choice = sampler.choose(view)
         if not choice.done is choice.stay is choice.odds is None:
             raise UnmaskError("it ends rows, stays in a block or replaces tokens; expected it to reveal and to hide")
+
         after = torch.where(choice.reveal, drawn if choice.tokens is None else choice.tokens, before)
         return after if choice.hide is None else after.masked_fill(choice.hide, contexts.vocabulary), view, rng
 
+    # an order of equal scores matters only where it changes a text that can occur
     after, view, rng = decided(False)
     odds = view.odds[0] if view.odds else Table(live).of(drawn[places])
     each = torch.ones(hidden.shape, dtype=torch.float64).index_put(places, odds)
@@ -231,8 +237,11 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
         raise UnmaskError("chance decides between equal scores; expected ties='position'")
     if any(not isinstance(value, Tensor) for value in view.memory.values()):
         raise UnmaskError("it compares predictions of several steps; expected a rule of the context")
+
     written = hidden & (after != contexts.vocabulary)
-    factor = own_gradient(each.prod(1), torch.where(written, each, 1.0).prod(1)) if step.of_paths else each.prod(1)
+    factor = each.prod(1)
+    if step.of_paths:
+        factor = own_gradient(factor, torch.where(written, each, 1.0).prod(1))
     return States(after, mass * factor, view.memory)
 
 

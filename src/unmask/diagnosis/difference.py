@@ -109,12 +109,14 @@ class Difference:
         where = f"row {self.first['row']}, step {self.first['step']}, in {self.first['kind']}"
         kinds = ", ".join(f"{number} in {kind}" for kind, number in self.kinds.items())
         rows = f"{self.differing} of {self.rows} differ, first {kinds}"
+
         lines = [
             ("verdict", self.verdict),
             ("first difference", f"{where}: A {self.first['a']}; B {self.first['b']}"),
             ("equal before", f"{self.before['steps']} steps and {self.before['tokens']} tokens of that row"),
             ("rows", f"{rows}; {self.split} differ in positions or tokens"),
         ]
+
         if self.probabilities:
             text = f"{self.probabilities} of {self.tokens} differ; the largest log ratio is {self.log_ratio:.4g} nats"
             lines.append(("probabilities", text))
@@ -129,19 +131,23 @@ def difference(a: Trace, b: Trace) -> Difference:
     likely = a.likely and b.likely
     if not likely:
         a, b = a.bare(), b.bare()
+
     if a.vocabulary != b.vocabulary:
         _refuse(f"A has {a.vocabulary} symbols, B has {b.vocabulary}", "traces of one vocabulary")
     if len(a.rows) != len(b.rows):
         _refuse(f"A has {len(a.rows)} rows, B has {len(b.rows)}", "the same rows. Choose one row of each with --row")
+
     rows = [_compared(number, *pair) for number, pair in enumerate(zip(a.rows, b.rows, strict=True))]
     differing = [(row.first, row) for row in rows if row.first is not None]
     doubts = [pair for row in rows for pair in row.pairs if pair.differs]
     rounded = bool(doubts) and _by_rounding(a, b, rows, doubts)
+
     first, before = None, {}
     if differing:
         (step, _), row = min(differing, key=lambda one: one[0])
         first = _first(row, a, b)
         before = {"steps": sum(one < step for one in row.steps), "tokens": sum(one.step < step for one in row.pairs)}
+
     return Difference(
         rows=len(rows),
         tokens=sum(len(row.pairs) for row in rows),
@@ -189,12 +195,15 @@ def _compared(number: int, a: Row, b: Row) -> Compared:
     shorter = min(a.length, b.length)
     if a.length != b.length and not _cut(a, b):
         _refuse(f"row {number} has {a.length} positions in A, {b.length} in B", "rows of the same length")
+
     given = [{at: token for at, token in row.given if at < shorter} for row in (a, b)]
     if given[0] != given[1]:
         at = min(at for at in given[0].keys() | given[1].keys() if given[0].get(at) != given[1].get(at))
         texts = [f"token {one[at]}" if at in one else "no token" for one in given]
         problem = f"row {number} has given {texts[0]} at position {at + 1} in A, {texts[1]} in B"
         _refuse(problem, "the same given tokens")
+
+    # up to the first split both contexts are equal, so tokens can be compared
     steps = [{step.number: step for step in row.steps()} for row in (a, b)]
     numbers = sorted(steps[0].keys() | steps[1].keys())
     pairs: list[Pair] = []
@@ -204,6 +213,7 @@ def _compared(number: int, a: Row, b: Row) -> Compared:
         pairs += [Pair(turn, at, *ours[at], theirs[at][1]) for at in same]
         a_only, b_only = ({at: side[at] for at in side if at not in same} for side in (ours, theirs))
         hidden = [set(one[turn].hidden) if turn in one else set() for one in steps]
+
         if a_only or b_only or hidden[0] != hidden[1]:
             return Compared(number, pairs, (turn, a_only, b_only), ours.keys() == theirs.keys(), numbers)
     return Compared(number, pairs, None, False, numbers)
@@ -229,6 +239,7 @@ def _first(row: Compared, a: Trace, b: Trace) -> dict[str, Any]:
         pair = next(pair for pair in row.pairs if pair.differs)
         texts = [f"draws {trace.symbol(pair.token)!r} at position {pair.position + 1}" for trace in (a, b)]
         texts = [f"{text} with p = {p:.9g}" for text, p in zip(texts, (pair.p, pair.q), strict=True)]
+
     else:
         assert row.split is not None
         texts = []

@@ -2,8 +2,7 @@
 
 A test is red (a fault), green, or unknown: the server does not show enough to decide. Tests that compare distributions
 are exact, each at the level ALARM / 12; the others are red only if a rule is broken. So the probability of a red test
-for a server without a fault is at most ALARM. An exact p-value of counts is (1 + #{G* >= G}) / (1 + M) for M draws G*
-under the hypothesis (Besag & Clifford 1989), with the statistic G = 2 sum O log(O / E).
+for a server without a fault is at most ALARM (counts.py has the p-values).
 """
 
 from __future__ import annotations
@@ -17,12 +16,10 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, cut
 from unmask.diagnosis.client import TOTAL, Answer, Client
+from unmask.diagnosis.counts import one_sample, two_samples
 
 RED, GREEN, UNKNOWN = "red", "green", "unknown"
 OBEYED, IGNORED, REFUSED = "obeyed", "ignored", "refused"  # a field
@@ -44,9 +41,7 @@ FILLER = "The quick brown fox jumps over the lazy dog. " * 50 + LONG
 PADS = re.compile(r"<\|?(?:pad|mask|unk|endoftext|im_end|eot_id)[^>]*>|\bnan\b|\0|\ufffd|!{16}", re.IGNORECASE)
 SHORT, BLOCK = 16, 32  # tokens of an answer, and of a block unless it is given
 FEW, SEEDS = 10, 8
-DRAWS = 9_999  # of an exact test
-Counts = Mapping[str, int]
-Array = NDArray[np.float64]
+Found = tuple[Any, ...]  # verdict, detail and perhaps a p-value
 
 
 class Verdict(NamedTuple):
@@ -103,8 +98,10 @@ def audit(
     """
     arguments.whole("draws", draws, 20, 10**4)
     arguments.whole("block", block, 2, 2**16)
-    began, client = time.monotonic(), Client(url, model, timeout, transport)
+    began = time.monotonic()
+    client = Client(url, model, timeout, transport)
     client.model = model or client.models()
+
     with progress.track("audit", len(TESTS)) as advance:
         suite = _Suite(client, draws, block)
         verdicts = []
@@ -114,6 +111,7 @@ def audit(
             shown = f"{detail}; p = {p[0]:.2g}" if p else detail
             verdicts.append(Verdict(test, verdict, cut(shown), p[0] if p else None, client.sent - before))
             advance(1)
+
     behavior = {RED: IGNORED, GREEN: OBEYED, UNKNOWN: UNKNOWN}
     fields = {one.test: behavior[one.verdict] for one in verdicts if one.test in ("temperature", "seed")}
     fields |= {name: verdict for name, verdict in suite.fields.items() if name not in fields or verdict == REFUSED}
@@ -122,26 +120,27 @@ def audit(
     return Audit(client.url, client.model, fields, tuple(verdicts), client.sent, time.monotonic() - began)
 
 
-Found = tuple[Any, ...]  # verdict, detail and perhaps a p-value
-
-
 class _Suite:
     """The answers that several tests use, each requested once."""
 
     def __init__(self, client: Client, draws: int, block: int) -> None:
-        self.client, self.draws, self.block = client, draws, block
+        self.client = client
+        self.draws, self.block = draws, block
         self.ask, self.one = client.ask_all, client.ask
+
         self.usual: dict[str, Any] = dict(USUAL)
         first = self.one(DIE, max_tokens=SHORT, **self.usual)
         if first.param in self.usual:  # refused, with the name of the field
             del self.usual[first.param]
             first = self.one(DIE, max_tokens=SHORT, **self.usual)
+
         if first.outcome in ("transport", "timeout"):
             raise UnmaskError(f"the server does not answer: {first.error}. Is it running at {cut(client.url)}?")
         if not first.answered:
             reason = first.error or "its text is empty"
             problem = f"{cut(client.url)} does not answer a usual request: {first.outcome}, {reason}"
             raise UnmaskError(f"{problem}. Expected an OpenAI-compatible server; check the address and --model")
+
         self.fields = {name: self._treated(name) for name in FIELDS}
 
     def _treated(self, name: str) -> str:
@@ -215,11 +214,13 @@ def _temperature(suite: _Suite) -> Found:
             return UNKNOWN, f"{why}; 0.5 is refused, too"
         p = two_samples(base, half)
         return (GREEN, f"{why}; 0.5 and 1 differ", p) if p < LEVEL else (UNKNOWN, f"{why}; 0.5 and 1 look alike", p)
+
     texts = {one.text for one in cold}
     if len({*texts, *suite.warm}) == 1:
         return RED, f"argmax at every temperature: {2 * FEW} answers of {SHORT} tokens are equal"
     if len(texts) > 1:
         return RED, f"temperature 0 is accepted, but {len(texts)} of {FEW} answers differ"
+
     half = suite.die(max_tokens=SHORT, **(suite.usual | {"temperature": 0.5}))
     p = two_samples(base, half)
     return GREEN, "temperature 0 gives equal answers, 1 does not; temperatures 0.5 and 1", p
@@ -273,13 +274,16 @@ def _padding(suite: _Suite) -> Found:
 
 
 def _boundaries(suite: _Suite) -> Found:
-    how, length = suite.fixed or suite.usual, suite.block
+    how = suite.fixed or suite.usual
+    length = suite.block
     budgets = [length - 1, length, length + 1, 2 * length + 1]
     answers = [suite.one(LONG, max_tokens=many, **how) for many in budgets]
     for many, answer in zip(budgets, answers, strict=True):
         short = answer.outcome == "truncated" and answer.tokens != many
         if answer.tokens is not None and (answer.tokens > many or short):
             return RED, f"{answer.tokens} tokens for max_tokens {many}"
+
+    # a text from the middle of an answer, across the end of a block
     whole = answers[-1].text
     middle = len(whole) * length // (2 * length + 1)
     stop = whole[max(middle - 2, 0) : middle + 2]
@@ -288,6 +292,7 @@ def _boundaries(suite: _Suite) -> Found:
         expected = whole[: whole.index(stop)]
         if ended.outcome != "refused" and ended.text.strip() != expected.strip():
             return RED, f"the stop text {stop!r} across a block does not end the answer where it occurs"
+
     if any(answer.tokens is None for answer in answers):
         return UNKNOWN, "the server does not report its number of tokens"
     also = ", and so is a stop text" if suite.fixed else ""
@@ -298,13 +303,16 @@ def _empty(suite: _Suite) -> Found:
     thinking: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": True}}
     small = suite.one(LONG, max_tokens=8, **thinking)
     if small.outcome == "refused":
-        thinking, small = {}, suite.one(LONG, max_tokens=8)
+        thinking = {}
+        small = suite.one(LONG, max_tokens=8)
     large = suite.one(DIE, max_tokens=200, **thinking)
+
     if small.outcome == "empty" and not small.reasoning and small.tokens:
         return RED, f"{small.tokens} tokens, but neither content nor reasoning"
     if large.outcome == "empty" and large.finish != "length":
         where = "in the reasoning" if large.reasoning else "nowhere"
         return RED, f"the content of a complete answer is empty; its text is {where}"
+
     if not large.answered:
         return UNKNOWN, f"no complete answer: {large.outcome} {large.error}".strip()
     took = " (the reasoning took a budget of 8 tokens)" if small.outcome == "empty" else ""
@@ -315,6 +323,7 @@ def _chunks(suite: _Suite) -> Found:
     alone, stream = suite.both
     if not stream.answered:
         return UNKNOWN, f"no stream: {stream.outcome} {stream.error}".strip()
+
     sizes = stream.chunks
     ends = list(accumulate(sizes))
     parts = [stream.text[end - size : end] for end, size in zip(ends, sizes, strict=True)]
@@ -322,6 +331,7 @@ def _chunks(suite: _Suite) -> Found:
     if repeats:
         return RED, "each chunk repeats the text before it; expected only its own"
     about = f"{len(sizes)} chunks of {min(sizes, default=0)} to {max(sizes, default=0)} characters"
+
     if suite.fixed is None:
         return UNKNOWN, f"{about}; no field makes a stream and an answer equal, so they cannot be compared"
     if stream.text != alone.text:
@@ -351,6 +361,7 @@ def _logits(suite: _Suite) -> Found:
         return UNKNOWN, "the server does not report log-probabilities"
     if len(suite.base) < 2:
         return UNKNOWN, "all answers are equal, so they show no probabilities"
+
     odds: Counter[str] = Counter()
     for token, probability in known.items():
         odds[token.strip().lower()] += probability  # type: ignore[assignment]
@@ -375,37 +386,3 @@ ALL: tuple[Callable[[_Suite], Found], ...] = (
 )
 TESTS = {test.__name__[1:].replace("_", "-"): test for test in ALL}
 LEVEL = ALARM / len(TESTS)
-
-
-def two_samples(first: Counts, second: Counts) -> float:
-    """p-value of two samples under one distribution; given all counts, the first is multivariate hypergeometric."""
-    names = sorted({*first, *second})
-    a, b = (np.array([counts.get(name, 0) for name in names]) for counts in (first, second))
-    if len(names) < 2 or not a.sum() or not b.sum():
-        return 1.0
-    drawn = np.random.default_rng(0).multivariate_hypergeometric(a + b, int(a.sum()), size=DRAWS)
-    means = (a + b) * a.sum() / (a.sum() + b.sum()), (a + b) * b.sum() / (a.sum() + b.sum())
-    return _p(_g(drawn, means[0]) + _g(a + b - drawn, means[1]), float(_g(a, means[0]) + _g(b, means[1])))
-
-
-def one_sample(counts: Counts, probabilities: Mapping[str, float]) -> float:
-    """p-value of counts under a distribution; the rest of the probability is one more category."""
-    known = [counts.get(name, 0) for name in probabilities]
-    observed = np.array([*known, sum(counts.values()) - sum(known)])
-    odds = np.array([*probabilities.values(), max(1 - sum(probabilities.values()), 0.0)])
-    odds = odds / odds.sum()
-    if observed[odds == 0].any():
-        return 0.0
-    drawn = np.random.default_rng(0).multinomial(int(observed.sum()), odds, size=DRAWS)
-    means = observed.sum() * odds
-    return _p(_g(drawn, means), float(_g(observed, means)))
-
-
-def _g(counts: NDArray[np.int64], means: Array) -> Array:
-    """G of each row (.., K); an empty cell adds 0."""
-    ratio = np.where(counts > 0, counts / np.where(means > 0, means, 1.0), 1.0)
-    return np.asarray(2 * np.sum(counts * np.log(ratio), axis=-1), np.float64)
-
-
-def _p(drawn: Array, value: float) -> float:
-    return float((1 + (drawn >= value - 1e-9).sum()) / (1 + DRAWS))

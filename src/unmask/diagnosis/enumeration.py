@@ -38,6 +38,7 @@ def enumerated(contexts: Contexts, sampler: Sampler, delta: Tensor, of_paths: bo
     """(V^H): the probability of each of the texts, with its gradient."""
     inner, blocks = stages(sampler, contexts.start == contexts.vocabulary, delta)
     states = States(contexts.start.unsqueeze(0), torch.ones(1, dtype=torch.float64), {})
+
     try:
         for inside, part in blocks:
             order = fixed_order(inner, inside, part)
@@ -49,6 +50,7 @@ def enumerated(contexts: Contexts, sampler: Sampler, delta: Tensor, of_paths: bo
                     break
     except UnmaskError as error:
         raise UnmaskError(f"sampler {sampler.spec} cannot be enumerated: {error}") from error
+
     mass = torch.zeros(len(contexts.tokens), dtype=torch.float64)
     mass = mass.index_add(0, contexts.number(states.tokens), states.mass)
     return mass[contexts.number(contexts.texts)]
@@ -56,15 +58,18 @@ def enumerated(contexts: Contexts, sampler: Sampler, delta: Tensor, of_paths: bo
 
 def stages(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Sampler, list[tuple[Tensor, Tensor]]]:
     """The sampler inside blocks; and (positions Bool (L), schedule) of each block of one row, Bool (L)."""
-    numbers, inner = torch.where(hidden, 0, -1).unsqueeze(0), sampler
+    numbers = torch.where(hidden, 0, -1).unsqueeze(0)
+    inner = sampler
     if isinstance(sampler, Blocks) and sampler.nucleus == 1:
         numbers = sampler.numbered(hidden.unsqueeze(0), None)
         inner = inner_of(sampler) if sampler.first is None else FirstAlone(inner_of(sampler), sampler.first)
+
     problem = "adds noise to its scores" if getattr(inner, "noise", 0) else ""
     if sampler.reads != CANVAS or inner.implements("run"):
         problem = "has its own loop" if sampler.reads == CANVAS else "reads an AR model"
     if problem:
         raise UnmaskError(f"sampler {sampler.spec} {problem}; expected one that chooses positions in each step")
+
     parts = BlockSchedules.of(numbers, delta, inner.pace == "free").deltas[0]
     return inner, [(numbers[0] == block, part) for block, part in enumerate(parts)]
 
@@ -88,10 +93,12 @@ def after(contexts: Contexts, sampler: Sampler, states: States, step: Step) -> S
 
 def sets(sampler: Sampler, hidden: Tensor, step: Step) -> Iterator[tuple[Tensor, Tensor]]:
     """Sets F of positions (k), and the chance (S) that a state with these hidden positions, Bool (S, L), reveals F."""
-    places, left = step.inside.nonzero().squeeze(1), hidden.sum(1)
+    places = step.inside.nonzero().squeeze(1)
+    left = hidden.sum(1)
     if step.order is not None:
         yield (step.order == step.index + 1).nonzero().squeeze(1), torch.ones(len(left), dtype=torch.float64)
         return
+
     most = int(left.max())
     if type(sampler) is Ancestral:
         rho = float(Schedule(step.delta).rho[step.index])
@@ -99,6 +106,7 @@ def sets(sampler: Sampler, hidden: Tensor, step: Step) -> Iterator[tuple[Tensor,
     else:
         size = 1 if type(sampler) is FirstHitting else step.count
         chances = {size: torch.full((len(left),), 1 / math.comb(most, size), dtype=torch.float64)}
+
     for size, chance in chances.items():
         for some in itertools.combinations(places.tolist(), size):
             positions = torch.tensor(some, dtype=torch.int64)
@@ -110,6 +118,7 @@ def revealed(contexts: Contexts, states: States, positions: Tensor, chance: Tens
     some = chance.nonzero().squeeze(1)
     draws = combinations(contexts.vocabulary, len(positions))
     tokens = states.tokens[some].repeat_interleave(len(draws), 0)
+
     rows = contexts.number(tokens).unsqueeze(1)
     tokens[:, positions] = draws.repeat(len(some), 1)
     written = contexts.p[rows, positions, tokens[:, positions]].prod(1)
@@ -120,10 +129,8 @@ def revealed(contexts: Contexts, states: States, positions: Tensor, chance: Tens
 def merged(contexts: Contexts, states: States) -> States:
     """Each context and memory once, with the sum of its mass; states without mass are left out."""
     columns = [contexts.number(states.tokens).double().unsqueeze(1)]
-    columns += [
-        value.double().flatten(1) if value.dim() > 1 else value.double().unsqueeze(1)
-        for value in states.memory.values()
-    ]
+    for value in states.memory.values():
+        columns.append(value.double().reshape(len(value), -1))
     distinct, which = torch.cat(columns, 1).unique(dim=0, return_inverse=True)
     mass = torch.zeros(len(distinct), dtype=torch.float64).index_add(0, which, states.mass)
     first = torch.empty(len(distinct), dtype=torch.int64).scatter_(0, which, torch.arange(len(which)))

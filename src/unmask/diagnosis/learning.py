@@ -195,23 +195,29 @@ def of_sampler(
 def _of_contexts(
     denoiser: Denoiser, language: Language, rows: int, length: int, contexts_of: Contexts, name: str
 ) -> Learning:
-    nats, row, revealed, impossible, total = [], [], [], 0, 0
+    nats, row, revealed = [], [], []
+    impossible = total = 0
     with progress.track("learning error", rows) as advance:
         for begin in range(0, rows, ROWS_AT_ONCE):
             part = slice(begin, min(begin + ROWS_AT_ONCE, rows))
             contexts, owners = contexts_of(part)
+
+            # a context that the language cannot have has no exact posterior
             possible = torch.isfinite(language.log_evidence(contexts))
             impossible += int((~possible).sum())
             total += len(contexts)
             contexts, owners = contexts[possible], owners[possible]
+
             hidden = contexts == language.vocabulary
             time = None if denoiser.time_free else hidden.double().mean(1)
             loss = divergence(language.posterior(contexts), denoiser.probabilities(contexts, time=time))
             where, _ = hidden.nonzero(as_tuple=True)
+
             nats.append(loss[hidden])
             row.append(owners[where])
             revealed.append((length - hidden.sum(1))[where])
             advance(part.stop - part.start)
+
     counts = torch.cat(revealed)
     return Learning(torch.cat(nats), torch.cat(row), counts, length - counts, length, impossible / total, name)
 
@@ -275,10 +281,12 @@ def blame(
             generate(source, sampler=RULES[denoiser.removes], schedule=delta.tolist(), **how)
             for source in (denoiser, language)
         )
+
         sampling = learned = None
         if learning is not None and own is not None:
             sampling = own.divergence(delta).map(lambda nats: math.exp(nats / length))
             learned = _factor(learning.excess(delta), length)
+
         results.append(_one(count, ours, theirs, language, sampling, learned))
     return results
 
@@ -300,12 +308,14 @@ def _one(
     learning: Estimate | None,
 ) -> Blame:
     measured = metrics.rows(ours, language)
-    exact, rest = exactly(0.0), measured.ser
+    rest = measured.ser
+    exact = exactly(0.0)
     if theirs is not None:
         ideal = metrics.rows(theirs, language)
         exact = ideal.ser
         difference = ideal.valid.double() - measured.valid.double()
         rest = bounded_mean(difference, (-1.0, 1.0), method="gaffke, paired")
+
     return Blame(
         steps=steps,
         model_calls=float(ours.model_calls.double().mean()),

@@ -1,18 +1,6 @@
-"""Log-likelihood of texts under a model: exact, in one order, as a bound with its standard error, or under a sampler.
+"""Log-likelihood of texts under a sampler, along the path that leads to the text; and `score`, of samples.
 
-    AR       log p(y | c) = sum_j log p(y_j | c, y_<j), in one model call
-    chain    the same sum for a masked model, one model call per token: exact for the order from left to right
-    bound    log p(y | c) >= -E (T / m) sum_{j in M} -log p(y_j | c, y without M),  M has m of T positions, m uniform in
-             1..T (theory.md 1: NELBO of the sampler that reveals one position at a time)
-
-For an exact denoiser all three are log q(y | c), since its chain rule is the same in every order.
-
-The bound is a mean over sets M: over all 2^T - 1 if they are few, so one token is exact, else over K random sets. A
-mean over m of T positions has a variance near 1 / m. So sizes are drawn with P(m) ~ 1 / sqrt(m), the k-th from the k-th
-of K equal parts, and weighted by the inverse. Then the variance is spread over all sets, and its estimate has nearly K
-degrees of freedom. B rows, L positions, T of them the target.
-
-Under a sampler that chooses positions before it draws, a likelihood is along the path that leads to the text:
+A sampler that chooses positions before it draws has
 
     log p_tau(x) = sum_k sum_{i in F(z_k)} log c(x_i | z_k)         F(z_k): the positions of step k, given its text z_k
 
@@ -29,10 +17,9 @@ enumerated on tiny languages (enumeration.py). Then the value is log p itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -46,7 +33,6 @@ from unmask.core.samples import read_tokens
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked
-from unmask.denoisers.marginals import as_marginals
 from unmask.diagnosis import paths
 from unmask.diagnosis.contexts import Contexts
 from unmask.diagnosis.enumeration import enumerated
@@ -61,120 +47,9 @@ from unmask.samplers.joint.draws import as_joint
 from unmask.samplers.schedules import ScheduleLike, deltas
 from unmask.samplers.teaching import Lesson, Unbounded
 
-if TYPE_CHECKING:
-    from unmask.models.open.model import OpenModel
-
-AT_ONCE = 8  # rows
-FEW = 16  # positions; up to here all sets are enumerated
 ROWS = 512  # of a forward pass that reads a sampler's path, if the denoiser does not limit them
 DRAWS = 16
 RECORDED = ("sampler", "steps", "schedule", "temperature", "top_p", "top_k", "guidance", "draw")  # of a generation
-
-
-class Sets(NamedTuple):
-    """Sets of positions and their weights; drawn: whether they are a random selection."""
-
-    hidden: Tensor  # Bool (K, T)
-    weights: Tensor  # (K) float64, sum 1
-    drawn: bool
-
-
-class Likelihood(NamedTuple):
-    """Log-likelihood of a target y after a context c."""
-
-    nats: float  # log p(y | c), or a lower bound
-    error: float  # standard error, 0 without random sets
-    greedy: bool | None  # whether each token is the most likely one after its predecessors; None if not computed
-    model_calls: int
-
-
-@torch.no_grad()
-def read(model: OpenModel, rows: Sequence[Tensor], firsts: Sequence[int]) -> list[Likelihood]:
-    """Log-likelihoods under an AR model, of each row from its position in `firsts` on."""
-    lengths = torch.tensor([len(row) for row in rows])
-    width = int(lengths.max())
-    tokens = torch.full((len(rows), width + 1), model.vocabulary)  # no row reads the padding behind it
-    for number, row in enumerate(rows):
-        tokens[number, 1 : 1 + len(row)] = row
-    position = torch.arange(width)
-    targets = (position < lengths.unsqueeze(1)) & (position >= torch.tensor(firsts).unsqueeze(1))
-    reader = model.causal(len(rows), width)
-    marginals = as_marginals(reader.extend(tokens[:, :-1], None, targets))
-    symbols = tokens[:, 1:][targets]
-    nats = torch.zeros(targets.shape, dtype=torch.float64)
-    nats[targets] = marginals.of(symbols).log()
-    likeliest = torch.ones_like(targets)
-    likeliest[targets] = marginals.best == symbols
-    totals = zip(nats.sum(1).tolist(), likeliest.all(1).tolist(), strict=True)
-    return [Likelihood(total, 0.0, greedy, 1) for total, greedy in totals]
-
-
-def chain(denoiser: Denoiser, row: Tensor, first: int) -> Likelihood:
-    """Log-likelihood of one token after another, from left to right."""
-    places = torch.arange(first, len(row))
-    hidden = torch.arange(len(row)) >= places.unsqueeze(1)
-    nats, best = _scores(denoiser, row, hidden, (torch.arange(len(places)), places))
-    return Likelihood(float(nats.sum()), 0.0, bool((best == row[first:]).all()), len(places))
-
-
-def bound(denoiser: Denoiser, row: Tensor, first: int, sets: Sets) -> Likelihood:
-    """Bound of the log-likelihood by the mean over sets of target positions; one model call per set."""
-    size, many = len(row) - first, len(sets.hidden)
-    hidden = torch.cat([torch.zeros((many, first), dtype=torch.bool), sets.hidden], 1)
-    which, places = hidden.nonzero(as_tuple=True)
-    nats, best = _scores(denoiser, row, hidden, (which, places))
-    means = torch.zeros(many, dtype=torch.float64).index_add_(0, which, nats) * size / sets.hidden.sum(1)
-    greedy = bool((best == row[places]).all()) if size == 1 else None
-    total = float((sets.weights * means).sum())
-    error = 0.0
-    if sets.drawn:
-        # of a sum of K independent parts, whose means change slowly with k: (p_{k+1} - p_k)^2 / 2 has the mean variance
-        # of the two parts, or more; the first and last difference count twice, since one neighbour is missing
-        gaps = (sets.weights * (means - total)).diff().square()
-        error = float(((gaps.sum() + gaps[0] + gaps[-1]) / 2).sqrt())
-    return Likelihood(total, error, greedy, many)
-
-
-def sets_of(size: int, draws: int, seed: int) -> Sets:
-    """All sets of positions of a target if there are at most `draws`, else `draws` random sets."""
-    return every(size) if size <= FEW and 2**size - 1 <= draws else drawn(size, draws, seed)
-
-
-def every(size: int) -> Sets:
-    """All sets, with P(M) = 1 / (T C(T, m))."""
-    numbers = torch.arange(1, 2**size)
-    hidden = (numbers.unsqueeze(1) >> torch.arange(size)) % 2 == 1
-    sizes = hidden.sum(1)
-    alike = sizes.bincount(minlength=size + 1)[sizes]
-    return Sets(hidden, 1 / (size * alike.double()), False)
-
-
-def drawn(size: int, draws: int, seed: int) -> Sets:
-    """Random sets: sizes m with P(m) ~ 1 / sqrt(m), the k-th from the k-th of equal parts; uniform positions."""
-    generator = torch.Generator().manual_seed(seed)
-    quantiles = (torch.arange(draws) + torch.rand(draws, generator=generator, dtype=torch.float64)) / draws
-    roots = torch.arange(1, size + 1).double().sqrt()
-    parts = (1 / roots).cumsum(0)
-    sizes = torch.searchsorted(parts, quantiles * parts[-1]).clamp(max=size - 1) + 1
-    ranks = torch.rand((draws, size), generator=generator).argsort(1).argsort(1)
-    weights = roots[sizes - 1]
-    return Sets(ranks < sizes.unsqueeze(1), weights / weights.sum(), True)
-
-
-@torch.no_grad()
-def _scores(denoiser: Denoiser, row: Tensor, hidden: Tensor, at: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """(log p of the token, the most likely symbol) at (context, position); context k hides Bool (K, L) of a row."""
-    which, places = at
-    tokens = torch.where(hidden, denoiser.vocabulary, row)
-    nats, best = [], []
-    for part in torch.arange(len(tokens)).split(AT_ONCE):
-        mine = (which >= part[0]) & (which <= part[-1])
-        marginals = as_marginals(
-            denoiser.engine(tokens[part], tokens[part]).at(which[mine] - part[0], places[mine], None)
-        )
-        nats.append(marginals.of(row[places[mine]]).log())
-        best.append(marginals.best)
-    return torch.cat(nats), torch.cat(best)
 
 
 class SamplerLikelihood(NamedTuple):
@@ -226,21 +101,28 @@ def of_sampler(
     if not many:
         checked_sampler(used)
     denoiser = reshaped(checked(denoiser), temperature, top_p, top_k, guidance)
+
     texts, start = _texts(denoiser, texts, given)
     joint = as_joint(draw, used, denoiser, texts.shape[1])
     if steps is None and isinstance(schedule, str):
         steps = texts.shape[1]
+
     language = denoiser.language
     delta = deltas(schedule, steps, None if language is None else fit_of(used, language, texts.shape[1]))
-    draws, seed = arguments.whole("draws", draws, 2), check_seed(seed)
+    draws = arguments.whole("draws", draws, 2)
+    seed = check_seed(seed)
+
     if many and (joint is not None or not denoiser.time_free):
         problem = "a joint draw" if joint is not None else f"{denoiser.name}, which reads the time,"
         raise UnmaskError(f"{problem} has no likelihood under {used.spec}; expected a sampler that chooses first")
     if many:
         return _of_paths(denoiser, used, texts, start, delta, draws, seed)
+
     once = follow(denoiser, used, texts, start, delta, torch.arange(len(texts)), seed, joint)
     if not once.random:
         return SamplerLikelihood(once.nats, torch.zeros_like(once.nats), once.model_calls, True)
+
+    # random choices: the mean over several draws of each text
     copies = torch.arange(len(texts)).repeat(draws - 1)
     numbers = len(texts) + torch.arange(len(copies))
     more = follow(denoiser, used, texts[copies], start[copies], delta, numbers, seed, joint)
@@ -254,11 +136,15 @@ def _of_paths(
 ) -> SamplerLikelihood:
     """log p of each text, from each pattern of hidden positions in turn."""
     nats = torch.zeros(len(texts), dtype=torch.float64)
-    error, calls, exact = torch.zeros_like(nats), torch.zeros_like(nats, dtype=torch.int64), True
+    error = torch.zeros_like(nats)
+    calls = torch.zeros_like(nats, dtype=torch.int64)
+    exact = True
     ends = [nats, nats]
+
     patterns, which = (start == denoiser.vocabulary).unique(dim=0, return_inverse=True)
     for number, hidden in enumerate(patterns):
         rows = (which == number).nonzero().squeeze(1)
+
         known = paths.rule_of(sampler, hidden, delta)
         if known is None:
             for begun in start[rows].unique(dim=0):
@@ -268,23 +154,30 @@ def _of_paths(
                 nats = nats.index_put((same,), enumerated(contexts, sampler, delta)[places].log())
                 calls[same] = len(contexts.tokens)
             continue
+
         rule, blocks = known
         count = sum(2 ** int(block.inside.sum()) for block in blocks)
         if count * len(rows) <= paths.MOST_CONTEXTS:
             nats = nats.index_put((rows,), paths.exact(denoiser, rule, blocks, texts[rows], start[rows]))
             calls[rows] = count
             continue
-        copies, generator = rows.repeat_interleave(draws), torch.Generator().manual_seed(seed)
+
+        # too many sets for a sum: importance sampling
+        copies = rows.repeat_interleave(draws)
+        generator = torch.Generator().manual_seed(seed)
         log = paths.estimated(denoiser, rule, blocks, texts[copies], start[copies], generator).view(-1, draws)
         mean = log.logsumexp(1) - math.log(draws)
         error[rows] = (log - mean.unsqueeze(1)).exp().nan_to_num(0.0).std(1).detach() / draws**0.5
-        nats, exact = nats.index_put((rows,), mean), False
+        exact = False
+        nats = nats.index_put((rows,), mean)
         calls[rows] = draws * sum(len(block.counts) for block in blocks)
+
         around = [_around(one - middle) for one, middle in zip(log.detach(), mean.detach(), strict=True)]
         ends = [
             end.index_put((rows,), mean.detach() + torch.tensor(own, dtype=torch.float64))
             for end, own in zip(ends, zip(*around, strict=True), strict=True)
         ]
+
     low, high = (torch.where(error > 0, end, nats.detach()).clamp(max=0.0) for end in ends)
     return SamplerLikelihood(nats, error, calls, exact, None if exact else (low, high))
 
@@ -297,7 +190,8 @@ def _around(log: Tensor) -> tuple[float, float]:
 
 def checked_sampler(sampler: str | Sampler) -> Sampler:
     """The sampler; raise an error if it has no likelihood along a path."""
-    used, problem = as_sampler(sampler), ""
+    used = as_sampler(sampler)
+    problem = ""
     if used.reads != CANVAS:
         problem = "reads an AR model"
     elif used.revises:
@@ -319,6 +213,7 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
         row = int(wrong.any(1).int().argmax())
         problem = f"row {row} of the texts has token {int(texts[wrong][0])}"
         raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
+
     start = torch.full_like(texts, denoiser.vocabulary) if given is None else given.expand(texts.shape)
     if bool((start != denoiser.vocabulary).all(1).any()):
         raise UnmaskError("a text is given as a whole; expected at least one position that the sampler writes")
@@ -354,11 +249,13 @@ def follow(
     rows, length = texts.shape
     block = min(denoiser.rows_at_once(length) or ROWS, rows)
     slices = (slice(first, first + block) for first in range(0, rows, block))
+
     parts: list[Paths] = []
     with progress.track("reading", rows) as advance:
         for part in over_blocks(read, rows, block) if denoiser.concurrent else map(read, slices):
             parts.append(part)
             advance(len(part.nats))
+
     nats, order, calls, random = zip(*parts, strict=True)
     return Paths(torch.cat(nats), torch.cat(order), torch.cat(calls), any(random))
 
@@ -399,25 +296,30 @@ def score(
     scored = metrics.score(samples, known, given, chosen_among)
     if isinstance(samples, str | Path):
         samples = read_tokens(Path(samples))
+
     if how and not likelihood:
         raise UnmaskError(f"{next(iter(how))} applies to a likelihood; expected likelihood=True with it")
     if not likelihood:
         return scored
+
     tokens = samples.tokens if isinstance(samples, Generation) else as_tokens(samples, "samples")
     if isinstance(samples, Generation):
         recorded = {name: samples.configuration.get(name) for name in RECORDED}
         how = (recorded if "sampler" not in how else {}) | how
         given = samples.given if given is None else given
+
     how = {name: value for name, value in how.items() if value is not None}
     if str(how.get("draw", "")).startswith("Joint("):
         raise UnmaskError("the samples have a draw without a name; expected this draw. Pass it as draw=..")
     if "sampler" not in how:
         problem = "the samples have no record of their sampler"
         raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
+
     likely = of_sampler(Ideal(known), texts=tokens, given=given, **how)
     there = likely.nats.isfinite()
     if not bool(there.any()):
         raise UnmaskError(f"all {len(there)} sequences have probability 0 under {how['sampler']}. Pass another")
+
     about = {"exact": likely.exact, **how, "model_calls": int(likely.model_calls.sum())}
     about |= {"left_out": int((~there).sum())}  # probability 0
     same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others

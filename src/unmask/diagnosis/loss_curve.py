@@ -110,7 +110,8 @@ class LossCurve:
     @cached_property
     def _fits(self) -> Floats:
         """(1 + resamples, L): f of all rows, then f of rows drawn with replacement."""
-        rows, (totals, counts) = len(self.losses), self._sums
+        rows = len(self.losses)
+        totals, counts = self._sums
         u = uniform(self.seed, Stream.BOOTSTRAP, torch.arange(RESAMPLES).unsqueeze(1), torch.arange(rows))
         drawn = (u * rows).long().numpy()
         times = np.stack([np.ones(rows), *(np.bincount(row, minlength=rows) for row in drawn)])
@@ -132,6 +133,7 @@ def loss_curve(
     be a list of rows with different lengths.
     """
     curve = looked(denoiser, samples, looks, seed, given, monotone)
+
     if not bool(torch.isfinite(curve.losses).all()):
         row = int((~torch.isfinite(curve.losses)).any(1).int().argmax())
         raise UnmaskError(f"the denoiser gives sample {row} probability 0: its NELBO is infinite for every schedule")
@@ -148,17 +150,20 @@ def looked(
 ) -> LossCurve:
     """The loss curve, with infinite losses where the denoiser gives a sample probability 0."""
     checked(denoiser)
+
     if given is None:
         samples = as_tokens(samples, "samples")
         if samples.dim() != 2 or len(samples) < 2 or not samples.numel():
             raise UnmaskError(f"samples have shape {tuple(samples.shape)}; expected (rows, length), at least 2 rows")
         given = torch.full_like(samples, denoiser.vocabulary)
+
     rows, _, start, valid = starting(denoiser, given, None, None)
     truth, targets = _truth(denoiser, samples, start, valid)
     removing(denoiser, "mask", "the loss curve")
     length = targets.shape[1]
     revealed = revealed_counts(rows, length, looks, seed)
     looks = revealed.shape[1]
+
     fits = MESSAGE_BYTES // (8 * length * denoiser.vocabulary)  # contexts whose probabilities need little memory
     block = max(1, min(denoiser.rows_at_once(truth.shape[1]) or fits, fits) // looks)
 
@@ -188,6 +193,7 @@ def masked_losses(
     places = targets[rows, which]
     context = truth.clone()
     context[rows, places] = denoiser.vocabulary
+
     time = None if denoiser.time_free else hidden.double().mean(1)
     engine = denoiser.engine(context, start, None if bool(valid.all()) else valid)
     nats = -as_marginals(engine.at(rows, places, time)).of(truth[rows, places]).double().log()
@@ -201,16 +207,20 @@ def _truth(
     if len(samples) != len(start) or len(samples) < 2:
         problem = f"there are {len(samples)} samples and {len(start)} rows of given tokens"
         raise UnmaskError(f"{problem}; expected equal numbers, at least 2")
-    truth, free = start.clone(), (start == denoiser.vocabulary) & valid
+
+    truth = start.clone()
+    free = (start == denoiser.vocabulary) & valid
     for number, row in enumerate(samples):
         where = valid[number]
         if len(row) != int(where.sum()):
             problem = f"sample {number} has {len(row)} tokens"
             raise UnmaskError(f"{problem}; expected {int(where.sum())}, as in its given row")
         truth[number, where] = row
+
         if bool((wrong := (row < 0) | (row >= denoiser.vocabulary)).any()):
             problem = f"sample {number} has token {int(row[wrong][0])}"
             raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
+
     counts = free.sum(1)
     if not bool((counts == counts[0]).all()) or not int(counts[0]):
         problem = f"rows have {int(counts.min())} to {int(counts.max())} positions that are not given"

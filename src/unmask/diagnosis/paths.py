@@ -66,6 +66,7 @@ def rule_of(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Rule, list
         rule = Rule(False, inner.temperature, inner.ties == "position")
     else:
         return None
+
     blocks = []
     for inside, part in parts:
         size = int(inside.sum())
@@ -76,8 +77,10 @@ def rule_of(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Rule, list
 
 def exact(denoiser: Denoiser, rule: Rule, blocks: list[Block], texts: Tensor, start: Tensor) -> Tensor:
     """(B): log p of texts (B, L) from a start (B, L) with the same hidden positions in all rows."""
-    which, hidden = torch.arange(len(texts)), start == denoiser.vocabulary
+    which = torch.arange(len(texts))
+    hidden = start == denoiser.vocabulary
     mass = torch.ones(len(texts), dtype=torch.float64)
+    # of a set of hidden positions as a number
     powers = 2 ** torch.arange(texts.shape[1])
     for inside, counts in blocks:
         for count in counts:
@@ -85,6 +88,8 @@ def exact(denoiser: Denoiser, rule: Rule, blocks: list[Block], texts: Tensor, st
             parts = zip(which.split(rows), hidden.split(rows), mass.split(rows), strict=True)
             moved = [_moved(denoiser, rule, texts, inside, count, *part) for part in parts]
             which, hidden, mass = (torch.cat(part) for part in zip(*moved, strict=True))
+
+            # rows with one text and one set of hidden positions become one
             keys = torch.stack([which, (hidden * powers).sum(1)], 1)
             distinct, index = keys.unique(dim=0, return_inverse=True)
             mass = torch.zeros(len(distinct), dtype=torch.float64).index_add(0, index, mass)
@@ -107,6 +112,7 @@ def _moved(
     places = _places(hidden, inside)
     sets = torch.combinations(torch.arange(places.shape[1]), count).expand(len(places), -1, -1)
     chances = _chances(denoiser, rule, texts[which], hidden, places, sets)
+
     revealed = places.gather(1, sets.flatten(1)).view(-1, count)
     many = sets.shape[1]
     left = hidden.repeat_interleave(many, 0).scatter(1, revealed, False)
@@ -117,14 +123,19 @@ def estimated(
     denoiser: Denoiser, rule: Rule, blocks: list[Block], texts: Tensor, start: Tensor, generator: torch.Generator
 ) -> Tensor:
     """(R): log w of one path to each text (R, L)."""
-    hidden, nats = start == denoiser.vocabulary, torch.zeros(len(texts), dtype=torch.float64)
+    hidden = start == denoiser.vocabulary
+    nats = torch.zeros(len(texts), dtype=torch.float64)
     for inside, counts in blocks:
         for count in counts:
-            places, parts = _places(hidden, inside), []
+            parts = []
+            places = _places(hidden, inside)
             rows = _rows(denoiser, places.shape[1], count)
             for x, left, some in zip(texts.split(rows), hidden.split(rows), places.split(rows), strict=True):
                 parts.append(_taken(denoiser, rule, x, left, some, count, generator))
+
             total, log, sets = (torch.cat(part) for part in zip(*parts, strict=True))
+
+            # the value is log T, and the gradient that of log t(F)
             nats = nats + total + log - log.detach()
             hidden = hidden.scatter(1, places.gather(1, sets), False)
     return nats
@@ -157,7 +168,9 @@ def _drawn(
 ) -> tuple[Tensor, Tensor]:
     """(log T (R), F (R, k))."""
     p, scores, tokens = _predicted(denoiser, rule, x, hidden, places)
-    own, size = p.gather(2, tokens.unsqueeze(2)).squeeze(2), places.shape[1]
+    own = p.gather(2, tokens.unsqueeze(2)).squeeze(2)
+    size = places.shape[1]
+
     if rule.random:  # no last token: each position is in F or not
         inside, outside, degree = own.unsqueeze(1), torch.ones_like(own).unsqueeze(1), count
     else:
@@ -170,11 +183,15 @@ def _drawn(
         inside = torch.where(above, own.unsqueeze(1), 0.0)  # (R, m, j)
         outside = torch.where(each, own.unsqueeze(1), rejected)
         degree = count - 1
+
     products, log = _products(inside, outside, degree)
     total = log.logsumexp(1) - (math.log(math.comb(size, count)) if rule.random else 0.0)
     m = torch.multinomial((log - log.amax(1, keepdim=True)).exp().nan_to_num(1.0), 1, generator=generator)
-    rows, left = torch.arange(len(p)), torch.full((len(p),), degree)
     m = m.squeeze(1)
+
+    # from the last position to the first: whether it is in F, given how many are left for those before it
+    rows = torch.arange(len(p))
+    left = torch.full((len(p),), degree)
     chosen = torch.zeros(own.shape, dtype=torch.bool)
     for j in reversed(range(size)):
         known = products[j][rows, m]  # (R, degree + 1): of the positions before j
@@ -182,7 +199,9 @@ def _drawn(
         without = known[rows, left] * outside[rows, m, j]
         u = torch.rand(len(p), generator=generator, dtype=torch.float64)
         chosen[:, j] = u * (with_j + without) < with_j
+
         left = left - chosen[:, j].long()
+
     if not rule.random:
         chosen[rows, m] = True
     first = torch.arange(size) < count
@@ -195,13 +214,16 @@ def _products(inside: Tensor, outside: Tensor, degree: int) -> tuple[list[Tensor
     rows, many, size = inside.shape
     now = torch.zeros((rows, many, degree + 1), dtype=torch.float64)
     now[:, :, 0] = 1.0
-    products, scale = [], torch.zeros((rows, many), dtype=torch.float64)
+    products = []
+    scale = torch.zeros((rows, many), dtype=torch.float64)
+
     for j in range(size):
         products.append(now)
         grown = now * outside[:, :, j : j + 1]
         grown[:, :, 1:] += now[:, :, :-1] * inside[:, :, j : j + 1]
         most = grown.amax(2).clamp(min=torch.finfo(torch.float64).tiny)
-        now, scale = grown / most.unsqueeze(2), scale + most.log()
+        now = grown / most.unsqueeze(2)
+        scale = scale + most.log()
     return products, now[:, :, degree].log() + scale
 
 
@@ -227,7 +249,8 @@ def _predicted(
 
 def _chances(denoiser: Denoiser, rule: Rule, x: Tensor, hidden: Tensor, places: Tensor, sets: Tensor) -> Tensor:
     p, scores, tokens = _predicted(denoiser, rule, x, hidden, places)
-    own, size = p.gather(2, tokens.unsqueeze(2)).squeeze(2), places.shape[1]  # (R, h)
+    own = p.gather(2, tokens.unsqueeze(2)).squeeze(2)  # (R, h)
+    size = places.shape[1]
     inside = torch.zeros((*sets.shape[:2], size), dtype=torch.bool).scatter_(2, sets, True)
     written = torch.where(inside, own.unsqueeze(1), 1.0).prod(2)
     if rule.random:
@@ -246,7 +269,8 @@ def _rejected(p: Tensor, scores: Tensor, lowest: Tensor, last: Tensor, rule: Rul
 
 
 def _below(p: Tensor, scores: Tensor, lowest: Tensor, last: Tensor, inside: Tensor, rule: Rule) -> Tensor:
-    others, equal = scores.unsqueeze(1), scores.unsqueeze(1) == lowest.unsqueeze(3)
+    others = scores.unsqueeze(1)
+    equal = others == lowest.unsqueeze(3)
     if rule.by_position:  # the later position loses
         below = (others < lowest.unsqueeze(3)) | (equal & (torch.arange(p.shape[1]) > last).unsqueeze(3))
         return (p.unsqueeze(1) * below).sum(3)

@@ -53,25 +53,31 @@ def difference(
     parts: dict[str, Any] = {"update": update, "mask": counted}
     parts |= {} if tokens is None else {"tokens": tokens}
     parts |= {} if logits is None else {"logits": logits[..., 0]}
+
     for name, part in parts.items():
         if part.shape != shape or len(shape) != 2:
             expected = f"expected (rows, length), the same for all; the rollout has {tuple(shape)}"
             raise UnmaskError(f"{name} has shape {tuple(part.shape)}; {expected}")
+
     if (logits is None) != (tokens is None):
         raise UnmaskError("logits and tokens come together; expected both or neither. Pass both, or leave them out")
+
     for name, part in (("rollout", rollout), ("update", update)):
         if bool(((bad := ~(part <= tolerance)) & counted).any()):
             row, position = (int(i) for i in (bad & counted).nonzero()[0])
             problem = f"{name} is {float(part[row, position]):g} at row {row}, position {position}"
             raise UnmaskError(f"{problem}; expected a log-probability, at most 0. Pass logs, not probabilities")
+
     raw = (rollout, update)
     rollout, update = rollout.double(), update.double()
     apart = torch.where(counted, update - rollout, 0.0).nan_to_num(0.0)  # both impossible: the same
     wrong = apart.abs() > tolerance
     if not bool(wrong.any()):
         return None
+
     position = int(wrong.any(0).int().argmax())
     row = int(wrong[:, position].int().argmax())
+
     ratios = apart[counted].exp()
     return Difference(
         row,
@@ -97,16 +103,20 @@ def causes(
     """The faults that explain the difference, the surest first."""
     rollout, update = both
     whole = distance(rollout, update, counted)
+
     for name, side in (("later", 1), ("earlier", -1)):
         inside = counted & counted.roll(-side, 1)
         inside[:, -1 if side == 1 else 0] = False
         if int(inside.sum()) > 1 and distance(rollout, update.roll(-side, 1), inside) < GONE * whole:
             yield f"shift by one: the update has the rollout's numbers one position {name}"
+
     padded = ~counted.all(1)
     if bool(padded.any()) and not bool(padded.all()) and not bool(wrong[~padded].any()):
         yield f"padding: all rows without padding agree, and {int(wrong.any(1).sum())} with padding differ"
+
     if logits is not None and tokens is not None:
         yield from by_logits(both, counted, logits.double(), tokens, whole)
+
     for name, part, other in (("rollout", raw[0], raw[1]), ("update", raw[1], raw[0])):
         for dtype in SHORT:
             if coarse(part[counted], dtype) and not coarse(other[counted], dtype):

@@ -87,18 +87,23 @@ def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
     evidence = _evidence(language, (_context(language, sequence, one) for one in states)).tolist()
     if evidence[0] == -math.inf:
         raise UnmaskError(f"row {row} of the trace has given tokens that are impossible under {language.kind}")
+
     steps: list[StepLoss] = []
     case: _Case | None = None
-    first, meter, size = None, 0.0, 0
+    first = None
+    meter = 0.0
+    size = 0
     for k, one in enumerate(sequence.steps()):
         before = meter
         meter = math.fsum(math.log(p) for _, p in one.after.values()) - (evidence[k + 1] - evidence[0])
         lost = math.inf if meter == math.inf else meter - before
+
         size += len(one.revealed) * language.vocabulary * sequence.length if len(one.revealed) > 1 else 0
         pairs = tuple(_pairs(language, sequence, one)) if before < math.inf and size <= MOST_PAIR_TOKENS else ()
         steps.append(StepLoss(one.number, lost, meter, pairs))
         if first is None and meter == math.inf:
             first, case = k, _Case(language, trace, sequence, one)
+
     if case is None:
         return Reading(tuple(steps))
     guilty = case.culprit()
@@ -152,24 +157,28 @@ def _pairs(language: Language, row: Row, one: Step) -> Iterator[tuple[int, int, 
 
     q(x_i = a, x_j = b | x_R) = q(x_i = a | x_R) q(x_j = b | x_R, x_i = a), with one context for each i and a.
     """
-    places, vocabulary = torch.tensor(sorted(set(one.revealed))), language.vocabulary
+    places = torch.tensor(sorted(set(one.revealed)))
+    vocabulary = language.vocabulary
     size = len(places)
     if size < 2:
         return
     context = _context(language, row, one.context)
     alone = language.posterior(context.unsqueeze(0), places)[0]  # (K, V)
+
     step = max(AT_ONCE // (vocabulary * (row.length + size * vocabulary)), 1)
     for first in range(0, size - 1, step):
         chosen = places[first : min(first + step, size - 1)]
         contexts = context.repeat(len(chosen), vocabulary, 1)
         contexts[torch.arange(len(chosen)), :, chosen] = torch.arange(vocabulary)
         given = language.posterior(contexts.flatten(0, 1), places).view(len(chosen), vocabulary, size, vocabulary)
+
         distribution = alone[first : first + len(chosen)]
         possible = (given > 0) & (distribution > 0)[:, :, None, None]
         ratio = torch.where(possible, given / alone, 1.0)
         nats = (distribution[:, :, None, None] * torch.where(possible, given, 0.0) * ratio.log()).sum(
             (1, 3)
         )  # (chosen, K)
+
         for i, row_of in enumerate(nats.tolist(), first):
             for j in range(i + 1, size):
                 if row_of[j] > LEAST:
@@ -251,7 +260,8 @@ class _Case:
 
     def _always(self, places: Sequence[int]) -> bool:
         """Whether these tokens are impossible at these distances, anywhere in a sequence of this length."""
-        shown, width = self.stood | self.drawn, places[-1] - places[0]
+        shown = self.stood | self.drawn
+        width = places[-1] - places[0]
         if (self.row.length - width) * self.row.length > MOST_SHIFTED:
             return False
         contexts = self.language.blank(self.row.length - width, self.row.length)
@@ -294,12 +304,15 @@ def read_by_model(denoiser: Denoiser, trace: Trace) -> list[Reading]:
             if int(path.size[step]) > 1:
                 losses[where] = _by_model(reader, step)
             advance(1)
+
     readings = []
     for number, row in enumerate(trace.rows):
         steps: list[StepLoss] = []
         for one in row.steps():
             lost, pairs = losses.get((number, one.number), (0.0, ()))
             steps.append(StepLoss(one.number, lost, (steps[-1].meter if steps else 0.0) + lost, pairs))
+
+        # the first step after which the model gives the row probability 0
         excluded = next((k for k, step in enumerate(steps) if step.meter == math.inf), None)
         readings.append(Reading(tuple(steps), excluded, why="" if excluded is None else EXCLUDED))
     return readings
@@ -312,15 +325,19 @@ def _by_model(reader: Reader, step: int) -> tuple[float, Pairs]:
     shown = torch.cat([torch.ones(n, n).tril(-1), torch.eye(n)]).bool()  # (2n, n)
     context, place = (~shown).nonzero(as_tuple=True)
     before, after = shown.nonzero(as_tuple=True)
+
     marginals, dead = reader.at(torch.full((2 * n,), step), (before, entry[after]), (context, entry[place]))
     column = torch.full((2 * n, n), -1)
     column[context, place] = torch.arange(len(context))
+
     logs = marginals.of(path.token[entry[place]]).log()
     lost = float((logs[column[0]] - logs[column[:n].diagonal()]).sum())
+
     seen, other = (torch.eye(n) == 0).nonzero(as_tuple=True)
     nats = torch.zeros(n, n, dtype=torch.float64)
     nats[seen, other] = marginals[column[n + seen, other]].divergence(marginals[column[0, other]])
     nats = torch.maximum(nats, nats.T)
+
     at = path.position[entry].tolist()
     pairs = tuple((at[i], at[j], float(nats[i, j])) for i in range(n) for j in range(i + 1, n))
     return math.inf if bool(dead.any()) or math.isnan(lost) else lost, pairs

@@ -164,7 +164,8 @@ def job(**attributes: Any) -> Callable[[Function], Function]:
 @cache
 def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
     """Each parameter with its dataclass, or None for a plain one."""
-    hints, every = get_type_hints(function), inspect.signature(function).parameters.values()
+    hints = get_type_hints(function)
+    every = inspect.signature(function).parameters.values()
     kinds = {one.name: hints.get(one.name) for one in every if one.kind is not one.VAR_KEYWORD}
     return {name: kind if is_dataclass(kind) else None for name, kind in kinds.items()}
 
@@ -222,9 +223,12 @@ class Cell:
         rows = arguments.whole("rows", self.values.get("rows"), 1, arguments.MOST_ROWS)
         first = arguments.whole("first_row", self.values.get("first_row"), 0, arguments.MOST - rows)
         together = arguments.whole("rows_per_prompt", self.values.get("rows_per_prompt", 1))
+
+        # rows that continue one prompt, or that a joint draw chooses among, stay in one block
         together = math.lcm(together, rows_together(self.values.get("draw", "product")))
         usual = max(TOKENS_A_BLOCK // arguments.length(self.values.get("length") or 1), 1), together
         block, together = find(self.job).ask("size", self.values, usual)
+
         size = max(block // together, 1) * together
         if rows > MOST_BLOCKS * size:
             what = f"{rows} rows are more than {MOST_BLOCKS} blocks of {size}"
@@ -237,19 +241,25 @@ class Cell:
             return [], [(0, 0)]
         (at, end), (size, together) = self.layout
         have = dict[int, int]()
+
+        # finished blocks that lie within the cell and cut no group of rows; of two with one beginning, the longer
         for first, rows in there:
             ends = {first, first + rows} - {at, end}
             if at <= first < first + rows <= end and not any(cut % together for cut in ends):
                 have[first] = max(rows, have.get(first, 0))
-        used, missing, starts = list[Rows](), list[Rows](), sorted(have)
+
+        used, missing = list[Rows](), list[Rows]()
+        starts = sorted(have)
         while at < end:
             if rows := have.get(at, 0):
                 used.append((at, rows))
             else:
+                # to the next boundary of a block, the end of the cell, or a finished block
                 later = bisect.bisect_right(starts, at)
                 rows = min([(at // size + 1) * size, end, *starts[later : later + 1]]) - at
                 missing.append((at, rows))
             at += rows
+
         return used, missing
 
 
@@ -267,20 +277,25 @@ def cells_of(recipe: Recipe) -> list[Cell]:
     """Each cell of a recipe once, after the cells that it needs."""
     chosen = list[list[tuple[Job, dict[str, Any]]]]()
     for part in recipe.parts:
-        named = (parse("job", specification) for specification in part.jobs)
+        named = [parse("job", specification) for specification in part.jobs]
         chosen.append([(find(name), settings) for name, settings in named])
         for job, settings in chosen[-1]:
             _check_names(job, settings)
+
+    # a parameter of one job is enough: the others of the part ignore it
     known = {name for own in chosen for job, _ in own for name in job.fields}
-    for name in sorted({name for part in recipe.parts for name in next(part.points(), ())}):
+    wanted = {name for part in recipe.parts for name in next(part.points(), ())}
+    for name in sorted(wanted):
         if name.partition(".")[0] not in known | {"rows", "seed"}:
             raise unknown("parameter:", name, known - {"seed", "digest"})
+
     cells, digests = dict[str, Cell](), dict[str, str]()
     for part, own in zip(recipe.parts, chosen, strict=True):
         for point in part.points():
             for job, settings in own:
                 for cell in _after_needs(Cell(job.name, _complete(job, point | settings, digests))):
                     cells.setdefault(cell.key, cell)
+
     return list(cells.values())
 
 
@@ -292,7 +307,8 @@ def _after_needs(cell: Cell) -> Iterator[Cell]:
 
 def cell_of(given: Mapping[str, Any], planned: bool = False) -> Cell:
     """The cell of a job and its given parameters. planned: they include the digest, so no file is read."""
-    job, given = find(str(given["job"])), {name: value for name, value in given.items() if name != "job"}
+    job = find(str(given["job"]))
+    given = {name: value for name, value in given.items() if name != "job"}
     _check_names(job, given)
     return Cell(job.name, _complete(job, given, None if planned else {}))
 
@@ -300,7 +316,8 @@ def cell_of(given: Mapping[str, Any], planned: bool = False) -> Cell:
 def check(cells: Sequence[Cell]) -> None:
     """Find mistakes before any measurement."""
     for cell in cells:
-        job, rows, length = find(cell.job), cell.values.get("rows"), cell.values.get("length")
+        job = find(cell.job)
+        rows, length = cell.values.get("rows"), cell.values.get("length")
         if job.merges:
             (first, end), (size, _) = cell.layout
             rows = min(end - first, size)
@@ -325,13 +342,16 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
         value = given.get(name, default)
         if value is EMPTY:
             raise UnmaskError(f"job {job.name!r} needs {name}; put it under grid, zip or fixed")
-        options = {key.partition(".")[2]: own for key, own in given.items() if key.startswith(f"{name}.")}
+
         if type(default) is float and type(value) is int:
             value = float(value)
         if default is not None and default is not EMPTY and type(value) is not type(default):
             expected = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
             kind = expected.get(type(default), repr(default))
             raise UnmaskError(f"{name} of job {job.name!r} is {value!r}; expected {kind}")
+
+        # X.option adds to the spec X, whose own options win
+        options = {key.partition(".")[2]: own for key, own in given.items() if key.startswith(f"{name}.")}
         if value and name == "language":
             from unmask.languages.presets import varied
 
@@ -339,7 +359,10 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
         elif value and options:  # except for options that the spec sets itself
             spec, own = parse(name, value)
             value = written(spec, options | own)
+
         values[name] = value
+
+    # a changed file is another cell
     if "digest" in values and digests is not None:
         files = [str(values[name]) for name in NAMED if values.get(name)]
         digests |= {file: digest(file) for file in files if file not in digests}

@@ -36,6 +36,7 @@ ANSWERS = 10.0  # seconds for a cluster to answer
 PATIENCE = 120.0  # seconds for a node to import unmask
 OBJECTS = 2**28  # bytes of answers in memory, of a cluster on this machine
 PRINTED = 2**16  # bytes of output that come back with an answer
+KEPT = dict[Any, Processes]()  # of this worker of Ray, for its next block
 
 
 class Home(NamedTuple):
@@ -86,6 +87,8 @@ def serve(block: tuple[Any, ...], gpus: float, files: Path, how: Measuring, allo
     """On a node: (answer, output of the job, digest of the code)."""
     if not gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # they are for blocks that ask for one
+
+    # the same process as for the last block, unless it saw other devices
     processes = _processes(files, how, home, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     with imports(allowed):
@@ -97,9 +100,6 @@ def serve(block: tuple[Any, ...], gpus: float, files: Path, how: Measuring, allo
     _output().truncate(0)
     _output().seek(0)  # for the process, too: it has inherited the place
     return tuple(over[0][1]), printed, code()
-
-
-KEPT = dict[Any, Processes]()  # of this worker of Ray, for its next block
 
 
 def _processes(files: Path, how: Measuring, home: Home, devices: str | None) -> Processes:
@@ -152,8 +152,10 @@ def _connected(ray: Any, how: Measuring) -> Iterator[None]:
         return
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    address, handler = how.address or os.environ.get("RAY_ADDRESS", "local"), signal.getsignal(signal.SIGTERM)
+    address = how.address or os.environ.get("RAY_ADDRESS", "local")
+    handler = signal.getsignal(signal.SIGTERM)
     own: dict[str, Any] = {"num_cpus": how.workers or cores(), "object_store_memory": OBJECTS}
+
     try:
         host, _, port = address.rpartition("/")[2].rpartition(":")
         if host:  # Ray waits for minutes for an address without an answer
@@ -161,8 +163,10 @@ def _connected(ray: Any, how: Measuring) -> Iterator[None]:
         options = own | {"include_dashboard": False} if address == "local" else {}
         ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        reason, advice = cut(str(error)), "Start one with `ray start --head`, or leave --address out"
+        reason = cut(str(error))
+        advice = "Start one with `ray start --head`, or leave --address out"
         raise UnmaskError(f"no cluster of Ray at {address}: {reason}. Expected a running one. {advice}") from error
+
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)  # Ray has taken it; it stops a sweep
     try:
@@ -175,8 +179,10 @@ def _check(ray: Any, home: Home, blocks: Sequence[Block], num_gpus: float) -> No
     """Raise an error if a node cannot measure these blocks."""
     on = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
+
     task = ray.remote(num_cpus=0)(shared)
     seen = [task.options(scheduling_strategy=on(node, soft=False)).remote(home) for node in nodes]
+
     of_files = next((block.job for block in blocks if _has_files(block)), None)
     for name, one in zip(nodes.values(), seen, strict=True):
         try:
@@ -186,9 +192,11 @@ def _check(ray: Any, home: Home, blocks: Sequence[Block], num_gpus: float) -> No
         except ray.exceptions.RayError as error:
             reason = cut(str(error).strip().rpartition("\n")[2])
             raise UnmaskError(f"node {name} cannot run unmask: {reason}. Install this version there") from error
+
         if of_files is not None and not there:
             problem = f"cells of {of_files!r} have files, and node {name} does not see {home.token.parent}"
             raise UnmaskError(f"{problem}. Expected a file system of all nodes. Put the store there with --store")
+
     if any(map(_on_gpu, blocks)) and ray.cluster_resources().get("GPU", 0) < num_gpus:
         progress.note(f"cells ask for {num_gpus:g} GPU, and no node has that: they wait for one")
 

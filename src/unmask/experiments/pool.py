@@ -11,7 +11,6 @@ driver is gone, also if these are stopped.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import pickle
@@ -22,9 +21,9 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import chdir, contextmanager, nullcontext, suppress
-from multiprocessing import Pipe, connection, reduction
+from collections.abc import Callable, Generator, Sequence
+from contextlib import chdir, nullcontext, suppress
+from multiprocessing import Pipe, connection
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -44,9 +43,8 @@ FAILED_STARTS = 3  # workers in a row that end before their first answer
 LOOK = 0.1  # seconds between two checks of a guard
 WAIT = 1.0  # seconds between two looks at the workers
 GRACE = 1.0  # seconds for a process to end by itself
-FEW = 8  # processes that start before the number of blocks is known
+
 APPENDED = os.O_RDWR | os.O_APPEND | os.O_CREAT
-USUAL = "unmask.experiments.jobs.samples"
 
 
 class Block(NamedTuple):
@@ -82,7 +80,8 @@ ENGINES: Registry[Generator[tuple[Block, Answer], None, None]] = Registry(
 
 def attempt(block: Block, files: Path, allowed: Allowed) -> Answer:
     """Measure a block. Whatever a job raises is an answer. allowed: modules that names may import."""
-    began, process = time.perf_counter(), os.getpid()
+    began = time.perf_counter()
+    process = os.getpid()
     try:
         with chdir("."), imports(allowed):  # a job may change the directory
             records, tally = measure(block, files)
@@ -99,13 +98,17 @@ def attempt(block: Block, files: Path, allowed: Allowed) -> Answer:
     finally:
         if os.getpid() != process:  # a forked child of the job
             os._exit(0)
+
     return Answer(seconds=time.perf_counter() - began, error=plain(text[:MESSAGE]))
 
 
 def measure(block: Block, files: Path) -> tuple[list[dict[str, Any]] | None, Tally | None]:
     """(records, tally) of a block, as JSON can hold them; no records unless it is whole."""
-    job, tally, where = find(block.job), block.tally, f"the answer of job {block.job!r}"
+    job = find(block.job)
+    tally = block.tally
+    where = f"the answer of job {block.job!r}"
     place = Place(directory_of(files, block.stem), tuple(files / stem for stem in block.needed))
+
     if job.merges:
         if tally is None:
             rows = {"first_row": block.rows[0], "rows": block.rows[1]}
@@ -115,8 +118,11 @@ def measure(block: Block, files: Path) -> tuple[list[dict[str, Any]] | None, Tal
         records = call(job.run.records, block.values, tally=tally)  # type: ignore[attr-defined]
     else:
         records = call(job.run, block.values, place=place)
+
     records = _decoded(records, list[dict[str, Plain]], where)
     fit(records, list[CommonFields], where)
+
+    # common to all records, such as the digest of the language
     about = job.ask("about", block.values, {})
     return [record | about for record in records], tally
 
@@ -171,17 +177,14 @@ def local(
 
 
 class _Worker:
-    """A process that measures one block at a time. lifeline: a pipe that closes with the driver.
+    """A process that measures one block at a time. lifeline: a pipe that closes with the driver."""
 
-    Without a log it loads the usual jobs, and waits for `tell`.
-    """
-
-    def __init__(self, threads: int, log: Path | IO[bytes] | None = None) -> None:
+    def __init__(self, threads: int, log: Path | IO[bytes]) -> None:
         self.pipe, theirs = Pipe()
         lifeline, self.lifeline = os.pipe()
-        program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline}, {log is None})"
-        output = opened(log, APPENDED) if isinstance(log, Path) else nullcontext(log or subprocess.DEVNULL)
-        with theirs, output as file:
+
+        program = f"from unmask.experiments.pool import serve; serve({theirs.fileno()}, {lifeline})"
+        with theirs, opened(log, APPENDED) if isinstance(log, Path) else nullcontext(log) as file:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
@@ -191,17 +194,13 @@ class _Worker:
                 pass_fds=[theirs.fileno(), lifeline],
                 start_new_session=True,
             )
+
         os.close(lifeline)
         self.answered = False
 
     @property
     def ready(self) -> bool:
         return self.pipe.poll() or self.process.poll() is not None
-
-    def tell(self, log: Path) -> None:
-        """Where it prints."""
-        with opened(log, APPENDED) as file, suppress(OSError):  # it has died; `wait` finds out
-            reduction.send_handle(self.pipe, file.fileno(), self.process.pid)
 
     def start(self, block: Block, files: Path) -> None:
         self.block, self.began = block, time.monotonic()
@@ -219,21 +218,20 @@ class _Worker:
         return self.process.wait()
 
 
-EARLY = list[_Worker]()  # of the sweep that comes next
-
-
 class Processes:
     """Processes of this machine; one that dies or hangs is replaced. output: a file instead of the store's log."""
 
     def __init__(self, files: Path, how: Measuring, output: IO[bytes] | None = None) -> None:
-        self.files, self.log, self.limit, self.output = files, files.parent / LOG, how.limit, output
-        self.most, self.threads = _size(how)
-        self.running, self.idle, self.failed_starts = list[_Worker](), list[_Worker](), 0
+        self.files, self.output = files, output
+        self.log = files.parent / LOG
+        self.limit = how.limit
+        self.most = how.workers or cores()
+        self.threads = how.threads or max(cores() // self.most, 1)
+        self.running = list[_Worker]()
+        self.idle = list[_Worker]()
+        self.failed_starts = 0
 
     def start(self, block: Block) -> None:
-        if not self.idle and EARLY:
-            EARLY[-1].tell(self.log)
-            self.idle.append(EARLY.pop())
         worker = self.idle.pop() if self.idle else _Worker(self.threads, self.output or self.log)
         worker.start(block, self.files)
         self.running.append(worker)
@@ -250,6 +248,7 @@ class Processes:
         if not worker.ready:
             worker.stop()
             return Answer(error=f"it took more than the limit of {self.limit:g} s and was stopped")
+
         try:
             answer = Answer(*pickle.loads(worker.pipe.recv_bytes(4 * LARGEST)))  # garbage would ask for gigabytes
             self.failed_starts, worker.answered = 0, True
@@ -267,24 +266,6 @@ class Processes:
             worker.stop()
 
 
-@contextmanager
-def prepared(how: Measuring) -> Iterator[None]:
-    """Processes for a sweep in this block: they start while this process still imports its own modules."""
-    most, threads = _size(how)
-    try:
-        EARLY.extend(_Worker(threads) for _ in range(min(most, FEW) if how.engine == "local" else 0))
-        yield
-    finally:
-        while EARLY:
-            EARLY.pop().stop()
-
-
-def _size(how: Measuring) -> tuple[int, int]:
-    """The number of processes, and the threads of each."""
-    most = how.workers or cores()
-    return most, how.threads or max(cores() // most, 1)
-
-
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -295,21 +276,17 @@ def variables(threads: int) -> dict[str, str]:
     return dict.fromkeys(SINGLE, "1") | {"UNMASK_THREADS": str(threads), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
 
 
-def serve(handle: int, lifeline: int, early: bool) -> None:
-    """Measure blocks until the driver is gone. early: load the usual jobs, then wait for the log."""
+def serve(handle: int, lifeline: int) -> None:
+    """Measure blocks until the driver is gone."""
     worker = os.getpid()
     if os.fork() == 0:
         _guard(worker, lifeline)
     os.close(lifeline)
+
+    # programs that a job starts must not hold the pipe open
     os.set_inheritable(handle, False)
+
     with suppress(EOFError, OSError), connection.Connection(handle) as pipe, progress.silent():
-        if early:
-            with suppress(Exception):  # the first job says what is wrong
-                importlib.import_module(USUAL)
-            log = reduction.recv_handle(pipe)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            os.close(log)
         while True:
             block, files, allowed = pipe.recv()
             try:

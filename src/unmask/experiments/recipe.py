@@ -80,10 +80,13 @@ class Part:
     def __post_init__(self) -> None:
         jobs = (self.jobs,) if isinstance(self.jobs, str) else tuple(dict.fromkeys(self.jobs))
         object.__setattr__(self, "jobs", jobs)
+
         seeds = tuple(tied for tied in self.lists if [*tied] == ["seed"])
         object.__setattr__(self, "lists", tuple(tied for tied in self.lists if tied not in seeds) + seeds)
+
         if not jobs:
             raise UnmaskError("there are no jobs; name at least one")
+
         for tied in self.lists:
             if len({len(values) for values in tied.values()}) > 1:
                 sizes = ", ".join(f"{name} has {len(values)}" for name, values in tied.items())
@@ -91,9 +94,11 @@ class Part:
             for rows in tied.get("rows", ()):
                 if isinstance(rows, int) and rows < 1:
                     raise UnmaskError(f"rows is {rows}; expected at least 1")
+
         names = [name for tied in self.lists for name in tied]
         if twice := sorted(name for name in set(names) if names.count(name) > 1):
             raise UnmaskError(f"{twice[0]} is set more than once in grid, fixed, zip, rows and seeds; set it once")
+
         size = math.prod(len(next(iter(tied.values()), ())) for tied in self.lists)
         if size > MOST_CELLS:
             what = f"{counted(size)} combinations for each job, and a sweep has at most {MOST_CELLS:,} cells"
@@ -106,26 +111,32 @@ class Part:
 
     def points(self) -> Iterator[dict[str, Any]]:
         """Every combination; the last list varies fastest."""
-        walked = [
-            [dict(zip(tied, row, strict=True)) for row in zip(*tied.values(), strict=True)] for tied in self.lists
-        ]
+        walked = [zip(*tied.values(), strict=True) for tied in self.lists]
         for chosen in product(*walked):
-            yield {"seed": 0} | {name: value for values in chosen for name, value in values.items()}
+            point: dict[str, Any] = {"seed": 0}
+            for tied, values in zip(self.lists, chosen, strict=True):
+                point |= zip(tied, values, strict=True)
+            yield point
 
     def only(self, name: str, values: Sequence[Plain]) -> Part:
         """The part with only these values of a parameter."""
         lists = []
         for tied in self.lists:
-            at = [i for i, value in enumerate(tied.get(name, ())) if value in values]
-            lists.append({key: tuple(tied[key][i] for i in at) for key in tied} if name in tied else tied)
+            if name in tied:
+                at = [i for i, value in enumerate(tied[name]) if value in values]
+                tied = {key: tuple(own[i] for i in at) for key, own in tied.items()}
+            lists.append(tied)
         return Part(self.jobs, tuple(lists))
 
     def with_changes(self, changes: Mapping[str, Any]) -> Part:
         """This part with other values. A list replaces a list of a zip; other values leave the zip."""
-        jobs, lists = self.jobs, list(self.lists)
+        jobs = self.jobs
+        lists = list(self.lists)
+
         for name, value in changes.items():
             if name in ("grid", "fixed", "zip", "parts"):
                 raise UnmaskError(f"set a name within {name}, not {name} itself: steps=[8, 16]")
+
             keys = {name: value} if name in ("jobs", "rows", "seeds") else {"grid": {name: _listed(value)}}
             changed: _Keys = fit(keys, _Keys, "a recipe")
             jobs = changed.jobs or jobs
@@ -154,10 +165,10 @@ class Recipe:
         """The recipe with other values, in the parts that set a name, or in all parts if none does."""
         own = {name: value for name, value in changes.items() if name != "name"}
         every = {"jobs", "rows", "seeds"} | own.keys() - set[str]().union(*(part.names for part in self.parts))
-        parts = [
-            part.with_changes({name: value for name, value in own.items() if name in every | part.names})
-            for part in self.parts
-        ]
+        parts = []
+        for part in self.parts:
+            meant = {name: value for name, value in own.items() if name in every | part.names}
+            parts.append(part.with_changes(meant))
         return Recipe(changes.get("name", self.name), tuple(parts))
 
     def only(self, name: str, values: Sequence[Plain]) -> Recipe:

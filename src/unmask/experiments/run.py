@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,6 @@ from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import code, origin
 from unmask.core.registry import IMPORTS, imports
 from unmask.core.run import Measuring
-from unmask.experiments import pool
 from unmask.experiments.cell import SCHEMA, Cell, Rows, cell_of, cells_of, check, find, merged
 from unmask.experiments.parts import Part
 from unmask.experiments.pool import ENGINES, Answer, Block
@@ -116,6 +115,7 @@ def sweep(
     changes: other values for the recipe: rows=200, steps=[8, 16].
     """
     how = _checked(Measuring(engine, address, workers, threads, limit, attempts, allow_imports))  # type: ignore[arg-type]
+
     if isinstance(recipe, Recipe | Mapping):
         plan = recipe if isinstance(recipe, Recipe) else from_dict(dict(recipe), "sweep")
         plan = plan.with_changes(changes) if changes else plan
@@ -124,26 +124,25 @@ def sweep(
     share = Part.of(part)
     directory = share.beside(HOME / plan.name) if store is None else arguments.path("store", store)
     arguments.flag("fresh", fresh)
+
+    # a recipe of a program may name any module; a file only those that the user allowed
     with imports(how.allow_imports or (IMPORTS.get() and not isinstance(recipe, str | Path))):
         cells = share.cells(cells_of(plan))
         if not os.path.exists(directory):
             check(cells)  # before the store is created
         with writing(directory) as target:
-            return _driven(target, how, asdict(plan), [c for c in cells if not _settled(target, c, fresh)], cells)
+            todo = [cell for cell in cells if not _settled(target, cell, fresh)]
+            return _driven(target, how, asdict(plan), todo, cells)
 
 
 def resume(directory: str | Path, *, again: bool = False, **options: Any) -> Sweep:
     """Measure the remaining cells of a store. again: also the failed cells. options: of `sweep`."""
-    how, directory = _checked(Measuring(**options)), arguments.path("store", directory)
+    how = _checked(Measuring(**options))
+    directory = arguments.path("store", directory)
     recipe = Store.open(directory).runs[-1].recipe
     with imports(how.allow_imports), writing(directory) as store:
         left = [*(cell.key for cell in store.todo), *(store.failed if again else ())]
         return _driven(store, how, recipe, [cell_of(store.spec(key), planned=True) for key in left])
-
-
-def prepared(**options: Any) -> AbstractContextManager[None]:
-    """Processes for a sweep with these options in this block: they start while this process still imports the rest."""
-    return pool.prepared(_checked(Measuring(**options)))
 
 
 def _settled(store: Store, cell: Cell, fresh: bool) -> bool:
@@ -158,17 +157,20 @@ def _checked(how: Measuring) -> Measuring:
     engine = how.engine or "local"
     with imports(True):  # the user names the engine, not the recipe
         ENGINES.bind(engine, len(ENGINES.given))
+
     for name in ("workers", "threads", "attempts"):
         if (value := getattr(how, name)) is not None:
             arguments.whole(name, value, 1, MOST)
     if how.limit is not None:
         arguments.number("limit", how.limit, above=True, what=" of seconds")
+
     if engine in ("here", "local") and how.address is not None:
         raise UnmaskError(
             f"address is set, but engine `{engine}` is this machine alone. Use engine ray, or leave it out"
         )
     if engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
         raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
+
     modules = how.allow_imports
     if isinstance(modules, str) or not all(isinstance(name, str) for name in modules):
         arguments.refuse("allow_imports", modules, "a list of module names")
@@ -182,6 +184,7 @@ def _driven(
     began = time.perf_counter()
     if store.killed:
         progress.note(f"the last driver, {store.killed}, was killed; unfinished cells are measured again")
+
     if todo or not store.runs:
         check(todo)
         about = origin()
@@ -190,6 +193,7 @@ def _driven(
         planned = [Planned(c.key, c.stem, c.job, c.values) for c in todo if c.key not in known]
         store.append(run, *planned)
         _Drive(store, todo, how).run(str(recipe.get("name", "sweep")))
+
     keys = tuple(cell.key for cell in cells) or tuple(store.cells)
     return Sweep(store.directory, keys, time.perf_counter() - began)
 
@@ -198,12 +202,15 @@ class _Drive:
     """One run: blocks that are ready, cells that wait for others, and the answers."""
 
     def __init__(self, store: Writer, cells: Sequence[Cell], how: Measuring) -> None:
-        self.store, self.how, self.code = store, how, code()
+        self.store = store
+        self.how = how
+        self.code = code()
+        self.waiting = list(cells)
         self.cells = {cell.key: cell for cell in cells}
         self.plan: dict[str, list[Rows]] = {}  # the blocks of each cell
         self.open: dict[str, set[Rows]] = {}  # the unfinished ones of each unfinished cell
         self.lost = Counter[tuple[str, Rows]]()
-        self.ready, self.waiting = deque[Block](), list(cells)
+        self.ready = deque[Block]()
         self.blocks = sum(len(cell.blocks(self._there(cell))[1]) for cell in cells)
         self._wake()
 
@@ -227,9 +234,13 @@ class _Drive:
                 return True
             if before.key not in self.store.done:
                 return False
+
+        # finished blocks of cells that differ only in their rows count, too
         used, missing = cell.blocks(self._there(cell))
-        self.plan[cell.key], self.open[cell.key] = sorted([*used, *missing]), set(missing)
-        whole, needs = len(used) + len(missing) == 1, tuple(other.stem for other in cell.needs)
+        self.plan[cell.key] = sorted([*used, *missing])
+        self.open[cell.key] = set(missing)
+        whole = len(used) + len(missing) == 1
+        needs = tuple(other.stem for other in cell.needs)
         self.ready += [Block(cell.key, cell.stem, cell.job, cell.values, rows, whole, needs) for rows in missing]
         if not missing:
             self.ready.append(self._last(cell))
@@ -246,12 +257,16 @@ class _Drive:
         """Measure the cells; after a KeyboardInterrupt the unfinished cells remain to be measured."""
         if not self.ready:
             return
+
         files = self.store.files.absolute()
         stopped = KeyboardInterrupt(f"{self.store.directory} has the finished cells; the same command continues there")
+
+        # an interrupt lets running blocks finish, and their answers are kept
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
             given = self.ready, files, self.how, interrupts, self.store.tell
             with imports(True):
                 engine = ENGINES.make(str(self.how.engine), *given)
+
             with closing(engine) as answers:
                 for block, answer in answers:
                     advance(int(block.tally is None and not answer.lost))
@@ -264,12 +279,15 @@ class _Drive:
         key, rows, seconds = block.key, block.rows, answer.seconds
         if rows not in self.open.get(key, ()):  # another block of the cell has failed
             return
+
         self.lost[key, rows] += answer.lost
         if answer.lost and self.lost[key, rows] < self.how.attempts:
             self.ready.appendleft(block)
         elif answer.error:
             self.store.append(Failed(key, self.code, max(self.lost[key, rows], 1), answer.error))
             del self.open[key]
+
+            # its other blocks would be measured in vain
             left = [other for other in self.ready if other.key != key]
             self.ready.clear()
             self.ready.extend(left)
@@ -278,7 +296,9 @@ class _Drive:
             if answer.tally is not None and block.tally is None:
                 self.store.append(Stored(block.stem, *rows, self.code, seconds, answer.tally))
             self.open[key].discard(rows)
+
             if answer.records is not None:
+                # the last block made the records of all, so the time of the others is added
                 if block.tally is not None:
                     there = self._there(self.cells[key])
                     seconds += sum(there[part].seconds for part in self.plan[key])
@@ -307,6 +327,7 @@ def _interruptible(stopped: KeyboardInterrupt) -> Iterator[list[int]]:
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which nohup ignores
         ends.append(signal.SIGHUP)
     before = {number: signal.signal(number, interrupt) for number in ends}
+
     try:
         yield seen
     except KeyboardInterrupt:  # an engine may have raised another one in its place

@@ -37,6 +37,8 @@ LARGEST = 2**24  # bytes of the numbers of one answer, as text
 LONGEST = 4 * LARGEST  # bytes of a line
 WIDTH = 400  # bytes of the lock
 SYNC = 1.0  # seconds between two writes to the medium itself; a power failure loses at most these
+CHECK = b',"crc":"%08x"}'  # the end of a line: a checksum of what comes before it
+CHECKED = len(CHECK % 0)
 
 Plain = str | int | float | bool | None
 Key = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
@@ -122,8 +124,6 @@ class Holder(msgspec.Struct):
 
 Line = Run | Planned | Block | Done | Failed
 LINES = msgspec.json.Decoder(Line)
-CHECK = b',"crc":"%08x"}'  # the end of a line: a checksum of what comes before it
-CHECKED = len(CHECK % 0)
 
 
 def text_of(line: Mapping[str, Any]) -> bytes:
@@ -160,11 +160,13 @@ class Store:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
         self.path, self.files = self.directory / FILE, self.directory / FILES
+
         self.runs: list[Run] = []
         self.cells: dict[str, Planned] = {}
         self.done: dict[str, Done] = {}
         self.failed: dict[str, Failed] = {}
         self.blocks: dict[str, dict[Rows, Block]] = {}
+
         if not os.path.lexists(self.path):
             return
         aside = []
@@ -176,6 +178,7 @@ class Store:
                     aside += [number] if text.endswith(b"}") else []  # a kill has cut the others
                     continue
                 self._note(line)
+
         if aside:
             _tell_aside(self.path, tuple(aside))
 
@@ -196,6 +199,7 @@ class Store:
                     where = cut(str(self.directory))
                     raise UnmaskError(f"the store {where} is from {other} version of unmask; choose another store")
                 self.runs.append(line)
+
             case Planned():
                 self.cells[line.key] = line
                 self.done.pop(line.key, None)
@@ -240,7 +244,9 @@ class Writer(Store):
 
     def __init__(self, directory: str | Path, file: IO[bytes], lock: IO[bytes]) -> None:
         super().__init__(directory)
-        self.file, self.lock, self.since, self.synced = file, lock, time.strftime("%Y-%m-%d %H:%M:%S"), 0.0
+        self.file, self.lock = file, lock
+        self.since = time.strftime("%Y-%m-%d %H:%M:%S")
+        self.synced = 0.0
         self.killed = _holder(lock) if os.fstat(lock.fileno()).st_size else None  # the last process, if it was
         self.tell(0)
 
@@ -254,13 +260,17 @@ class Writer(Store):
         """Append lines, all or none."""
         texts = [text_of(msgspec.to_builtins(line)) for line in lines]
         handle = self.file.fileno()
+
         if not os.path.lexists(self.directory / FILE) or os.fstat(handle).st_nlink == 0:
             what = "it was deleted, or moved, while it was in use; all later results are lost"
             raise UnmaskError(f"the store {cut(str(self.directory))} is gone: {what}")
+
+        # the rest of a cut line stays alone: readers leave it out
         end = os.fstat(handle).st_size
         if end and os.pread(handle, 1, end - 1) != b"\n":  # a kill has cut a line
             texts.insert(0, b"\n")
         content = memoryview(b"".join(texts))
+
         try:
             while content:
                 content = content[os.write(handle, content) :]
@@ -270,10 +280,12 @@ class Writer(Store):
         except OSError as error:
             with suppress(OSError):  # a part of a line is left out when it is read
                 os.ftruncate(handle, end)
-            store, full = cut(str(self.directory)), error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            store = cut(str(self.directory))
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             help = f"Finished cells are kept. Free some space, then run `unmask sweep resume {store}`"
             advice = f"; is there space left? {help}" if full else ""
             raise UnmaskError(f"cannot write the store {store}: {error.strerror}{advice}") from error
+
         for line in lines:
             self._note(line)
 
@@ -291,6 +303,7 @@ def writing(directory: str | Path) -> Iterator[Writer]:
         except OSError as error:  # a file system without locks, where two processes could write one store
             problem = f"cannot lock the store {cut(str(directory))}: {error.strerror}"
             raise UnmaskError(f"{problem}; expected a file system with locks. Choose another directory.") from error
+
         with opened(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND) as file:
             try:
                 yield Writer(directory, file, lock)

@@ -25,6 +25,7 @@ def status(directory: str | Path) -> dict[str, Any]:
     store, (last, alive) = Store.open(directory), holder(Path(directory))
     running = min(last.running, len(store.todo)) if last and alive else 0
     failures = list(store.failed.items())[:FAILURES_SHOWN]
+
     return {
         "store": str(directory),
         "cells": len(store.cells),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import torch
@@ -32,13 +32,11 @@ from unmask.core.tables import as_table
 from unmask.denoisers import Marginals
 from unmask.denoisers.contracts import Follower
 from unmask.denoisers.marginals import as_marginals
+from unmask.models.open.model import OpenModel
 from unmask.models.trained import Network, Shape, Trunk
 from unmask.models.trained.running import NetworkCausal
 from unmask.planning import flops
 from unmask.samplers.schedules import deltas
-
-if TYPE_CHECKING:
-    from unmask.models.open.model import OpenModel
 
 PLACES = 4  # distances from the start at which AR tokens are timed
 REPEATS = 5
@@ -149,8 +147,6 @@ def untrained(shape: Shape, length: int, device: str = "auto", dtype: torch.dtyp
 
 def as_reader(model: OpenModel) -> OpenModel:
     """Return the AR model of an open model, or the model itself with a causal mask."""
-    from unmask.models.open.model import OpenModel
-
     if model.reader is not None or model.card.causal:
         return model.reader or model
     if model.body.sizes is None:
@@ -168,6 +164,8 @@ def _timings(
     repeats: int,
 ) -> list[Timing | UnmaskError]:
     timings: list[Timing | UnmaskError] = []
+
+    # a size that does not fit is an answer of its own
     with progress.track("timing", len(lengths) * len(batches)) as advance:
         for length in lengths:
             for batch in batches:
@@ -186,6 +184,7 @@ def _timing(
     with peak(device) as most:
         evaluation = of_model_calls(model, length, batch, steps, repeats)
         token = of_tokens(reader, length, batch, repeats)
+
     if isinstance(model, Network):
         assert model.mdm is not None
         shape = model.mdm.trunk.shape
@@ -193,6 +192,7 @@ def _timing(
     else:
         assert not isinstance(reader, Network)
         arithmetic = model.body.flops(length, length), reader.body.flops(1, length // 2)
+
     return Timing(
         length=length,
         batch=batch,
@@ -210,9 +210,11 @@ def _timing(
 
 def of_model_calls(model: Network | OpenModel, length: int, batch: int, steps: int, repeats: int = REPEATS) -> Estimate:
     """Measure milliseconds per model call; each reveals the average number of positions of N steps."""
-    device, rng = _device(model), torch.Generator().manual_seed(0)
+    device = _device(model)
+    rng = torch.Generator().manual_seed(0)
     revealed = max(1, round(length / needed(length, steps)))
     timed = max(1, min(TOGETHER[device.type], length // revealed))
+
     order = torch.zeros((batch, length), dtype=torch.int64)
     order[:, : timed * revealed] = torch.arange(1, timed + 1).repeat_interleave(revealed)[:length]
     order = order.gather(1, torch.rand(order.shape, generator=rng).argsort(1))
@@ -247,6 +249,7 @@ def of_tokens(model: Network | OpenModel, length: int, batch: int, repeats: int 
             reader.memory.lengths[:] = begin  # as if this number of symbols had been read, with the start
         else:
             reader.extend(torch.full((batch, begin + 1), model.vocabulary))
+
         tokens = torch.randint(model.vocabulary, (batch, begin + together), generator=generator)
         last = tokens[:, begin - 1] if begin else torch.full((batch,), model.vocabulary)
 

@@ -27,6 +27,9 @@ from unmask.models.trained.shape import Shape
 if TYPE_CHECKING:
     from unmask.models.trained.loop import Trained
 
+SIZE = {"cpu": 1024, "cuda": 8192}  # of the two square matrices
+SECONDS = 0.2  # of products; the fastest counts
+
 
 def evaluation(shape: Shape, length: int) -> float:
     """Return the FLOP of one model call over all tokens."""
@@ -60,10 +63,6 @@ def _matrices(shape: Shape, length: int) -> float:
     return length * shape.hidden * (shape.layers * (8.0 * shape.hidden + 6.0 * shape.wide) + 2.0 * shape.vocabulary)
 
 
-SIZE = {"cpu": 1024, "cuda": 8192}  # of the two square matrices
-SECONDS = 0.2  # of products; the fastest counts
-
-
 def percent(trained: Trained) -> float:
     """Return the arithmetic rate of a training in percent of the peak with the same threads."""
     shape = trained.shape
@@ -77,7 +76,9 @@ def flop_per_second(device: torch.device, dtype: torch.dtype, threads: int) -> f
     """Measure the peak rate by products of large matrices, once per process."""
     size = SIZE[device.type]
     left = torch.ones((size, size), device=device, dtype=dtype)
-    least, end = float("inf"), time.perf_counter() + SECONDS
+
+    least = float("inf")
+    end = time.perf_counter() + SECONDS
     with torch_threads(threads), torch.inference_mode():
         while time.perf_counter() < end:
             began = now(device)

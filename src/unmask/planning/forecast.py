@@ -49,11 +49,14 @@ class Forecast:
 
     def gap(self, steps: int, schedule: str | None = None) -> Estimate:
         """Nats per answer that N steps lose against one token per step."""
-        most, name = self.curve.length, schedule or self.schedule
+        most = self.curve.length
+        name = schedule or self.schedule
         if steps >= most:
             delta = torch.full((most,), 1 / most).double()
+        elif name == BEST:
+            delta = self.curve.schedule(steps, fixed_size=True)
         else:
-            delta = self.curve.schedule(steps, fixed_size=True) if name == BEST else deltas(name, steps)
+            delta = deltas(name, steps)
         return self.curve.divergence(delta, fixed_size=True)
 
     @cached_property
@@ -103,10 +106,9 @@ class Forecast:
         return [*lines, ("from", f"{rows}; {self.model_calls:,} model calls")]
 
     def to_dict(self) -> dict[str, Any]:
-        gaps = {
-            str(steps): {name: estimate.to_dict() for name, estimate in by_schedule.items()}
-            for steps, by_schedule in self.gaps.items()
-        }
+        gaps = {}
+        for steps, by_schedule in self.gaps.items():
+            gaps[str(steps)] = {name: estimate.to_dict() for name, estimate in by_schedule.items()}
         plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
         about = {"verdict": self.text, "target": self.target, "plans": plans, "gaps": gaps, "length": self.curve.length}
         about |= {"rows": len(self.curve.losses), "own_answers": self.own, "model_calls": self.model_calls}
@@ -137,6 +139,7 @@ def forecast(
         arguments.number("target", target, what=" of nats")
     if schedule != BEST:
         deltas(schedule, 1)
+
     spent = 0
     if texts is None:
         if prompts is None:
@@ -147,6 +150,7 @@ def forecast(
         spent = int(written.model_calls.sum())
     else:
         given, answers = _answers(model, prompts, texts, length)
+
     curve = loss_curve(model, answers, looks, seed, given=given, monotone=False)
     return Forecast(curve, schedule, target, times, curve.model_calls + spent, texts is None)
 
@@ -167,10 +171,12 @@ def _answers(
     prompts = [Query(prompt="")] * len(texts) if prompts is None else prompts
     if len(prompts) != len(texts):
         raise UnmaskError(f"there are {len(prompts)} prompts and {len(texts)} texts; expected one text for each prompt")
+
     tokens = [torch.from_numpy(speaker(model).encode(text)).long()[:length] for text in texts]
     long = [number for number, one in enumerate(tokens) if len(one) == length]
     if len(long) < 2:
         problem = f"{len(long)} of {len(texts)} texts have {length} tokens"
         raise UnmaskError(f"{problem}; expected at least 2. Reduce --length, or add longer texts")
+
     given = _starts(model, [prompts[number] for number in long], length)
     return given, [torch.cat([one[: len(one) - length], tokens[n]]) for one, n in zip(given, long, strict=True)]

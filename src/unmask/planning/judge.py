@@ -1,6 +1,6 @@
 """Judges of generated texts: open models, and those of the networks that learn a text.
 
-An open model (`judge`) gives -log p(x) / L, as in likelihood.py without a context: exact for an AR model, a bound for a
+An open model (`judge`) gives -log p(x) / L, as in nelbo.py without a context: exact for an AR model, a bound for a
 masked model. Each model has its own tokens, so nats per token are comparable only between models with the same
 tokenizer. Nats per character are always comparable. For networks (`Judges`):
 
@@ -24,17 +24,9 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
-from unmask.diagnosis.likelihood import (
-    AT_ONCE,
-    Likelihood,
-    bound,
-    chain,
-    checked_sampler,
-    drawn,
-    of_sampler,
-    read,
-)
-from unmask.models.open.loading import load_model, locate
+from unmask.diagnosis.likelihood import checked_sampler, of_sampler
+from unmask.diagnosis.nelbo import AT_ONCE, Likelihood, bound, chain, drawn, read
+from unmask.models.open.loading import load_model
 from unmask.models.open.model import OpenModel
 from unmask.models.open.prompted import usual as usual_options
 from unmask.models.text import Lexicon, NGramJudge, Text
@@ -55,11 +47,6 @@ class Judged(NamedTuple):
     error: Tensor  # standard error of nats: 0 if exact
     tokens: Tensor  # (B) int64: number of tokens
     model_calls: Tensor  # (B) int64
-
-
-def check() -> None:
-    """Fetch the usual judge if it is not here; raise an error if the hub cannot be reached."""
-    locate(USUAL)
 
 
 @cache
@@ -88,6 +75,7 @@ def judge(
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
     by_text: dict[int, Likelihood] = {}
     order = lengths.argsort()
+
     with progress.track("judging", len(rows)) as advance:
         for part in order.split(AT_ONCE):
             some = [number for number in part.tolist() if len(rows[number])]
@@ -101,11 +89,14 @@ def judge(
             else:
                 by_text |= {n: by_sampler(model, rows[n], 0, draws, seed + n, **options) for n in some}
             advance(len(part))
+
     nats, error = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(2))
     calls = torch.zeros_like(lengths)
+
     for number, one in by_text.items():
         size = len(rows[number])
         nats[number], error[number], calls[number] = -one.nats / size, one.error / size, one.model_calls
+
     if likelihood == "path" and by_text and not bool(nats[lengths > 0].isfinite().any()):
         used = usual_options(model, 1, **options)["sampler"]
         raise UnmaskError(f"all texts have probability 0 under {used}; expected a possible one. Pass another --sampler")

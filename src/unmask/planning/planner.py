@@ -131,7 +131,8 @@ class Goal:
             return sampling
         excess = self.learning.excess(delta)
         errors = math.hypot(excess.high - excess.value, sampling.high - sampling.value)
-        value, method = sampling.value + excess.value, f"{sampling.method}; and learning, measured"
+        value = sampling.value + excess.value
+        method = f"{sampling.method}; and learning, measured"
         return Estimate(value, value - errors, value + errors, excess.n, excess.level, method)
 
     @cached_property
@@ -178,10 +179,12 @@ class Goal:
             values = exact(self.language, self.length, delta)
             assert values.ser is not None
             return exactly(self.nats(values.ser), f"exact: {values.method['ser']}")
+
         for gaps in (gaps for gaps in FITTED if work(chain, gaps, delta) <= MOST_WORK):
             with suppress(UnmaskError):  # the chain is not primitive
                 distribution = exponential_ser(self.language, delta, gaps)
-                nats, off = max(-distribution.log_valid.at(self.length), 0.0), distribution.drift(self.length)[0]
+                off = distribution.drift(self.length)[0]
+                nats = max(-distribution.log_valid.at(self.length), 0.0)
                 if off <= CLOSE * nats:
                     method = f"exponential distribution of gaps up to {gaps}, error {off:.1e} in log(1 - SER)"
                     return Estimate(nats, nats - off, nats + off, 0, 1.0, method)
@@ -190,11 +193,13 @@ class Goal:
     def start(self, nats: float, best: bool) -> float:
         """Return the N for this number of nats in the limit of many steps: the start of the search."""
         edges = np.sin(np.linspace(0, np.pi / 2, MESH + 1)) ** 2
-        middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+        middle = (edges[1:] + edges[:-1]) / 2
+        width = np.diff(edges)
         if self.metric == "ser":
             height = np.maximum(optimal.error_curve(self.language, self.length).e(middle), 0.0)
         else:
             height = np.maximum(-self.curve.slope(middle), 0.0) / 2
+
         total = float(width @ np.sqrt(height)) ** 2 if best else float(width @ height)
         nats -= self.floor
         return min(total / max(nats, total / MOST), MOST) if total > 0 else 1
@@ -235,13 +240,16 @@ def plan(
     """
     language = load(language)
     language.check_length(length)
+
     arguments.word("metric", metric, OPTIMAL)
     arguments.share("target", target) if metric == "ser" else arguments.number("target", target)
+
     if metric == "ter" and language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, so KL does not give TER; expected metric ser or kl")
     if metric == "ser" and learning is not None:
         problem = "the SER of a trained network cannot be predicted; expected metric ter or kl"
         raise UnmaskError(f"{problem}. Measure SER with `unmask model learning`")
+
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     if times is not None:
         check_times(times)
@@ -249,12 +257,15 @@ def plan(
         arguments.of_kind("shape", shape, Shape, "the shape of a network, for example networks.preset(..)")
     if learning is not None:
         arguments.of_kind("learning", learning, Learning, "the result of learning.of_language for a network")
+
     goal = Goal(metric, language, length, learning)
     goal.start(1.0, best=False)  # the curves have their own progress bars
+
     with progress.track("steps", 2) as advance:
         chosen = least_plan(goal, target, schedule, batch)
         advance(1)
         best = chosen if schedule == OPTIMAL[metric] else least_plan(goal, target, OPTIMAL[metric], batch)
+
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
     time = None if times is None else times[0] * length / times[1]
     distribution = crossing(goal, target, times)
@@ -323,23 +334,29 @@ def _confirmed(
         tried[steps] = known
         if known.high <= 0:
             break
+
+        # the exact value is slow: the curve, scaled by their ratio, leads to the next N
         corrected = search(target * quick.value / known.high, steps)
         if corrected in tried:
             break
         steps = corrected
+
     enough = [n for n, known in tried.items() if known.high <= target]
     steps = min(enough) if enough else max(tried)
     return steps, tried[steps]
 
 
 def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
-    value, name = goal.shown(floor.value), MEANS[goal.metric]
+    name = MEANS[goal.metric]
+    value = goal.shown(floor.value)
     if goal.learning is not None and goal.nats(target) <= goal.floor:
         alone = f"the learning error is {goal.shown(goal.floor):.4g} alone"
         return f"no number of steps reaches {target:g}: {alone}. Train the network longer"
+
     if floor.stuck:
         stays = f"with schedule {schedule!r}, {name} stays at {value:.4g} from {floor.steps:,} steps on"
         return f"no number of steps reaches {target:g}: {stays}. Use another schedule"
+
     there = f"{name} is {value:.4g} there and falls as 1/N"
     advice = f"Use AR, which needs {goal.length:,} model calls"
     return f"no number of steps up to {floor.steps:,} reaches {target:g}: {there}. {advice}"
@@ -353,19 +370,21 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
         advice = f"In random order, AR is faster, unless one MDM forward pass takes less time than {tokens}"
     else:
         ar, mdm = goal.length * times[0], fewest * times[1]
-        better, ratio = "Masked diffusion" if mdm < ar else "AR", max(ar / mdm, mdm / ar)
-        advice = (
-            f"In random order, {better} is the better choice: {min(ar, mdm):,.4g} ms against {max(ar, mdm):,.4g} ms"
-        )
-        advice += f", {ratio:.3g} times faster"
+        better = "Masked diffusion" if mdm < ar else "AR"
+        shorter, longer = sorted((ar, mdm))
+        advice = f"In random order, {better} is the better choice: {shorter:,.4g} ms against {longer:,.4g} ms"
+        advice += f", {max(ar / mdm, mdm / ar):.3g} times faster"
+
     aims = {"ser": f"An SER of at most {target:g}", "ter": f"A TER within {100 * target:.3g}% of the language's own"}
     needs = f"{aims.get(goal.metric, f'A divergence of at most {target:g} nats')} needs {chosen}"
     if best is not chosen:
         fewer = best.model_calls < chosen.model_calls
         needs += f", or {best}" if fewer else f"; schedule {best.schedule} does not need fewer"
+
     parts = [advice, needs]
     if chosen.predicted.method.startswith("first order") and chosen.predicted.high > target:
         parts.append(f"This is a first-order estimate in 1/N; the SER is certainly below {chosen.predicted.high:.3g}")
+
     error = "error" if goal.learning is None else "sampling error"
     parts.append(f"AR has no {error} and needs 1/{fewest / flop:.3g} of the compute")
     return f"{'. '.join(parts)}."

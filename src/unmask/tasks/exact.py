@@ -108,15 +108,19 @@ def solved(ideal: Ideal, task: Task, item: Item, length: int) -> Canvas:
     if solutions is None:
         problem = f"the right answers of item {item.name} of {TASKS.name_of(type(task))} are not listed"
         raise UnmaskError(f"{problem}, so the exact denoiser does not know them. Choose another task, or a model")
+
     rows = [ideal.cut(solution) for solution in solutions]
     if (longest := max(map(len, rows))) > length:
         raise UnmaskError(f"item {item.name} has an answer of {longest} tokens; expected at most {length} (--length)")
+
     numbers: list[dict[Any, int]] = [{} for _ in range(length)]  # of each position
     table = torch.zeros(len(rows), length, dtype=torch.int64)
     for at, row in enumerate(rows):
         own = [number.setdefault(symbol, len(number) + 1) for symbol, number in zip(row, numbers, strict=False)]
         table[at, : len(own)] = torch.tensor(own)
-    symbols, language = [list(number) for number in numbers], _language(table.numpy().tobytes(), len(rows))
+
+    symbols = [list(number) for number in numbers]
+    language = _language(table.numpy().tobytes(), len(rows))
 
     def text(tokens: Sequence[int]) -> str:
         """A token that no answer has at its position follows an error, so any symbol can stand for it."""
@@ -137,9 +141,9 @@ class CanvasWriter:
     def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
         self.ideal, self.task = ideal, task
         self.length = task.length if how.length is None else how.length
-        sampler, steps = how.sampler or USUAL, self.length if how.steps is None else how.steps
+        steps = self.length if how.steps is None else how.steps
         others = {name: getattr(how, name) for name in ("schedule", "top_p", "top_k")}
-        self.options = tempered(sampler, how.temperature, steps=steps, **others)
+        self.options = tempered(how.sampler or USUAL, how.temperature, steps=steps, **others)
         settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options
         self.about = dict(about) | {"model": ideal.about, "how": settings, "context": None}
 
@@ -149,9 +153,11 @@ class CanvasWriter:
         batches: dict[int, list[int]] = {}
         for at, one in enumerate(every):
             batches.setdefault(id(one.source), []).append(at)
+
         samples: dict[int, Sample] = {}
         for batch in batches.values():
-            rows, source = [first_row + at for at in batch], every[batch[0]].source
+            source = every[batch[0]].source
+            rows = [first_row + at for at in batch]
             given = source.blank(len(batch), self.length)
             result = generate(source, given=given, first_row=rows, seed=seed, **self.options)
             for row, at in enumerate(batch):
@@ -161,6 +167,7 @@ class CanvasWriter:
     def _sample(self, result: Generation, at: int, by: Canvas, item: str, number: int, numbered: int) -> Sample:
         tokens = result.tokens[at].tolist()
         end = tokens.index(END) if END in tokens else len(tokens)
+
         return Sample(
             item=item,
             number=number,

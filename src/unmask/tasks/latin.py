@@ -17,6 +17,7 @@ from unmask.core import arguments
 from unmask.tasks.contract import TASKS, Generated, Item
 
 SYMBOLS = string.ascii_uppercase + string.digits
+SIDES = 5  # cells of the longest row
 
 
 class Row(NamedTuple):
@@ -54,7 +55,8 @@ class Latin(Generated):
 
     def answer(self, item: Item, text: str) -> str | None:
         """The first lines with each symbol once, as many as the order; other lines are ignored."""
-        lines = [[cell.strip() for cell in line.split(",")] for line in text.split("\n") if line.count(",") < SIDES]
+        short = [line for line in text.split("\n") if line.count(",") < SIDES]
+        lines = [[cell.strip() for cell in line.split(",")] for line in short]
         rows = [cells for cells in lines if sorted(cells) == sorted(item.row.symbols)][: self.order]
         return "\n".join(map(",".join, rows)) if len(rows) == self.order else None
 
@@ -65,9 +67,6 @@ class Latin(Generated):
 
     def solutions(self, item: Item) -> Sequence[str]:
         return [written(item.row.symbols, square) for square in squares(self.order)]
-
-
-SIDES = 5  # cells of the longest row
 
 
 def written(symbols: Sequence[str], square: NDArray[np.int64]) -> str:

@@ -77,8 +77,10 @@ class Lists(Generated):
         *names, new = (f"{given} {family}" for given, family in both)
         index = rng.randint(1, size + (self.operation == "insert-index"))
         row = Row(tuple(names), new, index, ())
+
         if self.operation != "shuffle":
             return row._replace(shown=rng.choice(self._answers(row)))
+
         while (order := tuple(rng.sample(names, size))) == row.names:
             pass
         return row._replace(shown=order)
@@ -93,8 +95,10 @@ class Lists(Generated):
 
     def _answers(self, row: Row) -> list[Names]:
         """All right answers."""
-        names, new, at = row.names, (row.new,), row.number - 1
+        names, new = row.names, (row.new,)
+        at = row.number - 1
         slots = range(len(names))
+
         match self.operation:
             case "copy":
                 return [names]

@@ -1,7 +1,7 @@
 """The model `unmask` of EleutherAI's lm-eval: all open models and samplers on its tasks (extra `lm-eval`).
 
 generate_until          the answers of `unmask generate`, which end at the strings `until`
-loglikelihood           exact for AR models; for masked models see diagnosis/likelihood.py, with a standard error
+loglikelihood           exact for AR models; for masked models see diagnosis/nelbo.py, with a standard error
 loglikelihood_rolling   the same for a whole text, in windows of the context length
 
 An answer depends only on its request and the number of the request, not on other requests. With batch_size 1, the
@@ -29,7 +29,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError, needed, shown, unknown
 from unmask.core.files import atomic, check_writable, finite
 from unmask.core.reading import fit
-from unmask.diagnosis.likelihood import Likelihood, bound, chain, read, sets_of
+from unmask.diagnosis.nelbo import Likelihood, bound, chain, read, sets_of
 from unmask.models.open import OpenModel, load_model
 from unmask.models.open.prompted import Query, answers, chats, speaker, usual
 from unmask.planning.judge import by_sampler, check_kind
@@ -82,10 +82,13 @@ class UnmaskLM(LM):  # type: ignore[misc]
         super().__init__()
         for name in options.keys() - OURS:
             raise unknown("model argument", name, {*OURS, "model", "card", "device", "dtype", "batch_size", "record"})
+
         self.batch = arguments.whole("batch_size", int(batch_size) if str(batch_size).isdecimal() else batch_size)
         self.new = arguments.whole("max_gen_toks", max_gen_toks)
         self.kind = arguments.word("likelihood", likelihood, KINDS)
-        self.draws, self.seed, self.options = arguments.whole("draws", draws, 2), seed, options
+        self.draws = arguments.whole("draws", draws, 2)
+        self.seed, self.options = seed, options
+
         if isinstance(model, str):
             device = "auto" if device in (None, *DEFAULTS) else device
             model = load_model(model, card=card, device=device, dtype=dtype, batch=self.batch)
@@ -93,6 +96,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         usual(model, self.new, **options)  # raises errors of the options before the first request
         if self.kind == "path":
             check_kind(model, self.kind, **options)
+
         self.records: list[dict[str, Any]] = []
         self.file = self.usual_record if record is None else Path(record)
         self.known: dict[tuple[Any, ...], dict[str, Any]] = {}  # the answers of an interrupted run
@@ -153,10 +157,12 @@ class UnmaskLM(LM):  # type: ignore[misc]
         return None if line is None else str(line["text"])
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        numbers, queries = _numbers(requests), [_query(request.args[0]) for request in requests]
+        numbers = _numbers(requests)
+        queries = [_query(request.args[0]) for request in requests]
         groups: dict[str, list[int]] = {}
         for index, request in enumerate(requests):
             groups.setdefault(json.dumps(self._settings(request.args[1]), sort_keys=True), []).append(index)
+
         known = [self._answered(*one) for one in zip(requests, numbers, strict=True)]
         texts = [text or "" for text in known]
         with progress.track("answering", len(requests)) as advance:
@@ -164,8 +170,10 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 until, length, options = json.loads(settings)
                 for part in _parts(indices, self.batch, lambda index: len(queries[index].prompt or "")):
                     advance(len(part))
+                    # an interrupted run has answered them
                     if all(known[index] is not None for index in part):
                         continue
+
                     began = time.perf_counter()
                     batch = answers(
                         self.model,
@@ -177,15 +185,25 @@ class UnmaskLM(LM):  # type: ignore[misc]
                         **options,
                     )
                     seconds = time.perf_counter() - began
+
                     for index, answer in zip(part, batch, strict=True):
                         texts[index] = answer.text
                         self.cache_hook.add_partial("generate_until", requests[index].args, answer.text)
-                        about: dict[str, Any] = {"row": numbers[index], "prompt_tokens": answer.given}
-                        about |= {"tokens": len(answer.tokens)}
-                        about |= {"reason": answer.reason, "model_calls": answer.model_calls}
-                        about |= {"batch": len(part), "seconds": seconds / len(part), "options": options}
-                        if known[index] is None:
-                            self._record(requests[index], about | {"text": answer.text})
+                        if known[index] is not None:
+                            continue
+                        about = {
+                            "row": numbers[index],
+                            "prompt_tokens": answer.given,
+                            "tokens": len(answer.tokens),
+                            "reason": answer.reason,
+                            "model_calls": answer.model_calls,
+                            "batch": len(part),
+                            "seconds": seconds / len(part),
+                            "options": options,
+                            "text": answer.text,
+                        }
+                        self._record(requests[index], about)
+
         return texts
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
@@ -202,18 +220,20 @@ class UnmaskLM(LM):  # type: ignore[misc]
         owners: list[int] = []
         for index, request in enumerate(requests):
             tokens = self.tokenizer.encode(request.args[0]).tolist()
-            for before, after in map(
-                make_disjoint_window, get_rolling_token_windows(tokens, -1, self.model.length - 1, 1)
-            ):
+            each = get_rolling_token_windows(tokens, -1, self.model.length - 1, 1)
+            for before, after in map(make_disjoint_window, each):
                 windows.append(([token for token in before if token >= 0], after))
                 owners.append(index)
+
         nats, variance = [0.0] * len(requests), [0.0] * len(requests)
         model_calls, seconds = [0] * len(requests), [0.0] * len(requests)
+
         for window, (window_about, likelihood) in self._likelihoods(windows):
             seconds[owners[window]] += window_about["seconds"]
             nats[owners[window]] += likelihood.nats
             variance[owners[window]] += likelihood.error**2
             model_calls[owners[window]] += likelihood.model_calls
+
         for index, request in enumerate(requests):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, nats[index])
             about: dict[str, Any] = {"nats": nats[index], "standard_error": variance[index] ** 0.5}
@@ -226,6 +246,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         until = task.get("until") or []
         until = [string for string in ([until] if isinstance(until, str) else until) if string]
         length = arguments.whole("max_gen_toks", next((task[name] for name in LENGTHS if task.get(name)), self.new))
+
         options: dict[str, Any] = {"temperature": 0.0}
         if task.get("do_sample", bool(task.get("temperature"))):
             options = {name: task[name] for name in ("temperature", "top_p", "top_k") if task.get(name) is not None}
@@ -234,7 +255,9 @@ class UnmaskLM(LM):  # type: ignore[misc]
     def _pair(self, context: str, target: str) -> tuple[list[int], list[int]]:
         """Tokens of a context and its target. Spaces at the end of the context belong to the target."""
         if context.startswith(CHAT):
-            query, chat = _query(context), chats(self.model)
+            # encoded as a whole, since a tokenizer may join the two
+            query = _query(context)
+            chat = chats(self.model)
             messages = query.messages or []
             before = chat.tokens(self.tokenizer, messages, query.begun)
             return before, chat.tokens(self.tokenizer, messages, query.begun + target)[len(before) :]
@@ -263,10 +286,12 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 }
                 row = torch.tensor(before[lost:] + after).clamp(max=self.model.vocabulary - 1)
                 rows[number] = row, len(before) - lost, about
+
         with progress.track("reading", len(rows)) as advance:
             size = self.batch if self.model.card.causal else 1
             for part in _parts(list(rows), size, lambda number: len(rows[number][0])):
-                batch, began = [rows[number] for number in part], time.perf_counter()
+                batch = [rows[number] for number in part]
+                began = time.perf_counter()
                 estimates = self._likely(batch)
                 seconds = (time.perf_counter() - began) / len(part)
                 for number, (_, _, about), (by, likely) in zip(part, batch, estimates, strict=True):
@@ -278,17 +303,20 @@ class UnmaskLM(LM):  # type: ignore[misc]
         if self.model.card.causal:
             exact = read(self.model, [row for row, *_ in rows], [first for _, first, _ in rows])
             return [("read", likelihood) for likelihood in exact]
+
         estimates = []
         for row, first, _ in rows:
             size = len(row) - first
             if self.kind == "chain" or (self.kind == "auto" and size <= self.draws):
                 estimates.append(("chain", chain(self.model, row, first)))
                 continue
+
             own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
             if self.kind == "path":
                 result = by_sampler(self.model, row, first, self.draws, own, **self.options)
                 estimates.append((self.kind, result))
                 continue
+
             estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
         return estimates
 
@@ -311,6 +339,7 @@ def run(words: Sequence[str]) -> Path | None:
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         words = [*words, *(["--log_samples"] if "--log_samples" not in words else [])]
+
     before, usual = sys.argv, UnmaskLM.usual_record
     sys.argv, UnmaskLM.usual_record = ["lm-eval", *words], None if out is None else out / logs.REQUESTS
     try:
@@ -366,15 +395,17 @@ def _parts(indices: Sequence[int], size: int, length: Any) -> Iterable[list[int]
 def _mended(given: Mapping[str, Any]) -> dict[str, Any]:
     """Rejoin arguments that were split at commas within brackets, as in "llada(block_length=32, temperature=0)"."""
     mended: dict[str, Any] = {}
-    open_ = None
+    open_ = None  # the argument whose bracket is open
     for name, value in given.items():
         if open_ is None:
             mended[name.strip()] = value
             open_ = name.strip() if isinstance(value, str) and value.count("(") > value.count(")") else None
             continue
+
         mended[open_] += f", {name.strip()}={value}"
         if mended[open_].count("(") <= mended[open_].count(")"):
             open_ = None
+
     if open_ is not None:
         raise UnmaskError(f"model argument {open_} is {shown(mended[open_])}; expected a closing bracket")
     return mended

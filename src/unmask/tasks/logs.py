@@ -20,7 +20,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,30 +39,20 @@ Amount = Annotated[float, msgspec.Meta(ge=0)]
 Word = Annotated[str, msgspec.Meta(max_length=200)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """The result of one item."""
+class Outcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The result of one item: a line of a file of items."""
 
-    model: str
-    task: str  # with its metric
-    item: str  # pairs are made by it
-    score: float  # from 0 to 1
-    forwards: float | None = None  # model calls
-    written: float | None = None  # tokens without padding
-    seconds: float | None = None
-
-
-class Item(msgspec.Struct, forbid_unknown_fields=True):
-    """A line of a file of items."""
-
-    item: Word | int
+    model: Word = "model"
+    task: Word = "task"  # with its metric
+    item: Word | int  # pairs are made by it
     right: Annotated[float, msgspec.Meta(ge=0, le=1)]
-    calls: Amount | None = None
-    written: Amount | None = None
+    calls: Amount | None = None  # of the model
+    written: Amount | None = None  # tokens without padding
     seconds: Amount | None = None
     tokens_per_call: Amount | None = None
-    task: Word = "task"
-    model: Word = "model"
+
+    def __post_init__(self) -> None:
+        self.item = str(self.item)
 
 
 class Line(msgspec.Struct):
@@ -111,14 +100,7 @@ def read(place: str | Path) -> list[Outcome]:
     if not path.is_file():
         problem = f"there are no results in {cut(str(path))}"
         raise UnmaskError(f"{problem}; expected logs of lm-eval, a file of items, or records of `unmask eval`")
-    lines = [line for _, line in read_lines(path, Item)]
-    return [
-        Outcome(
-            model=line.model, task=line.task, item=str(line.item), score=line.right,
-            forwards=line.calls, written=line.written, seconds=line.seconds,
-        )
-        for line in lines
-    ]  # fmt: skip
+    return [line for _, line in read_lines(path, Outcome)]
 
 
 def _logged(path: Path) -> list[Outcome]:
@@ -133,7 +115,8 @@ def _logged(path: Path) -> list[Outcome]:
             named = f"{task}: {metric}"
             for item, (doc, score) in items.items():
                 cost = costs.get(doc, {})
-                outcomes.append(Outcome(model=model, task=named, item=item, score=float(score), **cost))
+                outcomes.append(Outcome(model=model, task=named, item=item, right=float(score), **cost))
+
     if not outcomes:
         problem = f"{cut(str(path))} has no score of single items ({listed(left_out) or 'no samples'})"
         raise UnmaskError(f"{problem}; expected metrics from 0 to 1. Run lm-eval with --log_samples --output_path DIR")
@@ -159,14 +142,19 @@ def _scores(file: Path) -> dict[str, dict[str, tuple[int, Any]]]:
 
 def _newest(path: Path) -> Iterator[tuple[str, str, Path, bool]]:
     """(model, task, its last file of samples, whether it is of the last run of all); a note counts the older files."""
-    dated = [(named["date"], named["task"], file) for file in path.rglob("samples_*.jsonl")
-             if (named := SAMPLES.fullmatch(file.name))]  # fmt: skip
+    dated = []
+    for file in path.rglob("samples_*.jsonl"):
+        if named := SAMPLES.fullmatch(file.name):
+            dated.append((named["date"], named["task"], file))
+
     files = {(_model(file), file.parent, task): (date, file) for date, task, file in sorted(dated)}
     if older := len(dated) - len(files):
         progress.tell(f"{cut(str(path))}: {older} older files of samples are left out; the newest of each model counts")
+
     places = defaultdict[str, set[Path]](set)  # of a name: two models may have the same
     for model, place, _ in files:
         places[model].add(place)
+
     for (model, place, task), (date, file) in sorted(files.items()):
         name = model if len(places[model]) == 1 else f"{model} ({place.relative_to(path)})"
         yield name, task, file, date == max(dated)[0]
@@ -178,8 +166,8 @@ def _costs(directory: Path, task: str) -> dict[int, dict[str, Any]]:
     if (directory / REQUESTS).exists():
         for _, one in read_lines(directory / REQUESTS, Request, MOST):
             if one.task == task:
-                known = sums.setdefault(one.doc, {"forwards": 0, "written": 0, "seconds": 0.0})
-                known["forwards"] += one.model_calls
+                known = sums.setdefault(one.doc, {"calls": 0, "written": 0, "seconds": 0.0})
+                known["calls"] += one.model_calls
                 known["written"] += one.tokens
                 known["seconds"] += one.seconds
     return sums
@@ -202,10 +190,8 @@ def write(directory: str | Path) -> Path:
     path = Path(directory) / ITEMS
     with atomic(path) as file:
         for one in read(directory):
-            line: dict[str, Any] = {"model": one.model, "task": one.task, "item": one.item, "right": one.score}
-            line |= {"calls": one.forwards, "written": one.written, "seconds": one.seconds}
-            line["tokens_per_call"] = one.written / one.forwards if one.written and one.forwards else None
-            line = {name: value for name, value in line.items() if value is not None}
+            one.tokens_per_call = one.written / one.calls if one.written and one.calls else None
+            line = {name: value for name, value in msgspec.structs.asdict(one).items() if value is not None}
             file.write(json.dumps(line).encode() + b"\n")
     return path
 
@@ -218,9 +204,10 @@ def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Com
             raise UnmaskError(f"{problem}; expected one on each side. Pass the directory of a model.")
     compared = {}
     for task in dict.fromkeys(one.task for one in first):
-        one, other = ({each.item: each.score for each in side if each.task == task} for side in (first, second))
+        one, other = ({each.item: each.right for each in side if each.task == task} for side in (first, second))
         if common := [item for item in one if item in other]:
             compared[task] = compare_shares([(one[item], other[item]) for item in common])
+
     if not compared:
         tasks = (listed(dict.fromkeys(one.task for one in side)) for side in (first, second))
         raise UnmaskError(f"they have no items in common; expected the same tasks, and they are {' and '.join(tasks)}")

@@ -14,15 +14,10 @@ from unmask.core import arguments
 from unmask.tasks.contract import TASKS, Generated, Item
 
 SIDE = 4
-GROUPS = [
-    *([SIDE * row + column for column in range(SIDE)] for row in range(SIDE)),
-    *([SIDE * row + column for row in range(SIDE)] for column in range(SIDE)),
-    *(
-        [SIDE * (2 * up + row) + 2 * left + column for row in (0, 1) for column in (0, 1)]
-        for up in (0, 1)
-        for left in (0, 1)
-    ),
-]
+ROWS = [[SIDE * row + column for column in range(SIDE)] for row in range(SIDE)]
+COLUMNS = [[SIDE * row + column for row in range(SIDE)] for column in range(SIDE)]
+QUARTERS = [[corner, corner + 1, corner + SIDE, corner + SIDE + 1] for corner in (0, 2, 2 * SIDE, 2 * SIDE + 2)]
+GROUPS = ROWS + COLUMNS + QUARTERS
 IGNORED = str.maketrans("", "", " \t\r,")
 
 

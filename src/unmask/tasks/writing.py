@@ -43,12 +43,14 @@ class How(Answering):
         temperature = 1.0 if self.temperature is None else self.temperature
         check_sharpening(temperature, 1.0 if self.top_p is None else self.top_p, self.top_k)
         arguments.number("guidance", self.guidance)
+
         if self.length is not None:
             arguments.length(self.length)
         if self.steps is not None:
             deltas(self.schedule, self.steps)
         if self.sampler is not None:
             SAMPLERS.make(self.sampler)
+
         arguments.flag("until", self.until)
         arguments.flag("chat", self.chat)
         if self.system is not None and not self.chat:
@@ -63,11 +65,13 @@ class Writer:
         self.task, self.how, self.speaker = task, how, speaker(model)
         self.ends = ends(model, how.chat)
         self.until = task.until if how.until and not how.chat else ()
+
         self.rule = None
         if how.eos == "stop":
             self.rule = ending(model, self.until, how.chat)
         elif how.eos == "never":
             self.rule = ending(model, self.until, own=False)
+
         self.model = model.without(self.ends) if how.eos == "never" else model
         self.options = self._options()
         self.about = dict(about or {}) | {"model": model.source(), "how": self._settings()}
@@ -117,6 +121,8 @@ class Writer:
 
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """Generate one sample per item, in rows from first_row on. numbers: index of each sample within its item."""
+
+        # a prompt that is too long has a record without an answer
         fitting: list[tuple[int, Item, int, int]] = []
         rows: list[Tensor] = []
         samples: dict[int, Sample] = {}
@@ -126,6 +132,7 @@ class Writer:
                 fitting.append((at, *one))
             except TooLong:
                 samples[at] = self._too_long(*one)
+
         if rows:
             with peak(self.model.body.device) as most:
                 first = [row for *_, row in fitting]
@@ -143,6 +150,7 @@ class Writer:
         reason = result.reasons[at]
         if (end := next((i for i, token in enumerate(tokens) if token in self.ends), None)) is not None:
             tokens, reason = tokens[: end + 1], "stopped"
+
         text = self.speaker.written(tokens if end is None else tokens[:-1])
         return Sample(
             item=item.name,

@@ -12,7 +12,7 @@ import pytest
 from tests.needs import required
 from unmask import UnmaskError
 from unmask.diagnosis import endpoint
-from unmask.diagnosis.endpoint import one_sample, two_samples
+from unmask.diagnosis.counts import one_sample, two_samples
 
 with required("endpoint"):
     from tests.diagnosis.endpoint.server import BEHAVIOR, WEIGHTS, FakeServer

@@ -20,8 +20,8 @@ from tests.experiments.sweeps.conftest import ROOT, SQUARE, Bench
 from tests.needs import needs, unmet
 from unmask.core.errors import UnmaskError
 from unmask.experiments import pool, sweep
-from unmask.experiments.run import prepared, resume
-from unmask.experiments.store import LOCK, LOG, holder
+from unmask.experiments.run import resume
+from unmask.experiments.store import LOCK, holder
 from unmask.experiments.tables import status
 
 SPOILED = "tests.experiments.sweeps.trivial:spoiled"
@@ -323,20 +323,6 @@ def test_workers_that_cannot_start(bench: Bench, monkeypatch):
     with pytest.raises(UnmaskError, match="3 workers in a row ended without an answer"):
         bench.sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, attempts=9)
     assert status(bench.store)["todo"] == 1
-
-
-def test_processes_that_start_before_their_sweep(bench: Bench):
-    """One dies unseen, two measure, one has nothing to do; what they print goes into the log."""
-    with prepared(workers=4):
-        early = [worker.process for worker in pool.EARLY]
-        early[3].kill()
-        found = bench.sweep({"jobs": [SPOILED], "grid": {"x": [2, 3]}, "fixed": {"how": "say"}}, workers=2)
-        assert [worker.process for worker in pool.EARLY] == early[:1]
-        assert early[0].poll() is None
-    assert not pool.EARLY
-    assert all(process.poll() is not None for process in early)
-    assert found.status()["done"] == 2
-    assert (bench.store / LOG).read_text() == "three\n"
 
 
 def test_a_script_needs_no_guard(bench: Bench):

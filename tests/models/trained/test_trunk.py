@@ -7,7 +7,8 @@ import torch
 
 from tests.models.trained.small import L, V, every_context, trunk
 from unmask.models.trained import Shape, Trunk
-from unmask.models.trained.trunk import Memory, rotated
+from unmask.models.trained.memory import Memory
+from unmask.models.trained.trunk import rotated
 
 ROWS, LONG = 7, 12
 CLOSE = {"atol": 1e-12, "rtol": 0}

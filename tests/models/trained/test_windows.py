@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tests.models.trained.small import L, V, every_context, trunk
 from unmask.models.trained import Shape, preset
-from unmask.models.trained.trunk import Memory
+from unmask.models.trained.memory import Memory
 from unmask.models.trained.windows import Windows
 
 KINDS = [("mdm", "mask"), ("mdm", "uniform"), ("ar", "mask")]

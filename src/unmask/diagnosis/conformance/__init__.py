@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from unmask.core.errors import unknown
+from unmask.core import arguments
 from unmask.diagnosis.conformance.checks import CHECKS
 from unmask.diagnosis.conformance.exam import Check, Exam, Report
 from unmask.samplers import SAMPLERS, Sampler
@@ -32,12 +32,13 @@ def examine(sampler: str | Sampler, *, distribution: Distribution | None = None,
     `skip`: names of CHECKS that the sampler fails for a known reason.
     """
     for name in skip:
-        if name not in CHECKS:
-            raise unknown("check", name, CHECKS)
+        arguments.word("check", name, CHECKS)
+
     used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
     shown = sampler if isinstance(sampler, str) else type(used).__name__
     check_kind(type(used), shown)
     exam = Exam(used, f"sampler {shown}", distribution or used.distribution)
+
     results: list[Check] = []
     for name, function in CHECKS.items():
         if name in skip:

@@ -69,6 +69,7 @@ def cases(noise: Noise) -> tuple[Case, ...]:
         "one token": (pairs, 1),
         "one token of an HMM": (sparse_hmm(8, 4, 2, seed=1), 1),
     }
+
     return (
         *(Case(name, language, as_denoiser(language, noise), length) for name, (language, length) in exact.items()),
         Case("a leaking 2-gram", pairs, Perturbed(as_denoiser(pairs, noise), "leak", 0.1), 6),
@@ -96,6 +97,7 @@ def patterns(case: Case, rows: int = 8) -> Iterator[tuple[str, Tensor]]:
     fraction = torch.linspace(0, 1, rows, dtype=torch.float64).unsqueeze(1)
     sizes = torch.round(fraction * case.length).long()
     scattered = uniform(7, Stream.ORDER, torch.arange(rows).unsqueeze(1), positions) < fraction
+
     for name, shown in (
         ("prefixes", positions < sizes),
         ("suffixes", positions >= case.length - sizes),

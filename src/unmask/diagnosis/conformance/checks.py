@@ -22,6 +22,8 @@ SEED = 3
 INDEPENDENT = "Make each row independent of the others"
 KEYED = "Draw only from view, canvas.draw or the randomness of the session"
 CUTS = (0, 1), (1, ROWS)  # the first row alone, and the others without it
+LENGTHS = (9, 1, 6, 9, 4, 7)  # of the rows of a batch
+GIVEN = (0, 0, 2, 5, 4, 3)  # tokens of their prompts
 DRAWN = 8000  # rows that test a distribution
 
 
@@ -43,21 +45,26 @@ def prompts(exam: Exam) -> None:
 def counting(exam: Exam) -> None:
     """Every model call is counted, and the number of calls matches the steps."""
     for where, session in [*exam.blank, *exam.prompted]:
-        model_calls, order = session.account().model_calls, session.order
+        model_calls = session.account().model_calls
         incomplete = (session.given == session.denoiser.vocabulary).any(1)
         if session.denoiser.uncounted:
             names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(session.denoiser.uncounted))
             raise Failure(f"{where}: it calls {names}, uncounted. Use canvas.at, canvas.ask or session.causal")
-        turns = order.sort(1).values
+
+        turns = session.order.sort(1).values
         turns = ((turns[:, 1:] != turns[:, :-1]) & (turns[:, 1:] > 0)).sum(1) + (turns[:, 0] > 0)
-        least, most = incomplete.long(), model_calls
+
+        least = incomplete.long()
+        most = model_calls
         if exam.sampler.implements("order"):
             least = most = turns
         elif exam.sampler.implements("choose"):
             # a sampler that remasks can reveal a row of T steps in fewer; each other context is one more call
             contexts = session.canvas.contexts
-            least, most = turns + contexts, torch.where(incomplete, session.turns, 0) + contexts
+            least = turns + contexts
+            most = torch.where(incomplete, session.turns, 0) + contexts
         _check_rows(where, model_calls, least, most)
+
     case = cases(exam.sampler.removes)[0]
     for task, pattern in patterns(case):
         counted = Counting(case.language, exam.sampler.removes)
@@ -76,17 +83,17 @@ def _check_spent(where: str, session: WatchedSession, counted: Cost) -> None:
         raise Failure(f"{where}: it counts {counts}")
 
 
-LENGTHS, GIVEN = (9, 1, 6, 9, 4, 7), (0, 0, 2, 5, 4, 3)  # lengths of the rows of a batch, and of their prompts
-
-
 def ragged(exam: Exam) -> None:
     """A row is the same alone and among rows of other lengths and prompts, for any padding."""
     case = cases(exam.sampler.removes)[0]
-    places, sizes = torch.arange(max(LENGTHS)), torch.tensor(LENGTHS).unsqueeze(1)
+    places = torch.arange(max(LENGTHS))
+    sizes = torch.tensor(LENGTHS).unsqueeze(1)
     drawn = case.language.sample(len(LENGTHS), len(places), seed=7)
     given = torch.where(places < torch.tensor(GIVEN).unsqueeze(1), drawn, case.language.vocabulary)
+
     for name, denoiser in (("", case.denoiser), (" from scratch", Counting(case.language, exam.sampler.removes))):
         named = replace(case, denoiser=denoiser, name=case.name + name)
+
         first = None
         for junk in (0, case.language.vocabulary - 1):
             padded = torch.where(places < sizes, given, junk)
@@ -97,6 +104,7 @@ def ragged(exam: Exam) -> None:
                 first = session
             elif where := differs(session, first, places < sizes):
                 raise Failure(f"rows of several lengths of {named.name}: {where}. Do not read the padding of a row")
+
         assert first is not None
         for row, size in enumerate(LENGTHS):
             rng = Randomness(1, torch.tensor([100 + row]))
@@ -119,12 +127,14 @@ def stopping(exam: Exam) -> None:
         stopped = exam.fill(case, "blank sequences with a stop rule", steps, blank, stop=rule)
         if stopped is None or whole is None:
             continue
+
         ends = (stopped.tokens == 1).int()
         first = torch.where(ends.any(1), ends.argmax(1) + 1, case.length)
         if not torch.equal(first, stopped.lengths):
             row = int((first != stopped.lengths).int().argmax())
             ends_at = f"its first end symbol is at position {int(first[row])}"
             raise Failure(f"row {row} ends after {int(stopped.lengths[row])} tokens; {ends_at}")
+
         if exam.sampler.implements("run"):
             continue
         goes_on = ~ends.any(1)
@@ -142,10 +152,12 @@ def determinism(exam: Exam) -> None:
         again, other = (exam.make(case, steps=4, rows=ROWS, seed=seed) for seed in (SEED, SEED + 1))
         if first is None or again is None or other is None:
             continue
+
         if difference := differs(first, again):
             raise Failure(f"the same seed twice on {case.name}: {difference}. {KEYED}")
         rows |= bool((first.tokens != first.tokens[0]).any())
         seeds |= not torch.equal(first.tokens, other.tokens)
+
     if rows and not seeds:
         raise Failure(f"another seed changes nothing. {KEYED}")
     if seeds and not rows:
@@ -197,6 +209,7 @@ def distribution(exam: Exam) -> None:
             generation = exam.make(case, steps=steps, rows=DRAWN, seed=8)
             if generation is None:
                 continue
+
             p = p_value(generation, case, exam.distribution, deltas("linear", steps))
             if p < ALARM:
                 claim = exam.distribution if isinstance(exam.distribution, str) else "the given one"
@@ -256,5 +269,7 @@ def _check_rows(where: str, model_calls: Tensor, least: Tensor, most: Tensor) ->
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
         low, high = int(least[row]), int(most[row])
-        expected = str(low) if low == high else f"{low} to {high}" if low < high else f"at least {low}"
+        expected = f"{low} to {high}" if low < high else f"at least {low}"
+        if low == high:
+            expected = str(low)
         raise Failure(f"{where}: row {row} counts {int(model_calls[row])} model calls; its steps need {expected}")

@@ -28,6 +28,7 @@ BELIEFS = (3.0, 30.0, 300.0, 3000.0)  # A: weight of the prior, in samples
 def p_value(generation: Generation, case: Case, distribution: Distribution, delta: Tensor) -> float:
     if distribution == "order":
         return by_order(generation, case.denoiser)
+
     every = sequences(case.denoiser.vocabulary, case.length)
     if distribution == "causal":
         claimed = causal_distribution(case.denoiser, every)
@@ -42,6 +43,7 @@ def p_value(generation: Generation, case: Case, distribution: Distribution, delt
         raise UnmaskError(
             f"the claimed distribution is {distribution!r}; expected order, causal, language or a function"
         )
+
     counts = torch.bincount(code(generation.tokens, case.denoiser.vocabulary), minlength=len(every))
     return against_distributions(counts, claimed, torch.zeros_like(counts))
 
@@ -54,7 +56,9 @@ def against_distributions(counts: Tensor, distributions: Tensor, groups: Tensor)
     if bool((counts[distributions <= 0] > 0).any()):
         return 0.0
     possible = distributions > 0
-    seen, distribution, group = counts[possible].double(), distributions[possible].double(), groups[possible]
+    seen = counts[possible].double()
+    distribution = distributions[possible].double()
+    group = groups[possible]
 
     def total(values: Tensor) -> Tensor:
         """Sum over each group."""
@@ -65,10 +69,12 @@ def against_distributions(counts: Tensor, distributions: Tensor, groups: Tensor)
     for heat in TEMPERATURES:
         bent = logs / heat
         fortunes.append(seen @ (bent - total(bent.exp()).log()[group] - logs))
+
     for belief in BELIEFS:
         prior = belief * logs.exp()
         known = torch.lgamma(torch.tensor(belief)) - torch.lgamma(belief + size)
         fortunes.append(known.sum() + (torch.lgamma(prior + seen) - torch.lgamma(prior) - seen * logs).sum())
+
     return math.exp(min(0.0, math.log(len(fortunes)) - float(torch.stack(fortunes).logsumexp(0))))
 
 
@@ -93,11 +99,13 @@ def by_order(generation: Generation, denoiser: Denoiser) -> float:
         now = generation.order == turn
         context = torch.where(generation.order < turn, generation.tokens, vocabulary)
         moves.append(torch.stack([context, now.long(), generation.tokens], 1)[now.any(1)])
+
     context, now, tokens = torch.cat(moves).unbind(1)
     keys, which = (code(context, vocabulary + 1) * 2**length + code(now, 2)).unique(return_inverse=True)
     member = torch.zeros_like(keys).scatter_(0, which, torch.arange(len(which)))  # one member of each group
     marginals = denoiser.probabilities(context[member])
     codes = (tokens * now * vocabulary ** (now.cumsum(1) - 1).clamp(min=0)).sum(1)
+
     seen, distributions = [], []
     for group, members in enumerate(codes[which.argsort()].split(which.bincount().tolist())):
         distribution = torch.ones(1, dtype=torch.float64)
@@ -105,6 +113,7 @@ def by_order(generation: Generation, denoiser: Denoiser) -> float:
             distribution = torch.outer(marginals[group, j], distribution).reshape(-1)
         seen.append(members.bincount(minlength=len(distribution)))
         distributions.append(distribution)
+
     groups = torch.arange(len(distributions)).repeat_interleave(
         torch.tensor([len(distribution) for distribution in distributions])
     )

@@ -29,6 +29,7 @@ from unmask.samplers.session import Breach, Session
 Result = TypeVar("Result")
 Filled = list[tuple[str, "WatchedSession"]]  # with a description of each
 ROWS = 24  # of a generation that is compared
+Outcome = Literal["passed", "failed", "refused", "skipped", "not run", "no claim"]
 
 
 class Failure(Exception):
@@ -52,8 +53,10 @@ class Exam:
             function(self)
         except Failure as wrong:
             return Check(name, "failed", str(wrong))
+
         outcome: Outcome = "passed" if self.done else "refused" if self.refused else "no claim"
-        count, every = len(self.refused), self.done + len(self.refused)
+        count = len(self.refused)
+        every = self.done + count
         return Check(name, outcome, f"refuses {count} of {every}, first {self.refused[0]}" if count else "")
 
     def try_(self, where: str, work: Callable[[], Any]) -> Any:
@@ -69,6 +72,7 @@ class Exam:
             last = traceback.extract_tb(error.__traceback__)[-1]
             line = f"{Path(last.filename).name}, line {last.lineno}"
             raise Failure(f"{where}: {type(error).__name__} in {line}: {error}") from error
+
         self.done += 1
         return result
 
@@ -148,9 +152,6 @@ class Exam:
     def batch(self, case: Case, seed: int) -> Generation | None:
         """Rows of a case in four steps, by `generate`."""
         return self.once((case.name, seed), lambda: self.make(case, steps=4, rows=ROWS, seed=seed))
-
-
-Outcome = Literal["passed", "failed", "refused", "skipped", "not run", "no claim"]
 
 
 @dataclass(frozen=True)

@@ -59,17 +59,22 @@ class Readings(NamedTuple):
 def subsets(path: Path, steps: Tensor, estimator: Estimator, rng: torch.Generator) -> Subsets:
     """Subsets of the tokens of steps (C) with at least two tokens."""
     size = path.size[steps]
-    owner, entry = spread(path.first[steps], size)  # one random order for each step
+
+    # one random order for each step
+    owner, entry = spread(path.first[steps], size)
     order = (owner + torch.rand(len(owner), generator=rng, dtype=torch.float64)).argsort()
     begins = size.cumsum(0) - size
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order)) - begins[owner]
+
     if estimator == "chain":
         which, a = spread(torch.ones_like(size), size - 1)
         weight = torch.ones(len(which), dtype=torch.float64)
     else:
-        which, weight = torch.arange(len(steps)), (size - 1).double()
+        which = torch.arange(len(steps))
+        weight = (size - 1).double()
         a = 1 + (torch.rand(len(steps), generator=rng, dtype=torch.float64) * (size - 1)).long()
+
     subset, index = spread(begins[which], size[which])
     inside = rank[index] < a[subset]
     following = (rank[index] == a[subset]) & (estimator == "chain")
@@ -78,16 +83,19 @@ def subsets(path: Path, steps: Tensor, estimator: Estimator, rng: torch.Generato
 
 def measure(reader: Reader, estimator: Estimator, seed: int) -> tuple[Tensor, Tensor, Readings]:
     """(step, weight, readings) of random subsets, (E) each, of all steps with at least two tokens."""
-    path, rng = reader.path, torch.Generator().manual_seed(seed)
+    path = reader.path
+    rng = torch.Generator().manual_seed(seed)
     steps = (path.size > 1).nonzero().squeeze(1)
     contexts = 2 if estimator == "one" or not len(steps) else int(path.size.max())
     every = [subsets(path, part, estimator, rng) for part in reader.batches(steps, contexts)]
+
     nothing = torch.zeros(0, dtype=torch.float64)
     parts = [Readings(*[nothing] * 7)]
     with progress.track("gap", len(steps)) as advance:
         for some, readings in zip(every, reader.each(lambda some: read(reader, some), every), strict=True):
             parts.append(readings)
             advance(len(some.step.unique_consecutive()))
+
     step = torch.cat([nothing.long(), *(some.step for some in every)])
     weight = torch.cat([nothing, *(some.weight for some in every)])
     return step, weight, Readings(*map(torch.cat, zip(*parts, strict=True)))
@@ -104,12 +112,14 @@ def read(reader: Reader, some: Subsets) -> Readings:
     shown = len(own) + some.subset[some.inside], some.entry[some.inside]
     wanted = torch.cat([whole, len(own) + subset]), torch.cat([entries, entry])
     marginals, dead = reader.at(torch.cat([own, some.step]), shown, wanted)
+
     count = len(whole)
     before = marginals[torch.arange(count)]
     if reader.temperature == 0:
         recorded = (before.best != path.token[entries]).double()
     else:
         recorded = path.probability[entries].log() - before.of(path.token[entries]).log()
+
     # the entry of `before` for each token outside A: its step's first, and its place in the step
     where = (size.cumsum(0) - size)[index[subset]] + entry - path.first[some.step[subset]]
     ours, theirs = marginals[where], marginals[count + torch.arange(len(rest))]
@@ -129,6 +139,7 @@ def read(reader: Reader, some: Subsets) -> Readings:
         changed = (theirs.best != tokens).double()
     else:
         changed = drawn[0].excess(drawn[1], torch.ones(len(rest)))
+
     lost = torch.where(dead[len(own) :] | dead[: len(own)][index], torch.inf, 0.0).double()
     zeros = torch.zeros(len(own), dtype=torch.float64)
     each, apart, sure = (zeros.index_add(0, whole, part) / size for part in (recorded, recorded.abs(), best))

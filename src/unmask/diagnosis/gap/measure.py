@@ -67,27 +67,36 @@ def gap(
     calls = cast(Estimator, arguments.word("calls", calls, get_args(Estimator)))
     rows = arguments.whole("reference", reference, 0)
     check_seed(seed)
+
     if written is None:
         own = {"sampler": "ancestral" if sampler is None else sampler, "temperature": temperature, "draw": draw}
         how = {"seed": seed, "trace": True} | _sized(base, how) | own
         written = generate(base, **{name: value for name, value in how.items() if value is not None})
     elif how:
         raise UnmaskError(f"{next(iter(how))} is an option of a generation; expected it without rows. Leave one out.")
+
     if isinstance(written, str | File):
         written = read_trace(written)
     if not isinstance(written, Generation | Trace):
         arguments.refuse("written", written, "a generation, a trace, or the path of a trace")
     check_vocabulary(base, written.vocabulary)
+
     excess = None
+
+    # a generation has its options on record; a trace may be of another program
     if isinstance(written, Trace):
         written.check_likely()
-        path, used = of_trace(written), named_in_file(written.sampler) if sampler is None else as_sampler(sampler)
-        setting, spent = _setting(base, {}, used, temperature), int(path.steps.sum()) * base.calls
+        path = of_trace(written)
+        used = named_in_file(written.sampler) if sampler is None else as_sampler(sampler)
+        setting = _setting(base, {}, used, temperature)
+        spent = int(path.steps.sum()) * base.calls
     else:
-        path, about = of_generation(written), written.configuration
+        path = of_generation(written)
+        about = written.configuration
         setting = _setting(base, about, as_sampler(about["sampler"] if sampler is None else sampler), temperature)
         excess = _excess(setting, written, path, about.get("draw") if draw is None else draw)
         spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
+
     if not len(path.entries):
         raise UnmaskError("the rows have no drawn token; expected rows that a sampler wrote")
     return _measured(path, setting, excess, calls, seed, min(rows, len(path.given)), spent)
@@ -119,13 +128,16 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, tem
     if used is not None and used.removes != base.removes:
         problem = f"sampler {used.spec} removes {used.removes} noise, whose gap is not known"
         raise UnmaskError(f"{problem}; expected a sampler of masks, such as ancestral. Use score or audit instead.")
+
     wanted = about.get("temperature") if temperature is None else temperature
     outer = 1.0 if wanted is None else arguments.number("temperature", wanted)
     base = reshaped(base, outer, about.get("top_p", 1.0), about.get("top_k"), about.get("guidance", 0.0))
+
     drawing = used  # the temperature of the sampler's own draws; that of `generate` changes the marginals before
     while (inner := getattr(drawing, "inner", None)) is not None:
         drawing = as_sampler(inner)
     own = float(getattr(drawing, "temperature", 1.0))
+
     claim: Claim = "ratio"
     if outer == 0 or own == 0:
         claim = "greedy"
@@ -145,6 +157,7 @@ def _excess(setting: Setting, generation: Generation, path: Path, draw: str | Jo
         return None
     if bool((path.written != (generation.order > 0).sum(1)).any()):
         raise UnmaskError("rows of a joint draw ended early; expected whole rows. Generate without a stop rule.")
+
     nats = -torch.where(generation.order > 0, generation.probability, 1.0).double().log().sum(1)
     for length, rows in by_length(path.valid.sum(1)):
         nats[rows] += log_paths(
@@ -160,8 +173,10 @@ def _measured(
     reader = Reader(denoiser, path, temperature)
     step, weight, readings = estimators.measure(reader, estimator, seed)
     _check_recorded(readings, claim)
+
+    # one look at a step does not find all tokens that the model excludes
     if bool((readings.nats.isinf() | readings.logs.isinf()).any()) and claim != "greedy" and estimator == "one":
-        estimator = "chain"  # one look at a step does not find all tokens that the model excludes
+        estimator = "chain"
         step, weight, readings = estimators.measure(reader, estimator, seed)
 
     def by_row(values: Tensor) -> Tensor:
@@ -171,9 +186,11 @@ def _measured(
     tokens = path.size[step] / step.bincount(minlength=len(path.row))[step]  # the weight of a mean over a step's tokens
     recorded = by_row(tokens * readings.recorded)
     logs = claim == "ratio" or estimator == "chain" or excess is not None
-    nats = by_row(weight * (readings.follows if estimator == "chain" else readings.logs if logs else readings.nats))
+    each = readings.logs if logs else readings.nats
+    nats = by_row(weight * (readings.follows if estimator == "chain" else each))
     if excess is not None:  # from the model's own marginals, which a fallback does not draw from
         nats = nats + excess + recorded
+
     greedy = claim == "greedy"
     chooser = sampler if greedy or (claim == "divergence" and temperature == 1) else None
     return Gap(

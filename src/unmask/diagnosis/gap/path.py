@@ -137,14 +137,17 @@ def of_generation(generation: Generation) -> Path:
     if generation.taken is None:
         problem = "tokens were re-masked, but not recorded"
         raise UnmaskError(f"{problem}; expected a generation with a trace. Call generate(.., trace=True).")
+
     order, taken = generation.order, generation.taken
     beyond = torch.arange(order.shape[1]) >= generation.lengths.unsqueeze(1)
     bare = (order == 0) & beyond & (generation.tokens == PADDING)
     valid = bare.flip(1).cummin(1).values.flip(1).logical_not()  # without the padding at the end of a row
+
     rows, positions = (order > 0).nonzero(as_tuple=True)
     values = (part[rows, positions] for part in (order, generation.tokens, generation.probability))
     last = Taken._make([rows, positions, *values, torch.full_like(rows, NEVER)])
     spells = Taken._make(map(torch.cat, zip(taken, last, strict=True)))
+
     counted = spells.positions < generation.lengths[spells.rows]
     return Path.of(generation.given, valid, generation.vocabulary, spells, counted)
 
@@ -155,10 +158,13 @@ def of_trace(trace: Trace) -> Path:
     given = torch.full((len(trace.rows), length), trace.vocabulary)
     valid = torch.zeros(given.shape, dtype=torch.bool)
     spells: list[tuple[int, int, int, int, float, int]] = []
+
     for number, row in enumerate(trace.rows):
         valid[number, : row.length] = True
         for position, token in row.given:
             given[number, position] = token
+
+        # a token stands from the step that drew it to the step that hides it
         standing: dict[int, tuple[int, int, float]] = {}
         for step, position, new, probability in row.events:
             if new is None:
@@ -167,12 +173,15 @@ def of_trace(trace: Trace) -> Path:
             else:
                 standing[position] = step, new, 1.0 if probability is None else probability
         spells += [(number, position, *shown, NEVER) for position, shown in standing.items()]
+
     columns = zip(*spells, strict=True) if spells else [()] * 6
     parts = [
         torch.tensor(column, dtype=torch.float64 if name == "probability" else torch.int64)
         for name, column in zip(Taken._fields, columns, strict=True)
     ]
-    given, every = given.masked_fill(~valid, PADDING), torch.ones(len(spells), dtype=torch.bool)
+
+    given = given.masked_fill(~valid, PADDING)
+    every = torch.ones(len(spells), dtype=torch.bool)
     return Path.of(given, valid, trace.vocabulary, Taken(*parts), every)
 
 
@@ -195,13 +204,16 @@ class Reader:
         steps (C): the step of each context. shown: (context, entry) of tokens of the step that are also revealed.
         wanted: (context ascending, entry).
         """
-        path, rows = self.path, self.path.row[steps]
+        path = self.path
+        rows = path.row[steps]
         tokens = path.contexts(steps)
         tokens[shown[0], path.position[shown[1]]] = path.token[shown[1]]
+
         valid = path.valid[rows]
         engine = self.denoiser.engine(tokens, path.given[rows], None if bool(valid.all()) else valid)
         time = None if self.denoiser.time_free else path.time[steps]
         marginals = as_marginals(engine.at(wanted[0], path.position[wanted[1]], time))
+
         self._asked.append(len(steps) * self.denoiser.calls)
         dead = engine.dead()
         return marginals, torch.zeros(len(steps), dtype=torch.bool) if dead is None else dead
@@ -214,7 +226,8 @@ class Reader:
         """Parts of steps (C) that fit into memory, each with at most this number of contexts."""
         if not len(steps):
             return ()
-        length, numbers = self.path.given.shape[1], int(self.path.size.max()) * min(self.denoiser.vocabulary, DENSE)
+        length = self.path.given.shape[1]
+        numbers = int(self.path.size.max()) * min(self.denoiser.vocabulary, DENSE)
         at_once = self.denoiser.rows_at_once(length) or CONTEXTS // length
         return list(steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts)))
 

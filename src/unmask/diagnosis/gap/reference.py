@@ -90,8 +90,10 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
     which = torch.arange(rows) * len(path.given) // rows
     given, valid, final, drawn = (part[which] for part in (path.given, path.valid, path.final, path.drawn))
     free = (given == path.vocabulary) & valid
-    counts, groups = free.sum(1), None if path.groups is None else path.groups[which]
-    even, grid = bool((counts == counts[0]).all()), denoiser.grid
+    counts = free.sum(1)
+    groups = None if path.groups is None else path.groups[which]
+    grid = denoiser.grid
+    even = bool((counts == counts[0]).all())
 
     def lines(tokens: Tensor) -> Any:
         return tokens if bool(valid.all()) else [row[there] for row, there in zip(tokens, valid, strict=True)]
@@ -102,12 +104,18 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
 
     random = "first-hitting" if grid is None else f"blocks(block_length={grid}, inner='first-hitting')"
     parts = [write(random, int(counts.max()))]
+
     if sampler is not None and even and (greedy or sampler.spec not in RANDOM):
         one = write(sampler, int(counts[0]))
         if bool((one.order.amax(1) == counts).all()):  # one token in each step
             parts.append(one)
-    calls, losses, steps = sum(int(one.model_calls.sum()) for one in parts), list[Estimate](), Steps()
+
+    calls = sum(int(one.model_calls.sum()) for one in parts)
+    losses = list[Estimate]()
+    steps = Steps()
     differ: Estimate | None = None
+
+    # the curve of random parts is that of rows of one length, filled without blocks
     for one in parts if even and grid is None and not greedy else ():
         curve = looked(denoiser, lines(one.tokens), LOOKS, seed, lines(given))
         nats = torch.where(free, one.probability, 1.0).double().log().sum(1)
@@ -115,10 +123,12 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
         calls += curve.model_calls
         if not steps and bool(curve.losses.isfinite().all()):
             steps = {target: curve.needed(target * curve.length) for target in TARGETS}
+
     if greedy and len(parts) > 1:
         differ = interval(((parts[1].tokens != final) & drawn).sum(1).double(), groups, 0.0)
     known = losses and sampler is not None and (len(parts) > 1 or sampler.spec in RANDOM)
-    itself, order = losses[0] if losses else None, losses[-1] if known else None
+    itself = losses[0] if losses else None
+    order = losses[-1] if known else None
     return Reference(rows, variety(final, drawn), variety(parts[0].tokens, free), order, itself, steps, differ, calls)
 
 

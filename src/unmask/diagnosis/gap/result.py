@@ -73,7 +73,8 @@ class Gap:
         """The mean over possible rows is E[log P/C | possible] = KL + log(1 - s), with KL that of the possible rows.
 
         So it is corrected by -log(1 - s), at the ends with those of s."""
-        nats, s = self._mean(self.nats, count), self.infinite
+        nats = self._mean(self.nats, count)
+        s = self.infinite
         if nats is None or self.claim in ("ratio", "greedy") or not s.value:
             return None if self.claim == "greedy" else nats
         tokens = 1.0 if count is None else float(count[self.finite].double().mean())
@@ -124,10 +125,13 @@ class Gap:
         return " ".join(self._sentences())
 
     def _sentences(self) -> Iterator[str]:
-        beside, rows, infinite = self.reference, units(len(self.nats), self.groups), self.infinite.value
+        beside = self.reference
+        rows = units(len(self.nats), self.groups)
+        infinite = self.infinite.value
         if infinite:
             yield f"{infinite:.1%} of the sequences are impossible one token at a time."
             yield "Compare samplers by this fraction first; the loss is that of the other sequences."
+
         if beside is not None and beside.collapsed and self.claim != "greedy":
             own, other = beside.variety.identity.value, beside.random.identity.value
             yield f"The sampler loses variety: two sequences share {own:.0%} of their tokens,"
@@ -135,16 +139,19 @@ class Gap:
         elif beside is not None and beside.near_copies and self.claim != "greedy":
             yield f"Two sequences share {beside.variety.closest:.0%} of their tokens; in random orders, one token at a"
             yield f"time, {beside.random.closest:.0%} at most. Look at the sequences before you choose it."
+
         yield from self._orders()
         if self.claim != "ratio" and not self.joint and bool((self.written == self.turns).all()):
             yield "Every step draws one token, so parallel decoding changes nothing."
             return
         yield from self._losses()
+
         if rows < LEAST:
             yield f"No interval: {rows} independent {'sequence' if rows == 1 else 'sequences'}; {LEAST} are needed."
         elif self.seen < SEEN:
             yield f"No interval: the loss depends on unlikely tokens, and {self.seen:.2g} of {rows} sequences"
             yield f"should have one in a step of several tokens; {SEEN} are needed. Use more rows."
+
         if beside is None and self.claim != "greedy":
             yield "Variety is not measured: a sampler that repeats itself also has a small loss. Pass reference=20."
 
@@ -167,10 +174,12 @@ class Gap:
                 yield f"{differ.value:.3g} tokens per sequence ({part:.1%}) change if decoded one at a time."
             yield f"{flips.value:.3g} tokens per sequence stop being the most likely, given others of their step."
             return
+
         total, token = self.sequence, self.token
         if total is None or token is None:
             yield "No sequence is possible one token at a time."
             return
+
         loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
         if self.claim == "ratio":
             yield f"The mean log ratio is {loss}; it is not a KL divergence, so it can be small by chance."

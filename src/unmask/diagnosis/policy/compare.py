@@ -130,11 +130,11 @@ def moment(policy: Policy, length: int, task: Task | None, how: tuple[Any, ...] 
 
 def improved(now: Moment, surrogate: Surrogate, steps: int, size: float) -> Iterator[float]:
     """The expected reward after each step of this size along E g^, of a copy of the model."""
-    policy, length = copy.deepcopy(now.policy), now.contexts.tokens.shape[1]
+    policy = copy.deepcopy(now.policy)
     for _ in range(steps):
         vector = now.policy.pulled(now.contexts, [now.direction(surrogate)])[0]
         policy.move(size * vector / vector.norm().clamp(min=1e-300))
-        now = moment(policy, length, now.task)
+        now = moment(policy, now.contexts.tokens.shape[1], now.task)
         yield now.reward
 
 
@@ -181,16 +181,20 @@ def compare(
     used = named(surrogate)
     own = used not in SURROGATES.values()
     now = moment(Policy(model, vocabulary), arguments.length(length), None, (sampler, steps, reward, schedule))
-    seed, exact_direction = check_seed(seed), now.direction(SURROGATES["exact"])
+    seed = check_seed(seed)
+    exact_direction = now.direction(SURROGATES["exact"])
     if own:
         used = Surrogate(averaged(used.score, arguments.whole("draws", draws), seed))
     exact, mean = now.policy.pulled(now.contexts, [exact_direction, now.direction(used)])
-    size, other = exact.norm(), mean.norm()
+
     noisy = {}
     for number in (1,) if own or used.score is None else calls:
         options = {} if own else {"calls": arguments.whole("calls", number)}
         noisy[number] = noise(now, used, exact, seed, groups, group, **options)
+
     gains = dict(enumerate(improved(now, used, max(along, default=0), step), 1))
+
+    size, other = exact.norm(), mean.norm()
     cosine = float(exact @ mean / (size * other).clamp(min=1e-300))
     about = surrogate if isinstance(surrogate, str) else getattr(surrogate, "__name__", type(surrogate).__name__)
     rewards = {0: now.reward} | {number: gains[number] for number in along}

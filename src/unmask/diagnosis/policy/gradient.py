@@ -151,6 +151,7 @@ def gradient(
     policy = Policy(model, vocabulary)
     contexts = policy.contexts(arguments.length(length))
     task = task_of(contexts, sampler, steps, reward, schedule)
+
     value = task.expected(contexts)
     (direction,) = torch.autograd.grad(value, contexts.log)
     return Gradient(float(value.detach()), policy.pulled(contexts, [direction])[0])

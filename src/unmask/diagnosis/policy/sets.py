@@ -2,7 +2,7 @@
 
     s(x) = sum_M c_M sum_{i in M} log p(x_i | x without M)
 
-Each has its expected weights, (2^L - 1) in the order of `likelihood.every`, and random sets with their weights. With K
+Each has its expected weights, (2^L - 1) in the order of `nelbo.every`, and random sets with their weights. With K
 model calls a draw has K sets, pairs of them, or triples; at least one.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.diagnosis.likelihood import every
+from unmask.diagnosis.nelbo import every
 
 Sets = tuple[Tensor, Tensor]  # hidden, Bool (B, M, L), and weights (B, M)
 RANGE = 0.2, 0.8  # of t in DiffuCoder

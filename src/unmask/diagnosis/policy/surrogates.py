@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.diagnosis.likelihood import every
+from unmask.diagnosis.nelbo import every
 from unmask.diagnosis.policy.sets import (
     Linear,
     antithetic_draw,

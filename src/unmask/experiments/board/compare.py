@@ -114,8 +114,10 @@ def difference(one: Costed, other: Costed) -> Difference:
     at = _at_costs(one, other)
     first = max(one.model_calls[0], other.model_calls[0])
     last = EQUAL * min(one.model_calls[-1], other.model_calls[-1])
+
     # The band is at costs in the range of both curves; of costs that count as equal, at the last one.
     costs = [cost for cost, later in pairwise([*at, math.inf]) if later > EQUAL * cost and first <= cost <= last]
+
     means = [at[cost].estimate(LEVEL / 2 / len(costs)) for cost in costs]
     band = [Budget(cost, mean.value, mean.low, mean.high) for cost, mean in zip(costs, means, strict=True)]
     return _judged(_area(one, at), band, one.sizes)
@@ -131,18 +133,23 @@ def pooled(pairs: Sequence[tuple[Costed, Costed]]) -> Difference:
 def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are: str = "seeds") -> Difference:
     """The verdict. sizes: the rows of each seed, or of each other part."""
     mean = rows.estimate(LEVEL / 2)
-    side, why = _side(mean), ""
     parts = [Rows(*own) for own in zip(*(column.split(list(sizes)) for column in rows), strict=True)]
+    side, why = _side(mean), ""
+
     if not side:
         enough = sample_size(float((rows.measured**2).mean()), mean.value, LEVEL)
         why = f"about {enough} sequences would decide" if enough and enough > mean.n else "the interval includes 0"
+        # what was measured would decide: only the unknown between two budgets keeps it open
         if _side(bounded_mean(rows.measured, ENDS, mean.level, METHOD)):
             why = "their budgets are too far apart in cost"
     elif any(_side(budget) == -side for budget in band):
         why = "budgets disagree"
     elif {1, -1} <= {_side(part.estimate(LEVEL / len(parts))) for part in parts}:
         why = f"{parts_are} disagree"
-    verdict: Verdict = "not conclusive" if why else "better" if side > 0 else "worse"
+
+    verdict: Verdict = "better" if side > 0 else "worse"
+    if why:
+        verdict = "not conclusive"
     return Difference(verdict, mean, tuple(band), tuple(float(part.measured.mean()) for part in parts), why)
 
 
@@ -168,7 +175,8 @@ def _at_costs(one: Costed, other: Costed) -> dict[float, Rows]:
     """The difference at each cost that either has."""
     at = {}
     for cost in sorted({*one.model_calls, *other.model_calls}):
-        (low, high), (other_low, other_high) = _between(one, cost), _between(other, cost)
+        low, high = _between(one, cost)
+        other_low, other_high = _between(other, cost)
         at[cost] = Rows(low - other_low, low - other_high, high - other_low)
     return at
 
@@ -184,9 +192,12 @@ def _between(curve: Costed, cost: float) -> tuple[Tensor, Tensor]:
     right = curve.right
     below = [index for index, calls in enumerate(curve.model_calls) if calls <= cost]
     low = right[below[-1]] if below else torch.zeros_like(right[0])
+
+    # a budget that costs as much as this one tells the maximum
     equal = [index for index, calls in enumerate(curve.model_calls) if cost / EQUAL <= calls <= cost * EQUAL]
     if equal:
         return low, right[equal[-1]]
+
     following = len(below)
     high = right[following] if following < len(right) else torch.ones_like(low)
     return low, high if high.mean() > low.mean() else low
@@ -227,6 +238,7 @@ class Versus:
         result = self.difference
         if result is None:
             return f"{self.language}: not comparable: {self.note}."
+
         verdict = f"not conclusive: {result.why}" if result.why else f"{first} is {result.verdict} than {second}"
         over = "" if self.length is None else f" from 1 to {self.length}"
         number = f"Fraction correct, mean over log2 of model calls{over}: {result.mean.points}"
@@ -241,15 +253,20 @@ def versus(first: str, second: str, settings: Settings, *, store: str | Path, en
     """
     ones, others = (_curves(name, settings, store, engine) for name in (first, second))
     results, pairs = [], []
-    for place in [place for place in ones if place in others]:
+    for place in ones:
+        if place not in others:
+            continue
         one, other = ones[place], others[place]
         about = *place, (_budgets(one), _budgets(other))
+
+        # curves whose costs do not overlap are named, and the others go on
         try:
             result = difference(one, other)
             results.append(Versus(*about, result, costs=(span(one), span(other))))
             pairs.append((one, other))
         except UnmaskError as error:
             results.append(Versus(*about, None, note=str(error)))
+
     if not pairs:
         raise UnmaskError(results[0].note if results else f"{first} and {second} have no language in common")
     return [*results, Versus(ALL, None, None, pooled(pairs))] if len(pairs) > 1 else results

@@ -139,7 +139,9 @@ def curve(
     unchanged(ground.digest, ground.language, ground.model, ground.causal_model)
     if code and code != code_of(sampler):
         raise UnmaskError(f"the code of {sampler} has changed since the sweep was planned; run it again")
-    member, length = family(sampler, ground.length, quick), ground.length
+
+    length = ground.length
+    member = family(sampler, length, quick)
     samples: dict[int, Sample] = {}
     failures: list[Record] = []
 
@@ -158,6 +160,8 @@ def curve(
 
     with progress.track("curve", len(member.values)) as advance:
         points = walk(member, BEYOND_AR * length, at)
+
+    # other seeds are joined row by row, so the rows are kept
     place.write(FILE, to_bytes(samples))
     measured = [{"budget": p.value, "model_calls": p.model_calls} | one for p in points for one in of_point(p)]
     every = [{"knob": member.knob, "model_calls": None} | one for one in measured + failures]
@@ -180,13 +184,17 @@ class Sample:
 
 def measure(ground: Ground, sampler: str, steps: int | None, rows: int, taught: int) -> Sample:
     """One sampler at one budget with one seed. taught: rows for TER."""
-    q, source = ground.q, ground.denoiser if ground.model else ground.q
+    q = ground.q
+    source = ground.denoiser if ground.model else q
     settings: dict[str, Any] = {"sampler": sampler, "steps": steps or USUAL_STEPS, "length": ground.length}
     generation = generate(source, **settings, rows=rows, seed=ground.seed)
+
     scores = metrics.rows(generation, q)
     by_name = {name: metric.values(scores) for name, metric in metrics.METRICS.items()}
+
     pairs = metrics.bigrams(generation.tokens, q)
     known = pairs is not None and pairs.entropy_bits_of_language > 0
+
     return Sample(
         digest_of(generation.tokens),
         {name: values for name, values in by_name.items() if values is not None},
@@ -207,17 +215,22 @@ class Price(NamedTuple):
 
 def price(ground: Ground, specification: str, steps: int | None, rows: int) -> Price:
     """The divergence of each row x ~ q for TER, or the reason for a missing one. Its mean is at least KL(q || p)."""
-    sampler, q = SAMPLERS.make(specification), ground.q
+    q = ground.q
+    sampler = SAMPLERS.make(specification)
     if rows == 0:
         return Price(unbounded="it was not requested")
     if _bits(ground) is None:
         return Price(unbounded="the language's sequences vary in length")
     if not ground.model and sampler.distribution in ("causal", "language"):  # proved: its distribution is q
         return Price(proper=True)
-    denoiser, truth = ground.denoiser, q.sample(rows, ground.length, seed=ground.seed)
+
+    # otherwise the sampler is taught true sequences, and what it pays is measured
+    denoiser = ground.denoiser
+    truth = q.sample(rows, ground.length, seed=ground.seed)
     if sampler.distribution == "causal":  # the distribution of its causal reader
         chances = read(denoiser, truth).of(truth.reshape(-1)).view_as(truth)
         return Price(q.log_prob(truth) - chances.log().sum(1), proper=True)
+
     delta = deltas("linear", steps or USUAL_STEPS)
     rng = Randomness(ground.seed, torch.arange(FIRST_TAUGHT, FIRST_TAUGHT + rows))
     try:
@@ -295,12 +308,15 @@ def of_point(point: Point) -> list[Record]:
     for name in point.samples[0].values:
         if name not in SEPARATE:
             rows.append(record(name, metrics.METRICS[name].reduce(point.rows_of(name)), note="no row has a value"))
+
     name = "ter_ratio" if all(sample.proper for sample in point.samples) else "ter_upper_ratio"
     nats = point.divergence
     ratio = None if nats is None else nats.map(lambda nats: math.exp(nats / point.length))
     rows.append(record(name, ratio, note=point.unbounded))
+
     rows.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))
     rows.append(record("diversity", point.diversity, note="no distribution of pairs"))
+
     for name in point.samples[0].calls_of:
         value = sum(sample.calls_of[name] for sample in point.samples) / len(point.samples)
         rows.append({"measure": f"model calls of {name}"} | UNKNOWN | {"value": value, "note": ""})
@@ -321,12 +337,13 @@ def walk(member: Family, most: float, at: Callable[[int], Point | None]) -> list
     points: list[Point] = []
     for index in range(len(member.values)):
         point = at(index)
-        if point is None:
+        if point is None:  # it does not apply, or has failed
             continue
         if points and _same(point, points[-1]):
             if member.knob == STEPS:
                 break
             continue
+
         points.append(point)
         if member.rises and point.model_calls >= most - 1e-9:
             break
@@ -377,6 +394,7 @@ def from_file(path: Path, rows: int) -> dict[int, Sample]:
                 index, dot, metric = name.partition(".")
                 if dot:
                     values[index][metric] = torch.from_numpy(arrays[name])
+
         samples = {}
         for index, fields in about.items():
             divergence = values[index].pop("divergence")

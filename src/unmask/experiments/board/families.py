@@ -74,11 +74,14 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
     lists = [option for option, value in options.items() if isinstance(value, list)]
     if len(lists) > 1:
         raise UnmaskError(f"sampler {specification!r} lists values of {' and '.join(lists)}; a family has one knob")
+
     usual, values = usual_knob(name)
     knob = lists[0] if lists else usual
+
     if STEPS in options and (usual, knob) != (STEPS, STEPS):
         other = knob if knob != STEPS else usual
         raise UnmaskError(f"sampler {specification!r} sets steps, but its knob is {other}; leave steps out")
+
     if knob in options:
         given = options[knob]
         values = tuple(given) if isinstance(given, list) else (given,)
@@ -86,11 +89,13 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
             raise UnmaskError(f"sampler {specification!r} lists no value of {knob}; give at least one")
     elif knob == STEPS and not values:
         values = steps(length, quick, beyond=name in INDEPENDENT)
+
     if STEPS in options:
         if wrong := [value for value in values if type(value) is not int or value < 1]:
             raise UnmaskError(f"steps of sampler {specification!r} is {wrong[0]!r}; expected a whole number from 1")
         del options[STEPS]
         specification = written(name, options)
+
     member = Family(specification, knob, values)
     for value in member.values:  # find mistakes before the work
         SAMPLERS.make(member.at(value)[0])
@@ -120,8 +125,7 @@ def apart(specification: str) -> tuple[str, str, Any]:
 def with_steps(specification: str, steps: Sequence[int]) -> str:
     """A specification with these N, if N is its knob and it sets none itself."""
     name, options = parse("sampler", specification)
-    lists = any(isinstance(value, list) for value in options.values())
-    if not steps or lists or STEPS in options or usual_knob(name)[0] != STEPS:
+    if not steps or lists_budgets(specification) or usual_knob(name)[0] != STEPS:
         return specification
     return written(name, options | {STEPS: list(steps)})
 
@@ -145,6 +149,7 @@ def code_of(specification: str) -> str:
 
 def steps(length: int, quick: bool = False, beyond: bool = False) -> tuple[int, ...]:
     """The values of N of a curve."""
-    fractions = QUICK_FRACTIONS if quick else FRACTIONS
-    more = (QUICK_BEYOND if quick else BEYOND) if beyond else ()
-    return tuple(sorted({max(round(fraction * length), 1) for fraction in (*fractions, *more)}))
+    fractions: tuple[float, ...] = QUICK_FRACTIONS if quick else FRACTIONS
+    if beyond:
+        fractions += QUICK_BEYOND if quick else BEYOND
+    return tuple(sorted({max(round(fraction * length), 1) for fraction in fractions}))

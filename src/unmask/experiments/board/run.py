@@ -16,6 +16,7 @@ from unmask.experiments.board.settings import Settings
 from unmask.experiments.cell import canonical, cells_of, check
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import Sweep
+from unmask.experiments.store import Store
 from unmask.languages import load
 from unmask.languages.presets import unseeded, varied
 from unmask.models.trained.checkpoints import read_language
@@ -30,14 +31,27 @@ def standard() -> list[str]:
 
 def recipe(settings: Settings) -> Recipe:
     """The sweep of a board: a cell for each sampler, language and seed. Fails on wrong names, options and lengths."""
-    s = settings
-    names = {"model": s.model, "causal_model": s.causal_model} | ({"device": s.device} if s.model else {})
-    fixed: dict[str, Any] = {name: value for name, value in names.items() if value is not None}
-    seeds = list(range(s.seed, s.seed + s.seeds))
-    each_seed = {"seed": seeds} | ({} if s.model is not None else {"language.seed": seeds})
-    fixed |= {"quick": s.quick, "ter_rows": max(round(s.rows * s.ter_share), 2) if s.ter_share else 0}
-    content = {"name": "board", "jobs": ["curve"], "zip": [_samplers(s), _places(s), each_seed]}
-    plan = from_dict(content | {"fixed": fixed, "rows": s.rows})
+    seeds = list(range(settings.seed, settings.seed + settings.seeds))
+    each_seed: dict[str, Any] = {"seed": seeds}
+    if settings.model is None:  # each seed has its own random language
+        each_seed["language.seed"] = seeds
+
+    taught = max(round(settings.rows * settings.ter_share), 2) if settings.ter_share else 0
+    fixed: dict[str, Any] = {"quick": settings.quick, "ter_rows": taught}
+    if settings.model is not None:
+        fixed |= {"model": settings.model, "device": settings.device}
+    if settings.causal_model is not None:
+        fixed["causal_model"] = settings.causal_model
+
+    plan = from_dict(
+        {
+            "name": "board",
+            "jobs": ["curve"],
+            "zip": [_samplers(settings), _places(settings), each_seed],
+            "fixed": fixed,
+            "rows": settings.rows,
+        }
+    )
     check(cells_of(plan))
     return plan
 
@@ -110,30 +124,44 @@ def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
     store = run.store
     places: dict[tuple[str, int], dict[str, list[str]]] = {}  # the keys of all seeds of a sampler
     for key in run.keys:
-        if store.cells[key].job == "curve":
-            if key not in store.done and key not in store.failed:
-                raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
-            spec = store.spec(key)
-            language = unseeded(read_language(spec["model"])[1] if spec["model"] else spec["language"])
-            own = canonical(spec | {"language": language, "seed": None})
-            places.setdefault((language, spec["length"]), {}).setdefault(own, []).append(key)
+        if store.cells[key].job != "curve":
+            continue
+        if key not in store.done and key not in store.failed:
+            raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
+        spec = store.spec(key)
+        language = unseeded(read_language(spec["model"])[1] if spec["model"] else spec["language"])
+        own = canonical(spec | {"language": language, "seed": None})
+        places.setdefault((language, spec["length"]), {}).setdefault(own, []).append(key)
+
     curves: list[Measured] = []
     failures: list[Failure] = []
     for (language, length), members in places.items():
         for keys in members.values():
-            specs = [store.spec(key) for key in keys]
-            member = family(specs[0]["sampler"], length, specs[0]["quick"])
-            whole = dict.fromkeys(store.failed[key].error for key in keys if key in store.failed)
-            failed: dict[str, tuple[object, str]] = {error: (None, error) for error in whole}  # a whole seed
-            for key in keys:
-                for record in store.records(key) if key in store.done else ():
-                    if record["measure"] == FAILURE:  # each budget once
-                        failed.setdefault(canonical(record["budget"]), (record["budget"], record["note"]))
+            spec = store.spec(keys[0])
+            member = family(spec["sampler"], length, spec["quick"])
             about = language, length, member.specification, member.knob
-            failures += [Failure(*about, value, message) for value, message in failed.values()]
-            if not whole:
-                files = [from_file(store.place(key) / FILE, specs[0]["rows"]) for key in keys]
-                if points := joined(member, length, files):
-                    points.sort(key=lambda point: point.model_calls)
-                    curves.append(Measured(language, length, member, points))
+
+            broken = dict.fromkeys(store.failed[key].error for key in keys if key in store.failed)
+            failures += [Failure(*about, None, error) for error in broken]  # a whole seed each
+            failures += [Failure(*about, *one) for one in _failed_budgets(store, keys)]
+            if broken:
+                continue
+
+            files = [from_file(store.place(key) / FILE, spec["rows"]) for key in keys]
+            if points := joined(member, length, files):
+                points.sort(key=lambda point: point.model_calls)
+                curves.append(Measured(language, length, member, points))
+
     return curves, failures
+
+
+def _failed_budgets(store: Store, keys: Sequence[str]) -> list[tuple[object, str]]:
+    """(budget, message) of each budget that failed with some seed, once."""
+    failed = dict[str, tuple[object, str]]()
+    for key in keys:
+        if key not in store.done:
+            continue
+        for record in store.records(key):
+            if record["measure"] == FAILURE:
+                failed.setdefault(canonical(record["budget"]), (record["budget"], record["note"]))
+    return [*failed.values()]

@@ -60,14 +60,17 @@ class Settings(Comparing):
             raise UnmaskError("--model has its own language. Leave --languages out")
         if self.causal_model and not self.model:
             raise UnmaskError("--causal-model needs --model. Add it, or leave --causal-model out")
+
         usual: dict[str, Any] = {"rows": 400, "seeds": 3, "ter_share": 0.5, "languages": LANGUAGES, "lengths": (128,)}
         if self.quick:
             usual |= {"rows": 100, "seeds": 2, "ter_share": 0.25, "languages": QUICK_LANGUAGES}
         if self.model:
             usual |= {"languages": ()} | ({} if self.lengths else {"lengths": (read_shape(self.model).length,)})
+
         for name, value in usual.items():
             if getattr(self, name) in (None, ()):
                 object.__setattr__(self, name, value)
+
         arguments.whole("rows", self.rows, 1, arguments.MOST_ROWS)
         arguments.whole("seeds", self.seeds, 1, arguments.MOST_ROWS)
         arguments.whole("seed", self.seed, 0, MAX_SEED - self.seeds)

@@ -70,6 +70,7 @@ def board(
     """
     expected = "Settings, or its fields by name, such as languages=['paper-2gram']"
     settings = Settings(**given) if settings is None else arguments.of_kind("settings", settings, Settings, expected)
+
     plan = recipe(settings)
     with TemporaryDirectory(prefix="unmask-board-") if store is None else nullcontext(store) as directory:
         return of_sweep(sweep(plan, store=directory, engine=engine, workers=workers, fresh=True), settings)
@@ -122,10 +123,14 @@ def _falls_off(values: Sequence[float], at: int, target: float) -> bool:
 def need(model_calls: Sequence[float], estimates: Sequence[Estimate], target: float) -> Need:
     """The model calls at which an estimated curve meets a target, with the crossings of its band."""
     values = [estimate.value for estimate in estimates]
-    low, high = (crossing(model_calls, [getattr(e, end) for e in estimates], target) for end in ("low", "high"))
-    value, met = crossing(model_calls, values, target), _first_met(values, target)
+    value = crossing(model_calls, values, target)
+    low = crossing(model_calls, [estimate.low for estimate in estimates], target)
+    high = crossing(model_calls, [estimate.high for estimate in estimates], target)
+
     best = min(range(len(values)), key=values.__getitem__)
     nearest = values[best], model_calls[best]
+
+    met = _first_met(values, target)
     if met is None:
         return Need("not reached", None, low, None, *nearest)
     if met == 0:
@@ -133,6 +138,7 @@ def need(model_calls: Sequence[float], estimates: Sequence[Estimate], target: fl
     if _falls_off(values, met, target):
         upper = None if high is None else max(high, model_calls[met])
         return Need("jump", value, min(low or math.inf, model_calls[met - 1]), upper, *nearest)
+
     assert value is not None  # it is met
     within = None if low is None else min(low, value)  # an end of the band may fall off if the curve does not
     return Need("crossed", value, within, None if high is None else max(high, value), *nearest)
@@ -154,30 +160,32 @@ def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
         about = {"language": m.language, "length": m.length, "sampler": m.family.specification, "knob": m.family.knob}
         for point in m.points:
             rows += [about | {"budget": point.value, "model_calls": point.model_calls} | r for r in of_point(point)]
+
         against = by_name.get((m.language, m.length, settings.against))
-        summary = of_curve(m, settings, against)
-        rows += [about | {"budget": None, "model_calls": None} | r for r in summary]
+        rows += [about | {"budget": None, "model_calls": None} | r for r in of_curve(m, settings, against)]
     return rows
 
 
 def of_curve(curve: Measured, settings: Settings, against: Measured | None) -> list[Record]:
     """The summary of a curve, and its difference to another one on the same rows."""
-    rows, excess = [], EXCESS
+    rows = list[Record]()
     for target in TARGETS:
         met = need(curve.model_calls, [point.ser for point in curve.points], target)
         rows.append(_of_need("model_calls_for_ser", met, "SER", target))
-    fluent = ter_need(curve, excess)
+
+    fluent = ter_need(curve, EXCESS)
     if fluent is None:
-        rows.append(record("model_calls_for_ter", None, target=excess, note=curve.points[-1].unbounded))
+        rows.append(record("model_calls_for_ter", None, target=EXCESS, note=curve.points[-1].unbounded))
     else:
         calls = fluent._replace(best=math.exp(fluent.best / curve.length))  # TER, relative to that of the language
-        rows.append(_of_need("model_calls_for_ter", calls, "TER ratio", excess))
-    area, early = (
-        weighted(area_weights(curve.model_calls, curve.length, early), [1 - point.wrong for point in curve.points])
-        for early in (False, True)
-    )
+        rows.append(_of_need("model_calls_for_ter", calls, "TER ratio", EXCESS))
+
+    right = [1 - point.wrong for point in curve.points]
+    area = weighted(area_weights(curve.model_calls, curve.length), right)
+    early = weighted(area_weights(curve.model_calls, curve.length, early=True), right)
     by_seed = [float(part.mean()) for part in area.split(curve.sizes)]
     rows.append(record(AUP, bounded_mean(area), by_seed=by_seed, most=float(early.mean())))
+
     rows.append(_difference(curve, against, settings.against))
     return rows
 
@@ -215,6 +223,7 @@ def tables(board: Board) -> list[Table]:
     places: dict[tuple[str, int], dict[str, list[Record]]] = {}
     for r in board.records:
         places.setdefault((r["language"], r["length"]), {}).setdefault(r["sampler"], []).append(r)
+
     result = []
     for (language, length), by_sampler in places.items():
         rows = [(name, _cells(of)) for name, of in by_sampler.items()]
@@ -228,11 +237,16 @@ def _cells(of: list[Record]) -> list[tuple[str, str]]:
     summary: dict[Any, Record] = {(r["measure"], r.get("target")): r for r in of if r["budget"] is None}
     dearest = max((r for r in of if r["measure"] == "ser"), key=lambda r: r["model_calls"])
     diversity = next(r for r in of if r["measure"] == "diversity" and r["budget"] == dearest["budget"])
+
     accuracy, differs = summary[AUP, None], summary["accuracy_difference", None]
     value, interval = _number(accuracy, "{:.3f}")
-    terms = [(value if accuracy["most"] - accuracy["value"] < 5e-4 else f"{value} ({accuracy['most']:.2f})", interval)]
-    value, interval = _number(differs, "{:+.3f}")
-    terms.append((value + "*" * (differs.get("verdict") in ("better", "worse")), interval))
+    if accuracy["most"] - accuracy["value"] >= 5e-4:
+        value += f" ({accuracy['most']:.2f})"
+    change, around = _number(differs, "{:+.3f}")
+    if differs.get("verdict") in ("better", "worse"):
+        change += "*"
+
+    terms = [(value, interval), (change, around)]
     terms += [need_text(summary["model_calls_for_ser", target]) for target in TARGETS]
     terms.append(need_text(summary["model_calls_for_ter", EXCESS]))
     return [*terms, _number(diversity, "{:.0%}")]
@@ -253,11 +267,13 @@ def need_text(record: Record) -> tuple[str, str]:
         return f"best {best}", ""
     if record["value"] is None:
         return "n/a", ""
+
     shown = f"{record['value']:.3g}"
     if record["note"] in ("at most", "jump"):
         shown = f"<={shown}"
         sure = record["high"] is not None and record["high"] <= record["value"]
         return (shown if sure else f"({shown})"), ""
+
     if record["high"] is None:
         return f"({shown})", ""
     return shown, f"{record['low']:.3g} to {record['high']:.3g}"

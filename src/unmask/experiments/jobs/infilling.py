@@ -81,12 +81,14 @@ def filled(
     if sampling.sampler != AR:
         generation = generated(source, length, sampling, amount, given=hidden_in(whole, parts, source.vocabulary))
         return generation.tokens, float(generation.model_calls.double().mean())
+
     rows = whole.clone()
     for begin, end in parts:  # its own earlier parts are read, and nothing behind this one
         left, true = (hidden_in(own, [(begin, length)], source.vocabulary) for own in (rows, whole))
         if isinstance(source, Language):  # a row that is impossible already goes on from the true text
             lost = source.log_evidence(left).isinf()
             left[lost] = true[lost]
+
         rows[:, begin:end] = generated(source, length, sampling, amount, given=left).tokens[:, begin:end]
     return rows, float(sum(end - begin for begin, end in parts))
 
@@ -112,7 +114,8 @@ def left_nats(trunk: Trunk, whole: Tensor, parts: list[tuple[int, int]]) -> Tens
 
 def chain_nats(denoiser: Denoiser, whole: Tensor, parts: list[tuple[int, int]]) -> Tensor:
     """(B): -log p(hidden | all others) of a denoiser, by the chain rule from left to right."""
-    tokens, nats = hidden_in(whole, parts, denoiser.vocabulary), torch.zeros(len(whole), dtype=torch.float64)
+    tokens = hidden_in(whole, parts, denoiser.vocabulary)
+    nats = torch.zeros(len(whole), dtype=torch.float64)
     for position in (position for begin, end in parts for position in range(begin, end)):
         answer = denoiser.posterior(tokens, torch.full((len(whole), 1), position))
         probabilities = Table(answer.flatten(0, 1)) if isinstance(answer, Tensor) else answer
@@ -132,8 +135,11 @@ def _on_language(
 ) -> list[Record]:
     whole = q.sample(amount.rows, length, seed=amount.seed + PROMPT_SEEDS)
     rows, calls = filled(source, whole, parts, sampling, amount)
-    around, each = hidden_in(whole, parts, q.vocabulary), torch.arange(amount.rows)  # each row has its own given tokens
+
+    around = hidden_in(whole, parts, q.vocabulary)
+    each = torch.arange(amount.rows)  # each row has its own given tokens
     numbers: dict[str, Estimate] = {"infill_ser": metrics.rows(rows, q, given=around, prompt=each).ser}
+
     if sampling.sampler == AR:
         known = -left_nats(ar, whole, parts) if ar else log_evidence_of_parts(q, whole, parts)
         numbers["infill_divergence_nats"] = mean(q.log_evidence(whole) - q.log_evidence(around) - known)
@@ -142,6 +148,7 @@ def _on_language(
         curve = information_curve(q, length, rows=amount.rows, seed=amount.seed, denoiser=denoiser, given=around)
         pacing = schedules.deltas(sampling.schedule, sampling.steps, schedules.Fit(q, length))
         numbers["infill_divergence_nats"] = curve.divergence(pacing)
+
     return [record(name, estimate, calls) for name, estimate in numbers.items()]
 
 
@@ -195,12 +202,16 @@ def text_infilling(
     causal = sampling.sampler == AR
     trunk = trained_trunk(place.needed[0], reader.device)
     network = Network(None, trunk) if causal else Network(trunk, None)
+
     text = reader.text_of(place.needed[0])
     whole = tiles(text.held_out, rows, network.length)
     if len(whole) < rows:
         raise UnmaskError(f"the held-out text has {len(whole)} windows. Expected {rows}. Reduce rows")
+
     parts = parts_of(network.length, span, where)
     tokens, calls = filled(network, whole, parts, sampling, Amount(rows, reader.seed))
+
+    # AR sees the left side alone, so its loss is that of a prefix
     nats = left_nats(trunk, whole, parts) if causal else chain_nats(network, whole, parts)
     loss = mean(nats / span)
     numbers = {"infill_loss_nats": loss, "infill_exact": share((tokens == whole).all(1))}

@@ -70,7 +70,10 @@ def samples(sampling: Sampling, amount: Amount, source: Source, first_row: int =
 @job(check=check, about=about)
 def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100)) -> list[Record]:
     """Bounds of TER and SER from the NELBO of the N-step sampler."""
-    q, hidden, steps = source.q, source.length - amount.prompt_length, (pace.schedule, pace.steps)
+    q = source.q
+    hidden = source.length - amount.prompt_length
+    steps = pace.schedule, pace.steps
+
     if q.closed_form is not None and not amount.prompt_length:
         ter = metrics.ter(q, source.length, *steps)
         own = metrics.ter_autoregressive(q, source.length).value
@@ -81,6 +84,7 @@ def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100)) -> 
         if q.end is None:  # else the number of tokens varies
             excess = curve.divergence(delta(source, pace))
             numbers["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
+
     cost = model_calls(delta(source, pace), hidden)
     return [record(name, estimate, cost) for name, estimate in numbers.items()]
 
@@ -112,8 +116,11 @@ def theory(source: Source, pace: Pace, prompt_length: int = 0) -> list[Record]:
     """Exact values from theory; no records if none exist, for example with a prompt."""
     if prompt_length:
         return []
-    pacing, records = delta(source, pace), list[Record]()
-    exact, cost = known.exact(source.q, source.length, pacing), model_calls(pacing, source.length)
+
+    pacing = delta(source, pace)
+    exact = known.exact(source.q, source.length, pacing)
+    cost = model_calls(pacing, source.length)
+    records = list[Record]()
     logarithms = {"ter_bits_per_token": "ter", "generative_nll_bits_per_token": "generative_perplexity"}
     for field, method in exact.method.items():
         value = getattr(exact, field)
@@ -157,8 +164,11 @@ def gap_records(
     given, _ = amount.prompts(q, length)
     generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
     measured = measured_gap(denoiser, generation, calls=calls, seed=amount.seed, reference=0)
+
     cost = float(generation.model_calls.double().mean())
     numbers = {name: getattr(measured, field) for name, field in OF_GAP.items()}
+
+    # of these the distribution of what they write, given their choices, is known
     if measured.claim == "divergence":
         numbers |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": exact()}
     return [record(name, estimate, cost) for name, estimate in numbers.items() if estimate is not None]
@@ -166,7 +176,8 @@ def gap_records(
 
 def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | None:
     """The divergence by recursion on gaps (theory/recursion.py), where it is exact and quick."""
-    chain, pacing = first_order(source.q), delta(source, sampling)
+    chain = first_order(source.q)
+    pacing = delta(source, sampling)
     plain = (sampling.sampler, sampling.temperature, sampling.top_p, sampling.top_k) == ("ancestral", 1, 1, None)
     if chain is None or not plain or amount.prompt_length or source.length > known.LONGEST:
         return None
@@ -177,7 +188,8 @@ def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | Non
 
 def divergence(generation: Generation, q: Language) -> Estimate | None:
     """Mean of log p(x | choices) - log q(x) over the possible rows; None if no row is possible."""
-    given, written = generation.given, generation.order > 0
+    given = generation.given
+    written = generation.order > 0
     nats = torch.where(written, generation.probability, 1.0).double().log().sum(1)
     nats -= q.log_evidence(generation.tokens) - q.log_evidence(given)
     groups = given.unique(dim=0, return_inverse=True)[1] if bool((given != q.vocabulary).any()) else None

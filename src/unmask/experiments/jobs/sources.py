@@ -146,8 +146,9 @@ def record(measure: str, estimate: Estimate, model_calls: float | None) -> Recor
 
 def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) -> Tally:
     """The metrics of generated rows as a tally; prompt: the prompt number of each row."""
-    scores, tally = rows(generation, q, prompt=prompt), Tally()
+    scores = rows(generation, q, prompt=prompt)
     groups = scores.chosen if prompt is None else prompt
+    tally = Tally()
     for name, metric in METRICS.items():
         if (values := metric.values(scores)) is None:  # such as steps of reasoning, if the language has none
             continue
@@ -161,10 +162,15 @@ def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) 
 def records_of_samples(tally: Tally) -> list[Record]:
     model_calls = mean("model_calls", tally)
     needed = None if model_calls is None else model_calls.value
+
     estimates = dict[str, Estimate | None]()
     for name, metric in METRICS.items():
-        if f"{name}_count" in tally and (estimate := (share if metric.events else mean)(name, tally)) is not None:
+        if f"{name}_count" not in tally:
+            continue
+        estimate = share(name, tally) if metric.events else mean(name, tally)
+        if estimate is not None:
             estimates[name] = estimate.map(metric.shown)
+
     if f"{OF_AR}_count" in tally:
         estimates[OF_AR] = mean(OF_AR, tally)
     return [record(name, estimate, needed) for name, estimate in estimates.items() if estimate is not None]
@@ -172,16 +178,19 @@ def records_of_samples(tally: Tally) -> list[Record]:
 
 def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> Tally:
     """The sums of samples (n), independent or in groups (n numbers); a group is within one tally."""
+    # whole numbers of units, which add up exactly in any order
     units = [round(Fraction(value) * 2**UNIT) for value in samples.double().tolist()]
     squares = sum(unit * unit for unit in units)
     tally = {f"{name}_count": len(units), f"{name}_sum": sum(units), f"{name}_squares": squares}
     if groups is None:
         return tally
+
     distinct, which = torch.unique(groups, return_inverse=True)
     totals, members = [0] * len(distinct), [0] * len(distinct)
     for unit, group in zip(units, which.tolist(), strict=True):
         totals[group] += unit
         members[group] += 1
+
     return tally | {
         f"{name}_groups": len(distinct),
         f"{name}_group_squares": sum(total * total for total in totals),
@@ -210,15 +219,19 @@ def mean(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
     n, total, squares = (tally[f"{name}_{part}"] for part in ("count", "sum", "squares"))
     if n == 0:
         return None
+
+    # each sample is a group of its own, unless prompts have several
     groups, products, sizes, variance, method = n, total, n, 0.0, "t"
     if tally.get(f"{name}_groups", 1) not in (1, n):  # one group has no variance: as without groups
         parts = ("groups", "group_squares", "products", "sizes")
         groups, squares, products, sizes = (tally[f"{name}_{part}"] for part in parts)
         method = "t by prompt"
+
     if n > 1:
         value = Fraction(total, n)
         spread = squares - 2 * value * products + value**2 * sizes
         variance = float(spread * groups / ((groups - 1) * n * 4**UNIT)) / n
+
     return of_variance(float(Fraction(total, n * 2**UNIT)), variance, groups, level, method)
 
 

@@ -149,19 +149,25 @@ def prediction(
     chain = first_order(q)
     if prompt_length or (q.closed_form is None and (chain is None or not feasible(chain, length))):
         return []
+
     own = metrics.ter_autoregressive(q, length).value
     if q.closed_form is None:
-        errors, information = known.error_curve(q, length), known.curve(q, length)
+        errors = known.error_curve(q, length)
+        information = known.curve(q, length)
+
     records, span = list[Record](), most / least
     for n in sorted({round(least * span ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}):
-        pacing, cost = delta(source, Pace(n, schedule)), _calls(source, schedule, n)
+        pacing = delta(source, Pace(n, schedule))
+        cost = _calls(source, schedule, n)
         if q.closed_form is not None:
             ser = metrics.ser(q, length, schedule, n)
             ratio = metrics.ter(q, length, schedule, n).value / own
         else:
-            ser, ratio = errors.ser(pacing), math.exp(information.divergence(pacing).value / length)
+            ser = errors.ser(pacing)
+            ratio = math.exp(information.divergence(pacing).value / length)
         records.append(record("ser_predicted", ser, cost) | {"steps": n})
         records.append(record("ter_ratio_predicted", exactly(ratio), cost) | {"steps": n})
+
     return records
 
 
@@ -169,9 +175,11 @@ def steps_between(excess: Callable[[int], Estimate], most: float) -> Estimate:
     """The least N at which a measured excess is at most `most`; its interval inverts that of the excess."""
     value = float(least(lambda n: excess(n).value, most))
     at = excess(int(value))
+
     low, high = 1.0, math.inf  # if there are too few rows for an interval
     if math.isfinite(at.low) and math.isfinite(at.high):
         low, high = (float(least(lambda n, end=end: getattr(excess(n), end), most)) for end in ("low", "high"))  # type: ignore[misc]
+
     return Estimate(value, low, high, at.n, at.level, f"inverted {at.method}")
 
 
@@ -183,6 +191,8 @@ def steps_at_ser(count_impossible: Count, ser: float, start: int, rows: int) -> 
     """
     aim = -math.log1p(-ser)
     steps = max(start, 1)
+
+    # pilots of few rows move N towards the aim, at most eightfold at once
     for _ in range(PILOTS):
         impossible = (count_impossible(steps, PILOT_ROWS) + 0.5) / (PILOT_ROWS + 1)
         jump = min(max(-math.log1p(-impossible) / aim, 1 / 8), 8.0)
@@ -190,6 +200,7 @@ def steps_at_ser(count_impossible: Count, ser: float, start: int, rows: int) -> 
         if abs(impossible - ser) < 0.2 or moved == steps:
             break
         steps = moved
+
     points = sorted({max(round(moved * ratio), 1) for ratio in SPREAD})
     slope = fit_slope([(n, count_impossible(n, rows), rows) for n in points])
     return slope.map(lambda c: max(c / aim, 1.0))
@@ -201,16 +212,21 @@ def steps_on_grid(count_impossible: Count, ser: float, rows: int, most: int) -> 
     It assumes nothing about the curve but that it falls. The ends are the N at which the interval of SER reaches the
     value with its low and with its high end; pilots of few rows skip an N whose interval is above it.
     """
-    octaves, low, value = range(most.bit_length()), None, None
+    octaves = range(most.bit_length())
+    low = value = None
     for n in sorted(n for n in {*(2**k for k in octaves), *(3 * 2**k for k in octaves)} if n <= most):
         if low is None and proportion(count_impossible(n, PILOT_ROWS), PILOT_ROWS).low > ser:
             continue
+
         at = proportion(count_impossible(n, rows), rows)
         low = n if low is None and at.low <= ser else low
         value = n if value is None and at.value <= ser else value
+
+        # an octave more at most, for the upper end of the interval
         if value is not None and (at.high <= ser or n >= 2 * value):
             high = n if at.high <= ser else math.inf
             return Estimate(value, float(low or n), high, rows, LEVEL, "grid")
+
     return None if value is None else Estimate(value, float(low or value), math.inf, rows, LEVEL, "grid")
 
 
@@ -226,11 +242,13 @@ def fit_slope(counts: Sequence[tuple[int, int, int]], level: float = LEVEL) -> E
     def score(c: float) -> float:
         return sum(x * (impossible / math.expm1(c * x) - (rows - impossible)) for x, impossible, rows in data)
 
+    # the score falls in c: its zero is the maximum of the likelihood
     high = 1.0
     while score(high) > 0:
         high *= 2
     best = brentq(score, 1e-9, high, xtol=1e-15, rtol=1e-15)
     information = sum(rows * (best * x) ** 2 / math.expm1(best * x) for x, _, rows in data)
+
     factor = math.exp(quantile(level) / math.sqrt(information))
     n = sum(rows for _, _, rows in counts)
     return Estimate(best, best / factor, best * factor, n, level, "likelihood")

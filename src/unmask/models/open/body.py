@@ -12,7 +12,7 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from unmask.models.trained.trunk import Reach
+from unmask.models.trained.memory import Reach
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
 Depth = Annotated[int, msgspec.Meta(ge=1, le=2**12)]  # number of layers

@@ -128,17 +128,21 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     if kind == MODEL_TYPE:
         remedy = f"Use `unmask generate --model {directory}` or `unmask model learning`"
         raise UnmaskError(f"{directory} is a network of `unmask train`; expected an open model. {remedy}")
+
     fitting = [card for card in CARDS.values() if FAMILIES[card.family].accepts(config)]
     label = directory.resolve().name.lower()
     names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}
     fullest = max((len(name) for name in names.values() if name in label), default=0)
     named = [card for card in fitting if names[card.name] in label and len(names[card.name]) == fullest]
+
     if not fitting or (not named and (config.get("architectures") or [None])[0] in READERS):
         return None
+
     behave = {
         msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.template]): card
         for card in named or fitting
     }
+
     if len(behave) > 1:
         candidates = ", ".join(card.name for card in behave.values())
         raise UnmaskError(f"{directory} fits several cards: {candidates}. Choose one: --card NAME")

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from unmask.core.errors import UnmaskError, shown, unknown
+from unmask.core import arguments
+from unmask.core.errors import UnmaskError, shown
 from unmask.models.text.published import Published
 
 GAP = re.compile(r"___(?:\{(\d{1,5})\})?")  # a gap to fill; {N}: its number of tokens
@@ -93,9 +94,7 @@ TEMPLATES: Mapping[str, Template] = {
 
 def template(name: str) -> Template:
     """The template of this name."""
-    if name not in TEMPLATES:
-        raise unknown("chat template", name, TEMPLATES)
-    return TEMPLATES[name]
+    return TEMPLATES[arguments.word("chat template", name, TEMPLATES)]
 
 
 def joined(tokenizer: Published, parts: Sequence[int | str]) -> list[int]:

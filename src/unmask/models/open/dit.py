@@ -26,7 +26,7 @@ from unmask.core.reading import fit
 from unmask.models.open import weights
 from unmask.models.open.body import Body, Count, Depth, Sizes
 from unmask.models.open.card import FAMILIES, Card, Family
-from unmask.models.trained.trunk import Reach
+from unmask.models.trained.memory import Reach
 
 THETA = 1e4
 EPS = 1e-5
@@ -135,6 +135,7 @@ def read(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype
             f"{directory} has {len(model.embed)} tokens, and the mask of the card {card.name} is {card.tokens.mask}"
         )
         raise UnmaskError(f"{problem}; expected a smaller number. Pass the card of this model by --card FILE.json")
+
     tensors = weights.read(directory)
     try:
         state = folded(tensors, len(model.blocks))
@@ -142,6 +143,7 @@ def read(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype
     except (KeyError, RuntimeError) as error:  # a missing tensor, or one of another shape
         what = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise UnmaskError(f"the weights in {directory} do not fit its {weights.CONFIG}: {cut(what)}") from error
+
     if unused := [name for name in tensors if not re.search(UNUSED, name)]:
         raise UnmaskError(f"the weights in {directory} do not fit its {weights.CONFIG}: {listed(unused)} not used")
     return model.eval().requires_grad_(False)
@@ -154,17 +156,21 @@ def folded(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
 
     def layer(ours: str, at: str, norms: dict[str, str], gated: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
         """Norms of a layer by their names, and the projections that are gated behind each."""
-        width, parts = len(tensors[f"{at}{next(iter(norms.values()))}.weight"]), 3 * len(norms) if gated else 2
+        width = len(tensors[f"{at}{next(iter(norms.values()))}.weight"])
+        parts = 3 * len(norms) if gated else 2
         own = [tensors.pop(f"{at}{ADA}.{part}", None) for part in ("weight", "bias")]
+
         mod = torch.zeros(parts, width, dtype=torch.float64)
         mod[GATE::3] = 1  # without conditions
         if own[0] is not None:
             mod = modulation([*own, *level], parts)
+
         for number, (name, theirs) in enumerate(norms.items()):
             weight = tensors.pop(f"{at}{theirs}.weight")
             shift, scale = mod[3 * number + SHIFT], mod[3 * number + SCALE]
             state[f"{ours}{name}.weight"] = (weight.double() * (1 + scale)).to(weight.dtype)
             state[f"{ours}{name}.bias"] = shift.to(weight.dtype)
+
             for mine, source in gated.get(name, ()):
                 weight = tensors.pop(f"{at}{source}")
                 gate = mod[3 * number + GATE].view(-1, *[1] * (weight.dim() - 1))
@@ -175,7 +181,9 @@ def folded(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
         layer(ours, at, {"norm1": "norm1", "norm2": "norm2"}, GATED)
         for mine, source in PLAIN.items():
             state[f"{ours}{mine}"] = tensors.pop(f"{at}{source}")
+
     layer("", "backbone.output_layer.", {"norm": "norm_final"}, {})
+
     state["embed"] = tensors.pop("backbone.vocab_embed.embedding")
     for part in ("weight", "bias"):
         state[f"head.{part}"] = tensors.pop(f"backbone.output_layer.linear.{part}")

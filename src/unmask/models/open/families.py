@@ -101,12 +101,14 @@ def family(kind: str, *types: str, block: str = "", tensors: Mapping[str, str] |
         rotary = entries.pop("rope_parameters", None) or entries.pop("rope_scaling", None) or {}
         theta = rotary.get("rope_theta", entries.pop("rope_theta", 1e4))
         kinds = {"rope_type": rotary.get("rope_type", rotary.get("type", "default"))}
+
         try:
             shape = getattr(library(), f"{kind}Config")(
                 rope_parameters=rotary | kinds | {"rope_theta": theta}, **entries
             )
         except Exception as error:  # any that transformers raises for entries that cannot be
             raise UnmaskError(f"{directory}: config.json does not fit {kind}: {error}") from error
+
         how: dict[str, Any] = {} if tensors is None else {"state_dict": renamed(weights.read(directory), tensors)}
         body = Native(pretrained(directory, f"{kind}ForCausalLM", dtype, config=shape, **how))
         if has_windows(shape) or not body.agrees():
@@ -136,17 +138,21 @@ def read_smdm(directory: Path, card: Card, config: Config, dtype: torch.dtype | 
     if sizes["hidden_size"] % heads or heads % groups:
         problem = f"{heads} heads of {sizes['hidden_size']} numbers, and {groups} of keys and values"
         raise UnmaskError(f"{where} has {problem}; expected that they divide each other. Check its sizes.")
-    symbols, transformers = fit(config.get("vocab_size"), Count, f"{where}: vocab_size"), library()
+
+    symbols = fit(config.get("vocab_size"), Count, f"{where}: vocab_size")
+    transformers = library()
     about = {"vocab_size": symbols + 1, "rms_norm_eps": config.get("norm_eps", 1e-5), "tie_word_embeddings": False}
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **about))
         model.lm_head = nn.Linear(sizes["hidden_size"], symbols, bias=False)
+
     tensors = split(renamed(weights.read(directory), SMDM_TENSORS), heads, groups)
     tensors = {name: part.to(dtype or part.dtype) for name, part in tensors.items()}
     try:
         model.load_state_dict(tensors, assign=True)
     except RuntimeError as error:
         raise UnmaskError(f"the weights in {directory} do not fit its config.json: {error}") from error
+
     model.model.rotary_emb = Rounded(type(model.model.rotary_emb)(model.config))
     return Native(model.eval().requires_grad_(False))
 

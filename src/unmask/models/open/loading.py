@@ -44,20 +44,26 @@ def load_model(
     """
     if own.is_named(source):
         return _named_open(str(source))
+
     kind = None if dtype is None else DTYPES[arguments.word("dtype", str(dtype).removeprefix("torch."), DTYPES)]
     directory, named = locate(source, card)
     fitting, config = card_of(directory, named)
     place = choose_device(device)
+
+    # before the weights are read: a model may be larger than the memory
     weights.check_room(directory, place)
     body = FAMILIES[fitting.family].read(directory, fitting, config, kind).to(place)
     about = {"revision": fitting.revision, "weights": weights.digest(body)}
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
+
     causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, batch=batch, causal=causal)
+
     own_card = named is None and not FAMILIES[fitting.family].types  # made from the files, which it fits
     for problem in () if own_card else token_problems(fitting, config, tokenizer):
         remedy = "Use another card, or your own (--card FILE.json)"
         raise UnmaskError(f"{directory} does not fit its card ({problem}). {remedy}")
+
     model.found = probe(model)
     if fitting.family == "masked":
         progress.tell(f"{model.name}, read without a card: {model.found}")
@@ -162,7 +168,8 @@ def tokenizer_of(directory: Path, card: Card, rows: int | None = None) -> Publis
 
 def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published | None) -> Iterator[str]:
     """Each difference between the special tokens in the files and in the card, which would cause no error."""
-    tokens, where = card.tokens, "the tokenizer"
+    tokens = card.tokens
+    where = "the tokenizer"
     values: list[tuple[str, Any, set[int | None]]] = [
         (f"{weights.CONFIG}: mask_token_id", config.get("mask_token_id"), {tokens.mask}),
         (f"{weights.CONFIG}: eos_token_id", config.get("eos_token_id"), {tokens.eos}),
@@ -171,6 +178,7 @@ def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published |
         if not card.causal:
             values.append((f"{where}: mask_token", tokenizer.mask, {tokens.mask}))
         values.append((f"{where}: eos_token", tokenizer.eos, {tokens.eos, tokens.end_of_turn, tokens.pad}))
+
     if tokenizer is not None and card.template is not None:
         try:
             chat = template(card.template)
@@ -178,6 +186,7 @@ def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published |
             values.append((f"{where}: {chat.end}", tokenizer.control(chat.end), {tokens.end_of_turn}))
         except UnmaskError as error:
             yield f"its chat template is {card.template!r}: {error}"
+
     for name, value, expected in values:
         numbers = sorted(number for number in expected if number is not None)
         if value is not None and numbers and set(value if isinstance(value, list) else [value]).isdisjoint(numbers):

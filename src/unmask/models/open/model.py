@@ -33,8 +33,8 @@ from unmask.denoisers.scan import FLOAT32
 from unmask.models.open.body import Body
 from unmask.models.open.card import Card
 from unmask.models.text import Tokenizer
+from unmask.models.trained.memory import Reach
 from unmask.models.trained.running import FEW, fitted, probabilities
-from unmask.models.trained.trunk import Reach
 
 
 class OpenModel(Denoiser):
@@ -52,17 +52,25 @@ class OpenModel(Denoiser):
     ) -> None:
         if batch is not None:
             arguments.whole("batch", batch)
-        self.card, self.body, self.tokenizer, self.batch, self.reader = card, body, tokenizer, batch, causal
+        self.card, self.body, self.tokenizer = card, body, tokenizer
+        self.batch, self.reader = batch, causal
+
         if body.block is not None and card.block != body.block < body.context:
             problem = f"config.json of {card.name} has blocks of {body.block}, its card {card.block or 'none'}"
             raise UnmaskError(f"{problem}. Use the card of that block length, or your own (--card FILE.json)")
+
         if causal is not None and causal.vocabulary != body.vocabulary:
             sizes = f"{body.vocabulary} tokens, {causal.card.name} {causal.vocabulary}"
             raise UnmaskError(f"{card.name} has {sizes}; expected the same tokenizer for both models")
-        self.vocabulary, self.length = body.vocabulary, min(card.context, body.context)
+
+        self.vocabulary = body.vocabulary
+        self.length = min(card.context, body.context)
         self.grid = None if card.causal else card.block
         self.shift = int(card.prediction == "shifted")
-        self._about, self.found = about or {}, ""  # found: the findings of its probe
+        self._about = about or {}
+        self.found = ""  # the findings of its probe
+
+        # the mask and these tokens have probability 0 at every position
         banned = {token for token in (card.tokens.mask, *card.banned) if token is not None}
         never = sorted(token for token in banned if token < body.vocabulary)
         self._banned = torch.tensor(never, dtype=torch.int64, device=body.device)
@@ -139,11 +147,14 @@ class Computer:
     """States of rows, from tokens (B, L) of its owner; V is hidden."""
 
     def __init__(self, model: OpenModel, rows: int, length: int, ends: Tensor, block: int | None) -> None:
-        self.model, self.body, self.block, self.ends, self.length = model, model.body, block, ends, length
+        self.model, self.body = model, model.body
+        self.block, self.ends, self.length = block, ends, length
         self.apart = model.card.causal and not model.begins  # column 0 is a substitute, which others do not attend to
+
         body, device, dtype = self.body, self.body.device, self.body.dtype
         self.states = torch.zeros((rows, length + 1, body.hidden), device=device, dtype=dtype)
         self.memory: Tensor | None = None
+
         if block is not None and body.sizes is not None:
             layers, heads, width = body.sizes
 
@@ -170,17 +181,22 @@ class Computer:
         """One forward pass of the first `count` rows."""
         rows, first, last = rows[:count], first[:count], last[:count]
         device = self.body.device
+
         columns = first.unsqueeze(1) + torch.arange(int((last - first).max()))
         columns = torch.where(columns < last.unsqueeze(1), columns, self.length)  # padding, which no column attends to
         read = tokens[rows.unsqueeze(1), columns.clamp(max=self.length - 1)]
         read = torch.where(read == self.model.vocabulary, self.model.mask, read).to(device)
+
         seen = self._seen(columns, rows)
         plain = self.memory is None and not bool((first > 0).any())
         places, numbers = columns.to(device), rows.to(device)
+
+        # with a cache only these columns are computed, and their keys and values kept
         reach = None
         if self.memory is not None:
             whole = len(rows) == self.memory.shape[2]
             reach = Reach(self.memory, None if whole else numbers, 0, places, self.length, None, False)
+
         positions = (places - 1).clamp(min=0) if self.apart else places
         states = self.body.states(read, None if plain else positions, seen, reach)
         self.states[numbers.unsqueeze(1), places] = states
@@ -240,6 +256,7 @@ class OpenEngine(Engine):
         ends = self.ends[rows]
         hidden = (self.tokens[rows] == self.vocabulary) & (torch.arange(self.tokens.shape[1]) < ends.unsqueeze(1))
         leftmost = torch.where(hidden.any(1), hidden.int().argmax(1), ends)
+
         if self.block is not None:
             first = self.settled[rows] if self.computer.memory is not None else torch.zeros_like(ends)
             last = torch.minimum((furthest // self.block + 1) * self.block, ends)
@@ -247,6 +264,7 @@ class OpenEngine(Engine):
             self.settled[rows] = torch.minimum(leftmost // self.block * self.block, last)
         else:
             first, last = torch.zeros_like(ends), ends
+
         self._account += self.computer.compute(self.tokens, rows, first, last)
         self._positions[rows] += last - first
         self.stale[rows] = False
@@ -277,16 +295,19 @@ class OpenReader(Causal):
     def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
         counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
         answered = followed(self.lengths - 1, counts, tokens.shape[1], self.places, selected)
+
         columns = self.lengths.unsqueeze(1) + torch.arange(tokens.shape[1])
         read = torch.arange(tokens.shape[1]) < counts.unsqueeze(1)
         rows = torch.arange(len(tokens)).unsqueeze(1).expand_as(columns)
         inputs = torch.where(tokens == self.model.vocabulary, self.model.start, tokens)
         self.tokens[rows[read], columns[read]] = inputs[read]
+
         reading = (counts > 0).nonzero().squeeze(1)
         if len(reading):
             last = self.lengths[reading] + counts[reading]
             first = torch.zeros_like(last) if self.computer.memory is None else self.lengths[reading]
             self._account += self.computer.compute(self.tokens, reading, first, last)
+
         self.lengths = self.lengths + counts
         self._positions = self._positions + counts
         self.need(counts > 0)

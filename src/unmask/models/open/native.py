@@ -30,7 +30,7 @@ from unmask.models.open.body import Body, Sizes
 from unmask.models.open.card import FAMILIES, OWN, Card, Family, Tokens
 from unmask.models.open.own import Wrapped
 from unmask.models.text import published
-from unmask.models.trained.trunk import Reach
+from unmask.models.trained.memory import Reach
 
 TOLERANCE = 1e-3  # relative, between logits with the cache and without; in half precision 50 times
 CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a repository in the hub's cache
@@ -58,6 +58,7 @@ def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, *, others:
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # reported below
     log, usual = transformers.utils.logging, transformers.utils.logging.get_verbosity()
     log.set_verbosity(log.CRITICAL)
+
     try:
         files = None if "state_dict" in options else directory
         model, info = getattr(transformers, kind).from_pretrained(files, dtype=dtype or "auto", **options)
@@ -71,9 +72,11 @@ def pretrained(directory: Path, kind: str, dtype: torch.dtype | None, *, others:
         raise UnmaskError(f"transformers cannot load {directory}: {reason}. {OWN}") from error
     finally:
         log.set_verbosity(usual)
+
     unused = sorted(name for name in info["unexpected_keys"] if not re.search(UNUSED, name))
     if others and unused:
         progress.tell(f"{directory}: ignored tensors, which the network does not have: {weights.some(unused)}")
+
     info["unexpected_keys"] = [] if others else unused
     problems = {name: sorted(map(str, keys)) for name, keys in info.items() if keys}
     if problems:
@@ -85,12 +88,14 @@ class Native(Body):
     """An AR model of transformers with the cache of its reader."""
 
     def __init__(self, model: Any) -> None:
-        config, head = model.config, model.get_output_embeddings()
+        config = model.config
+        head = model.get_output_embeddings()
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         sizes = Sizes(config.num_hidden_layers, heads, width)
         attended = config.num_attention_heads * width
         super().__init__(head.weight.shape[0], config.hidden_size, context_of(config.to_dict()), sizes, attended)
+
         self.model, self.base, self.head = model, model.base_model, head
         named = inspect.signature(self.base.forward).parameters
         self.memory = "past_key_values" if "past_key_values" in named else "cache"  # the name depends on the release
@@ -121,16 +126,20 @@ class Native(Body):
         """Whether it computes the same logits with this package's cache and attention mask as without."""
         assert self.sizes is not None
         length = min(6, self.context)
+
         tokens = torch.arange(length, device=self.device)[None] % self.vocabulary
         layers, heads, width = self.sizes
         cache = torch.zeros((layers, 2, 1, heads, length + 1, width), device=self.device, dtype=self.dtype)
+
         parts = []
         position = torch.arange(length, device=self.device)
         for columns in position.split(length // 2):
             seen = (position <= columns.unsqueeze(1))[None, None]
             reach = Reach(cache, None, 0, columns[None], length, None, False)
             parts.append(self.states(tokens[:, columns], columns[None], seen, reach))
-        ours, theirs = self.logits(torch.cat(parts, 1)).float(), self.model(tokens, use_cache=False).logits.float()
+
+        ours = self.logits(torch.cat(parts, 1)).float()
+        theirs = self.model(tokens, use_cache=False).logits.float()
         most = TOLERANCE if self.dtype in (torch.float32, torch.float64) else 50 * TOLERANCE
         return float((ours - theirs).abs().max()) <= most * (float(theirs.abs().max()) + 1)
 
@@ -171,13 +180,14 @@ def read_causal(directory: Path, card: Card, config: dict[str, Any], dtype: torc
 
 
 def read_masked(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
-    model, mask = pretrained(directory, "AutoModelForMaskedLM", dtype, others=True), card.tokens.mask or 0
+    model = pretrained(directory, "AutoModelForMaskedLM", dtype, others=True)
+
     longest = card.context
     for name, part in model.named_modules():  # positions of RoBERTa begin behind the padding's
         padding = getattr(part, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
             longest = min(longest, len(part.weight) - padding - 1 - sum(map(len, card.frame)))
-    return Wrapped(model, mask, longest, card.frame)
+    return Wrapped(model, card.tokens.mask or 0, longest, card.frame)
 
 
 def context_of(config: Mapping[str, Any]) -> int:
@@ -186,19 +196,24 @@ def context_of(config: Mapping[str, Any]) -> int:
 
 def kind_of(config: Mapping[str, Any], directory: Path) -> str:
     """The family, masked or causal, of a directory without a card: by its architecture, or else by its tokenizer."""
-    names, kind = [str(name) for name in config.get("architectures") or ()], config.get("model_type")
+    kind = config.get("model_type")
+    names = [str(name) for name in config.get("architectures") or ()]
     problem = f"{directory} contains a model of type {shown(kind)}"
     auto = library(f"{problem}, which fits no card and", OWN[0].lower() + OWN[1:]).models.auto.modeling_auto
+
     known = {
         "masked": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
         "causal": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     }
+
+    # by the exact class, then the end of its name, then the tokenizer
     families = [family for family, classes in known.items() if classes.get(kind) in names]
     if not families:
         families = [family for family, ends in ENDS.items() if any(name.endswith(ends) for name in names)]
     if not families:
         masks = published.has_tokenizer(directory) and published.read(directory).mask is not None
         families = ["masked", "causal"] if masks else ["causal", "masked"]
+
     for family in families:
         if kind in known[family]:
             return family
@@ -216,13 +231,16 @@ def card_of(config: Mapping[str, Any], directory: Path) -> Card:
         "licence": "unknown",
         "family": family,
     }
+
     if family == "causal":
         return Card(**about, tokens=_ends(config, directory), prediction="shifted", block=1, context=context_of(config))
+
     tokenizer = published.read(directory) if published.has_tokenizer(directory) else None
     mask = None if tokenizer is None else tokenizer.mask
     if tokenizer is None or mask is None:
         problem = f"{directory} is a masked language model, and no tokenizer in it has a mask token"
         raise UnmaskError(f"{problem}; expected one. Add mask_token to tokenizer_config.json, or pass a card. {OWN}")
+
     frame = tokenizer.frame
     rows = max(int(config.get("vocab_size") or 0), tokenizer.vocabulary)
     ends = {tokenizer.eos} - {*frame[0], *frame[1]}

@@ -28,7 +28,7 @@ from unmask.models.open.card import Card, Frame, Tokens
 from unmask.models.open.model import OpenModel
 from unmask.models.open.probing import probe
 from unmask.models.text import Tokenizer, published
-from unmask.models.trained.trunk import Reach
+from unmask.models.trained.memory import Reach
 
 Network = Callable[[Tensor], Any]
 CONTEXT = 4096  # tokens of a network that does not tell its own
@@ -58,8 +58,11 @@ class Wrapped(Body):
                     f"the model fails for ids {tuple(tokens.shape)} with {type(error).__name__}: {cut(str(error))}"
                 )
                 raise UnmaskError(f"{problem}; {expected}. Check mask_id and frame") from error
+
             if not _is_logits(logits):
                 raise UnmaskError(f"the model returns {shown(logits)} for ids {tuple(tokens.shape)}; {expected}")
+
+            # if the head is the last layer, only requested positions pass it
             self.head = getattr(network, "get_output_embeddings", lambda: None)()
             if not self._splits(tokens, logits):
                 self.head = None
@@ -161,16 +164,20 @@ def masked(
         raise UnmaskError("the model is in training mode, where dropout changes its logits. Call model.eval() first")
     if not callable(model):
         arguments.refuse("model", model, "a function or a module, whose value for ids (R, W) are logits (R, W, V)")
+
     arguments.whole("mask_id", mask_id, 0)
     if not isinstance(frame, Sequence) or isinstance(frame, str) or len(frame) != 2:
         arguments.refuse("frame", frame, "the ids before and after each sequence, such as ([101], [102])")
     around: Frame = (_ids("frame", frame[0]), _ids("frame", frame[1]))
+
     if not isinstance(tokenizer, Tokenizer | str | Path | None) and not hasattr(tokenizer, "get_vocab"):
         arguments.refuse("tokenizer", tokenizer, "the directory of its files, or one of transformers")
+
     if length is None:
         config = getattr(model, "config", None)
         whole = arguments.whole("max_position_embeddings", getattr(config, "max_position_embeddings", CONTEXT))
         length = whole - len(around[0]) - len(around[1])
+
     body = Wrapped(model, mask_id, arguments.whole("length", length, LEAST), around)
     usual = type(model).__name__ if isinstance(model, nn.Module) else "network"
     name = usual if name is None else name
@@ -185,9 +192,11 @@ def masked(
         context=length,
         frame=around,
     )
+
     if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
         read = published.read if isinstance(tokenizer, str | Path) else published.adopted
         tokenizer = read(tokenizer)
+
     denoiser = OpenModel(card, body, tokenizer=tokenizer)
     denoiser.found = probe(denoiser)
     return denoiser

@@ -40,17 +40,20 @@ def probe(model: OpenModel, text: Tensor | None = None) -> str:
     if text is None and model.tokenizer is not None:
         with suppress(UnmaskError):  # the tokenizer may not be able to encode it
             text = torch.from_numpy(model.tokenizer.encode(TEXT)).long()
+
     first = _logits(model, torch.arange(min(8, model.length)) % model.vocabulary, torch.arange(min(2, model.length)))
     if not bool(first.isfinite().all()):
         _refuse(model, "its logits are not finite. Check its weights, or use --dtype float32")
     if model.card.causal:
         return "an AR model"
+
     _check_sight(model)
     findings = [f"attention {model.card.attention}", f"mask {_symbols(model, (model.mask,))}"]
     if any(model.card.frame):
         before, after = (_symbols(model, part) for part in model.card.frame)
         findings.append(f"frame {before} .. {after}")
     findings.append(f"{len(set(model.card.banned) - {model.mask})} other tokens never written")
+
     if text is not None and len(text) >= 2 * EVERY and int(text.max()) < model.vocabulary:
         loss = _check_text(model, text[: min(MOST, model.length)])
         chance = f"chance {math.log(model.vocabulary):.2f}"
@@ -71,13 +74,17 @@ def _check_sight(model: OpenModel) -> None:
     row = torch.randint(0, model.vocabulary, (length,), generator=rng)
     row[::3] = model.vocabulary  # hidden: 0, 3, 6, ..
     end = min(block, length) if block else length
+
+    # near: one other token in the first block; far: other tokens behind it
     near, far = row.clone(), row.clone()
     changed = next(index for index in reversed(range(end)) if index % 3)
     near[changed] = (near[changed] + 1) % model.vocabulary
     far[end:] = torch.where(far[end:] < model.vocabulary, (far[end:] + 1) % model.vocabulary, far[end:])
     seen = torch.tensor([0, 3]).clamp(max=length - 1)
+
     first, moved, later = (_logits(model, x, seen) for x in (row, near, far))
     scale = float(first.abs().max()) + 1
+
     if float((first - moved)[0].abs().max()) <= 1e-6 * scale:
         problem = f"its logits at position 0 do not depend on the token at {changed}, so its attention is causal"
         _refuse(model, f"{problem}; expected bidirectional attention, as in its card")
@@ -92,10 +99,14 @@ def _check_text(model: OpenModel, text: Tensor) -> float | None:
     hidden = hidden[[token not in (model.mask, *model.card.banned) for token in text[hidden].tolist()]]
     if not len(hidden):
         return None
-    row, truth, answers = text.clone(), text[hidden], hidden - model.shift
+
+    row = text.clone()
+    truth = text[hidden]
+    answers = hidden - model.shift
     row[hidden] = model.vocabulary
     states = _states(model, row[None])[0]
-    loss, chance = _loss(model, states[answers], truth), KNOWS * math.log(model.vocabulary)
+    loss = _loss(model, states[answers], truth)
+    chance = KNOWS * math.log(model.vocabulary)
 
     def check(other: float, margin: float, problem: str, expected: str) -> None:
         if other < min(loss - margin, chance):
@@ -106,13 +117,17 @@ def _check_text(model: OpenModel, text: Tensor) -> float | None:
     where = "at its own position" if model.shift else "at the previous position, as in an AR model"
     card = "shifted" if model.shift else "same"
     check(beside, CLEAR, f"a token is predicted {where}", f"prediction {card!r}")
+
     if model.body.sizes is not None:
         position = torch.arange(len(text), device=model.body.device)
         states = _states(model, text[None], (position <= position.unsqueeze(1))[None, None])[0]
         problem = "it predicts a text much better from left to right than as hidden tokens, like an AR model"
         check(_loss(model, states[:-1], text[1:]), 2 * CLEAR, problem, "a diffusion model")
+
     if loss < SURE * math.log(model.vocabulary):
         return loss
+
+    # the mask may be another special token
     last = range(model.vocabulary - 1, max(model.vocabulary - TRIED, 0) - 1, -1)  # often special tokens
     every = torch.tensor([token for token in dict.fromkeys((*last, *range(min(8, model.vocabulary))))])
     for some in every[every != model.mask].split(TOGETHER):
@@ -135,7 +150,8 @@ def _logits(model: OpenModel, row: Tensor, positions: Tensor) -> Tensor:
 @torch.no_grad()
 def _states(model: OpenModel, rows: Tensor, seen: Tensor | None = None) -> Tensor:
     """States (B, L, hidden) of rows (B, L), without a cache; with the attention of the card, unless it is given."""
-    device, block = model.body.device, model.card.block
+    device = model.body.device
+    block = model.card.block
     tokens = torch.where(rows == model.vocabulary, model.mask, rows).to(device)
     if seen is None and block is not None:
         position = torch.arange(rows.shape[1], device=device)

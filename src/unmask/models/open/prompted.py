@@ -89,8 +89,10 @@ def rows_of(
 
     chat: prompts are messages of a user; system: the message of the system before them.
     """
-    tokenizer, rows = speaker(model), []
+    rows = []
+    tokenizer = speaker(model)
     first = () if system is None else (Message("system", system),)
+
     for number, one in enumerate(queries):
         if one.template is not None:
             row = filled_in(tokenizer, one.template, length, model.vocabulary)
@@ -101,12 +103,15 @@ def rows_of(
             else:
                 row = tokenizer.encode(one.prompt or "").tolist()
             row = row + [model.vocabulary] * length
+
         if len(row) > model.length:
             problem = f"prompt {number} ({one.label}) and its answer have {len(row)} tokens"
             raise TooLong(f"{problem}; expected at most {model.length} for {model.name}. Reduce --length")
+
         if max(row, default=0) > model.vocabulary:
             problem = f"prompt {number} ({one.label}) contains token {max(row)}"
             raise UnmaskError(f"{problem}; expected 0 to {model.vocabulary - 1}, the vocabulary of {model.name}")
+
         rows.append(torch.tensor(row))
     return rows
 
@@ -120,13 +125,17 @@ def ends(model: OpenModel, chat: bool = False) -> set[int]:
 
 def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own: bool = True) -> StopRule | None:
     """The rule that ends a sequence at one of these strings; own: also at the model's end, or that of a turn."""
-    tokens, card = sorted(ends(model, chat)) if own else [], model.card.tokens
+    card = model.card.tokens
+    tokens = sorted(ends(model, chat)) if own else []
     fills = [token for token in (card.pad, card.eos, *tokens) if token is not None and token != card.mask]
+
     fill = next((token for token in fills if token < model.vocabulary), 0)
     rules: list[StopRule] = [AtToken(tuple(tokens), fill)] if tokens else []
     if until:
         rules.append(Until(tuple(until), speaker(model).written, fill))
-    return None if not rules else rules[0] if len(rules) == 1 else Either(tuple(rules))
+    if len(rules) > 1:
+        return Either(tuple(rules))
+    return rules[0] if rules else None
 
 
 def queries_of(how: Prompting) -> list[Query]:
@@ -146,30 +155,39 @@ def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Am
     """given, rows, length and stop of `generate` for the queries of a command."""
     each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
     rows, length = amount.rows, amount.length
+
     conversations = how.chat or any(one.messages is not None for one in queries)
     if conversations:
         chats(model)
+
     ends = any(one.template is None for one in queries)  # a text with gaps, or without a prompt, has no end
     start = {"stop": ending(model, how.until, conversations, own=ends and how.stop)}
+
     if how.given is not None:
         tokens = read_tokens(how.given, hidden=model.vocabulary).repeat_interleave(each, 0)
         return start | {"given": tokens, "rows": len(tokens) if rows is None else rows, "length": length}
+
     if not queries:
         if each > 1:
             raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt, or --prompts with a file")
         size = model.length if length is None else length
         return start | {"given": None, "rows": 1 if rows is None else rows, "length": size}
+
+    # --rows stands for rows of the only prompt
     many = len(queries)
     if rows is not None and many == 1 == each:
         each = arguments.whole("--rows", rows)
     elif rows is not None and rows != many * each:
         expected = f"{many} prompts with {each} rows each make {many * each}"
         raise UnmaskError(f"--rows is {rows}; {expected}. Leave --rows out, and set --rows-per-prompt")
+
     if length is None:
         longest = max(map(len, rows_of(model, queries, 0, how.chat, how.system)))
         length = max(min(NEW, model.length - longest), 1)
+
     given = rows_of(model, queries, arguments.whole("--length", length), how.chat, how.system)
     given = [row for row in given for _ in range(each)]
+
     if len({len(row) for row in given}) > 1:
         return start | {"given": given, "rows": None, "length": None}
     return start | {"given": torch.stack(given), "rows": len(given), "length": None}
@@ -191,13 +209,17 @@ def answers(
     talks = any(query.messages is not None for query in queries)
     given = torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows
     result = generate(model, given=given, stop=ending(model, until, talks), **options)
+
     replies = []
     for row, (text, given_row) in enumerate(zip(result.texts(speaker(model)), rows, strict=True)):
         end = int(result.lengths[row])
+
         tokens = result.tokens[row, :end][result.order[row, :end] > 0].tolist()
         answer = before_any(text, until)
         stopped = result.reasons[row] != "filled" or answer != text
-        known, needed = int((given_row != model.vocabulary).sum()), int(result.model_calls[row])
+
+        known = int((given_row != model.vocabulary).sum())
+        needed = int(result.model_calls[row])
         replies.append(Answer(answer, tokens, known, "stopped" if stopped else "length", needed))
     return replies
 
@@ -220,11 +242,14 @@ def usual(
     """Options of `generate`. By default AR models take the most likely token; masked models fill blocks from left to
     right like LLaDA, one token per step."""
     if model.card.causal:
-        sampler, temperature = sampler or "autoregressive", 0.0 if temperature is None else temperature
+        sampler = sampler or "autoregressive"
+        temperature = 0.0 if temperature is None else temperature
     else:
         steps = length if steps is None else steps
         if sampler is None:
-            sampler, block_length = "llada", block_length or min(model.card.block or BLOCK, length)
+            sampler = "llada"
+            block_length = block_length or min(model.card.block or BLOCK, length)
+
     return tempered(sampler, temperature, block_length=block_length, steps=steps, **options)
 
 
@@ -236,11 +261,15 @@ def tempered(
     name, written = parse("sampler", sampler)
     given = {"block_length": block_length, "temperature": temperature}
     own = {key: value for key, value in given.items() if value is not None and key in SAMPLERS.entry(name).options}
+
     if block_length is not None and "block_length" not in own:
         raise UnmaskError(f"sampler {name!r} has no option block_length. Leave it out, or use 'llada' or 'blocks'")
+
     if own:
         sampler = f"{name}({', '.join(f'{key}={value!r}' for key, value in (own | written).items())})"
+
     SAMPLERS.make(sampler)  # raises an error for an unknown sampler
+
     if temperature is not None and "temperature" not in own:
         options["temperature"] = temperature
     options |= {"sampler": sampler}

@@ -67,9 +67,11 @@ def _paths(directory: Path) -> list[Path]:
         missing = [path.name for path in shards if not os.path.exists(path)]
         if missing:
             raise UnmaskError(f"{directory} lacks {some(missing)}, listed in {INDEX}. Download them, too")
+
         return shards
     if os.path.exists(directory / WHOLE):
         return [directory / WHOLE]
+
     others = sorted(name for name in os.listdir(directory) if name.endswith(PICKLES)) if directory.is_dir() else []
     if others:
         problem = f"{directory} contains only {some(others)}; pickles can run any code and are not loaded"

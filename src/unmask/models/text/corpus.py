@@ -173,7 +173,8 @@ class Text:
     @cached_property
     def per_token(self) -> dict[str, float]:
         """Characters and bytes per token of the held-out documents; a separator counts as one."""
-        documents, tokens = self.corpus.held_out, len(self.held_out)
+        tokens = len(self.held_out)
+        documents = self.corpus.held_out
         sizes = {"character": sum(map(len, documents)), "byte": sum(len(one.encode()) for one in documents)}
         return {unit: (count + len(documents)) / tokens for unit, count in sizes.items()}
 

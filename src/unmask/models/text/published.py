@@ -40,6 +40,11 @@ END = "<|endoftext|>"  # the separator of a learned tokenizer
 LEAST = 257  # symbols: the bytes and the separator
 SMALL = 2**22  # bytes of tokenizer_config.json
 ANCHOR = "x"  # decoders change the beginning of a text, so a text within a sequence is decoded after this one
+UNKNOWN = "\ufffd"  # in a decoded text: bytes that are no character
+PRINTED = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+HIDDEN = [byte for byte in range(256) if byte not in PRINTED]
+# byte-level symbols show a byte as its letter of Latin-1, or one from Ā on (GPT-2)
+BYTE_LETTERS = {chr(byte): byte for byte in PRINTED} | {chr(256 + n): byte for n, byte in enumerate(HIDDEN)}
 
 
 class Symbol(msgspec.Struct):
@@ -57,13 +62,6 @@ class Config(msgspec.Struct):
     do_lower_case: bool | None = None
 
 
-UNKNOWN = "\ufffd"  # in a decoded text: bytes that are no character
-PRINTED = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-HIDDEN = [byte for byte in range(256) if byte not in PRINTED]
-# byte-level symbols show a byte as its letter of Latin-1, or one from Ā on (GPT-2)
-BYTE_LETTERS = {chr(byte): byte for byte in PRINTED} | {chr(256 + n): byte for n, byte in enumerate(HIDDEN)}
-
-
 class CharsFile(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="chars"):
     symbols: Annotated[str, msgspec.Meta(max_length=MOST_SYMBOLS)]
 
@@ -75,7 +73,8 @@ class Published(Tokenizer):
     """
 
     def __init__(self, name: str, coder: Any, named: Mapping[str, str], where: str) -> None:
-        self.name, self.coder, self.named = name, coder, dict(named)
+        self.name, self.coder = name, coder
+        self.named = dict(named)
         numbers = coder.get_vocab(with_added_tokens=True)
         self.vocabulary = max(numbers.values(), default=-1) + 1
         if not 0 < self.vocabulary <= MOST_SYMBOLS:
@@ -83,10 +82,12 @@ class Published(Tokenizer):
         for role, symbol in self.named.items():
             if symbol not in numbers:
                 raise UnmaskError(f"{cut(where)}: {role} is {shown(symbol)}, which is not one of its symbols")
+
         coder.add_special_tokens(sorted(set(self.named.values())))
         coder.encode_special_tokens = True  # as text
         coder.no_truncation()
         coder.no_padding()
+
         added = coder.get_added_tokens_decoder()
         self.controls = {one.content: number for number, one in sorted(added.items()) if one.special}
         self._numbers, self._where = numbers, where
@@ -118,8 +119,7 @@ class Published(Tokenizer):
 
     def control(self, symbol: str) -> int:
         """Return the number of a special symbol."""
-        if symbol not in self.controls:
-            raise unknown(f"special symbol of the tokenizer {cut(self.name)}:", symbol, self.controls)
+        arguments.word(f"special symbol of the tokenizer {cut(self.name)}:", symbol, self.controls)
         return self.controls[symbol]
 
     def check_fits(self, rows: int, mask: int | None = None) -> None:
@@ -173,11 +173,13 @@ class Published(Tokenizer):
 
     @cached_property
     def pieces(self) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        tokens, silent = range(self.vocabulary), set(self.controls.values())
+        tokens = range(self.vocabulary)
+        silent = set(self.controls.values())
         before, text = self._anchor
         inside = self.coder.decode_batch([[*before, token] for token in tokens], skip_special_tokens=False)
         inside = [one.removeprefix(text) for one in inside]
         first = self.coder.decode_batch([[token] for token in tokens], skip_special_tokens=False)
+
         if all(len(inside[token]) == 2 and inside[token][0] == " " for token in tokens if token not in silent):
             inside = [one[1:] for one in inside]  # of letters, as in models of proteins: a space says nothing
 
@@ -214,25 +216,30 @@ def read(directory: str | Path) -> Published:
     directory = Path(directory)
     if not os.path.isdir(directory):
         raise UnmaskError(f"there is no directory {cut(str(directory))}; expected one with the files of a tokenizer")
+
     config = read_json(directory / CONFIG, Config, SMALL) if os.path.exists(directory / CONFIG) else Config()
     named = {}
     for role in ROLES:
         if (symbol := getattr(config, role)) is not None:
             named[role] = symbol.content if isinstance(symbol, Symbol) else symbol
+
     name = config.name_or_path or directory.resolve().name
     if not os.path.exists(directory / FILE):
         return adopted(_of_transformers(directory, config.do_lower_case), name)
+
     coder = _from_file(directory / FILE)
     if not named and find_spec("transformers") is not None:
         with suppress(UnmaskError):  # old checkpoints leave the roles to the type of the model
             known = _roles(_of_transformers(directory, config.do_lower_case))
             named = {role: symbol for role, symbol in known.items() if coder.token_to_id(symbol) is not None}
+
     return Published(name, coder, named, str(directory / FILE))
 
 
 def adopted(tokenizer: Any, name: str | None = None) -> Published:
     """The tokenizer of transformers, without its templates."""
-    name, backend = name or str(tokenizer.name_or_path), getattr(tokenizer, "backend_tokenizer", None)
+    name = name or str(tokenizer.name_or_path)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
     coder = _of_letters(tokenizer, name) if backend is None else type(backend).from_str(backend.to_str())
     return Published(name, coder, _roles(tokenizer), name)
 
@@ -244,16 +251,20 @@ def _roles(tokenizer: Any) -> dict[str, str]:
 
 def _of_letters(tokenizer: Any, name: str) -> Any:
     """The same tokenizer without its Python code, if the symbols of a text are letters, as in models of proteins."""
-    library, symbols = _library(), tokenizer.get_vocab()
+    library = _library()
+    symbols = tokenizer.get_vocab()
     coder = library.Tokenizer(library.models.WordLevel(symbols, unk_token=str(tokenizer.unk_token)))
     letters = library.pre_tokenizers.Split(library.Regex("."), "isolated")
     coder.pre_tokenizer = library.pre_tokenizers.Sequence([library.pre_tokenizers.WhitespaceSplit(), letters])
     coder.decoder = library.decoders.Fuse()
     coder.add_special_tokens(list(map(str, tokenizer.all_special_tokens)))
+
+    # the frame of a text, as the tokenizer puts it around one
     framed = tokenizer.build_inputs_with_special_tokens([-1])  # -1: the text
     around = {str(tokenizer.convert_ids_to_tokens(one)): one for one in framed if one >= 0}
     form = ["$A" if one < 0 else tokenizer.convert_ids_to_tokens(one) for one in framed]
     coder.post_processor = library.processors.TemplateProcessing(single=form, special_tokens=list(around.items()))
+
     text = "".join(symbol for symbol in symbols if len(symbol) == 1)
     if not text or coder.encode(text).ids != tokenizer(text)["input_ids"]:
         problem = f"{cut(name)}: its tokenizer, {type(tokenizer).__name__}, is written in Python"
@@ -267,9 +278,12 @@ def _of_transformers(directory: Path, lowers: bool | None) -> Any:
     remedy = "download it from the source of the weights, or save it with AutoTokenizer.from_pretrained(..)"
     with needed("open", f"{where} has no {FILE}; a tokenizer of other files", remedy):
         import transformers
-    words, options = _words(directory), {"local_files_only": True, "trust_remote_code": False}
+
+    words = _words(directory)
+    options = {"local_files_only": True, "trust_remote_code": False}
     if lowers is None and any(word != word.lower() for word in words if word[:1] not in "[<"):
         options["do_lower_case"] = False  # it could never read these words
+
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(directory, **options)
         if len(tokenizer) < len(words):  # a model's type may stand for a tokenizer with other files
@@ -277,6 +291,7 @@ def _of_transformers(directory: Path, lowers: bool | None) -> Any:
     except Exception as error:  # any that a file of a stranger raises
         why = cut(" ".join(str(error).split()) or repr(error))
         raise UnmaskError(f"{where} has no tokenizer that transformers reads: {why}") from error
+
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         files = " and ".join(sorted({FILE, *tokenizer.vocab_files_names.values()} - {FILE}))
         problem = f"{where} has no words for its tokenizer; expected {FILE}, or {files}"

@@ -108,7 +108,8 @@ class Chars(Tokenizer):
         codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
         index = np.searchsorted(self._codes, codes)
         known = self._codes[np.minimum(index, len(self._codes) - 1)] == codes if len(self._codes) else codes < 0
-        parts, begin = [], 0
+        parts = []
+        begin = 0
         for at in np.flatnonzero(~known).tolist():
             halves = [half for byte in text[at].encode() for half in divmod(byte, HALVES)]
             parts += [index[begin:at], np.array(halves) + len(self.symbols)]
@@ -116,7 +117,8 @@ class Chars(Tokenizer):
         return np.concatenate([*parts, index[begin:]]).astype(np.int32)
 
     def _text(self, tokens: Sequence[int]) -> str:
-        raw, pending = bytearray(), -1
+        raw = bytearray()
+        pending = -1  # half a byte, until the other half is read
         for token in tokens:
             half = int(token) - len(self.symbols)
             if half < 0:

@@ -122,11 +122,15 @@ def load(
     place = choose_device(device)
     shape = read_shape(directory)
     check_fits(shape, directory, vocabulary, length)
+
     with torch.device("meta"):
         expected = {name: tensor.shape for name, tensor in Trunk(shape).state_dict().items()}
     weights = read_tensors(directory / WEIGHTS, expected, f"the network of {CONFIG}")
+
     trunk = Trunk(shape).eval()
     trunk.load_state_dict(weights)
+
+    # finite weights can still overflow
     symbols = torch.linspace(0, shape.vocabulary, min(shape.vocabulary + 1, TRIED)).round().long().unsqueeze(1)
     time = None if shape.time_free else torch.ones(len(symbols), dtype=trunk.dtype)
     if not bool(trunk(symbols, time=time).isfinite().all()):  # each symbol by itself
@@ -248,12 +252,14 @@ def facts(directory: str | Path) -> Facts:
     path = Path(directory) / STATE
     if not os.path.exists(path):
         raise UnmaskError(f"{directory} holds nothing to resume ({STATE} is missing). Leave --resume out")
+
     with opened(path) as file:
         metadata = file.metadata() or {}
     if MODEL_TYPE not in metadata:
         raise UnmaskError(f"{path} has no metadata of a training; expected a state written by `unmask train`")
     with _named(path):
         state: Facts = from_json(metadata[MODEL_TYPE], Facts, str(path))
+
     check_fits(state.shape, path)
     if state.step > state.recipe.steps:
         raise UnmaskError(f"{path}: step is {state.step}; expected at most {state.recipe.steps}")
@@ -262,7 +268,8 @@ def facts(directory: str | Path) -> Facts:
 
 def read_state(directory: Path) -> tuple[Language | Text, Facts, dict[str, Tensor]]:
     """The state of an interrupted training: (language or text, facts, tensors of its Learner)."""
-    state, path = facts(directory), directory / STATE
+    state = facts(directory)
+    path = directory / STATE
     with _named(path):
         source = _source(state, directory)
     check_fits(state.shape, path, source.vocabulary)
@@ -303,9 +310,11 @@ def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> 
             header = file.get_slice(name)
             if (size := tuple(header.get_shape())) != tuple(shape):
                 raise UnmaskError(f"{name!r} in {path} has shape {size}; {whose} needs {tuple(shape)}")
+
             if header.get_dtype() not in FLOATS:
                 raise UnmaskError(f"{name!r} in {path} is of type {header.get_dtype()}; expected {', '.join(FLOATS)}")
         tensors = {name: file.get_tensor(name) for name in expected}
+
     for name, tensor in tensors.items():
         if not bool(tensor.isfinite().all()):
             raise UnmaskError(f"{name!r} in {path} has values that are not finite: its training diverged. Train again")
@@ -327,6 +336,7 @@ def opened(path: Path) -> Iterator[Any]:
     size = check_file(path)
     with needed("train", "the file of a network"):
         from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(path, "pt") as file:
             yield file

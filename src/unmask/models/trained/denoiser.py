@@ -49,17 +49,20 @@ class Network(Denoiser):
     ) -> None:
         if batch is not None:
             arguments.whole("batch", batch)
+
         place = choose_device(device) if isinstance(device, str) else device
         self.mdm, self.ar = (
             None if trunk is None else Evaluator(_placed(trunk, kind, place, dtype), batch)
             for trunk, kind in ((mdm, "mdm"), (ar, "ar"))
         )
+
         shapes = [trunk.shape for trunk in (mdm, ar) if trunk is not None]
         if not shapes:
             raise UnmaskError("Network() has no model; expected Network(mdm), Network(ar=ar) or Network(mdm, ar)")
         if len({shape.vocabulary for shape in shapes}) > 1:
             sizes = f"{shapes[0].vocabulary} symbols, the AR model {shapes[1].vocabulary}"
             raise UnmaskError(f"the MDM has {sizes}; expected a pair trained on the same language")
+
         self.vocabulary = shapes[0].vocabulary
         self.concurrent = all(trunk.device.type == "cpu" for trunk in self._trunks)
         self.length = min(shape.length for shape in shapes)  # longest sequence
@@ -172,6 +175,7 @@ class NetworkEngine(Engine):
         if not self.time_free:
             self.spend_on(which)
             return self.evaluator.below(self.tokens[which], time)
+
         new = which[self.stale[which]]
         if len(new):
             self.spend_on(new)

@@ -109,11 +109,13 @@ def train(
     arguments.of_kind("shape", shape, Shape, "a Shape, as networks.preset('quick', 'mdm', V)")
     arguments.of_kind("recipe", recipe, Recipe, "a Recipe, as networks.training.recipe.recipe('quick', 'mdm')")
     path = arguments.path("directory", directory)
+
     fits(recipe.batch, f"sequences of {shape.length} tokens", 16 * shape.length)
     learned: Source = source if isinstance(source, Text) else language_of(source)
     checkpoints.check_fits(shape, "this shape", learned.vocabulary)
     usual = learned.label if isinstance(learned, Text) else learned.kind
     named = label or (str(source) if isinstance(source, str | Path) else usual)
+
     with parallel.joined(path, conditions.device, checkpoints.check_unused):
         return Training(learned, named, shape, recipe, path, conditions).go()
 
@@ -159,14 +161,17 @@ class Batches:
         self.examples = Examples(source, shape.length, recipe.seed, recipe.samples)
 
     def __call__(self, step: int) -> list[Part]:
-        recipe, rows = self.recipe, self.recipe.batch
+        recipe = self.recipe
+        rows = recipe.batch
         first = step * rows
         tokens = self.examples.rows(first, rows)
         sizes = self.source.sizes(tokens)
+
         rng = Randomness(recipe.seed, torch.arange(first, first + rows))
         hidden = self.objective.draw(rng, rows, tokens)
         if isinstance(hidden, Masks) and (spread := recipe.spread_at(step)):
             hidden = spread_out(hidden, rng, spread, recipe.run, recipe.prompt_length)
+
         parts = []
         for which in parallel.own(torch.arange(rows)).chunk(self.parts):
             own = None if hidden is None else hidden.select(which)
@@ -184,35 +189,46 @@ class Training:
     def __init__(
         self, source: Source, label: str, shape: Shape, recipe: Recipe, directory: Path, conditions: Conditions
     ) -> None:
-        self.source, self.label, self.shape, self.recipe = source, label, shape, recipe
+        self.source, self.label = source, label
+        self.shape, self.recipe = shape, recipe
         self.directory, self.conditions = directory, conditions
         self.device = parallel.device_of(checkpoints.choose_device(conditions.device))
-        kind, precision = self.device.type, arguments.word("precision", conditions.precision, PRECISIONS)
+        kind = self.device.type
+        precision = arguments.word("precision", conditions.precision, PRECISIONS)
         self.half = precision == "bfloat16" or (precision == "auto" and kind == "cuda")
+
         self.threads = 1 if kind == "cpu" and shape.hidden < NARROW else torch.get_num_threads()
         if conditions.threads is not None:
             self.threads = arguments.whole("threads", conditions.threads, 1, arguments.MOST_THREADS)
+
         rows = parallel.share(recipe.batch)
         usual = min(rows, math.ceil(rows * shape.length / PART_TOKENS[kind]))
         given = usual if conditions.accumulate is None else conditions.accumulate
         self.parts = arguments.whole("accumulate", given, 1, rows, ", the sequences of a batch")
+
+        # what does not fit is refused here, not hours later
         at_once = math.ceil(rows / self.parts)
         way = "the batch size, or pass a larger --accumulate" if at_once > 1 else "the number of layers or the length"
         room = checkpoints.free_on(self.device)
         unit = f"sequences of {shape.length} tokens and this network"
         fits(at_once, unit, needed(shape, at_once, self.half) // at_once, way, room)
         self.batches = Batches(source, shape, recipe, self.parts)
-        held_out, objective = self.batches.examples.held_out(HELD_OUT), self.batches.objective
+
+        objective = self.batches.objective
+        held_out = self.batches.examples.held_out(HELD_OUT)
         if isinstance(source, Text):
             self.judge = HeldOut(held_out, recipe.seed, objective)
         else:
             self.judge = Judge(source, held_out, recipe.seed, objective)
+
         self.learner = Learner(shape, recipe, self.device)
         self.network = parallel.wrapped(self.learner.trunk)
+
         self.journal: list[dict[str, Any]] = []  # of checkpoints.Facts
         self.step = self.saved = 0
         self.loss = self.worst = math.log(shape.vocabulary) * self.judge.padding
         self.unseen: list[Tensor] = []  # (2) each: loss and gradient norm of the steps since the last check
+
         self.earlier = 0.0  # seconds of the runs before this one
         self.began = self.saved_at = time.monotonic()
         self.saving = 0.0  # seconds that the last checkpoint took
@@ -230,7 +246,8 @@ class Training:
             with torch_threads(self.threads), track as advance:
                 advance(self.step)
                 self._run(advance)
-                seconds, validation = self.seconds, self.judge(self.learner.average)
+                seconds = self.seconds
+                validation = self.judge(self.learner.average)
         except KeyboardInterrupt:
             checkpoint = f"the checkpoint of step {self.saved} is in {self.directory}"
             remedy = f"Continue with --resume --out {self.directory}"
@@ -240,6 +257,7 @@ class Training:
             remedy = f"Pass --accumulate {2 * self.parts}, which computes half of them at once with the same result"
             rows = parallel.share(self.recipe.batch) // self.parts
             raise UnmaskError(f"out of memory with {rows} sequences at once. {remedy}") from error
+
         return Trained(
             directory=self.directory,
             steps=self.step,
@@ -267,16 +285,19 @@ class Training:
         return self.earlier + time.monotonic() - self.began
 
     def _run(self, advance: Callable[[int], None]) -> None:
-        steps, look = self.recipe.steps, LOOK[self.device.type]
+        steps = self.recipe.steps
+        look = LOOK[self.device.type]
         reports = {round(number * steps / REPORTS) for number in range(1, REPORTS + 1)}
         if self.step in (0, steps):  # at step 0, to see whether files can be written; after the last step, because
             self._save()  # a kill may have left the state without the network
+
         for _ in self.learn(steps):
             if self.step % look == 0 or self.step in reports:
                 self._look()
                 progress.rename(f"training {self.shape.title}, loss {self.loss:.4f}")
                 if self.step in reports:
                     self._report()
+
                 wait = self.conditions.save_seconds
                 due = max(wait, SAVE_SHARE * self.saving) if wait else 0.0
                 if self.step == steps or time.monotonic() - self.saved_at >= due:
@@ -296,6 +317,8 @@ class Training:
         if self.source.end is not None:
             own = torch.tensor(sum(part.size for part in batch), device=self.device)
             tokens = float(parallel.total(own))
+
+        # parts of a batch add their gradients, so its size does not depend on memory
         loss = torch.zeros((), device=self.device)
         for part in batch:
             with nullcontext() if part is batch[-1] else parallel.apart(self.network):
@@ -331,6 +354,7 @@ class Training:
         validation = self.judge(self.learner.average)
         if not math.isfinite(validation.loss.value):
             raise self._diverged("validation loss", validation.loss.value)
+
         losses = {"loss": self.loss, "validation": validation.loss.value}
         line = f"loss {self.loss:.4f}, validation {validation.loss.value:.4f} nats per token"
         if validation.excess_percent is not None:
@@ -339,14 +363,17 @@ class Training:
         for name, value in self._bits(validation).items():
             losses[name] = value
             line += f", {value:.4f} {name.replace('_', ' ')}"
+
         rate = self.recipe.rate_at(self.step - 1)
         self.journal.append({"step": self.step, "seconds": self.seconds, "rate": rate} | losses)
+
         if self.conditions.say is not None and parallel.rank() == 0:
             self.conditions.say(f"step {self.step}, {self.seconds:.0f} s: {line}")
 
     def _save(self) -> None:
         if parallel.rank():
             return
+
         began = time.monotonic()
         learned: dict[str, Any] = {"label": self.label}
         if isinstance(self.source, Text):
@@ -354,14 +381,17 @@ class Training:
             self.source.tokenizer.save(self.directory)  # first, since a resumed training needs it
         else:
             learned |= {"language": self.source.to_dict()}
+
         plain = {"shape": self.shape.to_dict(), "recipe": self.recipe.to_dict()} | learned
         now = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal}
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
+
         entropy = {} if self.judge.entropy is None else {"entropy": self.judge.entropy}
         account = (
             {"origin": origin(**plain, **self._computed, parts=self.parts, processes=parallel.size())} | entropy | now
         )
         checkpoints.save(self.learner.average, self.directory, account)
         checkpoints.write_losses(self.directory, self.journal)
+
         self.saved, self.saved_at = self.step, time.monotonic()
         self.saving = self.saved_at - began

@@ -100,7 +100,8 @@ def draw_masks(rng: Randomness, batch: int, length: int, prompt: int = 0) -> Mas
     Low discrepancy: row r draws its number of hidden positions from the (r mod batch)-th of `batch` equal parts of its
     distribution. Every batch thus covers the distribution, in increasing order of rows.
     """
-    labels, left = rng.grid(Stream.ORDER, length), length - prompt
+    left = length - prompt
+    labels = rng.grid(Stream.ORDER, length)
     labels[:, :prompt] = torch.inf
     own = rng.grid(Stream.ORDER, 1, OWN).squeeze(1)
     quantile = (rng.row_ids % batch + own) / batch
@@ -122,10 +123,13 @@ def spread_out(masks: Masks, rng: Randomness, share: float, run: int = 1, prompt
     period = 2 + (own[:, :1] * (max(PERIOD, 2 * run) - 1)).long()
     first = (own[:, 1:2] * period).long()
     wide = 1 + (own[:, 3:] * (period // 2).clamp(max=run)).long()
+
     places = torch.arange(masks.order.shape[1])
     apart = (((places - first) % period >= wide) | (places < prompt)).long()
-    order, counts = apart.argsort(dim=1, stable=True), (1 - apart).sum(1)
+    order = apart.argsort(dim=1, stable=True)
+    counts = (1 - apart).sum(1)
     chosen = (own[:, 2] < share) & (counts > 0)
+
     return Masks(
         torch.where(chosen.unsqueeze(1), order, masks.order),
         torch.where(chosen, counts, masks.counts),
@@ -149,6 +153,7 @@ def masked_nats(
     """
     columns = masks.order[:, :most]
     logits = network(masks.hide(tokens, mask), columns, masks.time.float() if timed else None)
+
     targets = tokens.gather(1, columns) if distributions is None else distributions
     return (tokens.shape[1] - prompt) * masks.mean(surprise(logits, targets))
 
@@ -235,8 +240,10 @@ def alone(full: Tensor, noisy: Noisy) -> Tensor:
 
 def nelbo(alone: Tensor, tokens: Tensor, noisy: Noisy) -> Tensor:
     """(B): an unbiased estimate of the NELBO of tokens (B, L), in nats, from r (B, L, V); one level for each row."""
-    vocabulary, level = alone.shape[2], noisy.level.repeat_interleave(tokens.shape[1])
-    own, clean = noisy.tokens.reshape(-1), torch.nn.functional.one_hot(tokens.reshape(-1), vocabulary).double()
+    vocabulary = alone.shape[2]
+    level = noisy.level.repeat_interleave(tokens.shape[1])
+    own = noisy.tokens.reshape(-1)
+    clean = functional.one_hot(tokens.reshape(-1), vocabulary).double()
 
     def ratios(r: Tensor) -> Tensor:
         shown = level.unsqueeze(1) * r + (1 - level.unsqueeze(1)) / vocabulary
@@ -278,8 +285,10 @@ class Objective(NamedTuple):
         distributions: Tensor | None = None,
     ) -> Tensor:
         """(B): the loss on a device of tokens (B, L) on the host."""
-        sent, timed = tokens.to(device, non_blocking=True), not self.shape.time_free
+        timed = not self.shape.time_free
+        sent = tokens.to(device, non_blocking=True)
         soft = None if distributions is None else distributions.to(device, non_blocking=True)
+
         if hidden is None:
             return causal_nats(network, self.shape.vocabulary, sent, soft, self.prompt)
         if isinstance(hidden, Noisy):

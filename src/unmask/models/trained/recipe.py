@@ -23,7 +23,6 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from unmask.core import arguments
 from unmask.core.chance import check_seed
-from unmask.core.errors import unknown
 from unmask.models.trained.shape import Shape, strict
 from unmask.models.trained.trunk import Trunk
 
@@ -42,6 +41,28 @@ MATCHED = 0.2  # root mean square of an update of AdamW, so that both use the sa
 TABLE, FASTER = "windows.table", 4.0  # times the rate: entries of rare windows have to grow within few visits
 LOOKED_UP = ("embed.weight", "place")  # used one row at a time: not matrices, no weight decay
 ENDS = ("head", "time", "windows")  # matrices outside the blocks: their rows are single symbols or frequencies
+
+# Without the noise of sampled targets, small batches are as good as large ones, and a rate that stays high is better.
+SOON = {"batch": 16, "rate": 7e-3, "fall": 0.6, "spread": 0.5, "run": 7, "targets": "posterior", "optimiser": "muon"}
+# The answer to a prompt is certain: its tokens are its distributions, and the prompt is always shown.
+QUESTIONS = {"batch": 64, "spread": 0.0, "run": 1, "targets": "tokens", "prompt_length": 8}
+RECIPES: dict[str, dict[str, Any]] = {
+    # Section 5 and Table 3; the batch is that of Sahoo et al., whose framework the paper follows: its own is illegible.
+    "paper": {"epochs": 20, "samples": 1_000_000, "batch": 512, "rate": 3e-4, "average": 0.9999},
+    "small": {"steps": 4000, "batch": 64, "rate": 2e-3},
+    "quick": SOON | {"steps": 1200, "average": 0.995},
+    "thorough": SOON | {"steps": 6000, "average": 0.998},
+    "sums": SOON | {"steps": 4000, "average": 0.998, "rate": 4e-3, "spread": 0.7},
+    "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
+    "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
+}
+UNSPREAD = {"spread": 0.0, "run": 1}  # uniform noise has no masks
+OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # an AR model learns from every position
+    ("quick", "ar"): {"steps": 800, "run": 1},
+    ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
+    ("sums", "ar"): SOON | {"steps": 1500, "average": 0.995, "run": 1},
+    ("questions", "ar"): {"steps": 800},
+}
 
 
 @dataclass(frozen=True)
@@ -103,36 +124,12 @@ class Recipe:
         return strict(given, cls, "entry of a recipe", "the recipe of a training")
 
 
-# Without the noise of sampled targets, small batches are as good as large ones, and a rate that stays high is better.
-SOON = {"batch": 16, "rate": 7e-3, "fall": 0.6, "spread": 0.5, "run": 7, "targets": "posterior", "optimiser": "muon"}
-# The answer to a prompt is certain: its tokens are its distributions, and the prompt is always shown.
-QUESTIONS = {"batch": 64, "spread": 0.0, "run": 1, "targets": "tokens", "prompt_length": 8}
-RECIPES: dict[str, dict[str, Any]] = {
-    # Section 5 and Table 3; the batch is that of Sahoo et al., whose framework the paper follows: its own is illegible.
-    "paper": {"epochs": 20, "samples": 1_000_000, "batch": 512, "rate": 3e-4, "average": 0.9999},
-    "small": {"steps": 4000, "batch": 64, "rate": 2e-3},
-    "quick": SOON | {"steps": 1200, "average": 0.995},
-    "thorough": SOON | {"steps": 6000, "average": 0.998},
-    "sums": SOON | {"steps": 4000, "average": 0.998, "rate": 4e-3, "spread": 0.7},
-    "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
-    "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
-}
-UNSPREAD = {"spread": 0.0, "run": 1}  # uniform noise has no masks
-OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # an AR model learns from every position
-    ("quick", "ar"): {"steps": 800, "run": 1},
-    ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
-    ("sums", "ar"): SOON | {"steps": 1500, "average": 0.995, "run": 1},
-    ("questions", "ar"): {"steps": 800},
-}
-
-
 def recipe(name: str, kind: str = "mdm", noise: str = "mask", **changes: Any) -> Recipe:
     """Recipe of a preset for a kind of network and its noise; a change of None keeps the value of the preset.
 
     `epochs`, the number of passes over a fixed set, is used if `steps` is not given.
     """
-    if name not in RECIPES:
-        raise unknown("preset of a network", name, RECIPES)
+    arguments.word("preset of a network", name, RECIPES)
     entries = RECIPES[name] | OF_KIND.get((name, kind), {}) | (UNSPREAD if noise == "uniform" else {})
     entries |= {entry: value for entry, value in changes.items() if value is not None}
     epochs = entries.pop("epochs", None)
@@ -183,6 +180,7 @@ class Learner:
         self.average = copy.deepcopy(self.trunk).requires_grad_(False) if recipe.average else self.trunk
         self.weights: dict[str, Parameter] = dict(self.trunk.named_parameters())
         self.state: dict[str, dict[str, Tensor]] = {}  # optimiser state by weight, from the first step on
+
         self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
         rest = [name for name in self.weights if name not in self.matrices]
         tables = [name for name in rest if name == TABLE]
@@ -235,13 +233,16 @@ class Learner:
             gradients = [weight.grad for weight in weights if weight.grad is not None]
             steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
             adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate * pace, weight_decay=decay, **ADAMW)
+
         for name in self.matrices:
-            weight, buffer = self.weights[name], self.state[name]["momentum_buffer"]
+            weight = self.weights[name]
+            buffer = self.state[name]["momentum_buffer"]
             assert weight.grad is not None
             buffer.lerp_(weight.grad, 1 - MOMENTUM)
             update = orthogonal(weight.grad.lerp(buffer, MOMENTUM))
             weight.mul_(1 - rate * self.recipe.weight_decay)
             weight.sub_(update, alpha=rate * MATCHED * math.sqrt(max(weight.shape)))
+
         for weight in self.weights.values():
             weight.grad = None
 

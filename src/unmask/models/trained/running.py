@@ -22,7 +22,8 @@ from unmask.denoisers import Causal, Logits, Marginals, Table
 from unmask.denoisers.contracts import Cost
 from unmask.denoisers.denoiser import followed, layout
 from unmask.denoisers.scan import FLOAT32
-from unmask.models.trained.trunk import Memory, Trunk
+from unmask.models.trained.memory import Memory
+from unmask.models.trained.trunk import Trunk
 from unmask.samplers import orders
 
 FEW = 4 * BLOCK  # symbols up to which probabilities are float64; of more, such a tensor (.., V) would be too large
@@ -112,14 +113,17 @@ class Steps(NamedTuple):
         """Prepare an order; the visits (B, L) of revealed positions are increased."""
         labels = order.sort(dim=1).values
         counts = (labels[:, :1] > 0).sum(1) + (labels[:, 1:] != labels[:, :-1]).sum(1)  # different ones, without 0
+
         rows = counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())]
         if not len(rows):
             return cls(rows, counts, torch.empty(0), [])
+
         uniforms = rng.uniform(Stream.TOKEN, rows.unsqueeze(1), torch.arange(order.shape[1]), visits[rows])
         visits += order > 0
         numbers: list[Tensor] = []
         for row, position in orders.steps(order[rows]):
             numbers += *layout(row, position), row * order.shape[1] + position
+
         sent = torch.cat([part.flatten() for part in numbers]).to(device, non_blocking=True)  # in one transfer
         parts = iter(sent.split([part.numel() for part in numbers]))
         each = [Step(next(parts).view_as(columns), next(parts), next(parts)) for columns in numbers[::3]]
@@ -158,12 +162,14 @@ class NetworkCausal(Causal):
         answered = followed(self.memory.lengths - 1, counts, tokens.shape[1], self.length, selected)
         read = (counts > 0).nonzero().squeeze(1)
         states = [self.trunk.embed.weight.new_empty((0, self.trunk.shape.width))]
+
         for rows in read.split(self.evaluator.batch or max(len(read), 1)):
             width = int(counts[rows].max())
             given = tokens[rows, :width].to(self.trunk.device)
             computed = self.trunk.states(given, memory=self.memory, rows=None if len(rows) == len(tokens) else rows)
             states.append(computed[answered[rows, :width].to(self.trunk.device)])
             self._account += Cost(1, len(rows), int(counts[rows].sum()))
+
         self.memory.lengths = self.memory.lengths + counts
         self.need(counts > 0)
         return self.evaluator.marginals(torch.cat(states))
@@ -181,12 +187,15 @@ class NetworkCausal(Causal):
         rows = read.argsort(stable=True)
         begins = read[rows].tolist()
         even = begins[0] == begins[-1]
+
         cache = self.memory.cache if even else self.memory.cache[:, :, rows.to(self.trunk.device)]
         positions = torch.arange(begins[0], self.length)
         uniforms = rng.uniform(Stream.TOKEN, rows, positions.unsqueeze(1)).to(self.trunk.device)  # (positions, B)
+
         recent = self.memory.recent(last, rows)  # (B, R)
         filled = recent.new_zeros(uniforms.shape)
         chances = torch.zeros_like(uniforms)
+
         for index, place in enumerate(positions.tolist()):
             begun = bisect_right(begins, place)
             marginals = probabilities(self.trunk.step(recent[:begun], place, cache[:, :, :begun]))
@@ -194,10 +203,12 @@ class NetworkCausal(Causal):
             filled[index, :begun] = new
             recent[:begun] = torch.cat([recent[:begun, 1:], new.unsqueeze(1)], 1)
             chances[index, :begun] = marginals.gather(1, new.unsqueeze(1)).squeeze(1)
+
         probability = torch.ones(tokens.shape, dtype=torch.float64)
         begun_here = positions >= read[rows].unsqueeze(1)
         for mine, values in ((tokens, filled), (probability, chances)):
             mine[rows, begins[0] :] = torch.where(begun_here, values.T.cpu(), mine[rows, begins[0] :])
+
         left = self.length - read
         self.need(left)
         total = int(left.sum())

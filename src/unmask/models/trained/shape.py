@@ -20,6 +20,18 @@ PARAMETER_BYTES = 8  # a weight and one copy of it
 UNNAMED = ("noise", "mask"), ("neighbours", 0)  # so that a shape without them keeps its digest
 Kind = TypeVar("Kind")
 
+FAST = {"hidden": 64, "layers": 4, "heads": 4, "neighbours": 5}  # about 200,000 weights, and the memory
+PRESETS: dict[str, dict[str, int]] = {
+    "paper": {"hidden": 512, "layers": 8, "heads": 8, "length": 512},  # section 5; 10 layers for the 4-gram
+    "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
+    "quick": FAST | {"length": 64, "neighbours": 3},
+    "thorough": FAST | {"length": 64},  # more neighbours, trained longer
+    "sums": FAST | {"length": 65},  # the same, for modular-sum
+    # For modular-sum(terms=4), whose answers are sums and no n-grams: with a memory it answers one question in eight.
+    "questions": FAST | {"length": 19, "neighbours": 0},
+    "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million weights, for a text of some megabytes
+}
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -111,19 +123,6 @@ def strict(given: dict[str, Any], kind: type[Kind], noun: str, where: str) -> Ki
             raise unknown(noun, name, known)
     value: Kind = fit(given, kind, where)
     return value
-
-
-FAST = {"hidden": 64, "layers": 4, "heads": 4, "neighbours": 5}  # about 200,000 weights, and the memory
-PRESETS: dict[str, dict[str, int]] = {
-    "paper": {"hidden": 512, "layers": 8, "heads": 8, "length": 512},  # section 5; 10 layers for the 4-gram
-    "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
-    "quick": FAST | {"length": 64, "neighbours": 3},
-    "thorough": FAST | {"length": 64},  # more neighbours, trained longer
-    "sums": FAST | {"length": 65},  # the same, for modular-sum
-    # For modular-sum(terms=4), whose answers are sums and no n-grams: with a memory it answers one question in eight.
-    "questions": FAST | {"length": 19, "neighbours": 0},
-    "text": {"hidden": 128, "layers": 4, "heads": 4, "length": 128},  # a million weights, for a text of some megabytes
-}
 
 
 def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask.models.trained.memory import Memory, Reach
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.windows import Windows
 
@@ -33,80 +34,6 @@ PERIODS = 2.0, 16.0  # rotary: the shortest in positions, the longest in lengths
 LEAST_NOISE = 1e-3  # 1 - a; smaller values count as this one, since q(x_i | y) hardly depends on them
 SLOWEST = 10_000.0  # ratio of the fastest to the slowest frequency of the clock
 Turn = tuple[Tensor, Tensor]  # cos, sin, broadcastable over (B, K, heads, D)
-
-
-class Reach(NamedTuple):
-    """The K positions at which some rows continue, and the mask of the T cached positions that each may attend to."""
-
-    cache: Tensor  # (layers, 2, B, heads, L + 1, D), shared with the memory
-    rows: Tensor | None  # (R) of B; None: all
-    first: int  # the first position, if it is the same in all rows
-    places: Tensor | None  # (R, K) on the device, if it differs
-    end: int  # T
-    seen: Tensor | None  # Bool (K, T) or (R, 1, K, T); None: all
-    prefix: bool  # nothing is cached yet: attention is plainly causal
-    past: Tensor | None = None  # (R, before): the last symbols, for an n-gram memory
-
-    def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Cache keys and values (R, heads, K, D); return all that can be attended to, (R, heads, T, D) each."""
-        cache, rows = self.cache[layer], slice(None) if self.rows is None else self.rows
-        for mine, new in zip(cache, (key, value), strict=True):
-            if self.places is None:
-                mine[rows, :, self.first : self.end] = new
-            else:
-                each = torch.arange(len(key), device=key.device) if self.rows is None else self.rows
-                mine[each.unsqueeze(1), :, self.places] = new.transpose(1, 2)
-        if self.prefix:
-            return key, value
-        return cache[0, rows, :, : self.end], cache[1, rows, :, : self.end]
-
-
-class Memory:
-    """The KV cache of an AR model, allocated once. Row b has read lengths[b] symbols, including the start; entries
-    beyond are overwritten.
-
-    The lengths are on the host, so that the host never waits for a device. There are L + 1 entries: the last token of a
-    sequence can be read together with others, although nothing follows it. Reads beyond the end write there too.
-    """
-
-    def __init__(self, shape: Shape, rows: int, length: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.places = length + 1
-        size = (shape.layers, 2, rows, shape.heads, self.places, shape.hidden // shape.heads)
-        self.cache = torch.zeros(size, device=device, dtype=dtype)  # zeros: masked entries must be finite
-        self.lengths = torch.zeros(rows, dtype=torch.int64)
-        self.before = max(shape.neighbours - 1, 0)  # that a window of the n-gram memory reads besides the last
-        self.symbols = torch.full((rows, self.before + self.places), shape.vocabulary, device=device)
-
-    def past(self, tokens: Tensor, rows: Tensor | None = None) -> Tensor:
-        """(R, before): the last symbols of rows (R) (default: all), before tokens (R, K), which are kept."""
-        ends = (self.lengths if rows is None else self.lengths[rows]).unsqueeze(1)
-        each = (torch.arange(len(ends)) if rows is None else rows).unsqueeze(1).to(tokens.device)
-        past = self.symbols[each, (ends + torch.arange(self.before)).to(tokens.device)]
-        places = (ends + torch.arange(tokens.shape[1])).clamp(max=self.places - 1) + self.before
-        self.symbols[each, places.to(tokens.device)] = tokens
-        return past
-
-    def recent(self, last: Tensor, rows: Tensor) -> Tensor:
-        """(R, before + 1): the symbols with which rows (R) end after reading `last` (B)."""
-        new = last[rows].unsqueeze(1).to(self.symbols.device)
-        return torch.cat([self.past(new, rows), new], 1)
-
-    def reach(self, tokens: Tensor, rows: Tensor | None = None) -> Reach:
-        """Let rows (R) (default: all) read tokens (R, K); the caller updates `lengths`."""
-        width, past = tokens.shape[1], self.past(tokens, rows)
-        lengths = self.lengths if rows is None else self.lengths[rows]
-        device = self.cache.device
-        which = None if rows is None else rows.to(device)
-        first, last = int(lengths.min()), int(lengths.max())
-        end = min(last + width, self.places)
-        if first == last and first + width <= self.places:
-            seen = None
-            if width > 1:
-                seen = (torch.arange(end) <= torch.arange(first, end).unsqueeze(1)).to(device)
-            return Reach(self.cache, which, first, None, end, seen, first == 0, past)
-        places = (lengths.unsqueeze(1) + torch.arange(width)).clamp(max=self.places - 1)
-        seen = (torch.arange(end) <= places.unsqueeze(-1)).unsqueeze(1)
-        return Reach(self.cache, which, first, places.to(device), end, seen.to(device), False, past)
 
 
 class Frame(NamedTuple):
@@ -139,9 +66,11 @@ class Trunk(nn.Module):
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.hidden, bias=False)
         self.head = Head(shape.hidden, shape.vocabulary, bias=False)
+
         for name in ("cos", "sin"):
             turns = torch.empty(shape.length + 1, shape.hidden // shape.heads // 2 * 2)
             self.register_buffer(name, turns, persistent=False)
+
         if not self.embed.weight.is_meta:  # on the meta device only shapes are needed
             self._turn()
             self._initialise()
@@ -178,9 +107,11 @@ class Trunk(nn.Module):
         self.embed.weight.add_(SYMBOL * shared)
         strength = SCORE * math.sqrt(width) / (width // 2 * hidden * SHARED)
         shared *= math.sqrt(strength) / shared.norm()
+
         sides = (-1,) if self.shape.causal else (-1, 1)
         distances = [side * far for far in range(1, NEAR + 1) for side in sides]
         even = torch.cat([torch.ones(width // 2), torch.zeros(width // 2)])
+
         for number in range(self.shape.layers * self.shape.heads):
             layer, head = divmod(number, self.shape.heads)
             angles = -distances[number % len(distances)] * self.rates
@@ -243,25 +174,32 @@ class Trunk(nn.Module):
         recent (B, R): the last symbols, as many as a window reads; cache (layers, 2, B, heads, T, D): keys and values
         of earlier positions; those of `place` are added.
         """
-        turn, layers = (self.cos[place], self.sin[place]), self._layers
+        turn = self.cos[place], self.sin[place]
+        layers = self._layers
         early = min(1, len(layers) - 1)
+
         x = self.embed(recent[:, -1])
         for layer in range(early):
             x = layers[layer].step(x, turn, cache[layer], place)
         x, logits = self._split(self._recalled(x.unsqueeze(1), recent[:, -1:], recent[:, :-1]).squeeze(1))
+
         for layer in range(early, len(layers)):
             x = layers[layer].step(x, turn, cache[layer], place)
         return self.head(_wide(self.norm(x), logits))
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
-        x, past = self.embed(tokens), None if frame.reach is None else frame.reach.past
+        x = self.embed(tokens)
+        past = None if frame.reach is None else frame.reach.past
         if len(self.blocks) == 1:
             return self._recalled(x, tokens, past, frame.condition)
+
         first, *rest = self._layers[:-1]
-        symbols, qkv = self.embed.weight, None
+        symbols = self.embed.weight
+        qkv = None
         if self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled():
             qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on the symbol only
         x, logits = self._split(self._recalled(first(x, 0, frame, qkv=qkv), tokens, past, frame.condition))
+
         for layer, block in enumerate(rest, 1):
             x = block(x, layer, frame)
         return _wide(x, logits)
@@ -286,6 +224,7 @@ class Trunk(nn.Module):
         if time is not None and self.shape.noise == "uniform":
             time = depth(time)
         condition = None if self.time is None else self.time(time)
+
         if reach is not None and reach.places is not None:
             return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
         first = 0 if reach is None else reach.first
@@ -322,6 +261,7 @@ class Block(nn.Module):
         changes = [None] * 2
         if self.modulate is not None:
             changes = self.modulate(frame.condition).unsqueeze(1).chunk(2, -1)
+
         if qkv is None:
             mixed = self._attend(_changed(self.before(x), changes[0]), layer, frame, columns)
         else:
@@ -345,6 +285,7 @@ class Block(nn.Module):
     def _attend(self, x: Tensor, layer: int, frame: Frame, columns: Tensor | None) -> Tensor:
         if columns is None:
             return self._mix_all(self.qkv(x), layer, frame)
+
         rows, width, hidden = x.shape
         ours, theirs = self.qkv.weight.split([hidden, 2 * hidden])
         key, value = functional.linear(x, theirs).view(rows, width, 2 * self.heads, -1).chunk(2, 2)

@@ -69,7 +69,9 @@ class Examples:
             return self.source.windows(first, count, self.length, self.seed)
         if self.fixed is None:
             return self.source.sample(count, self.length, seed=self.seed, first_row=TRAINING + first)
-        parts, end = [], first + count
+
+        parts = []
+        end = first + count
         while first < end:
             epoch, place = divmod(first, self.trained_on)
             taken = min(end - first, self.trained_on - place)
@@ -149,7 +151,8 @@ class HeldOut:
         return torch.cat([self._nats(trunk, rows).double().cpu() for rows in blocks])
 
     def _nats(self, trunk: Trunk, rows: slice) -> Tensor:
-        tokens, masks = self.tokens[rows], None if self.masks is None else self.masks.select(rows)
+        tokens = self.tokens[rows]
+        masks = None if self.masks is None else self.masks.select(rows)
         if not isinstance(masks, Noisy):
             return self.objective.nats(trunk, trunk.device, tokens, masks)
         level = None if trunk.shape.time_free else masks.level.to(trunk.device)
@@ -175,20 +178,25 @@ class Judge(HeldOut):
     @cached_property
     def _ideal(self) -> Tensor:
         """(rows): nats of the ideal denoiser."""
-        tokens, masks, prompt, unknown = self.tokens, self.masks, self.objective.prompt, self.language.vocabulary
+        tokens, masks = self.tokens, self.masks
+        prompt, unknown = self.objective.prompt, self.language.vocabulary
         if masks is None:
             shown = torch.where(torch.arange(tokens.shape[1]) < prompt, tokens, unknown)
             return -self.language.log_prob(tokens, shown)
         if isinstance(masks, Noisy):
-            ideal, nats = UniformIdeal(self.language), []
+            nats = []
+            ideal = UniformIdeal(self.language)
             for rows in torch.arange(len(tokens)).split(BLOCK):
                 noisy = masks.select(rows)
                 r = ideal.posterior(noisy.tokens, time=noisy.level, known=noisy.known)
                 nats.append(nelbo(r, tokens[rows], noisy))
             return torch.cat(nats)
-        contexts, chances = masks.hide(tokens, unknown), []
+
+        chances = []
+        contexts = masks.hide(tokens, unknown)
         for rows in torch.arange(len(tokens)).split(max(1, POSTERIOR_BYTES // (8 * tokens.shape[1] * unknown))):
             places = masks.order[rows]
             truth = tokens[rows].gather(1, places).unsqueeze(2)
             chances.append(self.language.posterior(contexts[rows], places).gather(2, truth).squeeze(2))
+
         return (tokens.shape[1] - prompt) * masks.mean(-torch.cat(chances).log())

@@ -34,7 +34,9 @@ class Windows(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         most, base = shape.neighbours, shape.outside + 1
-        self.outside, self.before, self.after = shape.outside, most - shape.causal, 0 if shape.causal else most
+        self.outside = shape.outside
+        self.before, self.after = most - shape.causal, 0 if shape.causal else most
+
         places: list[Tensor] = []
         own: list[Tensor] = []
         entries = 0
@@ -47,8 +49,10 @@ class Windows(nn.Module):
                 places.append(row)
                 own.append(entries + base**slot * torch.arange(shape.vocabulary))
             entries += base ** (width + 1)
+
         self.register_buffer("places", torch.stack(places), persistent=False)
         self.register_buffer("own", torch.stack(own), persistent=False)
+
         self.table = nn.Parameter(torch.zeros(entries))
         self.read = nn.Linear(self.own.numel(), shape.hidden, bias=False)
         self.modulate = None if shape.time_free else nn.Linear(shape.hidden, len(places))

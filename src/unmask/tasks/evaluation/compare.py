@@ -75,12 +75,19 @@ def compare_shares(pairs: Sequence[tuple[float, float]], level: float = LEVEL) -
     """
     n = len(pairs)
     differences = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
+
     ahead, behind = int((differences > 0).sum()), int((differences < 0).sum())
+
+    # McNemar's test counts items, each right or wrong once
     single = all(accuracy in (0.0, 1.0) for pair in pairs for accuracy in pair)
     p = mcnemar(ahead, behind) if single else None
+
     difference = bounded_mean(differences, (-1.0, 1.0), 1 - level)
     decided = difference.low > 0 or difference.high < 0
-    verdict = "not distinguishable" if not decided else "better" if difference.value > 0 else "worse"
+    verdict = "better" if difference.value > 0 else "worse"
+    if not decided:
+        verdict = "not distinguishable"
+
     a, b = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
     spread = float((differences**2).mean())
     needed = None if decided else sample_size(spread, float(differences.mean()), level)
@@ -154,31 +161,39 @@ def advise(settings: Sequence[Group], target: float, budget: float | None = None
     arguments.number("target", target, 0.0, 1.0)
     if budget is not None:
         arguments.number("budget", budget, above=True)
+
     tasks = sorted({str(group.settings["task"]) for group in settings})
     if len(tasks) != 1:
         what = f"these are records of {', '.join(tasks)}; choose one with --task" if tasks else "there are no records"
         raise UnmaskError(f"advice is about one task: {what}")
+
     named = list(zip(labels(settings), settings, strict=True))
     unmeasured = "; ".join(f"{label}: {group.too_long}" for label, group in named if not group.written)
     options = []
     for label, group in named:
-        accuracy, cost = group.accuracy, group.cost()
+        cost = group.cost()
+        accuracy = group.accuracy
         if accuracy is not None and cost["seconds"] is not None:
             reached = standing(accuracy.low, accuracy.high, target, rises=True)
             options.append(Option(label, group, accuracy, cost["seconds"], cost["flops"], reached))
+
     if not options and unmeasured:
         raise UnmaskError(f"no setting was measured: {unmeasured}. Give shorter prompts or a longer context")
     if not options:
         raise UnmaskError("none of these records has a verdict on its answers; `unmask eval` adds verdicts")
+
     options.sort(key=lambda option: option.seconds)
     within = [option for option in options if budget is None or option.seconds <= budget]
     masked, reader = (_best([one for one in within if one.group.causal is causal]) for causal in (False, True))
+
+    # beside AR: the best of what costs no more, in time and in arithmetic
     against = reader or next((option for option in options if option.group.causal), None)
     at_time = at_flops = None
     if against is not None:
         parallel = [option for option in options if not option.group.causal]
         at_time = _most_accurate([option for option in parallel if option.seconds <= against.seconds])
         at_flops = _most_accurate([o for o in parallel if o.flops and against.flops and o.flops <= against.flops])
+
     best = _best(within)
     wanted = f"{target:.0%}" + ("" if budget is None else f" within {budget:.3g} s per sample")
     text = _text(wanted, best, masked, reader, options)
@@ -201,11 +216,13 @@ def _text(
     """The verdict. wanted: the target and the budget."""
     if best is None:
         return f"no measured setting is right in {wanted}; the most accurate is {_most_accurate(options)}"
+
     sure = "reaches" if best.standing == MEETS else "may reach, more items would decide,"
     verdict = f"{best.label} {sure} {wanted}: {str(best).partition(': ')[2]}"
     if masked is None or reader is None:
         lacking = f"{verdict}; no {'AR' if reader is None else 'masked'} model in these records"
         return f"{lacking} does" if any(one.group.causal == (reader is None) for one in options) else lacking
+
     if best is reader:
         times = masked.seconds / reader.seconds
         return f"{verdict}; AR is the better choice: the masked model takes {times:.3g} times as long ({masked})"

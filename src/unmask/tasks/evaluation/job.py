@@ -1,79 +1,62 @@
 """The job of tasks: an open model answers items, and a file next to the store has a record of each sample.
 
 Rows are samples: with `each` samples per item, row r belongs to item r // each, in the order of the file. This job
-scores nothing: experiments/evaluation scores the records later, as often as needed. A cell measures only generation.
+scores nothing: evaluation/run.py scores the records later, as often as needed. A cell measures only generation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from unmask.core import arguments
+import torch
+
+from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
+from unmask.core.estimates import exactly
+from unmask.core.files import code
+from unmask.core.memory import cores
 from unmask.core.run import Answering, Loading
+from unmask.core.threads import torch_threads
 from unmask.experiments.cell import Place, Record, Tally, job
 from unmask.experiments.cell import digest as of_contents
-from unmask.experiments.jobs.sources import record, unchanged
-
-if TYPE_CHECKING:
-    from unmask.models.open import OpenModel
-    from unmask.tasks import Item
-    from unmask.tasks.exact import CanvasWriter, Ideal
-    from unmask.tasks.writing import How, Writer
-
-CANVAS_SECONDS = 2e-3  # per sample of a model without texts
-UNKNOWN_SECONDS = 10.0  # per sample of a model, if nothing is known before it is loaded
+from unmask.experiments.jobs.sources import counts, mean, record, sums, unchanged
+from unmask.models.open import OpenModel, load_model
+from unmask.models.open.loading import card_of, here
+from unmask.tasks import TASKS, Item, sample
+from unmask.tasks.contract import fingerprint
+from unmask.tasks.exact import CanvasWriter, ideal, solved
+from unmask.tasks.writing import How, Writer
 
 
 @lru_cache(maxsize=2)
 def items_of(task: str, data: str, digest: str) -> Sequence[Item]:
-    from unmask.tasks import TASKS
-
     return TASKS.make(task).items(data or None)
 
 
 @lru_cache(maxsize=1)  # a model may take all memory
 def _writer(task: str, how: How, data: str, digest: str, contents: str, **model: Any) -> Writer | CanvasWriter:
-    import torch
-
-    from unmask.core.files import code
-    from unmask.tasks import TASKS
-    from unmask.tasks.contract import fingerprint
-    from unmask.tasks.exact import CanvasWriter, ideal
-    from unmask.tasks.writing import Writer
-
     about: dict[str, Any] = {"task": task, "data": fingerprint(items_of(task, data, digest)), "code": code()}
     about |= {"threads": torch.get_num_threads(), "device": "cpu"}
     if (known := ideal(model["model"])) is not None:
         return CanvasWriter(known, TASKS.make(task), how, about)
-    loaded = _model(contents, **model)
-    if loaded.body.device.type == "cuda":
-        about["device"] = torch.cuda.get_device_name(loaded.body.device)
-    writer = Writer(loaded, TASKS.make(task), how, about)
+    reader = loaded(contents, **model)
+    if reader.body.device.type == "cuda":
+        about["device"] = torch.cuda.get_device_name(reader.body.device)
+    writer = Writer(reader, TASKS.make(task), how, about)
     writer.refuse_too_long(items_of(task, data, digest))
     writer.warm_up(items_of(task, data, digest)[0])
     return writer
 
 
 @lru_cache(maxsize=1)
-def _model(contents: str, model: str, **how: Any) -> OpenModel:
-    from unmask.models.open import load_model
-
+def loaded(contents: str, model: str, **how: Any) -> OpenModel:
+    """The model of a name or a directory with these contents."""
     return load_model(model, **how)
 
 
-def _ideal(model: str) -> Ideal | None:
-    from unmask.tasks.exact import ideal
-
-    return ideal(model)
-
-
 def _records(tally: Tally) -> list[Record]:
-    from unmask.core.estimates import exactly
-    from unmask.experiments.jobs.sources import mean
-
     estimates = {name: mean(name, tally) for name in ("model_calls", "answer_tokens", "flops")}
     estimates["prompts_too_long"] = exactly(float(tally["too_long_sum"]), "exact count")
     needed = None if (calls := estimates["model_calls"]) is None else calls.value
@@ -94,21 +77,20 @@ def _check(
     first_row: int,
 ) -> None:
     """Names, files and packages, before hours of work."""
-    from unmask.models.open.loading import card_of, here
-    from unmask.tasks import TASKS
-    from unmask.tasks.exact import solved
-    from unmask.tasks.writing import How
-
     arguments.whole("each", each, 1, 10**4)
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
-    how, items, exact = How(**vars(answering)), items_of(task, data, digest), _ideal(model)
+    how = How(**vars(answering))
+    items = items_of(task, data, digest)
+    exact = ideal(model)
     if exact is not None:
         known = TASKS.make(task)
         solved(exact, known, items[0], known.length if how.length is None else how.length)
+
     for name, card in ((None if exact else model, loading.card), (causal_model, None)):
         directory, named = (None, None) if name is None else here(name, card)
         if directory is not None:
             card_of(directory, named)  # refuses other directories
+
     if (last := first_row + rows) > (most := len(items) * each):
         limit = f"{most} rows, with {each} samples of each of {len(items)} items"
         raise UnmaskError(f"row {last} is beyond the end of {task}. Expected at most {limit}. Reduce rows")
@@ -116,7 +98,7 @@ def _check(
 
 def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
     """A batch; items with equal answers of a model without texts share one."""
-    return (batch if _ideal(model) is None else max(rows, 1)), each
+    return (batch if ideal(model) is None else max(rows, 1)), each
 
 
 @job(records=_records, check=_check, size=_size)
@@ -140,24 +122,19 @@ def evaluation(
     each: samples per item. batch: rows that are generated and stored together. The other options are those of `unmask
     eval`.
     """
-    import torch
-
-    from unmask.core import progress
-    from unmask.core.memory import cores
-    from unmask.core.threads import torch_threads
-    from unmask.experiments.jobs.sources import counts, sums
-    from unmask.tasks import sample
-    from unmask.tasks.writing import How
-
     unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
     files = [name for name in (model, loading.card, causal_model) if name is not None]
-    items, numbers = items_of(task, data, digest), range(first_row, first_row + rows)
-    with torch_threads(cores() if _ideal(model) is None else 1):  # calls of a large model are long
+    items = items_of(task, data, digest)
+    numbers = range(first_row, first_row + rows)
+
+    with torch_threads(cores() if ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
-            how, named = How(**vars(answering)), vars(loading) | {"model": model, "causal_model": causal_model}
+            how = How(**vars(answering))
+            named = vars(loading) | {"model": model, "causal_model": causal_model}
             write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)
-        rows_of_items = [items[row // each] for row in numbers], [row % each for row in numbers]
-        samples = write(*rows_of_items, first_row, seed)
+        rows_of_items = [items[row // each] for row in numbers]
+        samples = write(rows_of_items, [row % each for row in numbers], first_row, seed)
+
     written = [one for one in samples if one.reason != sample.TOO_LONG]
     tally = counts("too_long", torch.tensor([one.reason == sample.TOO_LONG for one in samples]))
     numbered = {
@@ -165,12 +142,9 @@ def evaluation(
         "answer_tokens": [len(one.tokens) for one in written],
         "flops": [one.flops for one in written],
     }
+
     for name, values in numbered.items():
         tally |= sums(name, torch.tensor(values, dtype=torch.float64))
+
     place.write(f"{first_row:09d}-{rows}.jsonl", sample.lines(samples))
     return tally
-
-
-def seconds(model: str, rows: int) -> float:
-    """Estimated seconds of a cell, before the model is loaded."""
-    return (UNKNOWN_SECONDS if _ideal(model) is None else CANVAS_SECONDS) * rows

@@ -18,14 +18,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from unmask.core import arguments
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError, needed
+from unmask.core.estimates import bounded_mean, share
+from unmask.core.files import make_directory
+from unmask.core.means import mean
 from unmask.core.run import Loading
 from unmask.experiments.cell import Place, Record, job
 from unmask.experiments.cell import digest as of_contents
 from unmask.experiments.jobs.sources import record, unchanged
 from unmask.experiments.store import FILE, FILES, Store
+from unmask.models.open.loading import card_of, here
+from unmask.models.open.prompted import Query, answers, usual
+from unmask.samplers import SAMPLERS
+from unmask.tasks.evaluation.job import loaded
 from unmask.tasks.logs import ITEMS, REQUESTS, Outcome
 from unmask.tasks.logs import read as read_items
 
@@ -65,9 +74,6 @@ class Asking:
 
 def _check(task: str, model: str, loading: Loading, decoding: Decoding, asking: Asking, batch: int, seed: int) -> None:
     """Names and numbers, before hours of work."""
-    from unmask.models.open.loading import card_of, here
-    from unmask.samplers import SAMPLERS
-
     with needed("lm-eval", "the job `eval`"):
         import lm_eval  # noqa: F401
     for name, value in (("limit", asking.limit), ("steps", decoding.steps)):
@@ -78,6 +84,7 @@ def _check(task: str, model: str, loading: Loading, decoding: Decoding, asking: 
     check_seed(seed)
     if decoding.sampler is not None:
         SAMPLERS.make(decoding.sampler)
+
     directory, named = here(model, loading.card)
     if directory is not None:
         card_of(directory, named)
@@ -115,17 +122,16 @@ def eval(
 
 def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, batch: int, seed: int, own: Path) -> Any:
     """The model of lm-eval, which continues the file of its requests."""
-    from unmask.core.files import make_directory
-    from unmask.models.open.prompted import Query, answers, usual
-    from unmask.tasks.evaluation.job import _model
     from unmask.tasks.lm_eval import UnmaskLM
 
     files = [name for name in (model, loading.card) if name is not None]
-    loaded = _model("".join(map(of_contents, files)), model=model, **vars(loading))
+    lm = loaded("".join(map(of_contents, files)), model=model, **vars(loading))
     given = {name: value for name, value in vars(decoding).items() if value is not None}
-    answers(loaded, [Query(prompt=" ")], 1, **usual(loaded, 1, **given))  # the first call of a process is slow
+
+    # the seconds of the first item must not include the work of a first call
+    answers(lm, [Query(prompt=" ")], 1, **usual(lm, 1, **given))
     how: dict[str, Any] = {"batch_size": batch, "seed": seed, "max_gen_toks": asking.tokens}
-    return UnmaskLM(loaded, record=str(make_directory(own) / REQUESTS), resume=True, **how, **given)
+    return UnmaskLM(lm, record=str(make_directory(own) / REQUESTS), resume=True, **how, **given)
 
 
 def _run(lm: Any, task: str, data: str, asking: Asking) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -167,15 +173,18 @@ def _items(
 ) -> Iterable[dict[str, Any]]:
     """A line for each item and metric from 0 to 1, with the cost of its requests."""
     costs: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: {"calls": 0, "written": 0, "seconds": 0.0})
+
     for one in requests:
         own = costs[one["task"], one["doc"]]
         own["calls"] += one["model_calls"]
         own["written"] += one.get("tokens", 0)
         own["seconds"] += one["seconds"]
+
     for task, lines in samples.items():
         for line in lines:
             for metric in line["metrics"]:
-                score, named = line[metric], metric if line["filter"] == "none" else f"{metric}, {line['filter']}"
+                score = line[metric]
+                named = metric if line["filter"] == "none" else f"{metric}, {line['filter']}"
                 if isinstance(score, int | float) and 0 <= score <= 1:
                     about = {"model": model, "task": f"{task}: {named}", "item": f"{task} {line['doc_id']}"}
                     yield about | {"right": float(score)} | costs[task, line["doc_id"]]
@@ -193,10 +202,6 @@ def _metric(items: Sequence[Mapping[str, Any]], wanted: str) -> str:
 
 def _records(items: Sequence[Mapping[str, Any]]) -> list[Record]:
     """Accuracy, and the means of model calls and tokens of an answer; each record has the seconds of an item."""
-    import torch
-
-    from unmask.core.estimates import bounded_mean, share
-    from unmask.core.means import mean
 
     def column(name: str) -> torch.Tensor:
         return torch.tensor([line[name] for line in items], dtype=torch.float64)
@@ -229,4 +234,5 @@ def outcomes(path: Path) -> list[Outcome]:
 
 def of_cell(directory: Path, metric: str) -> dict[str, float]:
     """The score of each item of a cell."""
-    return {one.item: one.score for one in read_items(directory / ITEMS) if one.task.partition(": ")[2] == metric}
+    items = read_items(directory / ITEMS)
+    return {str(one.item): one.right for one in items if one.task.partition(": ")[2] == metric}

@@ -109,20 +109,23 @@ class Group:
         """None if no answer was written, or if any has no verdict."""
         if not self.written or any(sample.right is None for sample in self.written):
             return None
-        return share(*self._grouped([(sample, bool(sample.right)) for sample in self.written]))
+        return share(*self._verdicts())
 
     @property
     def passes(self) -> dict[int, Estimate]:
         """pass@k, with several samples per item; empty without verdicts."""
         if self.accuracy is None:
             return {}
-        return passes(*self._grouped([(sample, bool(sample.right)) for sample in self.written]))
+        return passes(*self._verdicts())
 
     @property
     def too_long(self) -> str:
         """A message with the number of prompts that were too long; empty if there are none."""
-        count, many = sum(sample.reason == TOO_LONG for sample in self.samples), len(self.samples)
-        return too_long(count, many, self.samples[0].about.get("context")) if count else ""
+        count = sum(sample.reason == TOO_LONG for sample in self.samples)
+        return too_long(count, len(self.samples), self.samples[0].about.get("context")) if count else ""
+
+    def _verdicts(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._grouped([(sample, bool(sample.right)) for sample in self.written])
 
     def _grouped(self, events: Sequence[tuple[Sample, bool]]) -> tuple[torch.Tensor, torch.Tensor]:
         """(n), (n): the events, and the number of the item of each."""
@@ -154,7 +157,9 @@ class Group:
         samples = self.written
         if not samples:
             return dict.fromkeys(COSTS)
-        tokens, needed = sum(len(sample.tokens) for sample in samples), sum(sample.needed for sample in samples)
+
+        tokens = sum(len(sample.tokens) for sample in samples)
+        needed = sum(sample.needed for sample in samples)
         peaks = [sample.memory for sample in samples if sample.memory is not None]
         return {
             "model_calls": needed / len(samples),
@@ -179,7 +184,9 @@ def labels(settings: Sequence[Group]) -> list[str]:
     shown = [name for name in varied(settings) if name not in ("model", "sampler")]
     every = []
     for group in settings:
-        own = {name: group.settings.get(name) for name in shown if not (group.causal and name in ("steps", "schedule"))}
+        own = {name: group.settings.get(name) for name in shown}
+        if group.causal:
+            own |= {"steps": None, "schedule": None}
         named = [f"{name}={value}" for name, value in own.items() if value is not None]
         every.append(", ".join([str(group.settings["model"]), str(group.settings["sampler"]), *named]))
     return every

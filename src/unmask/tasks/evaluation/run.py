@@ -66,10 +66,15 @@ class Settings(Evaluating):
         """The settings of each cell without its rows: combinations of swept options, then the AR model."""
         swept = {name: list(values) for name in SWEPT if (values := getattr(self, name))}
         common = {name: getattr(self, name) for name in COMMON} | {"task": self.task, "data": self.file}
+
         masked = common | {name: getattr(self, name) for name in OF_MASKED} | {"model": self.model, "card": self.card}
+
+        # a speculative sampler needs the AR model as well
         if any("causal" in SAMPLERS.make(sampler).reads for sampler in self.sampler):
             masked["causal_model"] = self.causal_model
+
         points = [masked | dict(zip(swept, chosen, strict=True)) for chosen in product(*swept.values())]
+
         if self.causal_model is not None:
             alone = {name: values for name, values in swept.items() if name in OF_BOTH}
             causal = common | {"model": self.causal_model, "card": self.causal_card}
@@ -106,9 +111,12 @@ def evaluate(
     """
     directory = arguments.path("out", out)
     every = TASKS.make(settings.task).items(settings.file or None)
+
+    # other items under the same name would be mixed with these
     if (directory / records.RECORDS).exists():
         same = [one for one in records.read(directory) if one.about["task"] == settings.task]
         records.check_same_items(same, fingerprint(every), str(directory))
+
     sweep(plan([settings]), store=directory, engine=engine, workers=workers, **how).whole()
     return check(directory)
 
@@ -133,20 +141,24 @@ def check(directory: str | Path) -> Evaluation:
 
 def checked(samples: Sequence[Sample], task: str, items: Sequence[Item]) -> list[Sample]:
     """The same samples with their verdicts."""
-    target, by_name = TASKS.make(task), {item.name: item for item in items}
+    target = TASKS.make(task)
+    by_name = {item.name: item for item in items}
     if long := sum(len(sample.text) > MOST * sample.about["how"]["length"] for sample in samples):
         bound = f"only the first {MOST} characters for each token of the length are read"
         progress.note(f"{task}: {long} of {len(samples)} answers are longer than was asked for; {bound}")
+
     return [_checked(target, by_name[sample.item], sample) for sample in samples]
 
 
 def _checked(task: Task, item: Item, sample: Sample) -> Sample:
     if not sample.answered:
         return msgspec.structs.replace(sample, answer=None, why=sample.reason, right=None, values={})
+
     how = sample.about["how"]
     text = before_any(sample.text[: MOST * how["length"]], how["until"])
     answer = task.answer(item, text)
     values = dict(task.values(item, answer, text))
+
     if answer is None:
         return msgspec.structs.replace(sample, answer=None, why=NO_ANSWER, right=False, values=values)
     right = task.right(item, answer)

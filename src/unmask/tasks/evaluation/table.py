@@ -27,11 +27,13 @@ def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, A
     entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
     estimates = {"accuracy": group.accuracy} | {name: group.value(name) for name in group.valued}
     entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
-    against = beside(group, settings)
+
     entry |= {f"pass_at_{k}": estimate.to_dict() for k, estimate in group.passes.items()}
     if group.too_long:
         entry["not_measured"] = group.too_long
     entry |= {"cost": group.cost(), "wrong_because": group.reasons, "settings": group.settings}
+
+    against = beside(group, settings)
     if against is not None:
         entry["against_ar"] = against.to_dict() | ratios(group, settings)
     return entry
@@ -39,20 +41,26 @@ def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, A
 
 def table(settings: Sequence[Group]) -> Grid:
     """Quality and cost of each setting of a task, compared with AR."""
-    first, rows = settings[0], []
+    first = settings[0]
+    rows = []
     for label, group in zip(labels(settings), settings, strict=True):
-        spent, against = group.cost(), beside(group, settings)
+        spent = group.cost()
+        against = beside(group, settings)
+
         row = {"": label, "items": str(len(group.items))}
         row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
         row |= {f"pass@{k}": _share(estimate) for k, estimate in group.passes.items()}
+
         row |= {name.replace("_", " "): _share(group.value(name)) for name in first.valued}
         row["against AR"] = "" if against is None else f"{against.verdict}, {against.difference.points}"
+
         names = ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")
         row |= {name.replace("_", " "): _number(spent[name]) for name in names}
         row["GFLOP"] = _number(spent["flops"] and spent["flops"] / 1e9)
         row["times AR"] = _number(ratios(group, settings).get("seconds"))
         row["memory"] = "" if spent["memory"] is None else size(int(spent["memory"]))
         rows.append(row)
+
     return str(first.settings["task"]), *without_empty(list(rows[0]), [list(row.values()) for row in rows])
 
 
@@ -64,23 +72,32 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
     rows, summary = list[dict[str, str]](), []
     for place in dict.fromkeys((one.model, one.task) for one in outcomes):
         own = [one for one in outcomes if (one.model, one.task) == place]
-        scores = torch.tensor([one.score for one in own], dtype=torch.float64)
         number = {item: index for index, item in enumerate(dict.fromkeys(one.item for one in own))}
-        items, whole = torch.tensor([number[one.item] for one in own]), bool(((scores == 0) | (scores == 1)).all())
+        items = torch.tensor([number[one.item] for one in own])
+        about = {"model": place[0], "task": place[1]}
+
+        scores = torch.tensor([one.right for one in own], dtype=torch.float64)
+        whole = bool(((scores == 0) | (scores == 1)).all())
         accuracy = share(scores == 1, items) if whole else mean(scores, groups=items)
         at = passes(scores == 1, items) if whole else {}
-        calls, written, seconds = (
-            _mean([getattr(one, name) for one in own]) for name in ("forwards", "written", "seconds")
-        )
+
+        calls = _mean([one.calls for one in own])
+        written = _mean([one.written for one in own])
         per_call = None if not calls or not written else written / calls
+        seconds = _mean([one.seconds for one in own])
         cost = {"model_calls": calls, "tokens_per_model_call": per_call, "seconds": seconds}
-        row = {"model": place[0], "task": place[1], "items": str(len(number)), "accuracy": _share(accuracy)}
+
+        row = about | {"items": str(len(number)), "accuracy": _share(accuracy)}
         row |= {f"pass@{k}": _share(estimate) for k, estimate in at.items()}
         rows.append(row | {name.replace("_", " "): _number(value) for name, value in cost.items()})
-        entry = {"model": place[0], "task": place[1], "items": len(number), "accuracy": accuracy.to_dict()}
-        summary.append(entry | {f"pass_at_{k}": estimate.to_dict() for k, estimate in at.items()} | cost)
+
+        entry: dict[str, Any] = about | {"items": len(number), "accuracy": accuracy.to_dict()}
+        entry |= {f"pass_at_{k}": estimate.to_dict() for k, estimate in at.items()}
+        summary.append(entry | cost)
+
     head = list(dict.fromkeys(name for row in rows for name in row))
-    return ("logs of lm-eval", *without_empty(head, [[row.get(name, "") for name in head] for row in rows])), summary
+    cells = [[row.get(name, "") for name in head] for row in rows]
+    return ("logs of lm-eval", *without_empty(head, cells)), summary
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -89,8 +106,10 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """The columns with an entry, and the first one."""
     columns = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
-    return [head[i] for i in columns], [[row[i] for i in columns] for row in rows]
+    first, *others = [[row[i] for i in columns] for row in [head, *rows]]
+    return first, others
 
 
 def beside(group: Group, settings: Sequence[Group]) -> Comparison | None:
