@@ -15,6 +15,7 @@ from zlib import crc32
 import pytest
 from hypothesis import settings
 
+from tests import shapes
 from tests.needs import ROOT, missing, require
 
 LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -44,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    shapes.hold()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skipped(config))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,10 +14,13 @@ from unmask.denoisers.contracts import Cost, Follower, of_rows
 from unmask.denoisers.denoiser import Denoiser
 from unmask.denoisers.marginals import Marginals, Table, as_marginals
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float64, Int
+
 Places = tuple[Tensor, Tensor]  # (rows (K), positions (K))
 
 
-def by_length(lengths: Tensor) -> Iterator[tuple[int, Tensor]]:
+def by_length(lengths: Int[Tensor, " B"]) -> Iterator[tuple[int, Tensor]]:
     """(length, rows (K)) for each length in (B), for models that need rows of equal length."""
     return ((size, (lengths == size).nonzero().squeeze(1)) for size in lengths.unique().tolist())
 
@@ -36,10 +40,10 @@ class Canvas:
     def __init__(
         self,
         denoiser: Denoiser,
-        tokens: Tensor,
+        tokens: Int[Tensor, "B L"],
         rng: Randomness,
         *,
-        valid: Tensor | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
         patience: int | None = None,
     ) -> None:
         self.denoiser = denoiser
@@ -77,7 +81,7 @@ class Canvas:
         """Whether the prediction for a position does not depend on its own token."""
         return self._engine.hollow
 
-    def counted(self) -> tuple[Tensor, Tensor]:
+    def counted(self) -> tuple[Int[Tensor, " B"], Int[Tensor, " B"]]:
         """(B) model calls whose input is not the row itself: other contexts, or the row without its prompt.
 
         (B) computed positions of all model calls."""
@@ -88,7 +92,9 @@ class Canvas:
             computed = own * self.lengths
         return self.contexts + bare, computed + self._positions
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None = None) -> Marginals:
+    def at(
+        self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None = None
+    ) -> Marginals:
         """Predict K hidden entries, rows ascending; time (B), if the denoiser depends on it.
 
         It is a model call for each of these rows that has changed, and for each row to be recomputed.
@@ -115,11 +121,11 @@ class Canvas:
 
     def ask(
         self,
-        tokens: Tensor,
-        rows: Tensor,
-        positions: Tensor,
-        time: Tensor | None = None,
-        contexts: Tensor | None = None,
+        tokens: Int[Tensor, "C L"],
+        rows: Int[Tensor, " C"],
+        positions: Int[Tensor, " K"],
+        time: Float[Tensor, " C"] | None = None,
+        contexts: Int[Tensor, " K"] | None = None,
     ) -> Marginals:
         """Predict hidden positions (K) of other contexts (C, L), without a change of the canvas.
 
@@ -140,7 +146,7 @@ class Canvas:
         self._count_forward()
         return marginals
 
-    def around(self, rows: Tensor, positions: Tensor) -> Marginals:
+    def around(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> Marginals:
         """Predict K revealed entries, rows ascending, each from all other tokens of its row.
 
         With a hollow engine this is part of the row's model call. Otherwise each entry is a separate context and takes
@@ -156,11 +162,11 @@ class Canvas:
         contexts[torch.arange(len(rows)), positions] = self.vocabulary
         return self.ask(contexts, rows, positions, of_rows(time, rows))
 
-    def recompute(self, rows: Tensor) -> None:
+    def recompute(self, rows: Bool[Tensor, " B"]) -> None:
         """Count rows, Bool (B), in the next model call even if they have not changed: for caches coarser than a row."""
         self._recomputed |= rows
 
-    def follow(self, order: Tensor) -> Tensor | None:
+    def follow(self, order: Int[Tensor, "B L"]) -> Float64[Tensor, "B L"] | None:
         """Fill an order (B, L) at once. Return the probability (B, L) of each token; None if the engine cannot."""
         if not isinstance(self._engine, Follower):
             return None
@@ -176,7 +182,7 @@ class Canvas:
         self._fresh &= ~ordered.any(1)
         return probability
 
-    def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> Tensor:
+    def draw(self, marginals: Marginals, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> Int[Tensor, " K"]:
         """Draw symbols (K) from marginals at rows and positions (K), with new random numbers."""
         return self.rng.tokens(marginals, rows, positions, self.visits)
 

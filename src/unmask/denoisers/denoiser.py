@@ -7,7 +7,7 @@ Its engine and reader predict from scratch: each changed row takes a model call.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from unmask.denoisers.marginals import Marginals, Table, as_marginals, joined
 from unmask.denoisers.noise import Noise
 from unmask.languages import Language
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float64, Int
+
 SUMS, ROUGH_SUMS = 1e-3, 0.05  # the largest error of a sum of probabilities, for 32 bits and more, and for fewer
 
 
@@ -28,16 +31,16 @@ class StatelessEngine(Engine):
     An unchanged row is evaluated again only for positions that are not in the cache.
     """
 
-    def __init__(self, denoiser: Denoiser, tokens: Tensor) -> None:
+    def __init__(self, denoiser: Denoiser, tokens: Int[Tensor, "B L"]) -> None:
         super().__init__(tokens)
         self.denoiser = denoiser
         self._last: Marginals | None = None
         self._index = torch.full(tokens.shape, -1)  # (B, L): the entry of `_last` for each position; -1: none
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
+    def renew(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> None:
         self._index[rows] = -1
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+    def at(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None) -> Marginals:
         index = self._index[rows, positions]
         unknown = torch.zeros(len(self.tokens), dtype=torch.bool)
         unknown[rows] = not self.denoiser.time_free
@@ -62,7 +65,9 @@ class StatelessEngine(Engine):
         self._index[rows, positions] = torch.arange(len(rows))
         return marginals
 
-    def _evaluate(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+    def _evaluate(
+        self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None
+    ) -> Marginals:
         which, index = rows.unique_consecutive(return_inverse=True)
         padded, valid = layout(index, positions)
         self.spend_on(which)
@@ -92,7 +97,9 @@ def table_of(answer: object, shape: tuple[int, int, int], name: str) -> Tensor:
     return answer.contiguous()
 
 
-def check_sums(probabilities: Tensor, rows: Tensor, positions: Tensor, name: str) -> None:
+def check_sums(
+    probabilities: Float[Tensor, "K V"], rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], name: str
+) -> None:
     """Raise an error unless probabilities (K, V) are distributions."""
     if not len(probabilities):
         return
@@ -108,7 +115,7 @@ def check_sums(probabilities: Tensor, rows: Tensor, positions: Tensor, name: str
         raise UnmaskError(f"{problem} and {least}; expected a sum of 1, none below 0")
 
 
-def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+def layout(rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> tuple[Int[Tensor, "R A"], Int[Tensor, " K"]]:
     """Positions (R, A), padded, of K entries whose rows 0..R-1 ascend; and the index (K) of each entry in them."""
     counts = torch.bincount(rows)
     width = int(counts.max()) if len(counts) else 0
@@ -120,7 +127,13 @@ def layout(rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
 class ByLength(Engine):
     """A separate engine for the rows of each length, for denoisers that do not support padding."""
 
-    def __init__(self, denoiser: Denoiser, tokens: Tensor, given: Tensor | None, valid: Tensor) -> None:
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        tokens: Int[Tensor, "B L"],
+        given: Int[Tensor, "B L"] | None,
+        valid: Bool[Tensor, "B L"],
+    ) -> None:
         super().__init__(tokens)
         lengths, self._part = valid.sum(1).unique(return_inverse=True)  # (B): the engine of each row
         self._row = torch.empty_like(self._part)  # (B): the index of each row in its engine
@@ -132,7 +145,7 @@ class ByLength(Engine):
             its_given = None if given is None else given[rows, :length]
             self._engines.append((rows, denoiser.engine(tokens[rows, :length], its_given)))
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
+    def renew(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> None:
         for part, (_, engine) in enumerate(self._engines):
             inside = self._part[rows] == part
             if bool(inside.any()):
@@ -140,7 +153,7 @@ class ByLength(Engine):
                 engine.tokens[entries] = self.tokens[rows[inside], positions[inside]]
                 engine.renew(*entries)
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+    def at(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None) -> Marginals:
         marginals: list[Marginals] = []
         where: list[Tensor] = []
         for part, (its_rows, engine) in enumerate(self._engines):
@@ -159,7 +172,7 @@ class ByLength(Engine):
     def spent(self) -> Cost:
         return sum((engine.spent for _, engine in self._engines), Cost())
 
-    def dead(self) -> Tensor | None:
+    def dead(self) -> Bool[Tensor, " B"] | None:
         impossible = torch.zeros(len(self.tokens), dtype=torch.bool)
         for rows, engine in self._engines:
             dead = engine.dead()
@@ -172,7 +185,7 @@ class ByLength(Engine):
 class PrefixCausal(Causal):
     """Any denoiser as a causal reader: it predicts the first hidden position, with one model call per prefix."""
 
-    def __init__(self, denoiser: Denoiser, rows: int, length: int, valid: Tensor | None = None) -> None:
+    def __init__(self, denoiser: Denoiser, rows: int, length: int, valid: Bool[Tensor, "B L"] | None = None) -> None:
         super().__init__(rows)
         self.tokens = torch.full((rows, length), denoiser.vocabulary)
         self.lengths = torch.full((rows,), -1)
@@ -180,7 +193,12 @@ class PrefixCausal(Causal):
         self._engine = denoiser.engine(self.tokens, None, valid)
         self.vocabulary = denoiser.vocabulary
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
+    def extend(
+        self,
+        tokens: Int[Tensor, "B K"],
+        counts: Int[Tensor, " B"] | None = None,
+        selected: Bool[Tensor, "B K"] | None = None,
+    ) -> Marginals:
         width = tokens.shape[1]
         counts = all_of(tokens, counts)
         self.need(counts > 0)
@@ -209,18 +227,20 @@ class PrefixCausal(Causal):
     def spent(self) -> Cost:
         return self._engine.spent
 
-    def rewind(self, lengths: Tensor) -> None:
+    def rewind(self, lengths: Int[Tensor, " B"]) -> None:
         beyond = torch.arange(self.tokens.shape[1]) >= lengths.unsqueeze(1)
         rows, positions = (beyond & (self.tokens != self.vocabulary)).nonzero(as_tuple=True)
         self._write(rows, positions, self.vocabulary)
         self.lengths = torch.minimum(self.lengths, lengths)
 
-    def _write(self, rows: Tensor, positions: Tensor, tokens: Tensor | int) -> None:
+    def _write(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], tokens: Tensor | int) -> None:
         self.tokens[rows, positions] = tokens
         self._engine.renew(rows, positions)
 
 
-def followed(lengths: Tensor, counts: Tensor, width: int, length: int, selected: Tensor | None) -> Tensor:
+def followed(
+    lengths: Int[Tensor, " B"], counts: Int[Tensor, " B"], width: int, length: int, selected: Bool[Tensor, "B K"] | None
+) -> Bool[Tensor, "B K"]:
     """Bool (B, K): the tokens after which `Causal.extend` predicts, of K tokens.
 
     A row reads its first counts (B) tokens after lengths (B) of the `length` tokens of a sequence.
@@ -282,7 +302,12 @@ class Denoiser:
         """Plain values that identify it in files: a digest, or an id."""
         return {"denoiser": f"{type(self).__module__}.{type(self).__qualname__}"}
 
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+    def engine(
+        self,
+        tokens: Int[Tensor, "B L"],
+        given: Int[Tensor, "B L"] | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+    ) -> Engine:
         """Return the engine for a canvas with these tokens (B, L).
 
         given (B, L): the tokens at the start, V if hidden. (default: the tokens)
@@ -293,12 +318,12 @@ class Denoiser:
             return StatelessEngine(self, tokens)
         return ByLength(self, tokens, given, valid)
 
-    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+    def causal(self, rows: int, length: int, valid: Bool[Tensor, "B L"] | None = None) -> Causal:
         """Return a reader that runs the denoiser from left to right, for rows of known length; valid: see `engine`."""
         return PrefixCausal(self, rows, length, valid)
 
     def posterior(
-        self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None
+        self, tokens: Int[Tensor, "B L"], positions: Tensor | None = None, time: Tensor | None = None
     ) -> Tensor | Marginals:
         """Predict from scratch, for tokens (B, L) at positions (K) or (B, K). (default: all)
 
@@ -315,7 +340,9 @@ class Denoiser:
         out[rows, columns] = marginals.dense().double()
         return out
 
-    def probabilities(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+    def probabilities(
+        self, tokens: Int[Tensor, "B L"], positions: Tensor | None = None, time: Tensor | None = None
+    ) -> Float64[Tensor, "B K V"]:
         """`posterior` (B, K, V) as a tensor, for small vocabularies."""
         answer = self.posterior(tokens, positions, time)
         if not isinstance(answer, Marginals):

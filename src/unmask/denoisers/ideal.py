@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from unmask.languages.kernels.local import Chain
 from unmask.languages.kernels.machine import Floats, aligned
 from unmask.languages.machine import MachineLanguage
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float64, Int
+
 LEAST_ROWS, MOST_ROWS = 8, 4096  # at once
 LOCAL_BYTES = 64  # per position, if only tokens are stored
 
@@ -40,7 +43,7 @@ class ListedEngine(Engine):
 
     hollow = True
 
-    def __init__(self, language: Answers, tokens: Tensor) -> None:
+    def __init__(self, language: Answers, tokens: Int[Tensor, "B L"]) -> None:
         super().__init__(tokens)
         self.language = language
         self.vocabulary = language.vocabulary
@@ -49,7 +52,7 @@ class ListedEngine(Engine):
         rows, positions = (tokens != self.vocabulary).nonzero(as_tuple=True)
         self.renew(rows, positions)
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
+    def renew(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> None:
         for position in positions.unique().tolist():
             own = rows[positions == position].unique()
             new = self.tokens[own, position]
@@ -57,7 +60,9 @@ class ListedEngine(Engine):
             self.against[own] += self._contradicts(new, position) - before
             self.seen[own, position] = new
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+    def at(
+        self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None
+    ) -> Float[Tensor, "K V"]:
         self.spend_on(rows)
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         agreeing = torch.where(self.against == 0, self.language.weights, 0.0)  # (B, M), for hidden positions
@@ -72,7 +77,7 @@ class ListedEngine(Engine):
             out[entries] = held @ self.language.one_hot(position)
         return normalised(out, torch.full_like(rows, self.vocabulary))
 
-    def dead(self) -> Tensor:
+    def dead(self) -> Bool[Tensor, " B"]:
         return (self.against > 0).all(1)
 
     def _contradicts(self, tokens: Tensor, position: int) -> Tensor:
@@ -104,7 +109,12 @@ class Ideal(Denoiser):
     def source(self) -> dict[str, Any]:
         return {"denoiser": "ideal", "language": self.language.source()}
 
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+    def engine(
+        self,
+        tokens: Int[Tensor, "B L"],
+        given: Int[Tensor, "B L"] | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+    ) -> Engine:
         if valid is not None:
             return ByLength(self, tokens, given, valid)
         self.language.check_length(tokens.shape[1])
@@ -117,13 +127,15 @@ class Ideal(Denoiser):
             return ListedEngine(self.language, tokens)
         return StatelessEngine(self, tokens)
 
-    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+    def causal(self, rows: int, length: int, valid: Bool[Tensor, "B L"] | None = None) -> Causal:
         if isinstance(self.language, MachineLanguage) and (valid is None or self.language.endless):
             self.language.check_length(length)
             return FilterCausal(self.language, rows, length)
         return PrefixCausal(self, rows, length, valid)
 
-    def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
+    def posterior(
+        self, tokens: Int[Tensor, "B L"], positions: Tensor | None = None, time: Tensor | None = None
+    ) -> Tensor:
         return self.language.posterior(tokens, positions)
 
     def rows_at_once(self, length: int) -> int:
@@ -150,7 +162,7 @@ class MessageEngine(Engine):
 
     hollow = True
 
-    def __init__(self, language: MachineLanguage, tokens: Tensor) -> None:
+    def __init__(self, language: MachineLanguage, tokens: Int[Tensor, "B L"]) -> None:
         super().__init__(tokens)
         self.language = language
         self.machine = language.machine
@@ -172,7 +184,7 @@ class MessageEngine(Engine):
             self._dead = torch.from_numpy(restarts.any(1))
         return self._messages
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
+    def renew(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> None:
         if self._messages is None:
             return
         length = self.tokens.shape[1]
@@ -188,27 +200,31 @@ class MessageEngine(Engine):
         messages.sweep_rows(self.machine, self.tokens.numpy(), *self._messages, which, starts, positions.numpy())
         self._dead[which] = torch.from_numpy(self._messages[2][which].any(1))
 
-    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def follow(
+        self, order: Int[Tensor, "B L"], rng: Randomness, visits: Int[Tensor, "B L"]
+    ) -> tuple[Float64[Tensor, "B L"], Int[Tensor, " B"], Int[Tensor, " B"]]:
         self._messages = None
         length = self.tokens.shape[1]
         blank = _blank_messages(self.language, length)
         scratch = messages.scratch(self.machine, length)
         return _follow(self, partial(messages.fill, self.machine, blank, scratch), order, rng, visits)
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+    def at(
+        self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None
+    ) -> Float[Tensor, "K V"]:
         self.spend_on(rows)
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         forward, backward, _ = self.messages
         messages.marginals_at(self.machine, forward, backward, rows.numpy(), positions.numpy(), out.numpy())
         return out
 
-    def dead(self) -> Tensor:
+    def dead(self) -> Bool[Tensor, " B"]:
         _ = self.messages  # sets _dead
         return self._dead
 
 
 def _follow(
-    engine: Engine, fill: Callable[..., None], order: Tensor, rng: Randomness, visits: Tensor
+    engine: Engine, fill: Callable[..., None], order: Tensor, rng: Randomness, visits: Int[Tensor, "B L"]
 ) -> tuple[Tensor, Tensor, Tensor]:
     tokens = engine.tokens
     steps, positions = order.sort(dim=1, stable=True)
@@ -234,7 +250,7 @@ class LocalEngine(Engine):
 
     hollow = True
 
-    def __init__(self, language: Language, tokens: Tensor, chain: Chain | None, width: int | None) -> None:
+    def __init__(self, language: Language, tokens: Int[Tensor, "B L"], chain: Chain | None, width: int | None) -> None:
         super().__init__(tokens)
         self.language = language
         self.vocabulary = language.vocabulary
@@ -243,7 +259,7 @@ class LocalEngine(Engine):
         if not bool((tokens == self.vocabulary).all()):
             self._dead = language.impossible(tokens)
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
+    def renew(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> None:
         if bool((self.tokens[rows, positions] == self.vocabulary).any()):  # hiding may undo a contradiction
             which = rows.unique()
             self._dead[which] = self.language.impossible(self.tokens[which])
@@ -251,18 +267,22 @@ class LocalEngine(Engine):
             arrays = (t.contiguous().numpy() for t in (self.tokens, rows, positions, self._dead))
             local.contradictions(*self.form, *arrays)
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
+    def at(
+        self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None
+    ) -> Float[Tensor, "K V"]:
         self.spend_on(rows)
         out = torch.empty((len(rows), self.vocabulary), dtype=torch.float64)
         arrays = (t.contiguous().numpy() for t in (self.tokens, rows, positions, out))  # compiled for one layout
         local.marginals_at(*self.form, *arrays)
         return out
 
-    def follow(self, order: Tensor, rng: Randomness, visits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def follow(
+        self, order: Int[Tensor, "B L"], rng: Randomness, visits: Int[Tensor, "B L"]
+    ) -> tuple[Float64[Tensor, "B L"], Int[Tensor, " B"], Int[Tensor, " B"]]:
         scratch = self._dead.numpy(), np.empty(self.vocabulary), np.empty_like(self.tokens[0].numpy())
         return _follow(self, partial(local.fill, *self.form, scratch), order, rng, visits)
 
-    def dead(self) -> Tensor:
+    def dead(self) -> Bool[Tensor, " B"]:
         return self._dead
 
 
@@ -284,7 +304,12 @@ class FilterCausal(Causal):
         """(B, L, S): the forward messages so far; allocated at the first use."""
         return np.empty((len(self.lengths), *self.ahead.shape))
 
-    def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Tensor:
+    def extend(
+        self,
+        tokens: Int[Tensor, "B K"],
+        counts: Int[Tensor, " B"] | None = None,
+        selected: Bool[Tensor, "B K"] | None = None,
+    ) -> Tensor:
         counts = all_of(tokens, counts)
         marginals = torch.zeros((*tokens.shape, self.machine.vocabulary), dtype=torch.float64)
         arrays = (t.numpy() for t in (self.lengths, tokens.contiguous(), counts, marginals))
@@ -296,10 +321,10 @@ class FilterCausal(Causal):
         self._account += Cost(1, int((counts > 0).sum()), int(counts.sum()))
         return marginals[returned]
 
-    def rewind(self, lengths: Tensor) -> None:
+    def rewind(self, lengths: Int[Tensor, " B"]) -> None:
         self.lengths = torch.minimum(self.lengths, lengths)
 
-    def finish(self, last: Tensor, tokens: Tensor, rng: Randomness) -> Tensor:
+    def finish(self, last: Int[Tensor, " B"], tokens: Int[Tensor, "B L"], rng: Randomness) -> Float64[Tensor, "B L"]:
         unread = self.lengths < 0
         end = self.lengths.clamp(min=0)
         message = np.tile(self.machine.initial, (len(end), 1))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,6 +20,9 @@ from unmask.core import arguments
 from unmask.core.chance import BLOCK, categorical, search
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.scan import FLOAT32, IMPOSSIBLE, Combine, Combined, Scaled, Scan, Stored, lowest_first
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float64, Int
 
 EXACT = 1e-9  # probabilities in float64 that differ by less count as equal
 
@@ -39,30 +43,30 @@ class Marginals(ABC):
 
     @property
     @abstractmethod
-    def confidence(self) -> Tensor:
+    def confidence(self) -> Float64[Tensor, " K"]:
         """(K): max_v p(v)."""
 
     @property
     @abstractmethod
-    def margin(self) -> Tensor:
+    def margin(self) -> Float64[Tensor, " K"]:
         """(K): p_(1) - p_(2)."""
 
     @property
     @abstractmethod
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Float64[Tensor, " K"]:
         """(K): -sum_v p log p, in nats, 0 or more."""
 
     @property
     @abstractmethod
-    def best(self) -> Tensor:
+    def best(self) -> Int[Tensor, " K"]:
         """(K): the most likely symbol, the lowest of equally likely ones."""
 
     @abstractmethod
-    def of(self, tokens: Tensor) -> Tensor:
+    def of(self, tokens: Int[Tensor, "K ..."]) -> Float64[Tensor, "K ..."]:
         """(K) or (K, n): the probability of one token each (K), or of n (K, n)."""
 
     @abstractmethod
-    def divergence(self, other: Marginals) -> Tensor:
+    def divergence(self, other: Marginals) -> Float64[Tensor, " K"]:
         """(K) nats: sum_v p log(p / other), 0 or more; infinite if other excludes a possible symbol."""
 
     @abstractmethod
@@ -85,14 +89,14 @@ class Marginals(ABC):
         return Table(rest / rest.sum(1, keepdim=True), self.resolution)
 
     @abstractmethod
-    def beyond(self, other: Marginals, factor: Tensor | None = None) -> Marginals:
+    def beyond(self, other: Marginals, factor: Float[Tensor, " K"] | None = None) -> Marginals:
         """(c p - other)+, normalized: the mass that accepted drafts of `other` do not cover (theory.md 10).
 
         c = factor (K). (default: 1)
         """
 
     @abstractmethod
-    def excess(self, other: Marginals, factor: Tensor) -> Tensor:
+    def excess(self, other: Marginals, factor: Float[Tensor, " K"]) -> Float64[Tensor, " K"]:
         """(K): the sum of (c p - other)+ over all symbols, c = factor (K)."""
 
     @abstractmethod
@@ -100,11 +104,11 @@ class Marginals(ABC):
         """p^(1+w) / other^w, normalized: classifier-free guidance with w = scale, away from `other`."""
 
     @abstractmethod
-    def dense(self) -> Tensor:
+    def dense(self) -> Float[Tensor, "K V"]:
         """(K, V): the probabilities themselves."""
 
     @abstractmethod
-    def draw(self, u: Tensor) -> Tensor:
+    def draw(self, u: Float[Tensor, " K"]) -> Int[Tensor, " K"]:
         """(K): the symbol of each uniform (K), by inverse CDF in the order of symbols."""
 
 
@@ -124,7 +128,7 @@ def columns(tokens: Tensor) -> Tensor:
 class Table(Marginals):
     """Probabilities (K, V) on the host."""
 
-    def __init__(self, probabilities: Tensor, resolution: float | None = None) -> None:
+    def __init__(self, probabilities: Float[Tensor, "K V"], resolution: float | None = None) -> None:
         self.probabilities = probabilities
         self.vocabulary = probabilities.shape[-1]
         self.resolution = resolution or (EXACT if probabilities.dtype == torch.float64 else FLOAT32)
@@ -136,28 +140,28 @@ class Table(Marginals):
         return self._with(self.probabilities[entries])
 
     @property
-    def confidence(self) -> Tensor:
+    def confidence(self) -> Float64[Tensor, " K"]:
         return self.probabilities.amax(-1).double()
 
     @property
-    def margin(self) -> Tensor:
+    def margin(self) -> Float64[Tensor, " K"]:
         if self.probabilities.shape[1] == 1:
             return self.confidence
         first, second = self.probabilities.topk(2, dim=-1).values.double().unbind(-1)
         return first - second
 
     @property
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Float64[Tensor, " K"]:
         return -torch.xlogy(self.probabilities, self.probabilities).sum(-1).double()
 
     @property
-    def best(self) -> Tensor:
+    def best(self) -> Int[Tensor, " K"]:
         return self._rounded.argmax(-1)  # the first of equal ones
 
-    def of(self, tokens: Tensor) -> Tensor:
+    def of(self, tokens: Int[Tensor, "K ..."]) -> Float64[Tensor, "K ..."]:
         return self.probabilities.gather(1, columns(tokens)).view_as(tokens).double()
 
-    def divergence(self, other: Marginals) -> Tensor:
+    def divergence(self, other: Marginals) -> Float64[Tensor, " K"]:
         p, q = self.probabilities.double(), self._same(other).double()
         return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1).clamp(min=0)
 
@@ -182,14 +186,14 @@ class Table(Marginals):
 
         return self._with(table.probabilities / table.probabilities.sum(1, keepdim=True))
 
-    def beyond(self, other: Marginals, factor: Tensor | None = None) -> Table:
+    def beyond(self, other: Marginals, factor: Float[Tensor, " K"] | None = None) -> Table:
         excess = self._above(other, factor)
         return self._with(excess / excess.sum(1, keepdim=True))
 
-    def excess(self, other: Marginals, factor: Tensor) -> Tensor:
+    def excess(self, other: Marginals, factor: Float[Tensor, " K"]) -> Float64[Tensor, " K"]:
         return self._above(other, factor).sum(1).double()
 
-    def _above(self, other: Marginals, factor: Tensor | None) -> Tensor:
+    def _above(self, other: Marginals, factor: Float[Tensor, " K"] | None) -> Float[Tensor, "K V"]:
         scaled = self.probabilities if factor is None else factor.unsqueeze(1) * self.probabilities
         return (scaled - self._same(other)).clamp(min=0)
 
@@ -198,13 +202,13 @@ class Table(Marginals):
         log = self.probabilities.log() * (1 + scale) - scale * self._same(other).clamp(min=floor).log()
         return self._with(torch.softmax(log, -1))
 
-    def dense(self) -> Tensor:
+    def dense(self) -> Float[Tensor, "K V"]:
         return self.probabilities
 
-    def draw(self, u: Tensor) -> Tensor:
+    def draw(self, u: Float[Tensor, " K"]) -> Int[Tensor, " K"]:
         return categorical(self.probabilities, u)
 
-    def _same(self, other: Marginals) -> Tensor:
+    def _same(self, other: Marginals) -> Float[Tensor, "K V"]:
         """(K, V): the probabilities of the same symbols under another prediction."""
         return other.dense()
 
@@ -212,7 +216,7 @@ class Table(Marginals):
     def _rounded(self) -> Tensor:
         return torch.round(self.probabilities / self.resolution)
 
-    def _descending(self) -> Tensor:
+    def _descending(self) -> Int[Tensor, "K V"]:
         """(K, V): the symbols from the most to the least likely, equal ones from the lowest."""
         return self._rounded.argsort(dim=1, descending=True, stable=True)
 
@@ -220,7 +224,7 @@ class Table(Marginals):
         """Set the probability of symbols order (K, V) to zero at ranks marked in ranked, Bool (K, V)."""
         return self._with(self.probabilities.masked_fill(torch.empty_like(ranked).scatter_(1, order, ranked), 0))
 
-    def _with(self, probabilities: Tensor) -> Table:
+    def _with(self, probabilities: Float[Tensor, "K V"]) -> Table:
         return Table(probabilities, self.resolution)
 
 
@@ -254,27 +258,27 @@ class Logits(Marginals):
         return self._like(self._scan, self._numbers[entries.to(self._scan.device)])
 
     @property
-    def confidence(self) -> Tensor:
+    def confidence(self) -> Float64[Tensor, " K"]:
         return self._host(1 / self._scan.total)
 
     @property
-    def margin(self) -> Tensor:
+    def margin(self) -> Float64[Tensor, " K"]:
         return self._host(self._scan.margin)
 
     @property
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Float64[Tensor, " K"]:
         return self._host(self._scan.entropy)
 
     @property
-    def best(self) -> Tensor:
+    def best(self) -> Int[Tensor, " K"]:
         return self._host(self._scan.best)
 
-    def of(self, tokens: Tensor) -> Tensor:
+    def of(self, tokens: Int[Tensor, "K ..."]) -> Float64[Tensor, "K ..."]:
         logits = self._scan.at(columns(tokens.to(self._scan.device)), self._numbers)
         masses = (logits - self._selected(self._scan.highest).unsqueeze(1)).double().exp()
         return (masses / self._selected(self._scan.total).unsqueeze(1)).view_as(tokens).cpu()
 
-    def divergence(self, other: Marginals) -> Tensor:
+    def divergence(self, other: Marginals) -> Float64[Tensor, " K"]:
         """sum_v e^(x - X) (x - y) / Z_x - log Z_x + log Z_y with logits x below X and y below Y, in one pass."""
         scans = self, _logits(other)
         tops = [each._selected(each._scan.highest) for each in scans]
@@ -303,13 +307,13 @@ class Logits(Marginals):
             return logits
         return logits._most_likely(top_p, top_k)
 
-    def beyond(self, other: Marginals, factor: Tensor | None = None) -> Logits:
+    def beyond(self, other: Marginals, factor: Float[Tensor, " K"] | None = None) -> Logits:
         def above(x: Tensor, y: Tensor, factor: Tensor) -> Tensor:
             return (factor * x.softmax(-1) - y.softmax(-1)).clamp(min=0).log()
 
         return self._combined(other, above, factor)
 
-    def excess(self, other: Marginals, factor: Tensor) -> Tensor:
+    def excess(self, other: Marginals, factor: Float[Tensor, " K"]) -> Float64[Tensor, " K"]:
         rest = self.beyond(other, factor)
         highest = rest._scan.highest.double()
         return rest._host(torch.where(highest > -torch.inf, highest.exp() * rest._scan.total, 0.0))
@@ -321,14 +325,14 @@ class Logits(Marginals):
 
         return self._combined(other, away)
 
-    def dense(self) -> Tensor:
+    def dense(self) -> Float[Tensor, "K V"]:
         return torch.cat([logits.softmax(-1) for logits in self._scan.pieces(self._numbers)]).cpu()
 
-    def logits(self) -> Tensor:
+    def logits(self) -> Float[Tensor, "K V"]:
         """(K, V), on their device."""
         return self._scan.rows(self._numbers)
 
-    def draw(self, u: Tensor) -> Tensor:
+    def draw(self, u: Float[Tensor, " K"]) -> Int[Tensor, " K"]:
         scan = self._scan
         entries = self._numbers
         highest = self._selected(scan.highest).unsqueeze(1)
@@ -398,7 +402,7 @@ def _logits(other: Marginals) -> Logits:
 class Few(Table):
     """Probabilities (K, M) of M symbols (K, M) each, zero for all other symbols; on the host."""
 
-    def __init__(self, symbols: Tensor, probabilities: Tensor, source: Marginals) -> None:
+    def __init__(self, symbols: Int[Tensor, "K n"], probabilities: Float[Tensor, "K n"], source: Marginals) -> None:
         self.symbols, order = symbols.sort(1)
         super().__init__(probabilities.gather(1, order), source.resolution)
         self.vocabulary = source.vocabulary
@@ -407,28 +411,28 @@ class Few(Table):
         return Few(self.symbols[entries], self.probabilities[entries], self)
 
     @property
-    def best(self) -> Tensor:
+    def best(self) -> Int[Tensor, " K"]:
         return self._named(self._rounded.argmax(-1))
 
-    def of(self, tokens: Tensor) -> Tensor:
+    def of(self, tokens: Int[Tensor, "K ..."]) -> Float64[Tensor, "K ..."]:
         matches = self.symbols.unsqueeze(1) == columns(tokens).unsqueeze(2)
         return torch.where(matches, self.probabilities.unsqueeze(1), 0.0).sum(2).view_as(tokens)
 
-    def dense(self) -> Tensor:
+    def dense(self) -> Float[Tensor, "K V"]:
         out = torch.zeros((len(self), self.vocabulary), dtype=torch.float64)
         return out.scatter_add_(1, self.symbols, self.probabilities)
 
-    def draw(self, u: Tensor) -> Tensor:
+    def draw(self, u: Float[Tensor, " K"]) -> Int[Tensor, " K"]:
         return self._named(super().draw(u))
 
-    def _same(self, other: Marginals) -> Tensor:
+    def _same(self, other: Marginals) -> Float[Tensor, "K V"]:
         """See Table; only these symbols can have a probability, or an excess."""
         return other.of(self.symbols)
 
     def _named(self, columns: Tensor) -> Tensor:
         return self.symbols.gather(1, columns.unsqueeze(1)).squeeze(1)
 
-    def _with(self, probabilities: Tensor) -> Few:
+    def _with(self, probabilities: Float[Tensor, "K V"]) -> Few:
         return Few(self.symbols, probabilities, self)
 
 

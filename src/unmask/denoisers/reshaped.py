@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from unmask.denoisers.denoiser import Denoiser, checked, followed
 from unmask.denoisers.ideal import as_denoiser
 from unmask.denoisers.marginals import Marginals, as_marginals, check_sharpening
 from unmask.languages import Language
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
 
 KINDS = ("leak", "tilt", "mix")
 NEAR = 1e-12  # relative step at which the iteration ends; the remaining error is of the order of its square
@@ -42,7 +45,12 @@ class Around(Denoiser, ABC):
         return super().source() | dict(self.options()) | {"of": self.inner.source()}
 
     @abstractmethod
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine: ...
+    def engine(
+        self,
+        tokens: Int[Tensor, "B L"],
+        given: Int[Tensor, "B L"] | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+    ) -> Engine: ...
 
     def rows_at_once(self, length: int) -> int | None:
         return self.inner.rows_at_once(length)
@@ -52,37 +60,50 @@ class Reshaped(Around):
     """Another denoiser with `reshape` applied to its marginals at hidden positions."""
 
     @abstractmethod
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
+    def reshape(self, marginals: Marginals, positions: Int[Tensor, " K"]) -> Marginals | Float[Tensor, "K V"]:
         """Return the modified marginals at positions (K): Marginals, or probabilities (K, V)."""
 
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+    def engine(
+        self,
+        tokens: Int[Tensor, "B L"],
+        given: Int[Tensor, "B L"] | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+    ) -> Engine:
         return ReshapedEngine(self, tokens, given, valid)
 
-    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+    def causal(self, rows: int, length: int, valid: Bool[Tensor, "B L"] | None = None) -> Causal:
         return ReshapedCausal(self, rows, length, valid)
 
 
 class ReshapedEngine(Engine):
-    def __init__(self, denoiser: Reshaped, tokens: Tensor, given: Tensor | None, valid: Tensor | None) -> None:
+    def __init__(
+        self,
+        denoiser: Reshaped,
+        tokens: Int[Tensor, "B L"],
+        given: Int[Tensor, "B L"] | None,
+        valid: Bool[Tensor, "B L"] | None,
+    ) -> None:
         super().__init__(tokens)
         self.denoiser = denoiser
         self.inner = denoiser.inner.engine(tokens, given, valid)
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
+    def renew(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> None:
         self.inner.renew(rows, positions)
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
+    def at(
+        self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None
+    ) -> Float[Tensor, "K V"] | Marginals:
         return self.denoiser.reshape(as_marginals(self.inner.at(rows, positions, time)), positions)
 
     @property
     def hollow(self) -> bool:
         return self.inner.hollow
 
-    def dead(self) -> Tensor | None:
+    def dead(self) -> Bool[Tensor, " B"] | None:
         return self.inner.dead()
 
     @property
-    def positions(self) -> Tensor | None:
+    def positions(self) -> Int[Tensor, " B"] | None:
         return self.inner.positions
 
     @property
@@ -91,18 +112,18 @@ class ReshapedEngine(Engine):
 
 
 class ReshapedCausal(Causal):
-    def __init__(self, denoiser: Reshaped, rows: int, length: int, valid: Tensor | None) -> None:
+    def __init__(self, denoiser: Reshaped, rows: int, length: int, valid: Bool[Tensor, "B L"] | None) -> None:
         self.denoiser = denoiser
         self.length = length
         self.inner = denoiser.inner.causal(rows, length, valid)
         self.lengths = torch.full((rows,), -1)
 
     @property
-    def model_calls(self) -> Tensor:
+    def model_calls(self) -> Int[Tensor, " B"]:
         return self.inner.model_calls
 
     @property
-    def positions(self) -> Tensor:
+    def positions(self) -> Int[Tensor, " B"]:
         return self.inner.positions
 
     @property
@@ -110,7 +131,10 @@ class ReshapedCausal(Causal):
         return self.inner.spent
 
     def extend(
-        self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None
+        self,
+        tokens: Int[Tensor, "B K"],
+        counts: Int[Tensor, " B"] | None = None,
+        selected: Bool[Tensor, "B K"] | None = None,
     ) -> Tensor | Marginals:
         counts = all_of(tokens, counts)
         rows, steps = followed(self.lengths, counts, tokens.shape[1], self.length, selected).nonzero(as_tuple=True)
@@ -118,7 +142,7 @@ class ReshapedCausal(Causal):
         self.lengths = self.lengths + counts
         return self.denoiser.reshape(as_marginals(self.inner.extend(tokens, counts, selected)), positions)
 
-    def rewind(self, lengths: Tensor) -> None:
+    def rewind(self, lengths: Int[Tensor, " B"]) -> None:
         self.inner.rewind(lengths)
         self.lengths = torch.minimum(self.lengths, lengths)
 
@@ -139,7 +163,7 @@ class Sharpened(Reshaped):
     def options(self) -> Mapping[str, Any]:
         return {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
 
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
+    def reshape(self, marginals: Marginals, positions: Int[Tensor, " K"]) -> Marginals:
         return marginals.sharpened(self.temperature, self.top_p, self.top_k)
 
 
@@ -153,7 +177,7 @@ class Nucleus(Reshaped):
     def options(self) -> Mapping[str, Any]:
         return {"nucleus": self.most}
 
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
+    def reshape(self, marginals: Marginals, positions: Int[Tensor, " K"]) -> Marginals:
         return marginals.nucleus(self.most)
 
 
@@ -177,21 +201,28 @@ class Guided(Around):
     def name(self) -> str:
         return f"{self.inner.name}, guided by {self.scale:g}"
 
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
+    def engine(
+        self,
+        tokens: Int[Tensor, "B L"],
+        given: Int[Tensor, "B L"] | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+    ) -> Engine:
         if not self.scale:
             return self.inner.engine(tokens, given, valid)
         if given is None:
             given = tokens.clone()
         return GuidedEngine(self, tokens, given, valid)
 
-    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
+    def causal(self, rows: int, length: int, valid: Bool[Tensor, "B L"] | None = None) -> Causal:
         raise UnmaskError("a guided denoiser cannot read from left to right. Pass the denoiser without guidance.")
 
 
 class GuidedEngine(Engine):
     """Two engines: one for the canvas, and one for a copy without the given tokens."""
 
-    def __init__(self, denoiser: Guided, tokens: Tensor, given: Tensor, valid: Tensor | None) -> None:
+    def __init__(
+        self, denoiser: Guided, tokens: Int[Tensor, "B L"], given: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None
+    ) -> None:
         super().__init__(tokens)
         self.scale = denoiser.scale
         self.vocabulary = denoiser.vocabulary
@@ -204,12 +235,12 @@ class GuidedEngine(Engine):
             denoiser.inner.engine(self.bare, torch.full_like(tokens, denoiser.vocabulary), valid),
         )
 
-    def renew(self, rows: Tensor, positions: Tensor) -> None:
+    def renew(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> None:
         self.bare[rows, positions] = self.tokens[rows, positions]
         for engine in self.engines:
             engine.renew(rows, positions)
 
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+    def at(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None) -> Marginals:
         prompted, bare = self.engines
         with_prompt = as_marginals(prompted.at(rows, positions, time))
         return with_prompt.guided(as_marginals(bare.at(rows, positions, time)), self.scale)
@@ -218,11 +249,11 @@ class GuidedEngine(Engine):
     def hollow(self) -> bool:
         return all(engine.hollow for engine in self.engines)
 
-    def dead(self) -> Tensor | None:
+    def dead(self) -> Bool[Tensor, " B"] | None:
         return self.engines[0].dead()
 
     @property
-    def positions(self) -> Tensor | None:
+    def positions(self) -> Int[Tensor, " B"] | None:
         prompted, bare = self.engines[0].positions, self.engines[1].positions
         return None if prompted is None or bare is None else prompted + bare
 
@@ -258,7 +289,7 @@ class Perturbed(Reshaped):
     def options(self) -> Mapping[str, Any]:
         return {"kind": self.kind, "epsilon": self.epsilon, "seed": self.seed}
 
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Tensor:
+    def reshape(self, marginals: Marginals, positions: Int[Tensor, " K"]) -> Float[Tensor, "K V"]:
         exact = marginals.dense()
         if self.kind == "mix":
             return (1 - self.epsilon) * exact + self.epsilon / self.vocabulary

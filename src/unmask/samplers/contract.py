@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import Field, fields, is_dataclass
 from functools import cache, partial
-from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
 
 from torch import Tensor
 
@@ -17,6 +17,9 @@ from unmask.core.specs import called
 from unmask.denoisers import Denoiser, Noise
 from unmask.samplers.session import Session
 from unmask.samplers.view import View
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float64, Int
 
 WAYS = ("order", "choose", "run")
 Distribution = Literal["order", "causal", "language"] | Callable[[Denoiser, int, Tensor], Tensor]
@@ -136,11 +139,11 @@ class Sampler:
 
         return called(name, options)
 
-    def order(self, delta: Tensor, hidden: Tensor, rng: Randomness) -> Tensor:
+    def order(self, delta: Float[Tensor, " N"], hidden: Bool[Tensor, "B L"], rng: Randomness) -> Int[Tensor, "B L"]:
         """Steps 1..N (B, L) of every hidden position (B, L), 0 elsewhere; independent of the tokens."""
         raise NotImplementedError
 
-    def times(self, delta: Tensor, order: Tensor, rng: Randomness) -> Tensor:
+    def times(self, delta: Float[Tensor, " N"], order: Int[Tensor, "B L"], rng: Randomness) -> Float64[Tensor, "B L"]:
         """Times (B, L) of the model calls for an order (B, L), from 1 down; for denoisers that use the time."""
         last = order.amax(1, keepdim=True).clamp(min=1) if self.pace == "free" else len(delta)
         return 1 - (order.double() - 1) / last

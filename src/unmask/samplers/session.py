@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Causal, Cost, Denoiser, Marginals
 from unmask.samplers.joint.drawing import Joint, Together
 from unmask.samplers.stopping import Account, Progress, StopRule
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float64, Int
 
 PATIENCE = 1000  # model calls per position and step; beyond this a sampler with its own loop counts as endless
 REASONS = ("filled", "stopped", "done")  # why a row is final: every position decided, the stop rule, the sampler
@@ -32,7 +35,7 @@ class Taken(NamedTuple):
     probability: Tensor
     hidden: Tensor  # the step that hid it again
 
-    def select(self, mask: Tensor, rows: Tensor | None = None) -> Taken:
+    def select(self, mask: Bool[Tensor, " K"], rows: Tensor | None = None) -> Taken:
         """The entries in a mask, Bool (K); with rows (B), row r becomes rows[r]."""
         parts = [part[mask] for part in self]
         return Taken(parts[0] if rows is None else rows[parts[0]], *parts[1:])
@@ -46,12 +49,12 @@ class Session:
     def __init__(
         self,
         denoiser: Denoiser,
-        given: Tensor,
+        given: Int[Tensor, "B L"],
         rng: Randomness,
-        delta: Tensor,
+        delta: Float[Tensor, " N"],
         name: str = "the sampler",
         *,
-        valid: Tensor | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
         stop: StopRule | None = None,
         trace: bool = False,
         joint: Joint | None = None,
@@ -118,15 +121,17 @@ class Session:
         return self.uses("canvas") and self.canvas.exhausted
 
     @property
-    def settled(self) -> Tensor:
+    def settled(self) -> Bool[Tensor, " B"]:
         """Bool (B): rows that are final."""
         return self.reasons > 0
 
-    def ask(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
+    def ask(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None) -> Marginals:
         """The marginals (K) of hidden positions, rows ascending, in one model call of each row."""
         return (self.canvas if self.joint is None else self.together).at(rows, positions, time)
 
-    def draw(self, marginals: Marginals, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(
+        self, marginals: Marginals, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]
+    ) -> tuple[Int[Tensor, " K"], Float64[Tensor, " K"]]:
         """Tokens (K) of a step, and the marginal probability (K) of each."""
         if self.joint is not None:
             return self.together.draw(rows, positions)
@@ -146,7 +151,7 @@ class Session:
             self.lengths = torch.where(ended, torch.minimum(lengths, self.lengths), self.lengths)
             self.settle(ended, self.order.amax(1).clamp(min=1), "stopped")
 
-    def settle(self, rows: Tensor, turn: Tensor, reason: str) -> None:
+    def settle(self, rows: Bool[Tensor, " B"], turn: Int[Tensor, " B"], reason: str) -> None:
         """Fill the remaining positions of rows, Bool (B), in their step (B), without a model call."""
         left = (self.tokens == self.denoiser.vocabulary) & self.hidden & rows.unsqueeze(1)
 
@@ -170,13 +175,13 @@ class Session:
             return self.stop.fill
         return None if self.denoiser.language is None else self.denoiser.language.end
 
-    def attempt(self, rows: Tensor, seed: int) -> Session:
+    def attempt(self, rows: Int[Tensor, " K"], seed: int) -> Session:
         """A new session for these rows (K), from the given tokens, with another random seed; see `adopt`."""
         rng = Randomness(seed, self.rng.row_ids[rows])
         given, valid, stop = self.given[rows], self.valid[rows], self.stop
         return type(self)(self.denoiser, given, rng, self.delta, self.name, valid=valid, stop=stop, trace=self.trace)
 
-    def adopt(self, rows: Tensor, attempt: Session) -> None:
+    def adopt(self, rows: Int[Tensor, " K"], attempt: Session) -> None:
         """Replace rows (K) by an attempt, and add its cost."""
         for name in ("tokens", "order", "probability", "lengths", "reasons"):
             getattr(self, name)[rows] = getattr(attempt, name)
@@ -185,7 +190,7 @@ class Session:
         self.revised[rows] = attempt.revised
         self.charge(rows, attempt)
 
-    def charge(self, rows: Tensor, attempt: Session) -> None:
+    def charge(self, rows: Int[Tensor, " K"], attempt: Session) -> None:
         """Add the cost of an attempt at rows (K)."""
         self._attempts.append((rows, attempt.account()))
 
@@ -210,7 +215,14 @@ class Session:
             account.add(rows, attempt)
         return account
 
-    def write(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, steps: Tensor | int) -> None:
+    def write(
+        self,
+        rows: Int[Tensor, " K"],
+        positions: Int[Tensor, " K"],
+        tokens: Int[Tensor, " K"],
+        probability: Float[Tensor, " K"],
+        steps: Tensor | int,
+    ) -> None:
         """Reveal tokens (K) that had this probability (K) at positions (K) of rows (K), in this step."""
         self._check_places("writes", rows, positions, tokens)
         unknown = (tokens < 0) | (tokens >= self.denoiser.vocabulary)
@@ -230,7 +242,14 @@ class Session:
 
         self.put(rows, positions, tokens, probability, steps)
 
-    def put(self, rows: Tensor, positions: Tensor, tokens: Tensor, probability: Tensor, steps: Tensor | int) -> None:
+    def put(
+        self,
+        rows: Int[Tensor, " K"],
+        positions: Int[Tensor, " K"],
+        tokens: Int[Tensor, " K"],
+        probability: Float[Tensor, " K"],
+        steps: Tensor | int,
+    ) -> None:
         """`write` without checks: for hidden positions and tokens drawn by the canvas."""
         usable = probability > 0  # false for not-a-number too
         if not bool(usable.all()):
@@ -245,7 +264,7 @@ class Session:
         else:
             self.tokens[rows, positions] = tokens
 
-    def hide(self, rows: Tensor, positions: Tensor, steps: Tensor | int) -> None:
+    def hide(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], steps: Tensor | int) -> None:
         """Re-mask positions (K) of rows (K), in this step; given tokens cannot be hidden."""
         self._check_places("hides", rows, positions)
 
@@ -282,7 +301,14 @@ class Session:
             if not 0 <= least <= most < size:
                 raise Breach(f"{self.name} {verb} at {least} to {most}; expected 0 to {size - 1}")
 
-    def _refuse(self, problem: str, wrong: Tensor, rows: Tensor, positions: Tensor, steps: Tensor | int) -> None:
+    def _refuse(
+        self,
+        problem: str,
+        wrong: Bool[Tensor, " K"],
+        rows: Int[Tensor, " K"],
+        positions: Int[Tensor, " K"],
+        steps: Tensor | int,
+    ) -> None:
         at = int(wrong.int().argmax())
         turn = torch.as_tensor(steps).expand(len(rows))[at]
         row = int(self.rng.row_ids[rows[at]])
