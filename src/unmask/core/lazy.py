@@ -47,8 +47,11 @@ def lazily(package: str, path: Iterable[str] = ()) -> Hooks:
             return value
         if name in parents or name in modules:
             return import_module(f"{package}.{name}")
-        near = f": {unknown('name', name, names())}" if not name.startswith("_") else ""  # Python itself tries these
-        raise AttributeError(f"module {package!r} has no attribute {name!r}{near}")
+        problem = f"module {package!r} has no attribute {name!r}"
+        if name.startswith("_"):  # Python itself tries these
+            raise AttributeError(problem)
+        home = elsewhere(name)
+        raise AttributeError(f"{problem}; it is {home}" if home else f"{problem}: {unknown('name', name, names())}")
 
     def names() -> list[str]:
         return sorted(parents.keys() | modules)
@@ -62,6 +65,18 @@ def declared(package: str) -> dict[str, str]:
     guarded = (block.body for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
     imports = (node for body in guarded for node in body if isinstance(node, ast.ImportFrom))
     return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def elsewhere(name: str) -> str:
+    """Where a package has this public name: "unmask.testing.assert_law"; "" if none has."""
+    declares = re.compile(rf"^(?:def|class) {name}\b|^    from .* as {name}$", re.MULTILINE)
+    files = [*sorted(PACKAGE.glob("**/__init__.py")), *PACKAGE.glob("*.py")]
+    homes = [
+        file.parent if file.stem == "__init__" else file.with_suffix("")
+        for file in files
+        if declares.search(file.read_text("utf-8"))
+    ]
+    return ".".join((*homes[0].relative_to(PACKAGE.parent).parts, name)) if homes else ""
 
 
 @cache

@@ -177,7 +177,9 @@ STEPS = 64  # default for named schedules
 MOST_ROWS = 4096  # per block, if the denoiser does not limit it
 
 
-@arguments.named(batch_size="rows", num_samples="rows", gen_length="length", max_new_tokens="length")
+@arguments.named(
+    n="rows", batch_size="rows", num_samples="rows", gen_length="length", max_new_tokens="length", num_steps="steps"
+)
 def generate(
     source: LanguageLike | Denoiser,
     *,
