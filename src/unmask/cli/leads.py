@@ -1,4 +1,4 @@
-"""Names that a stranger tries, and the command that does what they mean.
+"""Names that a stranger tries, and the sentence that leads on to the right command.
 
 None of them is an alias: an error names the right command. tests/cli/test_leads.py checks that each command in
 this file exists.
@@ -20,10 +20,10 @@ LEADS = {  # for each program, words and the sentence that leads on
         "task tasks": SHOW.format("task"),
         "job jobs": SHOW.format("job"),
         "list ls": "`unmask show sampler` lists samplers, also language, schedule, model, task and job",
-        "check test verify lint": "`unmask audit SAMPLES` tests a loop by what it wrote, `unmask doctor` the machine",
+        "check test verify lint": "`unmask audit SAMPLES` tests a loop by its samples, `unmask doctor` shows the machine",
         "law conformance": "`unmask audit SAMPLES` tests whether a loop writes the distribution of its sampler",
         "info env status": "`unmask doctor` shows versions and devices, `unmask sweep status STORE` a sweep",
-        "install setup": "`unmask doctor` shows what is installed, and how to install the rest",
+        "install setup": "`unmask doctor` shows the installed packages, and how to install the others",
         "resume continue retry": "`unmask sweep resume STORE` goes on; other commands go on if you repeat them",
         "run grid": "`unmask sweep run RECIPE` runs a grid; to write sequences, use `unmask generate`",
         "export csv": "`unmask sweep export STORE` writes a table of a sweep",
@@ -41,10 +41,10 @@ LEADS = {  # for each program, words and the sentence that leads on
         "judge": "`unmask model judge TEXTS` scores texts with an open model",
         "time speed": "`unmask model time` measures seconds per model call",
         "learning": "`unmask model learning` measures the learning error of a network",
-        "endpoint serve server": "`unmask audit --endpoint URL` tests a server; this package has none of its own",
+        "endpoint serve server": "`unmask audit --endpoint URL` tests a server; this package has no server",
         "loss cost kl": "`unmask gap` measures the loss by parallel decoding, `unmask theory exact` computes it",
         "ar choose advice": "`unmask plan` compares a masked model with an AR model",
-        "quickstart tutorial notebook": "`unmask demo` is the place to start; docs/quick-start.md is the next",
+        "quickstart tutorial notebook": "start with `unmask demo`; docs/quick-start.md goes on",
     },
     "unmask show": {
         f"{kind}s": f"`unmask show {kind}` lists all"

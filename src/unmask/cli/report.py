@@ -91,9 +91,9 @@ def demo(
         unmask demo --set rows=200 --out small
         unmask demo --languages interval-5 --out one
 
-    An exact denoiser replaces the network. The fluency of masked diffusion (TER) is
-    near its optimum after a few dozen steps at any length; its correctness (SER)
-    needs steps in proportion to the length. Numbers (JSON, CSV) are
+    An exact denoiser replaces the network. The fluency of masked diffusion (TER)
+    is near that of the language after a few dozen steps at any length; its
+    correctness (SER) needs steps in proportion to the length. Numbers (JSON, CSV) are
     beside the page. The same command resumes.
 
     Args:
