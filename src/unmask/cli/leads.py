@@ -20,7 +20,7 @@ LEADS = {  # for each program, words and the sentence that leads on
         "task tasks": SHOW.format("task"),
         "job jobs": SHOW.format("job"),
         "list ls": "`unmask show sampler` lists samplers, also language, schedule, model, task and job",
-        "check test verify lint": "`unmask audit SAMPLES` tests a loop by its samples, `unmask doctor` shows the machine",
+        "check test verify lint": "`unmask audit SAMPLES` tests a loop by its samples, `unmask doctor` the machine",
         "law conformance": "`unmask audit SAMPLES` tests whether a loop writes the distribution of its sampler",
         "info env status": "`unmask doctor` shows versions and devices, `unmask sweep status STORE` a sweep",
         "install setup": "`unmask doctor` shows the installed packages, and how to install the others",
