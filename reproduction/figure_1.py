@@ -124,14 +124,14 @@ CLAIMS = {
         shown("generative perplexity / TER(q), {sampler}, N = 64", perplexity, **CHAIN, **CONFIDENT),
         test=lambda ancestral, by_definition, low_confidence: low_confidence >= 1,
         differs="TER is defined by E_q[-log p] and cannot be below TER(q). Figure 1 plots another quantity, E_p[-log "
-        "q]. It falls below the optimum if a sampler repeats likely tokens.",
+        "q]. It falls below that of the language if a sampler repeats likely tokens.",
     ),
     "ser-slower": claim(
         "Figure 1, lower; Section 5.2",
         "SER falls more slowly than perplexity: a low SER takes far more steps.",
         shown("SER of {language}, N = 64", "ser", language=ALL, steps=64, **ERRORS),
         test=lambda ser: ser >= 0.1,
-        agrees="At N = 64 perplexity is near its optimum, but many sequences are impossible.",
+        agrees="At N = 64 perplexity is near that of the language, but many sequences are impossible.",
     ),
     "gap": claim(
         "Figure 1, lower; Section 5.2",

@@ -61,8 +61,8 @@ LENGTH = {
         "TER saturates at about 512 steps.",
         *by_length("a TER within 1%", "steps_for_ter", excess=LOOSE),
         *by_length("a TER within 0.1%", "steps_for_ter", excess=STRICT),
-        untested="The poster gives no tolerance, which decides the number: 1% above the optimum takes 57 and 101 "
-        "steps, 0.1% takes 558 and 1001. Section 5.2 has 64 steps.",
+        untested="The poster gives no tolerance, which decides the number: 1% above the TER of the language takes 57 "
+        "and 101 steps, 0.1% takes 558 and 1001. Section 5.2 has 64 steps.",
         figure="about 512 steps",
     ),
     "ser": claim(

@@ -70,7 +70,7 @@ CLAIMS = {
         shown("SER given 64 of 128 tokens, N = {steps}", "ser", job="samples", **GIVEN),
         shown("TER(p)/TER(q) of the rest, at most, N = {steps}", "ter_upper_ratio", **GIVEN),
         test=lambda ser, ter: (ser[64] < ser[8], ter[64] < ter[8], ter[64] <= 1.02),
-        agrees="Results are the same with a prompt as without: at N = 64 TER is near its optimum and SER is not.",
+        agrees="With a prompt as without one, at N = 64 TER is near that of the language, and SER is not.",
     ),
     "infilling": claim(
         "Reviewer AskR",

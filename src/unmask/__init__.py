@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unmask import report as report
     from unmask import samplers as samplers
     from unmask import tasks as tasks
+    from unmask import testing as testing
     from unmask import theory as theory
     from unmask.core.errors import UnmaskError as UnmaskError
     from unmask.core.estimates import Estimate as Estimate
@@ -44,5 +45,6 @@ if TYPE_CHECKING:
     from unmask.samplers.joint.foreign import joint as joint
 
 
+__version__ = "0.5.0"  # pyproject.toml reads it here
 __getattr__, __dir__ = lazily(__name__)
 __all__ = __dir__()

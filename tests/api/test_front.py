@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import re
 import subprocess
 import sys
 
@@ -72,6 +74,37 @@ def test_an_unknown_name_is_told_with_the_nearest():
     assert not hasattr(unmask, "__path_of_nothing__")
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "home"),
+    [
+        (unmask, "assert_law", "unmask.testing.assert_law"),
+        (unmask, "Sampler", "unmask.samplers.Sampler"),
+        (unmask.samplers, "gap", "unmask.gap"),
+    ],
+)
+def test_a_name_of_another_package_is_told_with_its_place(package, name, home):
+    with pytest.raises(AttributeError, match=f"; it is {home}$"):
+        getattr(package, name)
+
+
+def test_guesses_of_python_work_or_lead_on():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", unmask.__version__)
+    assert "strided" in list(unmask.samplers.SAMPLERS)
+    assert len(unmask.samplers.SAMPLERS) == len(unmask.samplers.SAMPLERS.names())
+    made = unmask.generate("interval-5", rows=3, length=5, steps=2, seed=1, stop=4)
+    assert (len(made), made.shape) == (3, (3, 5))
+    table = made.to_pandas()
+    assert table.length.tolist() == [len(tokens) for tokens in table.tokens] == made.lengths.tolist()
+    assert table.tokens[0] == made.tokens[0, : made.lengths[0]].tolist()
+    assert table.impossible.tolist() == unmask.languages.load("interval-5").impossible(made.tokens).tolist()
+    score = unmask.score(made, "interval-5")
+    with pytest.raises(AttributeError, match=r"whose TER `unmask\.board` measures"):
+        _ = score.ter
+    with pytest.raises(AttributeError, match="did you mean generative_perplexity"):
+        _ = score.perplexity
+    assert copy.deepcopy(score) == score
+
+
 def test_load_takes_a_language_or_a_network(tmp_path):
     assert unmask.load("interval-5").to_dict() == unmask.languages.Interval(5).to_dict()
     assert unmask.load("paper-2gram(seed=3)").source() == unmask.languages.load("paper-2gram(seed=3)").source()
@@ -133,6 +166,20 @@ def test_results_show_their_advice_in_a_notebook():
     assert "impossible" in repr(player)
 
 
-def test_a_board_takes_its_settings():
-    made = unmask.board(samplers=("ancestral",), languages=("interval-5",), lengths=(10,), rows=20, seeds=1, steps=(2,))
+@pytest.mark.parametrize(
+    ("first", "given"),
+    [
+        ((), {"samplers": ("ancestral",), "languages": ("interval-5",), "lengths": (10,), "steps": (2,)}),
+        (("interval-5",), {"samplers": ["ancestral"], "lengths": 10, "steps": 2}),
+        ((["interval-5"],), {"samplers": "ancestral", "lengths": [10], "steps": [2]}),
+    ],
+)
+def test_a_board_takes_its_settings(first, given):
+    made = unmask.board(*first, **given, rows=20, seeds=1)
     assert {record["sampler"] for record in made.of("ser")} == {"ancestral"}
+    assert made.settings.languages == ("interval-5",)
+
+
+def test_a_board_names_the_nearest_setting():
+    with pytest.raises(unmask.UnmaskError, match="unknown argument of board: 'sampler'; did you mean samplers"):
+        unmask.board("interval-5", sampler="ancestral")

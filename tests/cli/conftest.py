@@ -32,6 +32,7 @@ def run(capsys, tmp_path, monkeypatch):
     """`unmask` in process, in an empty directory: run("generate", "--rows", 3)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(progress, "START", 1e6)
     monkeypatch.setattr(progress, "FIRST", 1e6)  # seconds: a busy machine must not make commands talk
 
     def call(*arguments: object) -> Ran:

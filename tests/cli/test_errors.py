@@ -239,7 +239,7 @@ def test_the_exit_code_of_a_process(tmp_path):
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        ("list sampler", "did you mean show?"),
+        ("list sampler", "`unmask show sampler` lists samplers"),
         ("boardd", "did you mean board?"),
         ("play --language interval-5 --length 8 --against ar", "did you mean autoregressive?"),
     ],

@@ -110,7 +110,7 @@ def test_help_of_a_command(calls, capsys):
     ("arguments", "hint"),
     [
         (["fakee"], "unmask: error: unknown command 'fakee'; did you mean fake?"),
-        (["zzz"], "unknown command 'zzz'; known: audit, board, demo, "),
+        (["zzz"], "unknown command 'zzz'; `unmask --help` lists all commands"),
         (["--hepl"], "unknown option '--hepl'; did you mean --help?"),
     ],
 )

@@ -181,7 +181,7 @@ def store(tmp_path_factory):
 )
 def test_closed_and_full_streams_end_quietly(store, name, streams, code, said):
     done = process(f"sweep status {store.with_name(name)} {streams}")
-    assert (done.returncode, done.stderr.removeprefix("unmask sweep status: at work for 5 s\n")) == (code, said)
+    assert (done.returncode, done.stderr.removeprefix("unmask sweep status: at work for 10 s\n")) == (code, said)
 
 
 def test_what_stdout_cannot_encode_is_escaped():

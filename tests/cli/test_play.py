@@ -88,7 +88,7 @@ def test_it_opens_what_it_has_written(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nowhere.json"], "cannot read nowhere.json: No such file"),
+        (["nowhere.json"], "there is no file nowhere.json; expected a trace"),
         (["bad.json"], "bad.json, row 0, event 1: step 1 reveals position 0, which is not hidden"),
         (["good.json", "--steps", "3"], "--steps does not apply to a trace. Leave it out, or leave out good.json"),
         (["good.json", "--language", "interval-5"], "the trace has 8 symbols, interval has 16"),

@@ -140,6 +140,7 @@ assert not any(name.startswith("rich") for name in sys.modules)
 @pytest.fixture
 def soon(monkeypatch):
     monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "START", 0.01)
     monkeypatch.setattr(progress, "LATER", 0.01)
 
 

@@ -67,6 +67,6 @@ def test_every_room_with_a_door_is_in_the_reference():
 
 def test_versions_agree():
     """Of the package, of its citation, and of the newest entry of what changed."""
-    declared = re.search(r'(?m)^version = "(.+)"$', (ROOT / "pyproject.toml").read_text())[1]
+    declared = re.search(r'(?m)^__version__ = "(.+)"', (ROOT / "src/unmask/__init__.py").read_text())[1]
     assert str(yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]) == declared
     assert re.search(r"(?m)^## (.+)$", (ROOT / "CHANGELOG.md").read_text())[1] == declared

@@ -69,11 +69,16 @@ def command(
     """
     from itertools import takewhile
 
+    from unmask.core.errors import UnmaskError, cut
+
+    if samples is not None and samples.suffix == ".py":
+        problem = f"{cut(str(samples))} is a program; expected the samples that it wrote, .npy or .jsonl"
+        raise UnmaskError(f"{problem}. `unmask.testing.assert_law(loop)` tests a function (docs/test-your-decoder.md)")
+
     from numpy import save
 
     from unmask import audit, languages
     from unmask.core.arguments import whole
-    from unmask.core.errors import UnmaskError
     from unmask.core.files import atomic, check_writable, write_json
     from unmask.core.samples import read_account, read_tokens
     from unmask.core.tables import rows_of

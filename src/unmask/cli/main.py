@@ -15,7 +15,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from unmask.core.errors import UnmaskError, cut, plain, unknown
+from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
 
 GROUPS = {
     "Try": {
@@ -83,9 +83,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if words[:1] in (["--version"], ["-V"], ["version"]):
-        from importlib.metadata import version
+        from unmask import __version__
 
-        print(f"unmask {version('unmask')}")
+        print(f"unmask {__version__}")
         return 0
     try:
         os.getcwd()
@@ -141,9 +141,15 @@ def _guide(
     if arguments and arguments[0] in commands:
         return None
     if arguments and arguments[0] not in ("--help", "-h"):
+        from unmask.cli.leads import lead, usual
+
+        word = arguments[0]
         flags = [flag.split()[0] for flags in options for flag in flags.split(", ")]
-        noun, known = ("option", flags) if arguments[0].startswith("-") else ("command", commands)
-        raise unknown(f"{noun} of {program}" if program != "unmask" else noun, arguments[0], known)
+        noun, known = ("option", flags) if word.startswith("-") else ("command", commands)
+        noun = f"{noun} of {program}" if program != "unmask" else noun
+        if sentence := lead(program, word):
+            raise UnmaskError(f"unknown {noun} {shown(word)}; {sentence}")
+        raise unknown(noun, word, known, usual(program, cut(word)))
     lines = [f"usage: {program} COMMAND [OPTIONS]", "", about]
     width = max(map(len, (*commands, *options))) + 2
     for title, entries in {**groups, "options": options}.items():

@@ -19,7 +19,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from unmask.core import run, tables
-from unmask.core.errors import UnmaskError, plain, shown, unknown
+from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
 
 ABOUT = {  # the help of an option that a docstring does not explain
     "json": "Print one JSON object instead of text.",
@@ -140,6 +140,7 @@ def refuse(given: Mapping[str, object], why: str) -> None:
 EMPTY = inspect.Parameter.empty
 SHORT = {"--rows": "-n"}
 KINDS = {int: "a whole number", float: "a number", Path: "a path", Portion: "a percentage or a fraction: 10% or 0.1"}
+JOINED = re.compile(r"[\w.-]+(,[\w.-]+)+")  # 8,16 or strided,ancestral
 METAVARS = {int: "N", float: "X", Path: "PATH", str: "NAME", Portion: "X"}
 
 
@@ -171,6 +172,9 @@ class Option(NamedTuple):
 
     def read(self, word: str) -> Any:
         title = self.flag or self.metavar
+        if self.many and JOINED.fullmatch(word):
+            parts = word.replace(",", " ")
+            raise UnmaskError(f"{title} is {shown(word)}; expected spaces between values. Write {title} {parts}")
         if self.choices and word not in self.choices:
             raise UnmaskError(f"{title} is {shown(word)}; expected {' or '.join(self.choices)}")
         try:
@@ -223,7 +227,9 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
         plain.append(f"{name}{equals}{rest}")
     read, more = parser.parse_known_intermixed_args(plain)
     if more:
-        raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. Options begin with --")
+        flags = [f"{flag} {cut(more[0])}" for flag in ("--language", "--model") if flag in parser.flags]
+        way = f"Write {' or '.join(flags)}" if flags and words[0] == more[0] else "Options begin with --"
+        raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. {way}")
     there = {name: value for name, value in vars(read).items() if value is not None}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in there.items()}
     missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]

@@ -65,20 +65,27 @@ def command(
     import shlex
     import sys
 
-    from unmask import languages
     from unmask.core.errors import UnmaskError, cut
     from unmask.core.files import check_writable
-    from unmask.denoisers import as_denoiser
-    from unmask.models.loading import of_command
-    from unmask.report.player import chosen, play
-    from unmask.samplers import trace as traces
-    from unmask.samplers.generation import reshaped
 
     if out.suffix not in SUFFIXES:
         raise UnmaskError(f"--out is {cut(str(out))}; expected {' or '.join(SUFFIXES)}")
     if out.suffix == ".json" and against is not None:
         raise UnmaskError("a trace has one sampler. Leave out --against, or use --out with .html")
     check_writable(out)
+    if trace is not None and not trace.exists():
+        problem = f"there is no file {cut(str(trace))}; expected a trace, written by `unmask play --out x.json`"
+        raise UnmaskError(f"{problem}. For new samples, write --language NAME or --model NAME")
+    if trace is None and language is None and model is None:
+        raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
+
+    from unmask import languages
+    from unmask.denoisers import as_denoiser
+    from unmask.models.loading import of_command
+    from unmask.report.player import chosen, play
+    from unmask.samplers import trace as traces
+    from unmask.samplers.generation import reshaped
+
     if trace is not None:
         made_here: dict[str, object] = {"against": against, "steps": sampling.steps, "length": length, "rows": rows}
         made_here |= {"causal_model": causal_model, "prompt": prompt}
@@ -95,8 +102,6 @@ def command(
         judge = reshaped(as_denoiser(source), *own) if gap else None
         player = chosen({read.sampler or trace.name: read}, None if gap else known, row, model=judge)
     else:
-        if language is None and model is None:
-            raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
         amount, prompts = Amount(rows=rows, length=length, seed=seed), Prompting(prompt=prompt)
         of_language = language if model is None else None
         loaded, start, reader = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)

@@ -57,7 +57,7 @@ def command(
         out: Directory of the page, its numbers and networks; created if missing. (default: report, or the recipe)
         svg: Also write the first three figures as SVG files, for a talk.
     """
-    from unmask.core.errors import UnmaskError
+    from unmask.core.errors import UnmaskError, cut
 
     if bool(directories) == (recipe is not None):
         raise UnmaskError("name either directories with results, or --recipe: unmask report --recipe figure-1 --quick")
@@ -67,6 +67,11 @@ def command(
     changes = {"quick": quick, "set": set, "languages": languages}
     if given := [name for name, value in changes.items() if value]:
         raise UnmaskError(f"--{given[0]} is for --recipe; the results in {directories[0]} are there already")
+    for directory in directories:
+        if not directory.exists():  # said here, before slow imports
+            way = f"Measure it: --recipe {directory}" if str(directory) in NAMES else "Measure with `unmask sweep run`"
+            raise UnmaskError(f"there is no directory {cut(str(directory))}; expected one with results. {way}")
+
     return _read(directories, out or Path("report"), svg, open)
 
 
@@ -86,9 +91,9 @@ def demo(
         unmask demo --set rows=200 --out small
         unmask demo --languages interval-5 --out one
 
-    An exact denoiser replaces the network. The fluency of masked diffusion (TER) is
-    near its optimum after a few dozen steps at any length; its correctness (SER)
-    needs steps in proportion to the length. Numbers (JSON, CSV) are
+    An exact denoiser replaces the network. The fluency of masked diffusion (TER)
+    is near that of the language after a few dozen steps at any length; its
+    correctness (SER) needs steps in proportion to the length. Numbers (JSON, CSV) are
     beside the page. The same command resumes.
 
     Args:

@@ -7,7 +7,19 @@ from contextlib import contextmanager
 from typing import Any
 
 SHOWN = 200  # characters of a value in a message; the rest is omitted
-SYNONYMS = {"ar": "autoregressive", "mdm": "ancestral", "list": "show"}  # too short, or too unlike, to be near
+SYNONYMS = {  # too short, or too unlike, to be near
+    "ar": "autoregressive",
+    "mdm": "ancestral",
+    "n": "rows",
+    "samples": "rows",
+    "sequences": "rows",
+    "num-samples": "rows",
+    "batch-size": "batch",
+    "ser": "target",
+    "diff": "difference",
+    "compare": "board",
+    "sample": "generate",
+}
 LISTED = 12  # names in a message
 MESSAGE = 2000  # characters of a whole message
 
@@ -61,18 +73,19 @@ def listed(names: Iterable[str]) -> str:
     return text
 
 
-def unknown(noun: str, name: str, known: Iterable[str]) -> UnmaskError:
-    """An error for an unknown name, which suggests the nearest known names."""
+def unknown(noun: str, name: str, known: Iterable[str], otherwise: str = "") -> UnmaskError:
+    """An error for an unknown name, which suggests the nearest known names. otherwise: the hint if none is near."""
     import difflib  # here, because most runs need no suggestion
 
     names = sorted(set(known))
     bare = {one.lstrip("-"): one for one in names}  # dashes of options make all of them alike
     wanted = name[:SHOWN].lower().lstrip("-")
-    parts = [bare[SYNONYMS[wanted]]] if SYNONYMS.get(wanted) in bare else []
+    joined = [one for one in wanted.split(",") if one in bare]  # strided,ancestral: either of them
+    parts = [SYNONYMS[wanted]] if SYNONYMS.get(wanted) in bare else joined
     parts = parts or [one for one in bare if set(one.split("-")) <= set(wanted.split("-"))]  # --training-steps: --steps
     close = parts or difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.6)
     near = [bare[one] for one in close]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listed(names)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else otherwise or f"known: {listed(names)}"
     return UnmaskError(f"unknown {noun} {shown(name)}; {hint}")
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import getsource
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
 from unmask.core.errors import unknown
 
+PACKAGE = Path(__file__).parents[1]
 Hooks = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
@@ -33,9 +36,10 @@ def lazily(package: str, path: Iterable[str] = ()) -> Hooks:
             return import_module(f"{package}.{name}")
 
         problem = f"module {package!r} has no attribute {name!r}"
-        if not name.startswith("_"):  # Python itself tries these
-            problem += f": {unknown('name', name, names())}"
-        raise AttributeError(problem)
+        if name.startswith("_"):  # Python itself tries these
+            raise AttributeError(problem)
+        home = elsewhere(name)
+        raise AttributeError(f"{problem}; it is {home}" if home else f"{problem}: {unknown('name', name, names())}")
 
     def names() -> list[str]:
         return sorted(parents.keys() | modules)
@@ -49,3 +53,15 @@ def declared(package: str) -> dict[str, str]:
     guarded = (block.body for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
     imports = (node for body in guarded for node in body if isinstance(node, ast.ImportFrom))
     return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def elsewhere(name: str) -> str:
+    """Where a package has this public name: "unmask.testing.assert_law"; "" if none has."""
+    declares = re.compile(rf"^(?:def|class) {name}\b|^    from .* as {name}$", re.MULTILINE)
+    files = [*sorted(PACKAGE.glob("**/__init__.py")), *PACKAGE.glob("*.py")]
+    homes = [
+        file.parent if file.stem == "__init__" else file.with_suffix("")
+        for file in files
+        if declares.search(file.read_text("utf-8"))
+    ]
+    return ".".join((*homes[0].relative_to(PACKAGE.parent).parts, name)) if homes else ""

@@ -1,7 +1,8 @@
 """Progress of long work on stderr: a bar on a terminal; elsewhere, commands print a line now and then.
 
-The bar appears after two seconds and disappears when the work is done. Lines come after 5 seconds and then every 30. A
-thread draws both. rich is imported with the first bar, so library calls do not pay for it; they print no lines.
+The bar appears after two seconds and disappears when the work is done. Lines come after 5 seconds, or 10 where nothing
+counts the work, and then every 30. A thread draws both. rich is imported with the first bar, so library calls do not
+pay for it; they print no lines.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DELAY = 2.0  # seconds of silence before a bar
 FIRST, LATER = 5.0, 30.0  # before a line, and between lines
+START = 10.0  # before the line of a command without a track: an error in its arguments comes earlier
 KNOWN = 0.1  # part that is done before a line has the rest
 
 
@@ -112,7 +114,7 @@ def command(label: str) -> Iterator[None]:
     before = _lines
     _lines = True
     try:
-        with _ticking(print_line, FIRST, LATER):
+        with _ticking(print_line, START, LATER):
             yield
     finally:
         _lines = before

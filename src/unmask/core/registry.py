@@ -123,6 +123,12 @@ class Registry(Generic[Made]):
     def __repr__(self) -> str:
         return f"<Registry of {len(self.makers)} {self.noun}s: {', '.join(sorted(self.makers))}>"
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
     def register(self, name: str) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
         def add(maker: Callable[..., Made]) -> Callable[..., Made]:
             self._makers[name] = maker

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 
+from unmask.core.errors import unknown
 from unmask.core.estimates import Estimate, passes
 from unmask.core.samples import read_account, read_tokens
 from unmask.core.tables import Row, as_html, as_table
@@ -15,6 +16,11 @@ from unmask.languages import LanguageLike
 from unmask.metrics.rows import METRICS, Rows, bits_per_token, rows
 from unmask.metrics.windows import Bigrams, bigrams
 from unmask.samplers import Generation
+
+NO_TER = (
+    "a score of sequences has no ter; expected a sampler, whose TER `unmask.board` measures. For the fluency of "
+    "sequences, read generative_perplexity"
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,11 @@ class Score:
     likelihood: dict[str, Any] | None = None  # under a sampler: `nats`, whether it is exact, and its settings
 
     __repr__, _repr_html_ = as_table, as_html
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """An error that names the nearest attribute."""
+        nearest = unknown("attribute of a score:", name, [*self.__dataclass_fields__, "generative_perplexity"])
+        raise AttributeError(NO_TER if name == "ter" else str(nearest))
 
     def table(self) -> list[Row]:
         """The error rate, then the perplexity, which is also low for repetition, and the entropy."""

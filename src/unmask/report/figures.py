@@ -180,7 +180,7 @@ def lengths(shown: Shown) -> Drawn | None:
         ends([*rows, ar], ([min(steps)], [max(steps)]), x, y, log=True, **look),
     ]
     lines = [[r for r in rows if r["series"] == name] for name in dict.fromkeys(r["series"] for r in rows)]
-    grown_ = "; ".join(f"{own[0]['series']}: {own[0]['value']:.4g} → {own[-1]['value']:.4g}" for own in lines)
+    grown_ = "; ".join(f"{own[0]['series']}: {whole(own[0])} → {whole(own[-1])}" for own in lines)
     words = f"Steps from {places[0]} to {places[-1]} tokens: {grown_}."
     under = "solid: for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
     caption = "Parallel to the dotted line: proportional to the length."
@@ -188,9 +188,13 @@ def lengths(shown: Shown) -> Drawn | None:
     return Drawn("Steps needed against sequence length", under, definition, rows, [Sentence(words)], caption)
 
 
+def whole(row: Row) -> str:
+    """The least number of steps, which is whole; interpolation between measured numbers is not."""
+    return f"{math.ceil(row['value'])}"
+
+
 def grown(rows: Sequence[Row]) -> str:
-    first, last = rows[0], rows[-1]
-    return f"{first['value']:.4g} → {last['value']:.4g} from {first['x']} to {last['x']} tokens"
+    return f"{whole(rows[0])} → {whole(rows[-1])} from {rows[0]['x']} to {rows[-1]['x']} tokens"
 
 
 def front(shown: Shown) -> Drawn | None:
@@ -228,6 +232,10 @@ def front(shown: Shown) -> Drawn | None:
     y = y.axis(tickCount=6, labelExpr=f"format(datum.value, indexof({shares}, metric) < 0 ? '.4~g' : '~%')")
     own, ar = [r for r in rows if r["kind"] == "mdm"], [r for r in rows if r["kind"] == "ar"]
     chosen = f"datum.series == ({json.dumps([one['sampler'] for one in shown.settings])})[+at_a]"
+    own.sort(key=lambda r: JOINT in r["series"])  # drawn last, and dashed: lines below it on the same level are seen
+    dash = (
+        alt.when(f"indexof(datum.series, {json.dumps(JOINT)}) < 0").then(alt.value([1, 0])).otherwise(alt.value(DASHES))
+    )
     few = len({r["series"] for r in own}) <= MOST_BESIDE
     hues = colour(shown, [r["series"] for r in own], legend=None if few else below())
     look = {"color": hues, "opacity": bright(chosen, 0.6)}
@@ -241,7 +249,7 @@ def front(shown: Shown) -> Drawn | None:
         dotted(even).encode(x=x),
         word(even.encode(x=x, y=alt.value(0)), text="AR", dy=-10, fontWeight="bold"),
         bars(masked, x, y, color=hues, opacity=bright(chosen, 0.3)),
-        masked.mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), **look),
+        masked.mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), strokeDash=dash, **look),
         points.add_params(picked("at", "a", str(shown.at))),
         base(ar).mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER).encode(x=x, y=y),
         *([ends(own, (lows, highs), x, y, color=hues)] if few else []),
@@ -253,7 +261,7 @@ def front(shown: Shown) -> Drawn | None:
         "Quality against cost, by sampler",
         "further left: cheaper; grey band: best measured; grey lines: references, which use the true language",
     )
-    caption = "A line is a sampler at its measured settings. Dotted: the cost of AR; diamond: AR where measured."
+    caption = "A line is a sampler at its measured settings; dashed: a joint draw. Dotted: cost of AR; diamond: AR."
     words = "Quality against cost in model calls, a line per sampler"
     definition = finished(layers, words, control("language", shown.language), chosen_metric, now)
     return Drawn(title, under, definition, rows, sentences, caption)

@@ -54,9 +54,12 @@ class Metric:
         return self.short or self.title[0].lower() + self.title[1:]
 
     def shown(self, value: float) -> str:
-        return f"{100 * value:.3g}%" if self.share else f"{value:.4g}"
+        if self.share:
+            return f"{100 * value:.3g}%"
+        return "almost 0" if 0 < abs(value) < ALMOST else f"{value:.4g}"
 
 
+ALMOST = 1e-4  # below, a number of this page is not told from 0
 LISTED = tomllib.loads(files("unmask.report").joinpath("metrics.toml").read_text("utf-8"))["metrics"]
 METRICS = {one.name: one for one in msgspec.convert(LISTED, list[Metric])}
 SER = METRICS["ser"]

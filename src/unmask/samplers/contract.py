@@ -170,7 +170,8 @@ def check_kind(kind: type, label: str) -> None:
     """Raise an error unless this is a sampler class that implements exactly one of the three methods."""
     if not issubclass(kind, Sampler):
         raise UnmaskError(
-            f"{label} is of class {kind.__name__}; expected a sampler. Derive it from unmask.samplers.Sampler."
+            f"{label} is of class {kind.__name__}; expected one sampler: its name, or a class derived from"
+            " unmask.samplers.Sampler."
         )
     methods = [method for method in WAYS if getattr(kind, method) is not getattr(Sampler, method)]
     if len(methods) != 1:

@@ -34,7 +34,9 @@ from unmask.samplers.stopping import stop_rule
 STEPS = 64  # default for named schedules
 
 
-@arguments.named(batch_size="rows", num_samples="rows", gen_length="length", max_new_tokens="length")
+@arguments.named(
+    n="rows", batch_size="rows", num_samples="rows", gen_length="length", max_new_tokens="length", num_steps="steps"
+)
 def generate(
     source: LanguageLike | Denoiser,
     *,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import origin, write_json
 from unmask.core.samples import account_path, digest, given_path, write_tokens
 from unmask.denoisers import Cost
@@ -24,6 +24,8 @@ from unmask.samplers.trace import MOST_ROWS, MOST_SYMBOLS, Event, Row, Symbols, 
 
 if TYPE_CHECKING:
     from typing import Protocol
+
+    import pandas
 
     class Tokenizer(Protocol):
         def written(self, tokens: list[int]) -> str: ...
@@ -51,6 +53,13 @@ class Generation:
     chosen_among: int = 1  # consecutive rows that were chosen among each other; only such groups are independent
     taken: Taken | None = None  # re-masked tokens; None if there are any but `trace` was off
 
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def shape(self) -> torch.Size:  # (B, L)
+        return self.tokens.shape
+
     @property
     def model_calls(self) -> Tensor:
         """(B): model calls of all denoisers together."""
@@ -65,6 +74,23 @@ class Generation:
     def written(self) -> Tensor:
         """(B): tokens of each row that were not given, up to its end."""
         return ((self.order > 0) & (torch.arange(self.order.shape[1]) < self.lengths.unsqueeze(1))).sum(1)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A DataFrame with a line for each sequence: its tokens, the step of each, why it ended, and its cost.
+
+        impossible: whether the language forbids it; None where no language is known."""
+        with needed("pages", "a generation as a DataFrame"):
+            import pandas
+
+        columns = {
+            "tokens": [row[:end].tolist() for row, end in zip(self.tokens, self.lengths, strict=True)],
+            "step": [row[:end].tolist() for row, end in zip(self.order, self.lengths, strict=True)],
+            "length": self.lengths.tolist(),
+            "reason": self.reasons,
+            "model_calls": self.model_calls.tolist(),
+            "impossible": None if self.ideal is None else self.ideal.impossible(self.tokens).tolist(),
+        }
+        return pandas.DataFrame(columns)
 
     def texts(self, tokenizer: Tokenizer) -> list[str]:
         """The generated text of each row, from its first to its last position that was not given.
@@ -91,7 +117,7 @@ class Generation:
         return _recorded(self, rows, symbols)
 
     def summary(self) -> dict[str, Any]:
-        rows, length = self.tokens.shape
+        rows, length = self.shape
         written = int(self.written.sum())
         impossible = None if self.ideal is None else int(self.ideal.impossible(self.tokens).sum())
 
@@ -116,7 +142,7 @@ class Generation:
         }
 
     def __repr__(self) -> str:
-        rows, length = self.tokens.shape
+        rows, length = self.shape
         calls = float(self.model_calls.double().mean())
         sampler = self.configuration.get("sampler", "several samplers")
         cost = f"{calls:.4g} model calls per sequence, {self.seconds:.2f} s"

@@ -84,7 +84,7 @@ CASES = {  # case: (the right decision, the gap, words of the verdict that lead 
     "a filter that excludes": (
         "compare the fractions first",
         lambda: of(SPARSE, steps=2),
-        ["are impossible one token at a time", "Compare samplers by this fraction first"],
+        ["have probability 0 under the model itself", "Compare samplers by this fraction first"],
         [],
     ),
     "positions chosen by drawn tokens": (

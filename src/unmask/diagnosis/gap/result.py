@@ -129,7 +129,7 @@ class Gap:
         rows = units(len(self.nats), self.groups)
         infinite = self.infinite.value
         if infinite:
-            yield f"{infinite:.1%} of the sequences are impossible one token at a time."
+            yield f"{infinite:.1%} of the sequences have probability 0 under the model itself, one token at a time."
             yield "Compare samplers by this fraction first; the loss is that of the other sequences."
 
         if beside is not None and beside.collapsed and self.claim != "greedy":
@@ -177,7 +177,7 @@ class Gap:
 
         total, token = self.sequence, self.token
         if total is None or token is None:
-            yield "No sequence is possible one token at a time."
+            yield "The model itself, one token at a time, gives no sequence a probability above 0."
             return
 
         loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
@@ -195,7 +195,7 @@ class Gap:
     def numbers(self) -> dict[str, Estimate | None]:
         """The numbers of all rows, by their names."""
         return {
-            "impossible one token at a time": self.infinite if self.infinite.value else None,
+            "impossible for the model itself": self.infinite if self.infinite.value else None,
             "nats per sequence": self.sequence,
             "nats per token": self.token,
             "sequences that change, at most": self.differ,

@@ -56,6 +56,9 @@ class Settings(Comparing):
         from unmask.models.trained.checkpoints import read_shape
         from unmask.samplers import SAMPLERS
 
+        for name in ("languages", "samplers", "lengths", "steps"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, (value,) if isinstance(value, str | int) else tuple(value))
         if self.model and self.languages:
             raise UnmaskError("--model has its own language. Leave --languages out")
         if self.causal_model and not self.model:

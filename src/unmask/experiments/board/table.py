@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
-from unmask.core import arguments
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, unknown
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.compare import area_weights, difference, weighted
 from unmask.experiments.board.curve import UNKNOWN, of_point, record
@@ -57,7 +56,8 @@ class Board:
 
 
 def board(
-    settings: Settings | None = None,
+    languages: str | Sequence[str] | Settings | None = None,
+    /,
     *,
     store: str | Path | None = None,
     engine: str = "here",
@@ -66,10 +66,18 @@ def board(
 ) -> Board:
     """Measure samplers on the exact denoisers of languages; without a store of `unmask.sweep` in a temporary one.
 
-    given: the fields of Settings, if it is not: samplers, languages, lengths, rows, seeds, steps, quick, ..
+    languages: presets or files, one or several; or Settings. (default: six presets; with quick=True, three)
+    given: the fields of Settings: samplers, lengths, rows, seeds, steps, quick, ..
     """
-    expected = "Settings, or its fields by name, such as languages=['paper-2gram']"
-    settings = Settings(**given) if settings is None else arguments.of_kind("settings", settings, Settings, expected)
+    known = [field.name for field in fields(Settings)]
+    for name in given.keys() - set(known):
+        raise unknown("argument of board:", name, known)
+
+    if isinstance(languages, Settings):
+        settings = replace(languages, **given)
+    else:
+        own = {} if languages is None else {"languages": languages}
+        settings = Settings(**own | given)
 
     plan = recipe(settings)
     with TemporaryDirectory(prefix="unmask-board-") if store is None else nullcontext(store) as directory:

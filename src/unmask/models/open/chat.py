@@ -47,7 +47,7 @@ class Template:
         if not messages or messages[-1].role == "assistant":
             raise UnmaskError("the last message is not of the user; expected one, which the model answers")
         if any(message.role == "system" for message in messages[1:]):
-            raise UnmaskError("a message of the system follows others; expected it first")
+            raise UnmaskError("a system message follows other messages; expected it to be the first")
         if messages[0].role != "system" and self.spoken is not None:
             messages = [Message("system", self.spoken), *messages]
         parts: list[int | str] = [*self._parts(tokenizer, self.begin)]
