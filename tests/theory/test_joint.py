@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import joint_theory_search as search
 from tests.samplers.joints import Laws, everything, joints, sparse_chain, sparse_hidden
 from unmask import UnmaskError, generate
 from unmask.denoisers import Ideal
@@ -161,6 +162,8 @@ def test_the_fitted_draw_can_write_the_worse_distribution():
     for steps in (2, 4):
         apart, together = (laws.in_random_order(draw, steps)[0] for draw in draws)
         assert joint.mixture(deltas("linear", steps)).value == pytest.approx(together - apart, abs=1e-9)
+        shown = search.losses(torch.from_numpy(weights)[None], steps, 1000)
+        assert [float(shown.product), float(shown.fitted)] == pytest.approx([apart, together], abs=1e-9)
     signs = [joint.mixture(deltas("linear", steps)).value > 0 for steps in (1, 2, 32, 64, 1000)]
     assert signs == [False, True, True, False, False]
 

@@ -20,7 +20,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
 from unmask.samplers.schedules import deltas
-from unmask.theory import correctness, fluency, joint
+from unmask.theory import correctness, fluency, joint, joint_orders
 from unmask.theory.correctness import WIDTH
 from unmask.theory.statements import Statement
 
@@ -120,6 +120,10 @@ TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the f
     ),
     "joint-mixture": (joint.mixture, lambda case: joint.mixture(case.delta)),
     "joint-forest": (joint.forest, lambda case: joint.forest(case.language)),
+    "joint-order": (
+        joint_orders.best_order,
+        lambda case: joint_orders.best_order(case.language, case.length, case.delta),
+    ),
     "joint-given": (joint.given, lambda case: joint.given(case.language, case.length, case.delta)),
 }
 
