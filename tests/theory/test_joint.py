@@ -183,6 +183,22 @@ def test_chains_without_a_cycle_are_written_in_one_step():
         joint.forest(load("interval-5"))
 
 
+def test_two_steps_lose_no_more_than_exact_pairs():
+    """The loss of a step of exact pairs, by sums over all strings, and that of the two steps in their place."""
+    language = sparse_chain(3, 3)
+    laws = Laws(language, 6)
+    tables = torch.zeros(3, 4, 4).double()
+    for table, pair in zip(tables, laws.strings.split(2, 1), strict=True):
+        table.index_put_((pair[:, 0], pair[:, 1]), torch.from_numpy(laws.q), accumulate=True)
+    log = sum(table[pair[:, 0], pair[:, 1]].log() for table, pair in zip(tables, laws.strings.split(2, 1), strict=True))
+    bound = joint.pairs(language, 6).value
+    assert bound == pytest.approx(laws.divergence(log.numpy()), abs=1e-9)
+    two = laws.divergence(laws.log_order(joints(language, 6)["product"], ((0, 2, 4), (1, 3, 5))))
+    assert 0 < two < bound
+    with pytest.raises(UnmaskError, match="no first-order chain"):
+        joint.pairs(load("sparse-hmm"), 6)
+
+
 def test_many_particles_write_what_rejection_writes():
     """1,024 particles, 24 groups: their frequencies are nearer than .03 to the cut law, `coupled` is further than .1.
 

@@ -64,6 +64,7 @@ def test_anchors_then_runs():
     assert least == pytest.approx(0.379, abs=5e-4)
     assert joint_orders.loss(chain, torch.tensor([1, 2] * 8)) == pytest.approx(5.153, abs=5e-4)
     assert joint_orders.best_order(chain, 16, deltas("linear", 2)).value == least
+    assert [joint_orders.enough(chain, 16, nats) for nats in (0.4, 0.37, 1e-9)] == [2, 3, 4]
     assert joint_orders.best(chain, 16, 50)[0] == pytest.approx(0, abs=1e-9)
 
 

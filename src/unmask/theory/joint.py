@@ -36,6 +36,7 @@ from unmask.languages.automata import support
 from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES, sequences
 from unmask.samplers.joint import Joint, log_paths
 from unmask.theory import known
+from unmask.theory.chains import entropy as entropy_of
 from unmask.theory.chains import first_order
 from unmask.theory.correctness import INDEPENDENT, all_distinct
 from unmask.theory.fluency import universal
@@ -225,6 +226,22 @@ def acyclic(moves: NDArray[np.bool_]) -> bool:
         left = moves
         moves = moves & (moves.sum(1, keepdims=True) > 1) & (moves.sum(0) > 1)
     return not moves.any()
+
+
+def pairs(language: Language, length: int) -> Statement:
+    """What exact pairs of neighbors buy: two steps with independent tokens lose no more, and need two model calls.
+
+    Let a step draw pairs (a_j, b_j) from their true joints, independent of each other. It loses sum_j H(a_j, b_j) - H.
+    Draw all a_j in one step, then all b_j: sum_j H(a_j) + H(b_j | all a) - H, which is no more. To learn the joints by
+    probing each value of a_j takes V further calls. Windows of k are the same: k calls, and V^(k-1).
+    """
+    chain = first_order(language)
+    if chain is None:
+        raise UnmaskError(f"{language.kind} is no first-order chain; expected one for this statement")
+    marginals = chain.marginals(length)
+    between = entropy_of(marginals[1:]) - marginals[:-1] @ entropy_of(chain.transition)  # I(X_i; X_(i+1))
+    how = "independent tokens, odd positions and then even ones; the value is that of one step with exact pairs"
+    return Statement(float(between[1::2].sum()), "upper", "divergence of one order", how, "ours", WHERE)
 
 
 def given(language: Language, length: int, delta: Tensor) -> Statement:

@@ -26,7 +26,7 @@ from unmask.theory.chains import FirstOrder, first_order
 from unmask.theory.statements import Statement
 
 SWEEPS, CLOSE = 300, 1e-12
-MOST_WORK = 1.5e8  # L^3 S^4: some seconds
+LONGEST, MOST_WORK = 64, 1.5e8  # L; L^3 S^4: some seconds
 Gaps = dict[tuple[int, int], Floats]  # (l, r) -> (r-l+1, r-l+1): c(i, j), from l
 
 
@@ -81,7 +81,7 @@ def _in_gap(chain: FirstOrder, powers: Floats, gap: int, fitted: bool) -> Floats
 def gap_losses(language: Language, length: int, fitted: bool) -> Gaps:
     """c of each gap between the begin 0, the positions 1..L and the end L+1."""
     chain = first_order(language)
-    if chain is None or length**3 * chain.size**4 > MOST_WORK:
+    if chain is None or length > LONGEST or length**3 * chain.size**4 > MOST_WORK:
         problem = f"the best order of {length} positions of {language.kind} is not known"
         raise UnmaskError(
             f"{problem}; expected a first-order chain, and at most {MOST_WORK:g} for L^3 S^4 with S symbols"
@@ -139,6 +139,12 @@ def best(language: Language, length: int, steps: int, fitted: bool = True) -> tu
             open_gaps.append((n - 1, left + i, left + j))
             j = i
     return float(paid[steps, 0, length + 1]), order
+
+
+def enough(language: Language, length: int, nats: float, fitted: bool = True) -> int:
+    """The least number of steps in which a fixed order loses at most these nats."""
+    counts = range(1, length.bit_length() + 1)
+    return next((n for n in counts if best(language, length, n, fitted)[0] <= nats), counts[-1])
 
 
 def best_order(language: Language, length: int, delta: Tensor) -> Statement:

@@ -120,6 +120,7 @@ TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the f
     ),
     "joint-mixture": (joint.mixture, lambda case: joint.mixture(case.delta)),
     "joint-forest": (joint.forest, lambda case: joint.forest(case.language)),
+    "joint-pairs": (joint.pairs, lambda case: joint.pairs(case.language, case.length)),
     "joint-order": (
         joint_orders.best_order,
         lambda case: joint_orders.best_order(case.language, case.length, case.delta),
