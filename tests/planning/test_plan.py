@@ -19,6 +19,7 @@ from unmask.metrics import ter
 from unmask.planning.flops import model_calls
 from unmask.planning.planner import plan
 from unmask.samplers.schedules import deltas
+from unmask.theory import joint_orders
 from unmask.theory import known as known
 from unmask.theory.partitions import partitions
 
@@ -54,7 +55,10 @@ def test_ser_of_a_chain_is_inverted(target):
     def ser(steps):
         return known.exact(CHAIN, length, deltas("linear", steps)).ser
 
-    found = plan(CHAIN, length, "ser", target).chosen
+    verdict = plan(CHAIN, length, "ser", target)
+    found, nats = verdict.chosen, -math.log1p(-target)
+    fixed = [joint_orders.enough(CHAIN, length, nats, fitted) for fitted in (False, True)]
+    assert "best fixed order N = {} is enough, with draw='fitted' N = {}".format(*fixed) in verdict.text
     assert ser(found.steps) <= target < ser(found.steps - 1)
     assert found.predicted.value == pytest.approx(ser(found.steps), rel=1e-9)
 

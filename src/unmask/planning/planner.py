@@ -37,7 +37,7 @@ from unmask.languages import Language, LanguageLike, load
 from unmask.models.trained.shape import Shape, preset
 from unmask.planning.flops import break_even, model_calls
 from unmask.samplers.schedules import Fit, deltas
-from unmask.theory import correctness, optimal
+from unmask.theory import correctness, joint_orders, optimal
 from unmask.theory.chains import first_order
 from unmask.theory.curves import InformationCurve
 from unmask.theory.exponential import exponential_ser
@@ -387,4 +387,10 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
 
     error = "error" if goal.learning is None else "sampling error"
     parts.append(f"AR has no {error} and needs 1/{fewest / flop:.3g} of the compute")
+    if goal.learning is None:
+        with suppress(UnmaskError):  # it is no chain, or a long one
+            apart, fitted = (
+                joint_orders.enough(goal.language, goal.length, goal.nats(target), x) for x in (False, True)
+            )
+            parts.append(f"In the best fixed order N = {apart} is enough, with draw='fitted' N = {fitted}")
     return f"{'. '.join(parts)}."

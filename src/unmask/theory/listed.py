@@ -20,7 +20,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
 from unmask.samplers.schedules import deltas
-from unmask.theory import correctness, fluency
+from unmask.theory import correctness, fluency, joint, joint_orders
 from unmask.theory.correctness import WIDTH
 from unmask.theory.statements import Statement
 
@@ -95,13 +95,37 @@ TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the f
     "lemma-c5": (correctness.lemma_c5, lambda case, width=WIDTH: correctness.lemma_c5(case.width(width), case.delta)),
     "lemma-c6": (correctness.lemma_c6, lemma_c6),
     "theorem-4.4": (correctness.theorem_4_4, theorem_4_4),
-    "joint-uniform": (fluency.joint_uniform, lambda case: fluency.joint_uniform(case.language, case.length)),
-    "joint-step": (fluency.joint_step, lambda case: fluency.joint_step(case.language, case.length)),
-    "joint-loss": (fluency.joint_loss, lambda case: fluency.joint_loss()),
+    "joint-uniform": (joint.joint_uniform, lambda case: joint.joint_uniform(case.language, case.length)),
+    "joint-step": (joint.joint_step, lambda case: joint.joint_step(case.language, case.length)),
+    "joint-loss": (joint.joint_loss, lambda case: joint.joint_loss()),
     "alone": (
-        fluency.alone,
-        lambda case: fluency.alone(case.language.vocabulary, case.length, case.delta, case.between),
+        joint.alone,
+        lambda case: joint.alone(case.language.vocabulary, case.length, case.delta, case.between),
     ),
+    "joint-least": (
+        joint.least,
+        lambda case, moves=joint.MOVES, slip=joint.SLIP: joint.least(
+            case.language.vocabulary, case.length, case.delta, moves, slip
+        ),
+    ),
+    "joint-written": (
+        joint.written,
+        lambda case, moves=joint.MOVES, slip=joint.SLIP: joint.written(
+            case.language.vocabulary, case.length, case.delta, moves, slip
+        ),
+    ),
+    "joint-many-steps": (
+        joint.many_steps,
+        lambda case: joint.many_steps(case.language, case.length, case.delta),
+    ),
+    "joint-mixture": (joint.mixture, lambda case: joint.mixture(case.delta)),
+    "joint-forest": (joint.forest, lambda case: joint.forest(case.language)),
+    "joint-pairs": (joint.pairs, lambda case: joint.pairs(case.language, case.length)),
+    "joint-order": (
+        joint_orders.best_order,
+        lambda case: joint_orders.best_order(case.language, case.length, case.delta),
+    ),
+    "joint-given": (joint.given, lambda case: joint.given(case.language, case.length, case.delta)),
 }
 
 
