@@ -214,7 +214,7 @@ def threshold(model, rows, length=16, limit=0.9):
 class Case(NamedTuple):
     loop: Callable[..., Any]
     how: dict[str, Any]
-    words: str = ""  # of the right name; none: no name is right
+    words: str = ""  # of the right name, or of one name or another; none: no name is right
 
 
 ANY, SURE, EACH = "fixed-size", "low-confidence(ties=topk)", "ancestral"
@@ -237,8 +237,8 @@ CORRECT = {
 }
 TAIL = "rare tokens"
 UNLIKE = {  # what other coarse draws write too
-    "Gumbel noise in bfloat16": "excluded tokens",  # u = 1 has infinite noise, with log 0 no number: argmax takes it
-    "mass lost by a filter": "another filter (top_p of 0.95",
+    "Gumbel noise in bfloat16": "excluded tokens or rare tokens",  # u = 1 has infinite noise, with log 0 no number: argmax takes it
+    "mass lost by a filter": "another filter (top_p of 0.95 or excluded tokens or rare tokens",
 }
 
 

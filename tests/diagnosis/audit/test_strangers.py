@@ -27,7 +27,7 @@ def quick(monkeypatch):
 
 
 @pytest.mark.rotates(60)
-@pytest.mark.parametrize(("seed", "name"), product(range(20), CORRECT))
+@pytest.mark.parametrize(("seed", "name"), [*product(range(20), CORRECT)])
 def test_a_correct_loop_raises_no_alarm(seed, name):
     assert law_power.said(CORRECT[name], 200, 1000 + seed) == ""
 

@@ -15,7 +15,6 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Reshaped
@@ -98,7 +97,7 @@ class Grade:
         fractions = torch.linspace(0, 1, 41, dtype=torch.float64).unsqueeze(1)
 
         for (low, left), (high, right) in pairwise(self.points(suspects)):
-            # rows of one seed resemble each other, so a sum of squares would favor one end; two halves have no such bias
+            # rows of one seed are alike, so that a sum of squares would favor one end; products of two halves do not
             halves = [[s.generated.columns[k::2].mean(0) for s in (left, right)] for k in (0, 1)]
             start, other = (noise.white(samples.mean - half[0]) for half in halves)
             step, way = (noise.white(half[1] - half[0]) for half in halves)

@@ -310,7 +310,7 @@ class Trial:
         return verdict
 
     def warmer(self, record: Observed, verdict: Verdict) -> Verdict | None:
-        """Another temperature of draws and scores, if it explains the draws of all steps: their likelihood has no bias."""
+        """Another temperature of draws and scores, if it explains the draws of all steps: by their likelihood."""
         heat, relative = self.meant.filters.get("temperature", 1.0), record.temperature
         if relative is None or not heat:
             return None
