@@ -237,7 +237,7 @@ CORRECT = {
 }
 TAIL = "rare tokens"
 UNLIKE = {  # what other coarse draws write too
-    "Gumbel noise in bfloat16": "excluded tokens or rare tokens",  # u = 1 has infinite noise, with log 0 no number: argmax takes it
+    "Gumbel noise in bfloat16": "excluded tokens or rare tokens",  # u = 1: infinite noise, no number with log 0
     "mass lost by a filter": "another filter (top_p of 0.95 or excluded tokens or rare tokens",
 }
 
