@@ -16,12 +16,14 @@ class Gated(Sampler):
     """Draw everywhere; reveal the draws above a threshold, or the best `least` of them if they are fewer.
 
     relative: the score of a draw is min(max p, p / max p), SGLang's; otherwise its probability p.
+    slack: draws that are less probable than the best by at most this are revealed with it, as dInfer does.
     """
 
     pace = "free"
     threshold: float = 0.95
     least: int = 1
     relative: bool = False
+    slack: float = 0.0
 
     def choose(self, view: View) -> Choice:
         tokens = view.draw(1.0)
@@ -29,6 +31,11 @@ class Gated(Sampler):
         if self.relative:
             top = view.confidence.clamp(min=1e-300)
             scores = torch.minimum(top, scores / top)
+        if self.slack:
+            scores = scores.masked_fill(~view.hidden, -torch.inf).float()
+            enough = (scores.amax(1, keepdim=True) - self.slack).clamp(max=self.threshold)
+            return Choice(view.hidden & (scores >= enough), tokens)
+
         return Choice(_at_least(view.hidden, scores, self.threshold, self.least), tokens)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from benchmarks.engines.cases import Law
+from benchmarks.engines.networks import Filtered
 from benchmarks.engines.rules import Change, Score, View, above, anywhere, best, certain, drawn, each, renoised, written
 
 Block = Callable[[int], int]  # length -> positions of a block
@@ -35,9 +36,21 @@ def at_random(network, length, steps):
     return written(network, length, anywhere([length // steps] * steps))
 
 
-def gated(threshold: float, score: Score = drawn, greedy: Any = False, block: Block = lambda length: length) -> Law:
-    """All draws above the threshold, or the best one."""
-    return lambda network, length, _: written(network, length, above(threshold, score=score), greedy, block(length))
+def gated(
+    threshold: float,
+    score: Score = drawn,
+    greedy: Any = False,
+    block: Block = lambda length: length,
+    slack: float = 0,
+) -> Law:
+    """All draws above the threshold, or the best one, and with it those within the slack."""
+    rule = above(threshold, score=score, slack=slack)
+    return lambda network, length, _: written(network, length, rule, greedy, block(length))
+
+
+def within(nucleus: float, law: Law) -> Law:
+    """The law of a loop that draws and scores within the most likely tokens up to this sum."""
+    return lambda network, length, steps: law(Filtered(network, nucleus), length, steps)
 
 
 def one_after_block(threshold: float, argmax: bool) -> Law:

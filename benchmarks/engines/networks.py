@@ -101,6 +101,19 @@ class Tailed(Network):
         return torch.where((ids == 1000).unsqueeze(-1), self.p, shown)
 
 
+class Filtered(Network):
+    """Another network with the most likely tokens up to a sum, the one that crosses it included."""
+
+    def __init__(self, inner: Network, nucleus: float) -> None:
+        super().__init__(inner.vocabulary)
+        self.inner, self.nucleus = inner, nucleus
+
+    def answers(self, ids: Tensor, level: float | None) -> Tensor:
+        p, index = self.inner.answers(ids, level).sort(-1, descending=True)
+        p = p.masked_fill(p.cumsum(-1) - p > self.nucleus, 0)
+        return torch.zeros_like(p).scatter(-1, index, p / p.sum(-1, keepdim=True))
+
+
 class Rounded(nn.Module):
     """The same network with logits and parameters of another type, as trainers load it."""
 

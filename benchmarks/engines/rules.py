@@ -162,12 +162,16 @@ def best(counts: Sequence[int], score: Score = drawn) -> Rule:
     return rule
 
 
-def above(threshold: float, counts: Sequence[int] | None = None, score: Score = drawn) -> Rule:
-    """All positions above the threshold; the counts[k] best (default: one) if they are fewer."""
+def above(threshold: float, counts: Sequence[int] | None = None, score: Score = drawn, slack: float = 0) -> Rule:
+    """All positions above the threshold; the counts[k] best (default: one) if they are fewer.
+
+    slack: and those that are as good as the best up to this difference.
+    """
 
     def rule(view: View) -> Iterator[tuple[float, Change]]:
         ranked = sorted(view.hidden, key=lambda i: -score(view, i))
-        sure = [i for i in ranked if score(view, i) > threshold]
+        enough = min(threshold, score(view, ranked[0]) - slack) if slack else threshold
+        sure = [i for i in ranked if score(view, i) > enough]
         least = 1 if counts is None else counts[view.step]
         yield 1.0, view.reveal(sure if len(sure) >= least else ranked[:least])
 

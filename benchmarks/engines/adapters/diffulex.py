@@ -38,5 +38,5 @@ def cases(checkouts):
                 row[hidden[accepted]] = drawn[accepted]
         return x
 
-    rest = {"rows": 50, "record": False}
+    rest = {"rows": 5, "record": False}
     return at.version(FILE), [Case("first block, T = 1", loop, Gated(0.9), laws.gated(0.9), meant=KEEPS, **rest)]

@@ -1,4 +1,4 @@
-"""Fast-dLLM v2's generation_functions.py. Its draw is in a file beside the weights: here it is one multinomial."""
+"""Fast-dLLM v2's generation_functions.py. Its draw is in a file beside the weights: here it is in our words."""
 
 from types import SimpleNamespace
 
@@ -17,12 +17,19 @@ def draw(logits, top_p, temperature):
     return (p.flatten(0, 1).multinomial(1).view(p.shape[:2]) if temperature else p.argmax(-1)), p
 
 
+def first_row(logits, top_p, temperature):
+    p, index = torch.softmax(logits / temperature, -1).sort(-1, descending=True)
+    p = p.masked_fill(p.cumsum(-1) - p > top_p, 0)
+    p = torch.zeros_like(p).scatter(-1, index, p / p.sum(-1, keepdim=True))
+    return p[0].multinomial(1).T, p
+
+
 def cases(checkouts):
     at = Checkout(checkouts, "Fast-dLLM", "github.com/NVlabs/Fast-dLLM")
     utils = {"transformers.utils": {"auto_docstring": lambda cls: cls}}
     sample = at.load(FILE, utils).Fast_dLLM_QwenForCausalLM.batch_sample
 
-    def loop(temperature):
+    def loop(temperature, draw=draw):
         def run(network, rows, length, steps):
             model, block = Cached(NextToken(network, ahead=True), "update_past_key_values"), min(32, length)
             start, lengths = torch.zeros((rows, 1), dtype=torch.long), torch.ones(rows, dtype=torch.long)
@@ -35,15 +42,12 @@ def cases(checkouts):
         return run
 
     first = "one token of each block is argmax"
-    rest, meant = {"record": False, "audited": False}, laws.one_after_block(0.95, False)
+    rest, alone = {"record": False, "audited": False}, "T = 1, top_p = 0.95, one row, its own draw"
+    meant, code = (laws.one_after_block(0.95, greedy) for greedy in (False, True))
+    cut = (laws.within(0.95, law) for law in (meant, code))
+    greedy = laws.gated(0.95, greedy=True, block=lambda length: length - 1)
     return at.version(FILE), [
-        Case("T = 1", loop(1.0), "-", meant, laws.one_after_block(0.95, True), first, **rest),
-        Case(
-            "T = 0 (default)",
-            loop(0.0),
-            "-",
-            laws.gated(0.95, greedy=True, block=lambda length: length - 1),
-            meant=GREEDY,
-            **rest,
-        ),
+        Case("T = 1", loop(1.0), "-", meant, code, first, **rest),
+        Case(alone, loop(1.0, first_row), "-", *cut, first, rows=1, **rest),
+        Case("T = 0 (default)", loop(0.0), "-", greedy, meant=GREEDY, **rest),
     ]

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+
+from unmask.core import yaml
+
 ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/test-your-decoder.md").read_text()
 TESTS = """
 import pytest, torch
 
@@ -51,6 +59,35 @@ def test_a_repository_of_somebody_else(tmp_path):
     right, wrong = sorted(report["tests"], key=lambda test: test["test"])
     assert (right["holds"], right["rows"], right["options"]["steps"]) == (True, 400, "8")
     assert "the loop differs from fixed-size with 8 steps" in wrong["verdict"]
+
+
+def blocks(kind):
+    return re.findall(rf"(?ms)^```{kind}\n(.*?)^```", PAGE)
+
+
+def test_the_documented_workflow_runs_the_documented_test(tmp_path):
+    """Its actions and its command of pip by their form, as nothing is downloaded; its command of pytest as it is."""
+    (text,) = blocks("yaml")
+    workflow = yaml.parse(text, 10)
+    assert workflow["on"] == ["push", "pull_request"]
+    (job,) = workflow["jobs"].values()
+    *actions, last = job["steps"]
+    assert all(re.fullmatch(r"actions/(checkout|setup-python)@v\d+", step["uses"]) for step in actions)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert SpecifierSet(settings["requires-python"]).contains(actions[-1]["with"]["python-version"])
+    install, command = last["run"].split(" && ")
+    assert install == f"pip install {settings['name']} pytest"
+    assert settings["entry-points"]["pytest11"] == {"unmask.plugin": "unmask.plugin"}
+
+    loop, marked = blocks("python")
+    (tmp_path / "test_decoder.py").write_text(loop.partition("\n\ndef test_my_decoder")[0] + marked)
+    program, *flags = shlex.split(command)
+    done = run(tmp_path, "-m", program, "-p", "unmask.plugin", *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / flags[-1]).read_text())["badge"]["message"] == "1 of 1"
+
+    unknown = run(tmp_path, "-m", program, "-p", "unmask.plugin", "--decoder-pages", "laws.json")
+    assert unknown.returncode == 4  # so the flags of the page exist
 
 
 def test_nothing_is_imported_before_a_test_uses_it(tmp_path):

@@ -15,7 +15,6 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Reshaped
@@ -87,26 +86,29 @@ class Grade:
     def points(self, suspects: Sequence[Suspect]) -> list[tuple[float, Suspect]]:
         """(coordinate, suspect) of the faultless suspect, which is the first, and of those with this fault."""
         mine = [(s.specimen.value, s) for s in suspects if s.specimen.fault == self.fault]
-        placed = [(self.coordinate(value), s) for value, s in mine if value is not None]
-        return sorted([(self.coordinate(self.nominal), suspects[0]), *placed], key=itemgetter(0))
+        placed = {self.coordinate(value): s for value, s in mine if value is not None}
+        placed[self.coordinate(self.nominal)] = suspects[0]
+        return sorted(placed.items(), key=itemgetter(0))
 
     def fit(self, suspects: Sequence[Suspect], samples: Rows) -> Estimate:
         """The value whose statistics, interpolated between specimens, are nearest to the samples."""
         best, coordinate, error = math.inf, 0.0, math.inf
-        points = self.points(suspects)
-        for (low, left), (high, right) in pairwise(points):
-            noise = Noise(samples, left.generated)
-            start = noise.white(samples.mean - left.generated.mean)
-            step = noise.white(right.generated.mean - left.generated.mean)
-            fractions = torch.linspace(0, 1, 41, dtype=torch.float64)
-            misfits = ((start - fractions.unsqueeze(1) * step) ** 2).sum(1)
-            n, m = len(samples), len(left.generated)
-            misfits *= (1 / n + 1 / m) / (1 / n + (fractions**2 + (1 - fractions) ** 2) / m)  # a mixture has less noise
+        noise = Noise(samples, suspects[0].generated)  # one for all, so that distances can be compared
+        fractions = torch.linspace(0, 1, 41, dtype=torch.float64).unsqueeze(1)
+
+        for (low, left), (high, right) in pairwise(self.points(suspects)):
+            # rows of one seed are alike, so that a sum of squares would favor one end; products of two halves do not
+            halves = [[s.generated.columns[k::2].mean(0) for s in (left, right)] for k in (0, 1)]
+            start, other = (noise.white(samples.mean - half[0]) for half in halves)
+            step, way = (noise.white(half[1] - half[0]) for half in halves)
+            misfits = ((start - fractions * step) * (other - fractions * way)).sum(1)
+
             if float(misfits.min()) < best:
                 best, fraction = float(misfits.min()), float(fractions[misfits.argmin()])
                 coordinate = low + fraction * (high - low)
-                length = float(step.norm())
-                error = (high - low) / length if length > NO_STEP else math.inf
+                squared, length = float(step @ way), float((step + way).norm()) / 2
+                error = (high - low) * length / squared if squared > NO_STEP else math.inf
+
         low, high = (self.value(coordinate + side * quantile() * error) for side in (-1, 1))
         return Estimate(self.value(coordinate), low, high, len(samples), LEVEL, "minimum distance")
 
@@ -147,17 +149,17 @@ class Directions:
         self.faultless = faultless
 
     def p_value(self, generated: Rows) -> float:
-        way = self._way(generated, slice(None))
+        way = self.noise.white(generated.mean - self.faultless.columns[: len(generated)].mean(0))
         length = float(way.norm())
         return math.erfc(abs(float(way @ self.moved)) / length / math.sqrt(2)) if length > 0 else 1.0
 
     def strength(self, generated: Rows) -> float:
         """Unbiased estimate of the squared distance of this fault, from two halves of the rows."""
-        return float(self._way(generated, slice(0, None, 2)) @ self._way(generated, slice(1, None, 2)))
-
-    def _way(self, generated: Rows, part: slice) -> Tensor:
-        rows = len(generated)
-        return self.noise.white(generated.columns[part].mean(0) - self.faultless.columns[:rows][part].mean(0))
+        even, odd = (
+            self.noise.white(generated.columns[k::2].mean(0) - self.faultless.columns[: len(generated)][k::2].mean(0))
+            for k in (0, 1)
+        )
+        return float(even @ odd)
 
 
 def needed(alarm: float) -> float:

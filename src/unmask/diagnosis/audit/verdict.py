@@ -56,6 +56,7 @@ ALARM = 1e-4
 LIKELY = 2 * math.log(1000)  # a suspect remains possible if it is at most 1000 times less likely than the best
 MOST = 0.95  # least fraction of the difference that the named fault explains
 SHOWN = 2000  # rows of the reference for the size of a difference
+FITS = 3  # of the size of a fault, each with the specimen of the last one
 FEW = 50  # distinct rows; fewer have no useful statistics
 
 
@@ -229,7 +230,7 @@ class Trial:
         self.planned = plan_of(meant)
         far = [specimen for grade in self.planned.grades for specimen in map(grade.make, grade.far)]
         self.later = [*far, *others(meant)]
-        self.total = 1 + len(self.planned.specimens) + len(self.later) + len(self.planned.grades)
+        self.total = 1 + len(self.planned.specimens) + len(self.later) + FITS * len(self.planned.grades)
         self.advance: Callable[[int], object] = lambda _: None
         self.fitted: dict[str, Estimate] = {}
 
@@ -287,9 +288,14 @@ class Trial:
 
     def fit(self) -> Verdict:
         """The nearest fault, with fitted sizes of the graded ones."""
-        self.fitted = {grade.fault: grade.fit(self.suspects, self.theirs) for grade in self.planned.grades}
-        fitted = self.compare([grade.make(self.fitted[grade.fault].value) for grade in self.planned.grades])
-        return nearest([*self.suspects, *fitted], self.theirs, self.fitted)
+        grades, suspects = self.planned.grades, list(self.suspects)
+
+        # values far apart have means that are not linear between them: the fitted ones lie closer, for the next fit
+        for _ in range(FITS):
+            self.fitted = {grade.fault: grade.fit(suspects, self.theirs) for grade in grades}
+            suspects += self.compare([grade.make(self.fitted[grade.fault].value) for grade in grades])
+
+        return nearest(suspects, self.theirs, self.fitted)
 
     def seen(self, verdict: Verdict, record: Observed) -> Verdict:
         """The verdict with the record of the draws."""
@@ -299,18 +305,19 @@ class Trial:
         if excluded and verdict.fault not in EXCLUDING:
             what = f"{excluded} of {self.tokens.numel()}"
             return Verdict("differs", "excluded tokens", what, None, True)
-        if verdict.fault is None and self.p_values["record: draws"] < self.each:
-            return self.warmer(record) or verdict
+        if verdict.fault in (None, "temperature") and self.p_values["record: draws"] < self.each:
+            return self.warmer(record, verdict) or verdict
         return verdict
 
-    def warmer(self, record: Observed) -> Verdict | None:
-        """Another temperature of draws and scores, if it explains the draws of all steps."""
+    def warmer(self, record: Observed, verdict: Verdict) -> Verdict | None:
+        """Another temperature of draws and scores, if it explains the draws of all steps: by their likelihood."""
         heat, relative = self.meant.filters.get("temperature", 1.0), record.temperature
         if relative is None or not heat:
             return None
+
         value, low, high = (heat * number for number in (relative.value, relative.low, relative.high))
-        self.fitted["temperature"] = replace(relative, value=value, low=low, high=high)
-        return Verdict("differs", "temperature", str(self.fitted["temperature"]), None, True)
+        known = self.fitted["temperature"] = replace(relative, value=value, low=low, high=high)
+        return replace(verdict, verdict="differs", fault="temperature", detail=str(known), explained=None, exactly=True)
 
     def size(self) -> str:
         """The first step that differs, if steps are known."""
@@ -388,7 +395,9 @@ def nearest(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Est
     if not exactly and (explained < MOST or faultless.misfit == math.inf):
         return Verdict("differs")
     fault = best.specimen.fault
-    close = [s.specimen for s in faulty if s.misfit - best.misfit < LIKELY and s.specimen.fault != fault]
+    near = [s.specimen for s in faulty if s.misfit - best.misfit < LIKELY]
+    # of a graded fault the interval has the other sizes
+    close = [s for s in near if s.fault != fault or (fault not in fitted and s.name != best.specimen.name)]
     return Verdict(
         NO_DIFFERENCE if exactly and fault in HARMLESS else "differs",
         fault,
