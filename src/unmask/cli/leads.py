@@ -6,7 +6,7 @@ this file exists.
 
 from __future__ import annotations
 
-from unmask.core.lazy import modules
+from unmask.core.registry import modules
 
 SHOW = "`unmask show {0}` lists {0}s, `unmask show {0} NAME` describes one"
 LEADS = {  # for each program, words and the sentence that leads on

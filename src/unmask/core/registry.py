@@ -22,6 +22,7 @@ from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unmask.core.errors import UnmaskError, cut, shown, unknown
+from unmask.core.lazy import PACKAGE
 from unmask.core.specs import called, parse, unlike
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ PLACES = {  # the files that register the names of a registry
     "engine": ("experiments/*.py",),
 }
 REGISTERED = re.compile(r'^@(?:LANGUAGES|SAMPLERS|SCHEDULES|TASKS|ENGINES)\.register\("([^"]+)"\)', re.MULTILINE)
-PACKAGE = Path(__file__).parents[1]
 
 Made = TypeVar("Made")
 Allowed = bool | Sequence[str]  # modules that names may import: all (True), none (False), or these
