@@ -139,6 +139,7 @@ class Registry(Generic[Made]):
     def make(self, specification: str, *arguments: Any) -> Made:
         """The object of "name" or "name(option=value, ...)", from the positional arguments of its maker."""
         name, maker, options = self.bind(specification, len(arguments))
+
         try:
             product = maker(*arguments, **options)
         except (UnmaskError, MemoryError):

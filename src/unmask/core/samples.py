@@ -80,6 +80,7 @@ def write_tokens(
     """Write sequences, for text with the text of each one; reasons: why each sequence ended."""
     check_suffix(path, texts is not None)
     suffix = Path(path).suffix
+
     with atomic(path) as file:
         if suffix == ".npy":
             np.save(file, tokens.numpy().astype(np.min_scalar_type(int(tokens.max()))), allow_pickle=False)

@@ -103,6 +103,7 @@ def check_sums(
     """Raise an error unless probabilities (K, V) are distributions."""
     if not len(probabilities):
         return
+
     exact = probabilities.dtype in (torch.float64, torch.float32)
     sums = probabilities.sum(-1)
     good = (sums - 1).abs() <= (SUMS if exact else ROUGH_SUMS)  # also false for NaN
@@ -333,6 +334,7 @@ class Denoiser:
         if positions is None:
             positions = torch.arange(tokens.shape[1])
         positions = positions.expand(len(tokens), -1)
+
         content = tokens.gather(1, positions)
         rows, columns = (content == self.vocabulary).nonzero(as_tuple=True)
         out = torch.nn.functional.one_hot(content.clamp(max=self.vocabulary - 1), self.vocabulary).double()

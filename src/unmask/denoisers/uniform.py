@@ -48,6 +48,7 @@ class UniformIdeal(Denoiser):
 
     def __init__(self, language: Language, level: Level = "given") -> None:
         arguments.word("level", level, LEVELS)
+
         if isinstance(language, MachineLanguage):
             self.passes = language.passes
         elif isinstance(language, Interval) and language.width <= WIDEST:
@@ -56,6 +57,7 @@ class UniformIdeal(Denoiser):
             problem = f"posteriors of {language.kind} under uniform noise are not known"
             expected = f"expected a machine, or intervals of at most {WIDEST} positions"
             raise UnmaskError(f"{problem}; {expected}. Pass noise='mask'.")
+
         self.language = language
         self.level = level
         self.vocabulary = language.vocabulary
