@@ -15,7 +15,7 @@ from unmask.samplers.joint.drawing import Joint, Together
 from unmask.samplers.stopping import Account, Progress, StopRule
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float64, Int
+    from jaxtyping import Bool, Float, Float64, Int, Shaped
 
 PATIENCE = 1000  # model calls per position and step; beyond this a sampler with its own loop counts as endless
 REASONS = ("filled", "stopped", "done")  # why a row is final: every position decided, the stop rule, the sampler
@@ -35,9 +35,9 @@ class Taken(NamedTuple):
     probability: Tensor
     hidden: Tensor  # the step that hid it again
 
-    def select(self, mask: Bool[Tensor, " K"], rows: Tensor | None = None) -> Taken:
-        """The entries in a mask, Bool (K); with rows (B), row r becomes rows[r]."""
-        parts = [part[mask] for part in self]
+    def select(self, entries: Shaped[Tensor, " N"], rows: Tensor | None = None) -> Taken:
+        """The entries in a mask, Bool (K), or of these indices; with rows (B), row r becomes rows[r]."""
+        parts = [part[entries] for part in self]
         return Taken(parts[0] if rows is None else rows[parts[0]], *parts[1:])
 
 
