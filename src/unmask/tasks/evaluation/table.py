@@ -75,6 +75,7 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
         items = torch.tensor([number.setdefault(one.item, len(number)) for one in own])
         about = {"model": place[0], "task": place[1]}
 
+        # seeds give several samples of an item, so intervals are over items
         scores = torch.tensor([one.right for one in own], dtype=torch.float64)
         whole = bool(((scores == 0) | (scores == 1)).all())
         accuracy = share(scores == 1, items) if whole else mean(scores, groups=items)
