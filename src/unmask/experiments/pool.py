@@ -227,8 +227,7 @@ class Processes:
         self.limit = how.limit
         self.most = how.workers or cores()
         self.threads = how.threads or max(cores() // self.most, 1)
-        self.running = list[_Worker]()
-        self.idle = list[_Worker]()
+        self.running, self.idle = list[_Worker](), list[_Worker]()
         self.failed_starts = 0
 
     def start(self, block: Block) -> None:

@@ -202,8 +202,7 @@ class _Drive:
     """One run: blocks that are ready, cells that wait for others, and the answers."""
 
     def __init__(self, store: Writer, cells: Sequence[Cell], how: Measuring) -> None:
-        self.store = store
-        self.how = how
+        self.store, self.how = store, how
         self.code = code()
         self.waiting = list(cells)
         self.cells = {cell.key: cell for cell in cells}

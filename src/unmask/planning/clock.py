@@ -215,6 +215,7 @@ def of_model_calls(model: Network | OpenModel, length: int, batch: int, steps: i
     revealed = max(1, round(length / needed(length, steps)))
     timed = max(1, min(TOGETHER[device.type], length // revealed))
 
+    # positions without a step hold noise, which takes as long as text
     order = torch.zeros((batch, length), dtype=torch.int64)
     order[:, : timed * revealed] = torch.arange(1, timed + 1).repeat_interleave(revealed)[:length]
     order = order.gather(1, torch.rand(order.shape, generator=rng).argsort(1))
@@ -263,6 +264,7 @@ def of_tokens(model: Network | OpenModel, length: int, batch: int, repeats: int 
                 marginals = as_marginals(reader.extend(current, None, torch.ones((batch, 1), dtype=torch.bool)))
                 current = _drawn(marginals, generator).unsqueeze(1) if len(marginals) else current
 
+        # seconds of a token, at this distance from the start
         total += torch.tensor(measure(run, device, repeats), dtype=torch.float64) / together
     return middle((1000 * total / PLACES).tolist())
 

@@ -151,6 +151,7 @@ def forecast(
     else:
         given, answers = _answers(model, prompts, texts, length)
 
+    # a denoiser that contradicts itself may have a rising loss, so its means are kept
     curve = loss_curve(model, answers, looks, seed, given=given, monotone=False)
     return Forecast(curve, schedule, target, times, curve.model_calls + spent, texts is None)
 

@@ -90,6 +90,7 @@ def judge(
                 by_text |= {n: by_sampler(model, rows[n], 0, draws, seed + n, **options) for n in some}
             advance(len(part))
 
+    # an empty text has no loss
     nats, error = (torch.full((len(rows),), torch.nan, dtype=torch.float64) for _ in range(2))
     calls = torch.zeros_like(lengths)
 

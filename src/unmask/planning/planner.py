@@ -266,6 +266,7 @@ def plan(
         advance(1)
         best = chosen if schedule == OPTIMAL[metric] else least_plan(goal, target, OPTIMAL[metric], batch)
 
+    # in arithmetic an MDM never wins; in time it may
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
     time = None if times is None else times[0] * length / times[1]
     distribution = crossing(goal, target, times)

@@ -113,6 +113,7 @@ def solved(ideal: Ideal, task: Task, item: Item, length: int) -> Canvas:
     if (longest := max(map(len, rows))) > length:
         raise UnmaskError(f"item {item.name} has an answer of {longest} tokens; expected at most {length} (--length)")
 
+    # tokens are numbered as they occur: other words, but the same language
     numbers: list[dict[Any, int]] = [{} for _ in range(length)]  # of each position
     table = torch.zeros(len(rows), length, dtype=torch.int64)
     for at, row in enumerate(rows):

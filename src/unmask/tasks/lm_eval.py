@@ -220,6 +220,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
         owners: list[int] = []
         for index, request in enumerate(requests):
             tokens = self.tokenizer.encode(request.args[0]).tolist()
+
+            # no token is the target of two windows, so their nats add up
             each = get_rolling_token_windows(tokens, -1, self.model.length - 1, 1)
             for before, after in map(make_disjoint_window, each):
                 windows.append(([token for token in before if token >= 0], after))

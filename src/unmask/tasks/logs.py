@@ -107,6 +107,7 @@ def _logged(path: Path) -> list[Outcome]:
     """An outcome for each model, item, task, filter and metric; a note names the metrics that are left out."""
     left_out, outcomes = [], list[Outcome]()
     for model, task, file, newest in _newest(path):
+        # a run in the directory itself has its requests beside it; of several, the newest
         costs = _costs(file.parent, task) or (_costs(path, task) if newest else {})
         for metric, items in _scores(file).items():
             if not all(isinstance(score, int | float) and 0 <= score <= 1 for _, score in items.values()):

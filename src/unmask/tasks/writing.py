@@ -66,6 +66,7 @@ class Writer:
         self.ends = ends(model, how.chat)
         self.until = task.until if how.until and not how.chat else ()
 
+        # an end token stops a row early, or it is never written
         self.rule = None
         if how.eos == "stop":
             self.rule = ending(model, self.until, how.chat)

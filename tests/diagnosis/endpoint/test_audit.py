@@ -11,7 +11,7 @@ import pytest
 
 from tests.needs import required
 from unmask import UnmaskError
-from unmask.diagnosis import endpoint
+from unmask.diagnosis import counts
 from unmask.diagnosis.counts import one_sample, two_samples
 
 with required("endpoint"):
@@ -119,7 +119,7 @@ def test_one_sample_against_enumeration():
 
 def test_the_level_is_that_of_all_tests_together(monkeypatch):
     """The p-values of a fair comparison are below each level at most that often, whatever the categories are."""
-    monkeypatch.setattr(endpoint, "DRAWS", 999)
+    monkeypatch.setattr(counts, "DRAWS", 999)
     rng = np.random.default_rng(5)
     p = [two_samples(*(Counter(rng.choice(list("abcdef"), 40, p=WEIGHTS).tolist()) for _ in "12")) for _ in range(300)]
     for level in (0.02, 0.1, 0.5):  # six standard deviations

@@ -104,9 +104,6 @@ class Difference:
     by_seed: tuple[float, ...]
     why: str  # the reason if not conclusive
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def difference(one: Costed, other: Costed) -> Difference:
     """The difference of two curves on the same sequences; fails if their ranges of cost do not overlap."""

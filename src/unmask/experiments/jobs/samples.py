@@ -176,8 +176,7 @@ def gap_records(
 
 def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | None:
     """The divergence by recursion on gaps (theory/recursion.py), where it is exact and quick."""
-    chain = first_order(source.q)
-    pacing = delta(source, sampling)
+    chain, pacing = first_order(source.q), delta(source, sampling)
     plain = (sampling.sampler, sampling.temperature, sampling.top_p, sampling.top_k) == ("ancestral", 1, 1, None)
     if chain is None or not plain or amount.prompt_length or source.length > known.LONGEST:
         return None
@@ -188,8 +187,7 @@ def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | Non
 
 def divergence(generation: Generation, q: Language) -> Estimate | None:
     """Mean of log p(x | choices) - log q(x) over the possible rows; None if no row is possible."""
-    given = generation.given
-    written = generation.order > 0
+    given, written = generation.given, generation.order > 0
     nats = torch.where(written, generation.probability, 1.0).double().log().sum(1)
     nats -= q.log_evidence(generation.tokens) - q.log_evidence(given)
     groups = given.unique(dim=0, return_inverse=True)[1] if bool((given != q.vocabulary).any()) else None

@@ -152,8 +152,7 @@ def prediction(
 
     own = metrics.ter_autoregressive(q, length).value
     if q.closed_form is None:
-        errors = known.error_curve(q, length)
-        information = known.curve(q, length)
+        errors, information = known.error_curve(q, length), known.curve(q, length)
 
     records, span = list[Record](), most / least
     for n in sorted({round(least * span ** (i / (CURVE_POINTS - 1))) for i in range(CURVE_POINTS)}):

@@ -88,8 +88,7 @@ class Native(Body):
     """An AR model of transformers with the cache of its reader."""
 
     def __init__(self, model: Any) -> None:
-        config = model.config
-        head = model.get_output_embeddings()
+        config, head = model.config, model.get_output_embeddings()
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         sizes = Sizes(config.num_hidden_layers, heads, width)

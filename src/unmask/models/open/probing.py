@@ -150,8 +150,7 @@ def _logits(model: OpenModel, row: Tensor, positions: Tensor) -> Tensor:
 @torch.no_grad()
 def _states(model: OpenModel, rows: Tensor, seen: Tensor | None = None) -> Tensor:
     """States (B, L, hidden) of rows (B, L), without a cache; with the attention of the card, unless it is given."""
-    device = model.body.device
-    block = model.card.block
+    device, block = model.body.device, model.card.block
     tokens = torch.where(rows == model.vocabulary, model.mask, rows).to(device)
     if seen is None and block is not None:
         position = torch.arange(rows.shape[1], device=device)

@@ -171,8 +171,7 @@ def advise(settings: Sequence[Group], target: float, budget: float | None = None
     unmeasured = "; ".join(f"{label}: {group.too_long}" for label, group in named if not group.written)
     options = []
     for label, group in named:
-        cost = group.cost()
-        accuracy = group.accuracy
+        accuracy, cost = group.accuracy, group.cost()
         if accuracy is not None and cost["seconds"] is not None:
             reached = standing(accuracy.low, accuracy.high, target, rises=True)
             options.append(Option(label, group, accuracy, cost["seconds"], cost["flops"], reached))

@@ -158,6 +158,7 @@ class Group:
         if not samples:
             return dict.fromkeys(COSTS)
 
+        # a batch has divided its own cost by its rows
         tokens = sum(len(sample.tokens) for sample in samples)
         needed = sum(sample.needed for sample in samples)
         peaks = [sample.memory for sample in samples if sample.memory is not None]

@@ -44,8 +44,7 @@ def table(settings: Sequence[Group]) -> Grid:
     first = settings[0]
     rows = []
     for label, group in zip(labels(settings), settings, strict=True):
-        spent = group.cost()
-        against = beside(group, settings)
+        spent, against = group.cost(), beside(group, settings)
 
         row = {"": label, "items": str(len(group.items))}
         row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
@@ -72,10 +71,11 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
     rows, summary = list[dict[str, str]](), []
     for place in dict.fromkeys((one.model, one.task) for one in outcomes):
         own = [one for one in outcomes if (one.model, one.task) == place]
-        number = {item: index for index, item in enumerate(dict.fromkeys(one.item for one in own))}
-        items = torch.tensor([number[one.item] for one in own])
+        number = dict[str | int, int]()  # of each item, as it first occurs
+        items = torch.tensor([number.setdefault(one.item, len(number)) for one in own])
         about = {"model": place[0], "task": place[1]}
 
+        # seeds give several samples of an item, so intervals are over items
         scores = torch.tensor([one.right for one in own], dtype=torch.float64)
         whole = bool(((scores == 0) | (scores == 1)).all())
         accuracy = share(scores == 1, items) if whole else mean(scores, groups=items)
