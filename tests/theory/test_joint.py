@@ -134,6 +134,13 @@ def test_lower_bounds_of_long_texts():
     assert joint.least(8, length, deltas("linear", 100)).value == pytest.approx(length / 200 * np.log(2), rel=1e-4)
     assert joint.written(8, length, deltas("linear", 100)).value == pytest.approx(length / 400, rel=1e-2)
     assert joint.written(8, length, deltas("linear", 10**7), slip=0.01).value == 0
+
+    # a chain and its reverse: no draw loses less than this mean of both in one step
+    moves = torch.tensor([[0.7, 0.25, 0.05], [0.05, 0.7, 0.25], [0.25, 0.05, 0.7]]).double()
+    for tokens, nats in ((2, 0.073), (6, 0.286)):
+        both = [search.chain(torch.full((1, 3), 1 / 3).double(), one[None], tokens) for one in (moves, moves.T)]
+        mean = sum(both) / 2
+        assert float(sum((q * (q / mean).log()).sum() for q in both)) / 2 == pytest.approx(nats, abs=5e-4)
     with pytest.raises(UnmaskError, match="moves is 9; expected 2 to 8"):
         joint.least(8, length, delta, 9)
 
