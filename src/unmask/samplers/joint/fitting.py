@@ -332,7 +332,7 @@ def _enter(form, memory, case, members, first, length, smoothed):  # type: ignor
             for v in range(symbols):
                 p = f = 0.0
                 if entry < 0:
-                    p = f = float(v == token)
+                    p = f = 1.0 if v == token else 0.0  # numba has no float of a truth value
                 elif free:
                     p, f = -1.0, form.size[v]
                 elif v < own:
