@@ -39,11 +39,12 @@ CHAINS: dict[str, Language] = {
 
 
 def spaced(spacing: int, steps: int) -> Tensor:
-    """Every spacing^(N-1)-th position first, then every spacing^(N-2)-th, and at last all others."""
+    """Every spacing^(N-1)-th position first, at half of that from the begin, then every spacing^(N-2)-th, .., the rest."""
     order = torch.full((LENGTH,), steps)
+    begin = min(spacing ** (steps - 1), LENGTH) // 2
     for step in range(steps - 1, 0, -1):
-        width = min(spacing ** (steps - step), LENGTH // 2)
-        order[width - 1 :: width] = step
+        width = min(spacing ** (steps - step), LENGTH)
+        order[begin % width :: width] = step
     return order
 
 

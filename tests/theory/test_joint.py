@@ -171,6 +171,11 @@ def test_the_fitted_draw_can_write_the_worse_distribution():
         assert joint.mixture(deltas("linear", steps)).value == pytest.approx(together - apart, abs=1e-9)
         shown = search.losses(torch.from_numpy(weights)[None], steps, 1000)
         assert [float(shown.product), float(shown.fitted)] == pytest.approx([apart, together], abs=1e-9)
+    start = torch.tensor([[0.15, 0.75, 0.1]]).double()
+    moves = torch.tensor([[[0.001, 0.2, 0.799], [0.03, 0.969, 0.001], [0.999, 0.001, 0]]]).double()
+    for tokens, ratio in ((3, 1.016), (4, 1.013)):
+        found = search.ratio(search.losses(search.chain(start, moves, tokens), 2, 300))
+        assert float(found) == pytest.approx(ratio, abs=5e-4)
     signs = [joint.mixture(deltas("linear", steps)).value > 0 for steps in (1, 2, 32, 64, 1000)]
     assert signs == [False, True, True, False, False]
 
