@@ -39,7 +39,7 @@ CHAINS: dict[str, Language] = {
 
 
 def spaced(spacing: int, steps: int) -> Tensor:
-    """Every spacing^(N-1)-th position first, at half of that from the begin, then every spacing^(N-2)-th, .., the rest."""
+    """Every spacing^(N-1)-th position first, at half of that from the begin, then every spacing^(N-2)-th, and so on."""
     order = torch.full((LENGTH,), steps)
     begin = min(spacing ** (steps - 1), LENGTH) // 2
     for step in range(steps - 1, 0, -1):
