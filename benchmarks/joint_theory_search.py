@@ -145,11 +145,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=500, help="no ascent starts later")
     parser.add_argument("--turns", type=int, default=150)
+    parser.add_argument("--steps", type=int, nargs="+", default=[2, 4, 16])
     args = parser.parse_args()
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     began = time.monotonic()
-    for steps, (symbols, length) in itertools.product((2, 4, 16), SIZES):
+    for steps, (symbols, length) in itertools.product(args.steps, SIZES):
         if time.monotonic() - began < args.seconds:
             print(climb(symbols, length, steps, seed=1000 * length + steps, turns=args.turns), flush=True)
 

@@ -134,6 +134,13 @@ def test_lower_bounds_of_long_texts():
     assert joint.least(8, length, deltas("linear", 100)).value == pytest.approx(length / 200 * np.log(2), rel=1e-4)
     assert joint.written(8, length, deltas("linear", 100)).value == pytest.approx(length / 400, rel=1e-2)
     assert joint.written(8, length, deltas("linear", 10**7), slip=0.01).value == 0
+
+    # a chain and its reverse: no draw loses less than this mean of both in one step
+    moves = torch.tensor([[0.7, 0.25, 0.05], [0.05, 0.7, 0.25], [0.25, 0.05, 0.7]]).double()
+    for tokens, nats in ((2, 0.073), (6, 0.286)):
+        both = [search.chain(torch.full((1, 3), 1 / 3).double(), one[None], tokens) for one in (moves, moves.T)]
+        mean = sum(both) / 2
+        assert float(sum((q * (q / mean).log()).sum() for q in both)) / 2 == pytest.approx(nats, abs=5e-4)
     with pytest.raises(UnmaskError, match="moves is 9; expected 2 to 8"):
         joint.least(8, length, delta, 9)
 
@@ -164,6 +171,11 @@ def test_the_fitted_draw_can_write_the_worse_distribution():
         assert joint.mixture(deltas("linear", steps)).value == pytest.approx(together - apart, abs=1e-9)
         shown = search.losses(torch.from_numpy(weights)[None], steps, 1000)
         assert [float(shown.product), float(shown.fitted)] == pytest.approx([apart, together], abs=1e-9)
+    start = torch.tensor([[0.15, 0.75, 0.1]]).double()
+    moves = torch.tensor([[[0.001, 0.2, 0.799], [0.03, 0.969, 0.001], [0.999, 0.001, 0]]]).double()
+    for tokens, ratio in ((3, 1.016), (4, 1.013)):
+        found = search.ratio(search.losses(search.chain(start, moves, tokens), 2, 300))
+        assert float(found) == pytest.approx(ratio, abs=5e-4)
     signs = [joint.mixture(deltas("linear", steps)).value > 0 for steps in (1, 2, 32, 64, 1000)]
     assert signs == [False, True, True, False, False]
 
@@ -179,7 +191,7 @@ def test_chains_without_a_cycle_are_written_in_one_step():
         assert laws.divergence(laws.log_order(draws["product"], ((0, 1, 2, 3),))) > 0.1
     with pytest.raises(UnmaskError, match="have a cycle"):
         joint.forest(sparse_chain(1, 3))
-    with pytest.raises(UnmaskError, match="no first-order chain"):
+    with pytest.raises(UnmaskError, match="not a first-order chain"):
         joint.forest(load("interval-5"))
 
 
@@ -195,7 +207,7 @@ def test_two_steps_lose_no_more_than_exact_pairs():
     assert bound == pytest.approx(laws.divergence(log.numpy()), abs=1e-9)
     two = laws.divergence(laws.log_order(joints(language, 6)["product"], ((0, 2, 4), (1, 3, 5))))
     assert 0 < two < bound
-    with pytest.raises(UnmaskError, match="no first-order chain"):
+    with pytest.raises(UnmaskError, match="not a first-order chain"):
         joint.pairs(load("sparse-hmm"), 6)
 
 

@@ -1,4 +1,4 @@
-"""What joint draws can and cannot do: the tokens of a step together, by marginals and support (theory.md 14).
+"""Limits of joint draws, which draw the tokens of a step together, by marginals and support (theory.md 14).
 
 A step whose tokens are drawn together has no product, and Theorem 4.4 is about products. J is the joint nearest to the
 product p of the marginals, among those on A that have them. q has these marginals too, so by Pythagoras for
@@ -6,10 +6,10 @@ I-projections (Csiszar 1975)
 
     KL(q || p) = KL(q || J) + KL(J || p),   KL(J || p) >= -log P(A),   P(A) = sum_(x in A) prod_i p_i(x_i)
 
-Limits: a draw cannot tell two languages apart that look alike to it. Take L/2 independent pairs over V symbols, the
-second token of each m moves above the first (mod V) with probability 1 - slip, or one of d - 1 other moves. The
-marginals are uniform and the support is one, for each of the d^(L/2) choices of m. While both tokens of a pair are
-hidden, no model call shows its m. So with m uniform, and whatever the draw is,
+Limits: a draw cannot distinguish languages with equal marginals and support. Take L/2 independent pairs over V
+symbols, the second token of each m moves above the first (mod V) with probability 1 - slip, or one of d - 1 other
+moves. The marginals are uniform and the support is one, for each of the d^(L/2) choices of m. While both tokens of a
+pair are hidden, no model call shows its m. So with m uniform, and whatever the draw is,
 
     the mean over m of KL(q || p_order)  >=  I(m; pair) (pairs in one step),   I = log d - H(move)
     the mean over m of p(all moves are m)  <=  E d^-(pairs in one step) = (1 - (1 - 1/d) sum_k delta_k^2)^(L/2)
@@ -129,7 +129,7 @@ def _pairs(vocabulary: int, moves: int, slip: float) -> str:
     """The family of languages that the lower bounds are about, in words."""
     arguments.whole("moves", moves, 2, vocabulary)
     arguments.number("slip", slip, 0, 1 - 1 / moves, above=True)
-    return f"every draw by marginals and support, on some language of pairs with {moves} moves and slip {slip:g}"
+    return f"any draw; pairs, {moves} moves, slip {slip:g}"
 
 
 def least(vocabulary: int, length: int, delta: Tensor, moves: int = MOVES, slip: float = SLIP) -> Statement:
@@ -210,7 +210,7 @@ def forest(language: Language) -> Statement:
     """
     chain = first_order(language)
     if chain is None:
-        raise UnmaskError(f"{language.kind} is no first-order chain; expected one for this statement")
+        raise UnmaskError(f"{language.kind} is not a first-order chain; expected one for this statement")
     if not acyclic(chain.transition > 0):
         raise UnmaskError(
             "the moves of the chain have a cycle; expected none, as with two symbols and a forbidden move"
@@ -229,15 +229,15 @@ def acyclic(moves: NDArray[np.bool_]) -> bool:
 
 
 def pairs(language: Language, length: int) -> Statement:
-    """What exact pairs of neighbors buy: two steps with independent tokens lose no more, and need two model calls.
+    """Exact pairs of neighbors do not pay: two steps with independent tokens lose at most as much, in two calls.
 
     Let a step draw pairs (a_j, b_j) from their true joints, independent of each other. It loses sum_j H(a_j, b_j) - H.
-    Draw all a_j in one step, then all b_j: sum_j H(a_j) + H(b_j | all a) - H, which is no more. To learn the joints by
-    probing each value of a_j takes V further calls. Windows of k are the same: k calls, and V^(k-1).
+    Draw all a_j in one step, then all b_j: sum_j H(a_j) + H(b_j | all a) - H, which is at most that. To learn the
+    joints by probing each value of a_j takes V further calls. Windows of k are the same: k calls, and V^(k-1).
     """
     chain = first_order(language)
     if chain is None:
-        raise UnmaskError(f"{language.kind} is no first-order chain; expected one for this statement")
+        raise UnmaskError(f"{language.kind} is not a first-order chain; expected one for this statement")
     marginals = chain.marginals(length)
     between = entropy_of(marginals[1:]) - marginals[:-1] @ entropy_of(chain.transition)  # I(X_i; X_(i+1))
     how = "independent tokens, odd positions and then even ones; the value is that of one step with exact pairs"
@@ -248,8 +248,9 @@ def given(language: Language, length: int, delta: Tensor) -> Statement:
     """Given, with many particles: independent draws cut to A, for each order. Here A is the language's own support.
 
     A row is drawn from prod_i p_i look / Z and weighed by Z_new / look in the next step, so along an order all factors
-    but prod_i p_i cancel. Large groups write what rejection writes: KL(q || cut) = KL(q || p_order) + log p_order(A).
-    Its mean over orders is at most the product's plus log(1 - SER), as the logarithm is concave.
+    but prod_i p_i cancel. Large groups write the distribution of rejection, p_order cut to A:
+    KL(q || cut) = KL(q || p_order) + log p_order(A). Its mean over orders is at most the product's plus log(1 - SER),
+    as the logarithm is concave.
     """
     if language.closed_form is None and not tiny(language, length):
         problem = f"the SER of {language.kind} at length {length} takes long to compute"

@@ -6,8 +6,8 @@ l < r, a step that reveals j_1 < .. < j_k loses the sum over its neighbors i < j
     c(i, j) = KL(q(x_i, x_j | x_l, x_r) || q(x_i | x_l, x_r) F_i .. F_{j-1}),    F_t: moves of the fit of (x_t, x_{t+1})
 
 on average over x_l and x_r, and leaves k + 1 gaps for the later steps. With the product the same holds for
-c(i, j) = I(X_i; X_j | X_l, X_r). So the least loss of n steps is a shortest path from l to r, whose edges (i, j) cost
-c(i, j) and the least loss of n - 1 steps in the gap (i, j); l and r themselves cost nothing.
+c(i, j) = I(X_i; X_j | X_l, X_r). So the least loss of n steps is a shortest path from l to r. An edge (i, j) costs
+c(i, j), which is 0 at l and r, and the least loss of n - 1 steps in the gap (i, j).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def gap_losses(language: Language, length: int, fitted: bool) -> Gaps:
         )
 
     size, powers, marginals = chain.size, chain.kernels(length + 1), chain.marginals(length)
-    found: Gaps = {}
+    gaps: Gaps = {}
     for gap in range(2, length + 2):
         costs = _in_gap(chain, powers, gap, fitted)
         for left in range(length + 2 - gap):
@@ -96,8 +96,8 @@ def gap_losses(language: Language, length: int, fitted: bool) -> Gaps:
             first = np.eye(size + 1)[size] if left == 0 else np.append(marginals[left - 1], 0.0)
             open_end = np.arange(size + 1) == size if right == length + 1 else np.arange(size + 1) < size
             weights = first[:, None] * powers[gap] * open_end
-            found[left, right] = np.tensordot(weights, costs, 2)
-    return found
+            gaps[left, right] = np.tensordot(weights, costs, 2)
+    return gaps
 
 
 def loss(language: Language, order: Tensor, fitted: bool = True) -> float:
