@@ -63,7 +63,7 @@ def alarms(kept: dict[str, Any], runs: int, rows: int, names: list[str], out: Pa
             text = said(CORRECT[name], rows, seed)
             found["alarms"] += [f"seed {seed}: {text}"] * bool(text)
             found["runs"] += 1
-        kept["origin"] = origin()
+        kept["origin"] = made()
         written_to(out, alarms=kept)
         print(f"seed {seed}: {sum(len(found['alarms']) for found in kept['loops'].values())} alarms", flush=True)
 
@@ -78,40 +78,45 @@ def power(kept: dict[str, Any], runs: int, sizes: list[int], names: list[str], o
                 text = said(PLANTED[name], rows, seed)
                 found["texts"][text] += 1
                 found["runs"] += 1
-            counts = Counter({judged(PLANTED[name], text): 0 for text in found["texts"]})
-            for text, number in found["texts"].items():
-                counts[judged(PLANTED[name], text)] += number
-            found |= {word: counts[word] for word in ("passed", "right", "unnamed", "wrong")}
-            print(rows, name, dict(counts), *found["texts"], sep=" | ", flush=True)
-            kept["origin"] = origin()
+            print(rows, name, cell(name, found), *found["texts"], sep=" | ", flush=True)
+            kept["origin"] = made()
             written_to(out, power=kept)
 
 
 def written_to(out: Path, **part: Any) -> None:
     """Write one part of the file; another process may have written the other."""
     whole = json.loads(out.read_text()) if out.exists() else {}
-    write_json(out, {"origin": origin()} | whole | part)
+    write_json(out, {"origin": made()} | whole | part)
+
+
+def made() -> dict[str, Any]:
+    return origin() | {"command": ["python", "-m", "benchmarks.law_power"]}
 
 
 def tables(whole: dict[str, Any]) -> list[str]:
     """Lines of Markdown: the alarms, then found and named of each fault."""
     runs, wrong = ([found[key] for found in whole["alarms"]["loops"].values()] for key in ("runs", "alarms"))
-    many = proportion(sum(map(len, wrong)), sum(runs))
-    lines = [f"{sum(map(len, wrong))} alarms in {sum(runs)} tests of {len(runs)} loops: {many}", ""]
+    number = sum(map(len, wrong))
+    many = proportion(number, sum(runs))
+    lines = [f"{number} alarm{'s' * (number != 1)} in {sum(runs):,} tests of {len(runs)} correct loops: {many}", ""]
     sizes = [str(rows) for rows in SIZES]
-    lines += ["| fault | " + " | ".join(f"{rows} sequences" for rows in sizes) + " | its name |", "|---" * 5 + "|"]
-    for name, found in whole["power"]["faults"].items():
-        cells = [cell(found[rows]) if rows in found else "-" for rows in sizes]
-        right = " or ".join(words.partition(" (")[0] for words in PLANTED[name].words.split(" or "))
+    lines += ["| fault | " + " | ".join(f"{rows:,} sequences" for rows in SIZES) + " | its name |", "|---" * 5 + "|"]
+    faults = whole["power"]["faults"]
+    for name in (name for name in PLANTED if name in faults):
+        found = faults[name]
+        cells = [cell(name, found[rows]) if rows in found else "-" for rows in sizes]
+        right = " or ".join(dict.fromkeys(part.partition(" (")[0] for part in PLANTED[name].words.split(" or ")))
         lines.append(f"| {name} | {' | '.join(cells)} | {right or '-'} |")
     return lines
 
 
-def cell(found: dict[str, Any]) -> str:
+def cell(name: str, found: dict[str, Any]) -> str:
     """Found of all, and the names."""
-    seen = found["runs"] - found["passed"]
-    names = [f"{found[key]} {word}" for key, word in (("unnamed", "no name"), ("wrong", "wrong name")) if found[key]]
-    return f"{seen} of {found['runs']}" + (f" ({', '.join(names)})" if names else "")
+    counts = Counter[str]()
+    for text, number in found["texts"].items():
+        counts[judged(PLANTED[name], text)] += number
+    others = [f"{counts[key]} {word}" for key, word in (("unnamed", "no name"), ("wrong", "wrong name")) if counts[key]]
+    return f"{found['runs'] - counts['passed']} of {found['runs']}" + (f" ({', '.join(others)})" if others else "")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -122,7 +122,7 @@ def table(records: list[dict[str, Any]]) -> list[str]:
     for record in records:
         cells = ["{value:.3f} [{low:.3f}, {high:.3f}]".format(**record["entropy"])]
         cells += [f"{record['rare symbols']['value']:.2g}"]
-        cells += ["{value:.3g} [{low:.3g}, {high:.3g}]".format(**record[kind][str(k)]) for kind, k in shown]
+        cells += [f"{record[kind][str(k)]['value']:.2g}" for kind, k in shown]
         lines.append(f"| {' | '.join([record['race'], *cells])} |")
     return lines
 
@@ -131,9 +131,7 @@ def main() -> None:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("coarse", description=__doc__, formatter_class=raw)
     parser.add_argument("--steps", type=int, default=300, help="Training steps of the network")
-    parser.add_argument(
-        "--items", type=int, default=30, help="Held-out sequences with a common, and with a rare answer"
-    )
+    parser.add_argument("--items", type=int, default=30, help="Held-out sequences of each kind of answer")
     parser.add_argument("--table", type=Path, help="Print the table of a JSON file, and run nothing")
     parser.add_argument("--out", type=Path, help="JSON file")
     chosen = parser.parse_args()

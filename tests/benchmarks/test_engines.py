@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from benchmarks.engines import __main__ as command
-from benchmarks.engines import adapters, laws
+from benchmarks.engines import adapters, coarse, laws, read
 from benchmarks.engines.cases import Case
+from benchmarks.engines.finite import noise, race
 from benchmarks.engines.found import Checkout, Missing, load
 from benchmarks.engines.gated import Gated
 from benchmarks.engines.measuring import ALARM, LENGTH, STEPS, counted, measure
-from benchmarks.engines.networks import Cached, Independent, NextToken, Tiny
+from benchmarks.engines.networks import Cached, Filtered, Independent, NextToken, Tiny
 from benchmarks.engines.rules import likeliest, plausible
 from unmask import generate
 from unmask.denoisers.ideal import Ideal
@@ -27,6 +28,7 @@ from unmask.samplers.schedules import deltas
 TINY = Tiny()
 ROWS = 20_000
 ROOT = Path(__file__).parents[2]
+CARD = ROOT / "results/card-sdar.md"
 
 
 def loop(mistake: str = ""):
@@ -78,6 +80,7 @@ def test_the_rules_are_the_samplers_of_this_package():
         ("threshold(threshold=0.6)", laws.gated(0.6, likeliest)),
         (Gated(0.6), laws.gated(0.6)),
         (Gated(0.6, relative=True), laws.gated(0.6, plausible)),
+        (Gated(0.6, slack=0.1), laws.gated(0.6, slack=0.1)),
     ]
     for sampler, law in pairs:
         made = generate(TINY.language, sampler=sampler, steps=STEPS, length=LENGTH, rows=ROWS, seed=3).tokens
@@ -110,6 +113,34 @@ def test_one_of_the_best_draws_at_a_time_is_rare_with_a_closed_form(rare, score)
     assert fraction == pytest.approx(sum(rare**k for k in range(1, length + 1)) / length, abs=1e-12)
     kept = laws.gated(0.95, likeliest)(Independent(rare), length, length)  # without the gate nothing is lost
     assert float(kept @ tokens.mean(1)) == pytest.approx(rare, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_coarse_race_is_enumerated(dtype):
+    """Against the enumeration of `finite` exactly, and 40,000 races with Gumbel noise; the exact one fails."""
+    p = torch.tensor([0.5, 0.3, 0.15, 0.0496, 0.0004], dtype=torch.float64)
+    assert torch.allclose(coarse.winners(coarse.quotients(p.log().float(), dtype), noise(dtype)[1]), race(p, dtype))
+    torch.manual_seed(2)
+    gumbel = -torch.log(-torch.log(torch.rand((40_000, 5), dtype=dtype)))
+    counts = torch.bincount((p.log().to(dtype) + gumbel).argmax(1), minlength=5)
+    written = coarse.winners(coarse.gumbels(p.log(), dtype), noise(dtype)[1])
+    assert against_distribution(counts, written / written.sum()) >= ALARM
+    assert against_distribution(counts, p) < ALARM or dtype == torch.float16
+
+
+def test_rules_that_are_read_are_distributions():
+    for pair in read.READ.values():
+        for law in pair:
+            assert float(law(TINY, LENGTH, STEPS).sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_a_filtered_network_keeps_the_token_that_crosses():
+    """.8, .2 and .7: the first crosses, so it is alone."""
+    hidden = torch.full((1, 2), 2)
+    assert Filtered(Independent(0.2), 0.7).answers(hidden, None)[0, 0].tolist() == [1, 0]
+    assert torch.allclose(
+        Filtered(Independent(0.2), 0.85).answers(hidden, None)[0, 0], torch.tensor([0.8, 0.2]).double()
+    )
 
 
 def test_networks_are_exact_in_every_shape():
@@ -176,7 +207,12 @@ def test_an_adapter_has_at_most_40_lines():
 
 def test_the_kept_results_are_confirmed_and_documented():
     kept = json.loads((ROOT / "results/engines.json").read_text())["engines"]
-    assert "\n".join(command.table(kept)) in (ROOT / "docs/engines.md").read_text()
+    page = (ROOT / "docs/engines.md").read_text()
+    assert "\n".join(command.table(kept)) in page
+    assert "\n".join(command.cards([one for one in kept if one["engine"] == "SDAR generate"])) == CARD.read_text()
+    assert "\n".join(coarse.table(json.loads((ROOT / "results/coarse-noise.json").read_text())["races"])) in page
+    audited = [one for one in kept if one.get("verdict", "").startswith("differs")]
+    assert all(one["differs"] for one in audited)  # an audit that differs where the enumeration agrees had a wrong rule
     run = [SimpleNamespace(**record) for record in kept if "not_run" not in record]
     assert len({record.engine for record in run}) >= 9
     assert all(record.confirmed for record in run)

@@ -24,9 +24,8 @@ def cases(checkouts):
 
         return run
 
-    cold = {"meant": GREEDY, "filters": {"temperature": 0}}
-    greedy, rule = laws.gated(THRESHOLD, greedy=True), f"threshold(threshold={THRESHOLD})"
+    greedy, rule = laws.gated(THRESHOLD, greedy=True), f"threshold(threshold={THRESHOLD}, temperature=0)"
     return version, [
         Case("T = 1", loop(1.0), Gated(THRESHOLD), laws.gated(THRESHOLD), meant=KEEPS),
-        Case("T = 0 (default)", loop(0.0), rule, greedy, **cold),
+        Case("T = 0 (default)", loop(0.0), rule, greedy, meant=GREEDY),
     ]

@@ -32,7 +32,7 @@ def cases(checkouts):
 
     rest = {"rows": 50, "record": False, "meant": KEEPS}
     dynamic, static = laws.gated(CONFIDENT, block=size), laws.evenly(block=size, steps=2)
-    low, bounded = (f"blocks(block_length=4, inner={name})" for name in ("low-confidence", "entropy-bounded"))
+    low, bounded = Blocks(4, Gated(2.0)), "blocks(block_length=4, inner=entropy-bounded)"  # low: one in each step
     return at.version(FILE), [
         Case("dynamic, T = 1 (default)", loop("low_confidence_dynamic"), Blocks(4, Gated(CONFIDENT)), dynamic, **rest),
         Case("static, T = 1", loop("low_confidence_static"), low, static, **rest),

@@ -31,7 +31,8 @@ def cases(checkouts):
         return run
 
     meant = "argmax at the end"
-    hot, rest = {"t_min": 1 - 1e-6, "t_max": 1.0}, {"noise": True, "meant": meant}
+    hot = {"t_min": 1 - 1e-6, "t_max": 1.0}
+    rest = {"noise": True, "meant": meant, "audited": False}  # its network is not told the level, as `renoise` is
     return version, [
         Case("T = 1", loop(**hot), "renoise(t_max=1, t_min=1)", laws.diffusion_gemma(1.0, 1.0), **rest),
         Case("T = 0.8 to 0.4 (default)", loop(), "renoise", laws.diffusion_gemma(0.8, 0.4), **rest),

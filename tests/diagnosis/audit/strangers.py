@@ -237,6 +237,7 @@ CORRECT = {
 }
 TAIL = "rare tokens"
 UNLIKE = {  # what other coarse draws write too
+    "top-p 0.98 that nobody asked for": "rare tokens or another filter (top_p of 0.98",
     "Gumbel noise in bfloat16": "excluded tokens or rare tokens",  # u = 1: infinite noise, no number with log 0
     "mass lost by a filter": "another filter (top_p of 0.95 or excluded tokens or rare tokens",
 }
@@ -280,7 +281,7 @@ PLANTED = {
     "temperature twice": Case(
         partial(denoise, temperature=0.8, bug="temperature twice"), FIXED | {"filters": HEAT}, "temperature (0.6"
     ),
-    "temperature on the left": Case(partial(denoise, temperature=0.8), FIXED, "temperature (0.8"),
+    "temperature on the left": Case(partial(denoise, temperature=0.8), FIXED, "temperature (0.7 or temperature (0.8"),
     "top-p drops the crossing token": Case(
         partial(denoise, top_p=0.9, bug="top-p drops the crossing token"),
         FIXED | {"filters": TOP_P},

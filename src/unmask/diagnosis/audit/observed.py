@@ -30,9 +30,10 @@ from unmask.samplers.loops import walk
 
 CERTAIN = 25  # expected number of an event that never occurs: probability e^-25
 CROWDED = 0.5  # of the positions of a usual row, in one step: with more, the rows share something
-CELL = 10  # variance of log p in a step; below it the step is not compared
+CELL = 10  # variance of log p in a step, or of the tokens of a class; below it they are not compared
 CHANCE = 1e-4  # p-value
 MOST_DRAWS, NEWTON = 100_000, 8  # draws and iterations of the estimate of a temperature
+EDGES = torch.tensor([0.001, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95], dtype=torch.float64)  # classes of tokens
 MANY = 20  # rows that reveal a position in step 1
 LEAST = math.exp(-30)  # smallest distinguishable probability
 
@@ -208,11 +209,18 @@ class Observed:
             excess = log.gather(1, own).squeeze(1) - mean
             beta = min(max(beta + float(excess.sum() / variance.sum().clamp(min=1e-12)), 0.05), 20.0)
         more, spread = (step.bincount(values)[1:] for values in (excess, variance))
-        known = spread >= CELL
-        p_value = chi_square(float((more[known] ** 2 / spread[known]).sum()), max(int(known.sum()) - 1, 0))
+        p_value = min(explained(more, spread), self._classes(log, p, own))
         error = quantile() / math.sqrt(max(float(variance.sum()), 1e-12))
         low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
         return None if p_value < CHANCE else Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
+
+    @staticmethod
+    def _classes(log: Tensor, p: Tensor, own: Tensor) -> float:
+        """p-value of the draws (K, 1) by the probability that the model gives them: a filter writes no rare ones."""
+        classes = torch.bucketize(log, EDGES.log())
+        expected = torch.zeros((len(p), len(EDGES) + 1), dtype=p.dtype).scatter_add_(1, classes, p)
+        written = torch.zeros_like(expected).scatter_(1, classes.gather(1, own), 1.0)
+        return explained((written - expected).sum(0), (expected * (1 - expected)).sum(0))
 
     def _draws(self) -> Finding:
         if not self.before_drawing:
@@ -278,6 +286,12 @@ class Observed:
         if bool(nothing.any()):
             what = f"step {int(nothing.int().argmax()) + 1} of {len(self.meant.delta)} reveals nothing"
         return Finding("counts", 0.0, "uneven steps", what)
+
+
+def explained(more: Tensor, variance: Tensor) -> float:
+    """p-value of differences whose sum is fitted, where their variance is large enough."""
+    known = variance >= CELL
+    return chi_square(float((more[known] ** 2 / variance[known]).sum()), max(int(known.sum()) - 1, 0))
 
 
 def packed(order: Tensor) -> Tensor:

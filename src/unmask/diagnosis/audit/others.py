@@ -32,6 +32,7 @@ POSITIONS = {  # samplers with the same counts, in words
     "by the entropy": "entropy",
 }
 UNNAMED: list[dict[str, Any]] = [
+    {"top_p": 0.98},
     {"top_p": 0.95},
     {"top_p": 0.9},
     {"top_p": 0.8},

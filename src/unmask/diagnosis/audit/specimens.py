@@ -53,7 +53,7 @@ FAULTS = {
     "other positions": "the positions of a step are chosen by another rule",
     "other logits": "tokens are drawn from the logits of another position, row or step",
     "second draw": "a token is drawn again after the first draw has chosen its position",
-    "another filter": "a filter that was not named, or the same one with another rule",
+    "another filter": "a filter that was not named, or another rule of the same one; coarse noise does the same",
     "rare tokens": "probabilities or noise are too coarse, or a filter leaves rare tokens out",
     "excluded tokens": "tokens are written that the model gives probability 0",
 }

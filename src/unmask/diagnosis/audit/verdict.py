@@ -306,7 +306,11 @@ class Trial:
             what = f"{excluded} of {self.tokens.numel()}"
             return Verdict("differs", "excluded tokens", what, None, True)
         if verdict.fault in (None, "temperature") and self.p_values["record: draws"] < self.each:
-            return self.warmer(record, verdict) or verdict
+            warmer = self.warmer(record, verdict)
+            if warmer is None and verdict.fault == "temperature" and not self.meant.filters:
+                return Verdict("differs")  # the draws have no single temperature, so the name would mislead
+
+            return warmer or verdict
         return verdict
 
     def warmer(self, record: Observed, verdict: Verdict) -> Verdict | None:
