@@ -128,7 +128,7 @@ def test_the_page_has_three_messages_from_the_numbers(made, elements):
     of_64 = [p for p in points if (p["steps"], p["kind"], p["length"], p["sampler"]) == (64, "mdm", 20, "ancestral")]
     known = [p for p in of_64 if "pruned" not in p["of"] and p["job"] != "curve"]
     most = max(p["value"] for p in known if p["measure"] in ("ter_ratio", "ter_upper_ratio"))
-    assert fluent == f"TER within {100 * (most - 1):.2g}% of the optimum"
+    assert fluent == f"TER within {100 * (most - 1):.2g}% of the language's own"
     wrong = [100 * p["value"] for p in known if p["measure"] == "ser"]
     assert len(wrong) == 4
     least, most = f"{min(wrong):.3g}%", f"{max(wrong):.3g}%"

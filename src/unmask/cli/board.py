@@ -56,7 +56,8 @@ def run(
         for table in tables(board)
     ]
     text += [*HOW_TO_READ.format(against=against).splitlines(), *left_out(board), ""]
-    each = f"{board.settings.seeds} seeds with {board.settings.rows} sequences per budget"
+    seeds = "1 seed" if board.settings.seeds == 1 else f"{board.settings.seeds} seeds"
+    each = f"{seeds} with {board.settings.rows} sequences per budget"
     text.append(f"{each}; {board.seconds:.0f} s of compute.")
     if any(failure.value is None for failure in board.failures):
         text.append(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")

@@ -69,6 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     _open_streams()
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
+
     try:
         try:
             return _run([argument for argument in arguments if argument != "--debug"])

@@ -105,6 +105,7 @@ def time(
 
 def _timed(timing: Any) -> list[str]:
     rates, steps = timing.to_dict(), timing.break_even_steps
+
     return [
         str(timing.length),
         str(timing.batch),

@@ -189,6 +189,7 @@ def parser_of(program: str, command: Callable[..., Any]) -> Parser:
     summary, _, details = about_of(command).partition("\n\n")
     form = argparse.RawDescriptionHelpFormatter
     parser = Parser(program, description=summary, epilog=details, formatter_class=form)
+
     places = []
     for one in options_of(command):
         needed = one.default is EMPTY
@@ -199,6 +200,7 @@ def parser_of(program: str, command: Callable[..., Any]) -> Parser:
             how |= {"action": "store_const", "const": one.default is not True}
         else:
             how |= {"type": one.read, "metavar": one.metavar}
+
         if one.flag:
             how |= {"nargs": "+"} if one.many else {}
             parser.add_argument(*SHORT.get(one.flag, "").split(), one.flag, dest=one.name, **how)
@@ -206,8 +208,10 @@ def parser_of(program: str, command: Callable[..., Any]) -> Parser:
         else:
             parser.add_argument(one.name, nargs="*" if one.many else "?", default=None, **how)
             places.append(f"{one.metavar} ..." if one.many else one.metavar)
+
         if needed:
             parser.required[one.name] = f"{one.flag} {one.metavar}".strip()
+
     parser.add_argument("-h", "--help", action="store_true", help="Show this help.")
     parser.usage = " ".join([program, *places, "[WORDS]" if takes_all(command) else "[OPTIONS]"])
     return parser
@@ -217,6 +221,7 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     """Call the command with the arguments that the words give."""
     if takes_all(command):
         return command(*words)
+
     parser = parser_of(program, command)
     plain = []
     for word in words:
@@ -225,16 +230,19 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
         if word.startswith("--") and name not in parser.flags:
             raise unknown(f"option of {program}", name, parser.flags)
         plain.append(f"{name}{equals}{rest}")
+
     read, more = parser.parse_known_intermixed_args(plain)
     if more:
         flags = [f"{flag} {cut(more[0])}" for flag in ("--language", "--model") if flag in parser.flags]
         way = f"Write {' or '.join(flags)}" if flags and words[0] == more[0] else "Options begin with --"
         raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. {way}")
+
     there = {name: value for name, value in vars(read).items() if value is not None}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in there.items()}
     missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
     if missing:
         raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
+
     places, named, kinds = [], {}, get_type_hints(command)
     for parameter in inspect.signature(command).parameters.values():
         value = given.get(parameter.name, parameter.default)
@@ -246,6 +254,7 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
             named[parameter.name] = value
         else:
             places.append(value)
+
     return command(*places, **named)
 
 
@@ -257,6 +266,7 @@ def takes_all(command: Callable[..., Any]) -> bool:
 def options_of(command: Callable[..., Any]) -> Iterator[Option]:
     if takes_all(command):
         return
+
     about, kinds = ABOUT | _arguments(command), get_type_hints(command, include_extras=True)
     entries, places = list[tuple[str, Any, Any, str]](), set[str]()  # (name, type, default, text); positional names
     for parameter in inspect.signature(command).parameters.values():
@@ -269,8 +279,10 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
         else:
             entries.append((parameter.name, kind, parameter.default, about.get(parameter.name, "")))
             places |= {parameter.name} if parameter.kind is not parameter.KEYWORD_ONLY else set()
+
     if "json" not in kinds:
         entries.append(("json", bool, False, about["json"]))
+
     for name, hint, default, text in entries:
         hint, metavar = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, "")
         if get_origin(hint) in (Union, UnionType):
@@ -280,6 +292,7 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
         choices = get_args(hint) if get_origin(hint) is Literal else ()
         kind = str if choices else hint
         metavar = metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, ""))
+
         word = name.replace("_", "-")
         flag = f"--no-{word}" if kind is bool and default is True else f"--{word}"
         yield Option(name, "" if name in places else flag, kind, choices, many, metavar, default, text)

@@ -112,6 +112,7 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
     """A point of a line."""
     ends = {name: point[name] for name in ("value", "low", "high")}
     calls = point["model_calls"]
+
     return ends | {
         "k": k,
         "l": str(shown.languages.index(point["of"])),
@@ -180,6 +181,7 @@ def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = Fa
     """The name of each line at its end: beside the plot, or above the last point of a line that ends much earlier."""
     to: Callable[[float], float] = math.log if log else float
     back: Callable[[float], float] = math.exp if log else float
+
     named = []
     for k, (low, high) in enumerate(zip(*(map(to, one) for one in limits), strict=True)):
         last = {row["series"]: row for row in sorted(rows, key=lambda row: row["x"]) if row["k"] == k}
@@ -188,12 +190,14 @@ def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = Fa
         places = spread([to(row["value"]) for row in beside], (high - low) * LINE / HEIGHT, low)
         named += [row | {"beside": back(place), "edge": True} for row, place in zip(beside, places, strict=True)]
         named += [row | {"beside": row["value"], "edge": False} for row in last.values() if row["x"] < edge]
+
     names = base(named, not log).encode(y=on(y, "beside"), text="name:N", **look)
     layers = [
         names.transform_filter("datum.edge").mark_text(align="left", dx=9, fontSize=12).encode(x=alt.value("width"))
     ]
     if any(not row["edge"] for row in named):  # a layer without rows is a warning
         layers.append(names.transform_filter("!datum.edge").mark_text(align="right", dx=-5, dy=-11).encode(x=x))
+
     return alt.layer(*layers)
 
 

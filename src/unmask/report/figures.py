@@ -80,21 +80,25 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     series = {(r["k"], r["hue"]) for r in rows if r["kind"] == "mdm"}
     if len({r["x"] for r in rows if r["dot"]}) < 2 or (by != "of" and len(series) <= len({k for k, _ in series})):
         return None
+
     own = [r for r in rows if r["kind"] == "mdm"]
     lows, highs = framed(rows, len(keys.values), metric.least)
     wide = [[r["x"] for r in rows if r["k"] == k] or [1, 2] for k in range(len(keys.values))]
     share, names = metric.share, [*(r["hue"] for r in own), AR]
     limits = between([min(w) for w in wide], [max(w) for w in wide], type="log", base=2)
     ticks = sorted({r["x"] for r in rows if r["dot"]})
+
     x = across("N, the number of steps", scale=limits, format="d", values=ticks)
     y = up(None, share, scale=between(lows, highs, zero=False))
     look = {"color": colour(shown, names, "hue"), "opacity": here(rows) if by == "of" else alt.value(1)}
+
     ar = [r for r in rows if r["kind"] == "ar"]
     masked, causal = base(own), base(ar)
     lines, measured = (masked.transform_filter(f"datum.{flag}") for flag in ("line", "dot"))
     named = [r | {"x": max(wide[r["k"]]), "l": ""} for r in ar if r["first"]]
     dash = alt.condition("datum.joint", alt.value(DASHES), alt.value([1, 0]))
     points = dots(measured).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
+
     layers = [
         dotted(causal.transform_filter("datum.first")).encode(y=y),
         bars(masked, x, y, **look),
@@ -103,11 +107,13 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         causal.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER, color=INK).encode(x=x, y=y),
         ends([r for r in own if r["line"]] + named, (lows, highs), x, y, **look),
     ]
+
     controls = keys.now()
     if metric.targets and metric == shown.metric:
         level = alt.Chart(alt.InlineData(values=[{}])).mark_rule(color=ACCENT, strokeDash=DASHES)
         layers.insert(-1, level.encode(y=alt.YDatum(alt.ExprRef("+target"), type="quantitative")))
         controls.append(control("target", f"{metric.target:g}"))
+
     words = metric.title + {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}[by]
     definition = finished(layers, f"{words}: a line per {BETWEEN[by]}, against the number of steps", *controls)
     return Drawn(words, metric.under, definition, rows, sentences_of_curves(keys, own, metric))
@@ -120,12 +126,14 @@ def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], 
     keys = Keys.of(shown, keys_of(measured, names))
     every = [p for p in shown.results.of(*metric.measures) if p["steps"] or p["kind"] == "ar"]
     theory = shown.results.of(metric.predicted)
+
     rows: list[Row] = []
     for k, values in enumerate(keys.values):
         own = matching(every, values)
         known = [p for p in matching(theory, values) if p[by] in {one[by] for one in own}]
         predicted = {point[by] for point in known}
         about = {"first": False, "dot": True, "joint": False}
+
         for p in own:
             if p["kind"] == "ar":
                 first = not any(r["k"] == k and r["first"] for r in rows)
@@ -134,11 +142,14 @@ def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], 
                 rows.append(row(shown, p, k, AR, place, hue=AR, **more) | {"name": "AR"})
             elif p["kind"] == "mdm":
                 rows.append(row(shown, p, k, p[by], p["steps"], hue=p[by], line=p[by] not in predicted, **about))
+
         about |= {"line": True, "joint": True}
         for p in matching(joint, values, RIVALS):
             rows.append(row(shown, p, k, f"{p['of']}, joint", p["steps"], hue=p[by], **about) | {"name": "joint draws"})
+
         about |= {"dot": False, "joint": False}
         rows += [row(shown, p, k, p[by], p["steps"], hue=p[by], **about) for p in known]
+
     return rows, keys
 
 
@@ -162,15 +173,18 @@ def lengths(shown: Shown) -> Drawn | None:
         rows.append(row(shown, p, 0, f"{p['of']}, {goal}", p["length"], of=p["of"], goal=goal) | {"name": p["of"]})
     if len({r["x"] for r in rows}) < 2 or len(pairs) > 1:
         return None
+
     places = sorted({r["x"] for r in rows})
     x = across("L, the number of tokens", values=places, format="d")
     y = up("N, the number of steps needed", log=True)
     y = y.axis(values=[m * 10**k for k in range(6) for m in (1, 2, 5)], format="d")
     steps = [r["value"] for r in rows]
     ar = rows[0] | {"series": AR, "name": "AR", "x": places[-1], "value": float(places[-1]), "l": "", "of": AR}
+
     look = {"color": colour(shown, [*(r["of"] for r in rows), AR], "of"), "opacity": here(rows)}
     dash = alt.StrokeDash("goal:N", legend=None).scale(domain=list(GOALS.values()), range=[[1, 0], [5, 4]])
     own, same = base(rows, keyed=False), base([{"x": n, "value": n} for n in places], keyed=False)
+
     points = dots(own).encode(x=x, y=y, tooltip=tips("line", cost=""), **look)
     layers = [
         same.mark_line(color=INK, strokeDash=DOTS, opacity=0.7).encode(x=x, y=y),
@@ -179,6 +193,7 @@ def lengths(shown: Shown) -> Drawn | None:
         points.add_params(picked("language", "l", shown.language)),
         ends([*rows, ar], ([min(steps)], [max(steps)]), x, y, log=True, **look),
     ]
+
     lines = [[r for r in rows if r["series"] == name] for name in dict.fromkeys(r["series"] for r in rows)]
     grown_ = "; ".join(f"{own[0]['series']}: {whole(own[0])} → {whole(own[-1])}" for own in lines)
     words = f"Steps from {places[0]} to {places[-1]} tokens: {grown_}."
@@ -202,6 +217,7 @@ def front(shown: Shown) -> Drawn | None:
     names = [name for name in ("of", *FIELDS) if name not in RIVALS]
     rows: list[Row] = []
     drawings: list[Fields] = []
+
     tables, sentences = {}, []
     for metric in shown.metrics:
         priced = [p for p in shown.masked(metric) if p["model_calls"]]
@@ -209,9 +225,11 @@ def front(shown: Shown) -> Drawn | None:
         groups = [(v, own) for v, own in groups if len({p["sampler"] for p in own if p["kind"] == "mdm"}) > 1]
         if not groups:
             continue
+
         keys, begin = Keys.of(shown, [values for values, _ in groups]), len(drawings)
         numbers = {choice: number + begin for choice, number in keys.numbers.items()}
         tables[metric.name] = Keys(shown, keys.values, numbers).table("at_a")
+
         for number, (values, own) in enumerate(groups):
             best = on_front(shown, own, metric, begin + number)
             rows += best
@@ -221,8 +239,10 @@ def front(shown: Shown) -> Drawn | None:
             words = f"{shown.named(values)}: no measured setting is both better and cheaper than {list_}."
             sentences.append(Sentence(words, keys.choices(number), metric.name))
         drawings += keys.values
+
     if not rows:
         return None
+
     lows, highs = framed(rows, len(drawings))
     width = [[r["x"] for r in rows if r["k"] == k] for k in range(len(drawings))]
     limits = between([min(w) * 0.9 for w in width], [max(w) * 1.15 for w in width], type="log")
@@ -230,6 +250,7 @@ def front(shown: Shown) -> Drawn | None:
     shares = json.dumps([metric.name for metric in shown.metrics if metric.share])
     y = up(None, scale=between(lows, highs, zero=False))
     y = y.axis(tickCount=6, labelExpr=f"format(datum.value, indexof({shares}, metric) < 0 ? '.4~g' : '~%')")
+
     own, ar = [r for r in rows if r["kind"] == "mdm"], [r for r in rows if r["kind"] == "ar"]
     chosen = f"datum.series == ({json.dumps([one['sampler'] for one in shown.settings])})[+at_a]"
     own.sort(key=lambda r: JOINT in r["series"])  # drawn last, and dashed: lines below it on the same level are seen
@@ -239,9 +260,11 @@ def front(shown: Shown) -> Drawn | None:
     few = len({r["series"] for r in own}) <= MOST_BESIDE
     hues = colour(shown, [r["series"] for r in own], legend=None if few else below())
     look = {"color": hues, "opacity": bright(chosen, 0.6)}
+
     masked = base(own)
     points = dots(masked, 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
     even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each([one["length"] for one in drawings]).expr)
+
     layers = [
         masked.transform_filter("datum.front")
         .mark_line(interpolate="step-after", strokeWidth=9, opacity=0.13, color=INK)
@@ -254,6 +277,7 @@ def front(shown: Shown) -> Drawn | None:
         base(ar).mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER).encode(x=x, y=y),
         *([ends(own, (lows, highs), x, y, color=hues)] if few else []),
     ]
+
     now = alt.param(name="now", expr=f"({{{', '.join(f'{json.dumps(n)}: {t}' for n, t in tables.items())}}})[metric]")
     first = next(iter(tables)) if shown.metric.name not in tables else shown.metric.name
     chosen_metric = control("metric", first)
@@ -284,22 +308,27 @@ def by_length(shown: Shown, target: str) -> Drawn | None:
     samplers = {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
     if len(samplers) < 2 or not points:
         return None
+
     keys, rows = Keys.of(shown, keys_of(points, ("of",))), []
     for p in sorted(points, key=lambda p: (p["sampler"] not in NOISES, p["sampler"] == UNIFORM, p["length"])):
         rows.append(row(shown, p, keys.values.index({"of": p["of"]}), label(p), p["length"]))
+
     x = across("L, the number of tokens", format="d", values=sorted({r["x"] for r in rows}))
     y = up("N, the number of steps needed", scale=alt.Scale(type="log", nice=False, padding=12))
     own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(1))}
     same = own.mark_line(color=INK, strokeDash=DOTS, opacity=0.5).encode(x=x, y=on(y, "x"))
     layers = [same, *lined(own, x, y, tips("sampler"), look, detail="series:N")]
+
     title = f"Steps for an SER of {float(target):.0%} against sequence length"
     under = "parallel to the dotted line: proportional to the length; nearly flat: with its logarithm"
+
     sentences = []
     for k, values in enumerate(keys.values):
         names = dict.fromkeys(r["series"] for r in rows if r["k"] == k)
         lines = [[r for r in rows if (r["k"], r["series"]) == (k, name)] for name in names]
         parts = "; ".join(f"{line[0]['series']}: {grown(line)}" for line in lines)
         sentences.append(Sentence(f"{values['of']}: {parts}.", keys.choices(k)))
+
     caption = "Dotted: one per token, as AR. Missing points were out of reach."
     return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
 
@@ -316,11 +345,13 @@ def ceilings(shown: Shown) -> Drawn | None:
     points = [p for p in points if p["model_calls"] and p["length"]]
     if not any(is_ideal(p["model"]) for p in points):
         return None
+
     keys, rows = Keys.of(shown, [{"of": of} for of in dict.fromkeys(p["of"] for p in points)]), []
     for p in points:
         exact, speed = is_ideal(p["model"]), p["length"] / p["model_calls"]
         about = {"model": p["model"], "exact": exact, "speed": f"{speed:.3g}"}
         rows.append(row(shown, p, keys.values.index({"of": p["of"]}), p["sampler"].partition("(")[0], speed, **about))
+
     several = not all(r["exact"] for r in rows)
     x = across("tokens per model call", scale=alt.Scale(type="log", base=2, nice=False, padding=12))
     y = up("accuracy", True, scale=alt.Scale(domain=[0, 1]))
@@ -329,6 +360,7 @@ def ceilings(shown: Shown) -> Drawn | None:
     names = {"model": "model", "speed": "tokens per model call"}
     hint = tips("sampler", said="accuracy", **names)
     layers = lined(own, x, y, hint, look, order="x:Q", detail=["series:N", "model:N"], strokeDash=dash)
+
     sentences = []
     for k, values in enumerate(keys.values):
         best = max((r for r in rows if r["k"] == k and r["exact"]), key=lambda r: (r["value"], r["x"]), default=None)
@@ -336,6 +368,7 @@ def ceilings(shown: Shown) -> Drawn | None:
             at = f"{100 * best['value']:.3g}% at {best['speed']} tokens per model call"
             words = f"the exact denoiser is right in {at}"
             sentences.append(Sentence(f"{values['of']}: {words} ({best['series']}).", keys.choices(k)))
+
     title = "Accuracy against speed, with ceilings"
     under = "up and right is better; dashed: the exact denoiser with the same sampler"
     caption = (

@@ -49,14 +49,17 @@ def page(
     """first: HTML above the figures; messages: cards besides those of the view; beside: names of files next to it."""
     results, head, notes = shown.results, shown.view.parts[0], shown.view.notes(shown.results, shown.state)
     messages = [*messages, *shown.view.cards(results, shown.state)]
+
     texts = [
         f"<h3>{escape(who)}</h3>\n<pre class='text'>{escape(text)}</pre>" for who, text in results.examples.items()
     ]
     lacking = "".join(f"<li>{escape(one, False)}</li>" for one in results.missing)
     box = f'<div class="missing" role="note"><strong>Results are missing.</strong><ul>{lacking}</ul></div>'
     links = ", ".join(f'<a href="{name}">{name}</a>' for name in sorted(beside))
+
     name, *words = origin["command"]
     command = shlex.join(["unmask" if Path(name).name == "__main__.py" else Path(name).name, *words])
+
     parts = [
         Template(head).safe_substitute(about=escape(about(shown))),
         box if lacking else "",
@@ -69,9 +72,11 @@ def page(
         f"<details><summary>Reproduce this page</summary><p><code>{escape(command)}</code></p>",
         f"<p class='note'>Data: {escape(origin_of(results, origin))} Files next to this page: {links}</p></details>",
     ]
+
     colours = "".join(
         f"--c{n}: light-dark({light}, {dark}); " for n, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
     )
+
     html = Template(files("unmask.report").joinpath("page.html").read_text("utf-8")).substitute(
         title=escape(f"unmask: {shown.view.name}"),
         colours=colours,
@@ -132,14 +137,17 @@ def verdicts(shown: Shown) -> str:
     for (number, of), (at, values) in product(enumerate(shown.languages), enumerate(shown.settings)):
         group = (of, *(value for name, value in values.items() if name not in RIVALS))
         written.setdefault(group, []).append(f"{number}.{at}")
+
     parts = []
     for tokens, target in product(written.values(), shown.metric.targets or (None,)):
         number, at = tokens[0].split(".")
         state = shown.settings[int(at)] | {"of": shown.languages[int(number)]}
+
         own = verdict(shown.results, shown.metric, state, target)
         words = f'<p class="verdict">{escape(own.sentence)}</p>{cards(own.numbers)}'
         of_target = "" if target is None else f' data-target="{target:g}"'
         parts += [f"<div {one}{of_target}>{words}</div>" for one in chosen(" ".join(tokens))]
+
     return "\n".join(parts)
 
 

@@ -226,15 +226,18 @@ def play(
     known, traces, joint = language or denoiser.language, {}, set[str]()
     if symbols is None and known is not None:
         symbols = known.names
+
     for name in (sampler, against):
         if name is not None:
             used = {"sampler": sampler, "draw": name} if name.partition("(")[0] in DRAWS.names() else {"sampler": name}
             generation = generate(denoiser, steps=steps, rows=rows, trace=True, **how | used)
+
             taken, draw = int(generation.order.max()), (how | used).get("draw", "product")
             own = used["sampler"] + ("" if draw == "product" else f" + {draw}")
             title = f"{own}, {taken} step{'' if taken == 1 else 's'}"
             traces[title] = generation.trace(symbols=symbols)
             joint |= set() if draw == "product" else {title}
+
     options: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": None, "guidance": 0.0}
     judge = reshaped(denoiser, **{name: how.get(name, usual) for name, usual in options.items()}) if gap else None
     return chosen(traces, None if gap else known, row, most, judge, joint)
@@ -254,8 +257,10 @@ def chosen(
     rows = min(len(trace.rows) for trace in traces.values())
     wrong = None if language is None else [impossible(language, trace) for trace in traces.values()]
     row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else telling(wrong) if wrong else 0
+
     numbers = sorted({*range(min(rows, most if row < most else most - 1)), row})
     runs = [Run(name, one.of(numbers), language, model, tuple(numbers), name in joint) for name, one in traces.items()]
+
     check(runs)
     return Player(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
 

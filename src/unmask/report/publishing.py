@@ -105,10 +105,12 @@ def publish(
     check_directory(out, page.file)
     recipe = page.recipe(settings)
     check(cells_of(recipe))
+
     began = time.perf_counter()
     store = sweep(recipe, store=out / STORE, fresh=True, **{"engine": "here"} | options)
     measured = page.measured(store, settings)
     shown = Shown(read([store.directory], {row["key"] for row in store.rows()}), page.view)
+
     about = {"seconds": store.work, "settings": asdict(settings)}
     given = Context(origin(**asdict(settings)), shown, about, svg)
     files = write(out, page.contents(measured, given), page.file)
@@ -155,6 +157,7 @@ def write(out: Path, contents: Mapping[str, bytes], last: str) -> list[Path]:
     created = not os.path.exists(out)
     if created:
         out.mkdir()
+
     written = []
     try:
         for name in sorted(contents, key=lambda name: name == last):
@@ -168,6 +171,7 @@ def write(out: Path, contents: Mapping[str, bytes], last: str) -> list[Path]:
             with suppress(OSError):  # other files in it stay
                 out.rmdir()
         raise
+
     return written
 
 

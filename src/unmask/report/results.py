@@ -83,15 +83,18 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     """Read the results of some stores; keys: only these cells of sweeps."""
     if not directories:
         raise UnmaskError("no directory is given; expected that of a sweep or an evaluation")
+
     results = Results(sources=[str(path) for path in directories])
     rows: dict[str, list[dict[str, Any]]] = {}  # by cell: a cell of two stores is one measurement
     other: list[Point] = []
+
     for given in directories:
         directory = place(Path(given))
         if (directory / FILE).exists():
             rows = of_sweep(Store.open(directory), keys, results) | rows
         if (directory / RECORDS).exists():
             other += of_evaluation(directory, results)
+
     every = [row for own in rows.values() for row in own]
     results.points = points(every) + other
     return results
@@ -114,17 +117,21 @@ def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> di
     cells: dict[str, list[dict[str, Any]]] = {}
     for row in store.rows(keys):
         cells.setdefault(row["key"], []).append(row)
+
     for key, own in cells.items() if os.path.lexists(store.files) else ():
         of_files(store.place(key), own, results)
+
     if store.todo:
         left = f"{len(store.todo)} of {len(store.cells)} cells of {store.directory}"
         results.missing.append(f"{left} are not measured yet")
+
     for key, failed in list(store.failed.items())[:FAILURES_SHOWN]:
         cell = store.spec(key)
         about = [str(cell[name]) for name in (*OF[:2], "model", "sampler", "steps") if cell.get(name)]
         results.missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failed.error}")
     if (more := len(store.failed) - FAILURES_SHOWN) > 0:
         results.missing.append(f"{more} more cells of {store.directory} failed")
+
     results.work += sum(own[0]["seconds"] for own in cells.values())
     return cells
 
@@ -151,16 +158,19 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
     ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
     measured = []
     masked = [group for group in groups if not group.causal]
+
     varied = []
     for name in records.varied(masked):  # those that all have, and that do not follow from the model
         values = {(one.settings["model"], str(one.settings.get(name))) for one in masked}
         if all(name in one.settings for one in masked) and len(values) > len({model for model, _ in values}):
             varied.append(name)
+
     several = sum(group.causal for group in groups) > len(ar)  # AR settings of one task
     for label, group in zip(records.labels(groups), groups, strict=True):
         settings, cost = group.settings, group.cost()
         about = dict.fromkeys(WHO) | {name: settings.get(name) for name in ("sampler", "length")}
         about |= {"of": settings["task"], "kind": "ar" if group.causal else "mdm"}
+
         if group.causal:
             about["setting"] = label if several else None
         else:
@@ -170,11 +180,13 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
             sampler, knob, value = apart(str(settings["sampler"]))
             if knob != STEPS and value is not None:  # the option that decides the number of steps, in place of N
                 about |= {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
+
         base = ar.get(settings["task"])
         calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
         spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}
         spent |= {"causal": calls / max(len(group.written), 1)}
         spent |= {"flops": cost["flops"] / base if base and cost["flops"] else None}
+
         estimates = {"accuracy": group.accuracy}
         estimates |= {name: group.value(name) for name in group.valued}
         for name, estimate in estimates.items():
@@ -182,6 +194,7 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
                 measured.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
         if group.too_long:
             results.missing.append(f"not measured: {label}: {group.too_long}")
+
     return measured
 
 
@@ -199,6 +212,7 @@ def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
     rows = [row for row in rows if row["value"] is not None and row["job"] != EVALUATION]  # of_evaluation reads it
     varied = _varied(rows)
     several = len({row["model"] for row in rows if row.get("task") and _kind(row) == "ar"}) > 1
+
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     who: dict[tuple[Any, ...], Point] = {}
     for row in rows:
@@ -208,6 +222,7 @@ def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
             continue  # another metric measured the same, perhaps on the same sequences
         own.append(row)
         who.setdefault(key, about)
+
     pooled = [who[key] | {"measure": key[-1]} | _pooled(own) for key, own in groups.items()]
     _add_causal(pooled)
     _add_ratios(pooled)
@@ -221,13 +236,16 @@ def _who(row: Mapping[str, Any], varied: Sequence[str], several: bool) -> Point:
     if row.get("budget") is not None:
         own = row.get("knob", STEPS) != STEPS
         steps, knob = (None, f"{row['knob']} = {row['budget']:g}") if own else (row["budget"], None)
+
     usual = "uniform-ancestral" if row.get("noise") == "uniform" else "ancestral"  # of a network of that noise
     sampler = AR if kind == "ar" else row.get("sampler") or (usual if row.get("language") else None)
     if sampler and row.get("draw") not in (None, "product"):
         sampler = f"{sampler}{JOINT}{row['draw']}"
+
     options = [f"{name}={row[name]}" for name in varied if row.get(name) not in (None, "")]
     reader = bool(row.get("task")) and kind == "ar"
     options += [_named(row["model"]) or ""] if reader and several else []
+
     return {
         "of": _of(row),
         "model": None if reader else _writer(row, kind),
@@ -274,6 +292,7 @@ def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One estimate from several independent ones: the sum of counts, or the mean of means."""
     estimates = [Estimate.of_record(row) for row in rows]
     first, n = estimates[0], sum(one.n or 0 for one in estimates)
+
     if len(rows) == 1:
         pooled = first
     elif all(one.method == first.method == "clopper-pearson" for one in estimates):
@@ -284,12 +303,14 @@ def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     else:
         variance = sum(one.standard_error**2 for one in estimates) / len(estimates) ** 2
         pooled = of_variance(fmean(one.value for one in estimates), variance, n, first.level, "mean of seeds")
+
     costs = [row["model_calls"] for row in rows if row.get("model_calls") is not None]
     needed = fmean(costs) if costs else None
     ar = _kind(rows[0]) == "ar"
     flops = None if needed is None else 1.0 if ar else needed / break_even(USUAL, rows[0].get("length") or USUAL.length)
     flops = None if rows[0].get("task") else flops  # a task has a model of its own, of another shape
     seconds = fmean(row[SECONDS] for row in rows) if SECONDS in rows[0] else None
+
     about: dict[str, Any] = {"model_calls": needed, "causal": 0.0, "flops": flops, "seconds": seconds}
     about |= {"job": rows[0]["job"], "key": rows[0]["key"], "keys": [row["key"] for row in rows]}
     return finite(pooled.to_dict()) | ({"low": None, "high": None} if pooled.open else {}) | about
@@ -309,10 +330,12 @@ def _add_ratios(points: list[Point]) -> None:
     own = {(p["of"], p["length"], p["setting"]): p for p in points if p["measure"] == "ter" and p["kind"] == "ar"}
     texts = {p["of"]: p for p in points if p["measure"] == "generative_perplexity" and p["kind"] == "text"}
     more = [p | {"measure": RATIO} for p in points if p["measure"] == "ter_ratio" and p["kind"] == "ar"]
+
     for point in points:
         if point["measure"] != "generative_perplexity":
             continue
         text, ar = texts.get(point["of"]), own.get((point["of"], point["length"], point["setting"]))
+
         base = text or ar
         if base is not None:
             ends = {name: None if point[name] is None else point[name] / base["value"] for name in ENDS}
@@ -321,6 +344,7 @@ def _add_ratios(points: list[Point]) -> None:
                 more.append(point | ratio)
             else:
                 point |= ratio
+
     points += more
 
 
@@ -333,6 +357,7 @@ def _add_seconds(points: Sequence[Point]) -> None:
             clocks[(*who, None)] = point["value"] / 1000 / (point["batch"] or 1)
         elif point["measure"] == "seconds":  # of a batch, with this number of steps
             clocks[(*who, point["steps"])] = point["value"] / (point["batch"] or 1)
+
     for point in points:
         who = point["of"], point["model"], point["kind"]
         each, token = clocks.get((*who, None)), clocks.get((*who[:2], "ar", None)) if point["causal"] else 0.0

@@ -87,6 +87,7 @@ def against_ar(items: Mapping[str, Mapping[str, float]], points: Sequence[Point]
     ar = next((p for p in points if p["kind"] == "ar"), None)
     if ar is None:
         return ""
+
     affordable = [p for p in points if p["kind"] == "mdm" and p[cost] <= ar[cost]]
     compared = [(setting(p), paired(items, p, ar, LEVEL / len(affordable))) for p in affordable]
     parts = [
@@ -94,6 +95,7 @@ def against_ar(items: Mapping[str, Mapping[str, float]], points: Sequence[Point]
         for verdict in ("better", "worse")
         if (own := [(name, one) for name, one in compared if one.verdict == verdict])
     ]
+
     open_ = sum(one.verdict == "not distinguishable" for _, one in compared)
     parts += [f"not distinguishable: {open_}"] if open_ else []
     return f"{len(affordable)} settings need at most the {SHORT[cost]} of AR; {'; '.join(parts) or 'none compared'}."

@@ -174,11 +174,14 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
     whom = state["of"] + ("" if state["length"] is None else f" at {state['length']} tokens")
     if not masked:
         return Verdict(f"No data for {metric.words} of {whom}.", [])
+
     if target is None and (target := metric.target) is None:
         here = [point["value"] for point in masked]
         target = max(here) * (1 - NEAR) if metric.rises else min(here) * (1 + NEAR)
+
     best = need([p for p in masked if usable(p["sampler"])], metric, target)
     aim = f"{metric.words} of at {'least' if metric.rises else 'most'} {metric.shown(target)}"
+
     if best.point is None:
         if best.best is None:
             return Verdict(f"{metric.words} of {whom} has no measured cost.", [])
@@ -189,6 +192,7 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
             calls = "-" if ar["model_calls"] is None else f"{ar['model_calls']:.4g}"
             numbers.append((f"AR: {value_text(ar, metric)}", f"with {calls} model calls per sequence"))
         return Verdict(f"On {whom}, no measured setting reaches {aim}.", numbers)
+
     at = best.point
     of_n = partial(grid_of_n, masked, metric, target, matching(results.of(metric.predicted), state, RIVALS))
     if best.standing == MEETS:
@@ -197,7 +201,9 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
     else:
         sure = "the interval contains the target"
         words = f"no measured setting reaches {aim} with 95% confidence; the cheapest that may is {setting(at)}."
+
     about = f"the cheapest measured setting; {metric.words} {value_text(at, metric)}: {sure}"
+
     usual = need([p for p in masked if p["sampler"] == USUAL], metric, target).point
     more, numbers = _beside(at, ar)
     if usual is not None and at["sampler"] != USUAL:
@@ -225,10 +231,12 @@ def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
     calls = at["model_calls"] - at["causal"]  # of the masked model
     if not length or calls <= 0:
         return "", []
+
     even = (length - at["causal"]) / calls  # AR tokens
     compute = (
         "" if at["flops"] is None else f"; {'at least ' if at['causal'] else ''}{at['flops']:.3g} times AR's compute"
     )
+
     beside = f" and {at['causal']:.4g} AR tokens" if at["causal"] else ""
     numbers = [(f"{calls:.4g} model calls{beside}", f"per sequence; AR needs {length:.4g}{compute}")]
     if at["seconds"] and ar and ar["seconds"]:
@@ -236,6 +244,7 @@ def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
         meaning = f"{at['seconds']:.3g} s per sequence, AR {ar['seconds']:.3g} s"
         numbers.append((f"{times:.2g} times AR's speed", meaning))
         return f" It is {'faster' if times > 1 else 'slower'} than AR here.", numbers
+
     numbers.append((f"{even:.3g} AR tokens", "break-even time of one model call: a faster call beats AR"))
     if even > 1:
         return f" It is faster than AR if one model call takes less time than {even:.3g} AR tokens.", numbers

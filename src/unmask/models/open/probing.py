@@ -143,6 +143,7 @@ def _refuse(model: OpenModel, problem: str) -> NoReturn:
     raise UnmaskError(f"{model.name} is refused: {problem}")
 
 
+@torch.no_grad()  # weights of a foreign network may ask for gradients
 def _logits(model: OpenModel, row: Tensor, positions: Tensor) -> Tensor:
     return model.body.logits(_states(model, row[None])[0, positions - model.shift * (positions > 0)]).double().cpu()
 
