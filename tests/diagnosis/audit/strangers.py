@@ -38,7 +38,7 @@ COARSE = {  # draws from p (.., V) as loops make them in a hurry
         .clamp(max=p.shape[-1] - 1)
     ),
     "top-k by the sort of ties": lambda p: noisy(kept(p, 20), torch.rand(p.shape).double()),
-    "top-p 0.98 that nobody asked for": lambda p: noisy(nucleus(p, 0.98), torch.rand(p.shape).double()),
+    "top-p 0.98, not asked for": lambda p: noisy(nucleus(p, 0.98), torch.rand(p.shape).double()),
     "mass lost by a filter": lambda p: (
         torch.searchsorted((nucleus(p, 0.95, False)).cumsum(-1), torch.rand(*p.shape[:-1], 1).double())
         .squeeze(-1)
@@ -129,7 +129,7 @@ def denoise(model, rows, length=16, steps=8, *, bug="", choose="random", tempera
         if bug == "all rows at once":
             taken = hidden
         x = torch.where(taken & hidden, token, x)
-        if bug == "redraws what is revealed":
+        if bug == "redraws revealed tokens":
             x = torch.where(~hidden, draw(p), x)
         if bug == "hides again" and k < steps - 1:
             x = torch.where(torch.rand(x.shape) < 0.01, mask, x)
@@ -237,7 +237,7 @@ CORRECT = {
 }
 TAIL = "rare tokens"
 UNLIKE = {  # what other coarse draws write too
-    "top-p 0.98 that nobody asked for": "rare tokens or another filter (top_p of 0.98",
+    "top-p 0.98, not asked for": "rare tokens or another filter (top_p of 0.98",
     "Gumbel noise in bfloat16": "excluded tokens or rare tokens",  # u = 1: infinite noise, no number with log 0
     "mass lost by a filter": "another filter (top_p of 0.95 or excluded tokens or rare tokens",
 }
@@ -274,8 +274,8 @@ PLANTED = {
             "positions from the left": "other positions (",
         },
     ),
-    "redraws what is revealed": Case(
-        partial(denoise, bug="redraws what is revealed"), FIXED | {"certain": False}, "other tokens than it wrote"
+    "redraws revealed tokens": Case(
+        partial(denoise, bug="redraws revealed tokens"), FIXED | {"certain": False}, "other tokens than it wrote"
     ),
     "padding that the model sees": Case(partial(denoise, bug="padding that the model sees"), FIXED | {"record": False}),
     "temperature twice": Case(
@@ -290,7 +290,7 @@ PLANTED = {
     "top-k off by one": Case(
         partial(denoise, top_k=3, bug="top-k off by one"), FIXED | {"filters": TOP_K}, "another filter (top_k of 4"
     ),
-    "top-p that nobody asked for": Case(partial(denoise, top_p=0.9), FIXED, "another filter (top_p of 0.9"),
+    "top-p 0.9, not asked for": Case(partial(denoise, top_p=0.9), FIXED, "another filter (top_p of 0.9"),
     **bugs(rate, RATE, **{"a wrong rate": "wrong reveal rate", "a rate of the square root": ""}),
     **bugs(
         best,
