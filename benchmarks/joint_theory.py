@@ -1,6 +1,7 @@
 """The tables of theory.md 14: which order is best for joint draws, and what exact pairs of tokens buy.
 
     python -m benchmarks.joint_theory orders    KL of the best order, dyadic, strided and blocks, on chains of 32 tokens
+    python -m benchmarks.joint_theory rates     N^2 KL / L of the fitted draw and N KL / L of the product, N = 128
     python -m benchmarks.joint_theory pairs     E KL of a draw of pairs beside others with as many model calls
 
 `pairs` is a draw that knows more than marginals: the positions of a step, in pairs of neighbors among them, are drawn
@@ -17,6 +18,7 @@ import time
 import torch
 from torch import Tensor
 
+from benchmarks import joint_theory_search as search
 from benchmarks.joint import LANGUAGES, learnt
 from unmask.core.chance import Randomness
 from unmask.denoisers import Denoiser, Ideal
@@ -27,13 +29,14 @@ from unmask.samplers.joint.draws import as_joint
 from unmask.samplers.schedules import deltas
 from unmask.theory import joint_orders
 
-LENGTH, ROWS, TRAINING = 32, 64, 100
+LENGTH, ROWS, TRAINING, MANY = 32, 64, 100, 128
 SPACINGS = (2, 3, 4, 6, 8, 12)
 CHAINS: dict[str, Language] = {
     "paper-2gram": load("paper-2gram"),
     "keeps .9": NGram(2, [1 / 3] * 3, [[0.9, 0.1, 0], [0, 0.9, 0.1], [0.1, 0, 0.9]]),
     "keeps .97": NGram(2, [1 / 3] * 3, [[0.97, 0.03, 0], [0, 0.97, 0.03], [0.03, 0, 0.97]]),
     "ring": NGram(2, [1 / 4] * 4, [[0.4, 0.4, 0.2, 0], [0, 0.4, 0.4, 0.2], [0.2, 0, 0.4, 0.4], [0.4, 0.2, 0, 0.4]]),
+    "joint-loss": NGram(2, [1 / 3] * 3, [[1 / 2, 1 / 2, 0], [1 / 6, 1 / 6, 2 / 3], [1 / 3] * 3]),
     "random": random_ngram(2, 4, temperature=2.0, threshold=0.1, seed=3),
 }
 
@@ -66,6 +69,19 @@ def orders() -> None:
                 draw = "fitted" if fitted else "product"
                 line = f"| {name}, {steps} | {draw} | {shown} | {by_spacing[best]:.3f} (every {best}) |"
                 print(line, "".join(map(str, order.tolist())), flush=True)
+
+
+def rates() -> None:
+    """By enumeration of the written distribution, for chains of 2 to 5 tokens, of 3 symbols also 6."""
+    torch.set_default_dtype(torch.float64)
+    for name in ("keeps .9", "ring", "joint-loss"):
+        language = CHAINS[name]
+        assert isinstance(language, NGram)
+        start, moves = (torch.as_tensor(one)[None] for one in (language.initial, language.transition))
+        for length in range(2, 7 if language.vocabulary == 3 else 6):
+            found = search.losses(search.chain(start, moves, length), MANY, 400)
+            fitted, product = float(found.fitted), float(found.product)
+            print(f"{name}, {length}: {fitted * MANY**2 / length:.3f}, {product * MANY / length:.3f}", flush=True)
 
 
 def log_pairs(denoiser: Denoiser, tokens: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,9 +142,9 @@ def pairs() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("orders", "pairs"))
+    parser.add_argument("part", choices=("orders", "rates", "pairs"))
     began = time.process_time()
-    {"orders": orders, "pairs": pairs}[parser.parse_args().part]()
+    {"orders": orders, "rates": rates, "pairs": pairs}[parser.parse_args().part]()
     print(f"{time.process_time() - began:.0f} s of CPU")
 
 
