@@ -14,9 +14,7 @@ class Floor(UnmaskError):
     """No number reaches the target: at `steps` the quality is `value`; stuck: more steps do not improve it."""
 
     def __init__(self, target: float, steps: int, value: float, stuck: bool) -> None:
-        self.steps = steps
-        self.value = value
-        self.stuck = stuck
+        self.steps, self.value, self.stuck = steps, value, stuck
         super().__init__(f"no number of steps up to {steps:,} reaches {target:g}; {steps:,} steps reach {value:.6g}")
 
 
@@ -52,8 +50,7 @@ def least(
             stuck = steps >= 2 * low > 0 and value > flat * worst
             if stuck or steps == most:
                 raise Floor(target, steps, value, stuck)
-            low = steps
-            worst = value
+            low, worst = steps, value
 
         if high <= most and (trials % 3 == 0 or math.isinf(value)):
             steps = (low + high) // 2

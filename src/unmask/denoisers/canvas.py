@@ -47,8 +47,7 @@ class Canvas:
         patience: int | None = None,
     ) -> None:
         self.denoiser = denoiser
-        self.vocabulary = denoiser.vocabulary
-        self.time_free = denoiser.time_free
+        self.vocabulary, self.time_free = denoiser.vocabulary, denoiser.time_free
         self.rng = rng
         self.patience = patience
 

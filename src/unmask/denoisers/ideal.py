@@ -165,8 +165,7 @@ class MessageEngine(Engine):
     def __init__(self, language: MachineLanguage, tokens: Int[Tensor, "B L"]) -> None:
         super().__init__(tokens)
         self.language = language
-        self.machine = language.machine
-        self.vocabulary = language.vocabulary
+        self.machine, self.vocabulary = language.machine, language.vocabulary
         self._dead = torch.zeros(len(tokens), dtype=torch.bool)
         self._messages: tuple[Floats, Floats, NDArray[np.bool_]] | None = None
 
@@ -294,8 +293,7 @@ class FilterCausal(Causal):
 
     def __init__(self, language: MachineLanguage, rows: int, length: int) -> None:
         super().__init__(rows)
-        self.machine = language.machine
-        self.passes = language.passes
+        self.machine, self.passes = language.machine, language.passes
         self.ahead = _blank_messages(language, length)[1].reshape(length, -1)  # (L, S)
         self.lengths = torch.full((rows,), -1)
 

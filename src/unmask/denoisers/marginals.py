@@ -240,15 +240,12 @@ class Logits(Marginals):
     ) -> None:
         self._scan: Scan = Stored(states, head, vocabulary or states.shape[-1])
         self._entries: Tensor | None = None  # of the scan, on its device; None: all
-        self.vocabulary = self._scan.vocabulary
-        self.resolution = self._scan.resolution
+        self.vocabulary, self.resolution = self._scan.vocabulary, self._scan.resolution
 
     def _like(self, scan: Scan, entries: Tensor | None = None) -> Logits:
         logits = type(self).__new__(type(self))
-        logits._scan = scan
-        logits._entries = entries
-        logits.vocabulary = self.vocabulary
-        logits.resolution = self.resolution
+        logits._scan, logits._entries = scan, entries
+        logits.vocabulary, logits.resolution = self.vocabulary, self.resolution
         return logits
 
     def __len__(self) -> int:
@@ -333,8 +330,7 @@ class Logits(Marginals):
         return self._scan.rows(self._numbers)
 
     def draw(self, u: Float[Tensor, " K"]) -> Int[Tensor, " K"]:
-        scan = self._scan
-        entries = self._numbers
+        scan, entries = self._scan, self._numbers
         highest = self._selected(scan.highest).unsqueeze(1)
         masses = self._selected(scan.masses).double()
 

@@ -160,8 +160,7 @@ class Oracle(nn.Module, ABC):
 
         ids = as_tokens(input_ids, "input_ids")
         valid = _not_padding(ids, attention_mask)
-        vocabulary = self.language.vocabulary
-        mask = self.config.mask_token_id
+        vocabulary, mask = self.language.vocabulary, self.config.mask_token_id
 
         begins = torch.zeros_like(valid)
         if self.start_id is not None:

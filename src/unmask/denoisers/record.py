@@ -47,8 +47,7 @@ class Run:
         if bool(hidden.any()):
             self.steps += 1
             self.idle += not bool(changed.any())
-        self.hidden = hidden
-        self.tokens = ids.int()
+        self.hidden, self.tokens = hidden, ids.int()
 
     def is_over(self, hidden: Tensor) -> bool:
         """Whether a call with these hidden positions is the first one of another batch."""

@@ -156,9 +156,7 @@ class Sharpened(Reshaped):
     def __init__(self, inner: Denoiser, temperature: float = 1.0, top_p: float = 1.0, top_k: int | None = None) -> None:
         check_sharpening(temperature, top_p, top_k)
         super().__init__(inner)
-        self.temperature = temperature
-        self.top_p = top_p
-        self.top_k = top_k
+        self.temperature, self.top_p, self.top_k = temperature, top_p, top_k
 
     def options(self) -> Mapping[str, Any]:
         return {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
@@ -224,8 +222,7 @@ class GuidedEngine(Engine):
         self, denoiser: Guided, tokens: Int[Tensor, "B L"], given: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None
     ) -> None:
         super().__init__(tokens)
-        self.scale = denoiser.scale
-        self.vocabulary = denoiser.vocabulary
+        self.scale, self.vocabulary = denoiser.scale, denoiser.vocabulary
         self.prompt = given != denoiser.vocabulary
         if valid is not None:
             self.prompt &= valid
@@ -282,9 +279,7 @@ class Perturbed(Reshaped):
             arguments.number("epsilon", epsilon, what=" in nats")
         check_seed(seed)
         super().__init__(as_denoiser(source))
-        self.kind = kind
-        self.epsilon = epsilon
-        self.seed = seed
+        self.kind, self.epsilon, self.seed = kind, epsilon, seed
 
     def options(self) -> Mapping[str, Any]:
         return {"kind": self.kind, "epsilon": self.epsilon, "seed": self.seed}

@@ -147,12 +147,8 @@ class Scaled(Scan):
     """The logits of some entries (K) of another scan, times a factor: one over the temperature."""
 
     def __init__(self, scan: Scan, entries: Tensor, factor: float) -> None:
-        self.scan = scan
-        self.entries = entries
-        self.factor = factor
-        self.vocabulary = scan.vocabulary
-        self.device = scan.device
-        self.resolution = scan.resolution
+        self.scan, self.entries, self.factor = scan, entries, factor
+        self.vocabulary, self.device, self.resolution = scan.vocabulary, scan.device, scan.resolution
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -174,12 +170,8 @@ class Combined(Scan):
         combine: Combine,
         factors: Tensor,
     ) -> None:
-        self.scans = scans
-        self.entries = entries
-        self.combine = combine
-        self.vocabulary = scans[0].vocabulary
-        self.device = scans[0].device
-        self.resolution = scans[0].resolution
+        self.scans, self.entries, self.combine = scans, entries, combine
+        self.vocabulary, self.device, self.resolution = scans[0].vocabulary, scans[0].device, scans[0].resolution
         self.factors = factors.float().unsqueeze(1).to(self.device)
 
     def __len__(self) -> int:

@@ -58,8 +58,7 @@ class UniformIdeal(Denoiser):
             expected = f"expected a machine, or intervals of at most {WIDEST} positions"
             raise UnmaskError(f"{problem}; {expected}. Pass noise='mask'.")
 
-        self.language = language
-        self.level = level
+        self.language, self.level = language, level
         self.vocabulary = language.vocabulary
         self.time_free = level != "given"
         self.hollow = True
@@ -189,8 +188,7 @@ class UniformEngine(Engine):
 
     def __init__(self, denoiser: UniformIdeal, tokens: Tensor, known: Tensor) -> None:
         super().__init__(tokens)
-        self.denoiser = denoiser
-        self.known = known
+        self.denoiser, self.known = denoiser, known
 
     @property
     def hollow(self) -> bool:

@@ -93,8 +93,7 @@ class Brackets(Grammar):
         depth = arguments.whole("depth", depth, 1, MAX_DEPTH)
         if sum(kinds**d for d in range(depth + 1)) > MAX_STACKS:
             raise UnmaskError(f"{kinds} kinds to depth {depth} have too many stacks; expected at most {MAX_STACKS}")
-        self.kinds = kinds
-        self.depth = depth
+        self.kinds, self.depth = kinds, depth
         super().__init__(tuple(SHAPES[: 2 * kinds]), stop)
         self._open = _open_probabilities(depth, 1 - (stop or 0))
 
@@ -181,9 +180,7 @@ class ModularSum(Grammar):
         if transitions > MAX_TRANSITIONS:
             problem = f"modulus {modulus} with {terms} terms needs about {counted(transitions)} transitions"
             raise UnmaskError(f"{problem}; expected at most {MAX_TRANSITIONS:,}. Lower one of them.")
-        self.modulus = modulus
-        self.terms = terms
-        self.chained = chained
+        self.modulus, self.terms, self.chained = modulus, terms, chained
         self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2
         super().__init__((*map(str, range(modulus)), "+", "=", ";"), stop)
 

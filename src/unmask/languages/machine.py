@@ -124,8 +124,7 @@ class MachineLanguage(Language):
         else:
             forward, backward = np.empty((2, 1, length, self.machine.states))
             fill_rows(self.machine, self.blank(1, length).numpy(), forward, backward, np.empty((1, length), bool))
-            starts = forward[0, : length - size + 1]
-            ends = backward[0, size - 1 :]
+            starts, ends = forward[0, : length - size + 1], backward[0, size - 1 :]
 
         distribution = np.zeros(self.vocabulary**size)
         scratch = np.empty(size, np.int64), np.empty((size, self.machine.states)), np.empty_like(distribution)

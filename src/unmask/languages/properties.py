@@ -27,8 +27,7 @@ def entropy_rate(language: Language) -> Estimate:
         return exactly(0.0)  # bounded lengths: H does not grow
     assert language.machine is not None
     if language.machine.unambiguous:
-        first = language.entropy(short).value
-        second = language.entropy(long).value
+        first, second = language.entropy(short).value, language.entropy(long).value
         return exactly((second - first) / (long - short))
 
     drawn = language.sample(200, long)
@@ -68,8 +67,7 @@ def second_eigenvalue(machine: Machine) -> float | None:
 
 def primitive(machine: Machine) -> bool:
     """Whether T^k is positive for some k on the recurrent states: one recurrent class, of period one."""
-    source = machine.edge_source
-    target = machine.edge_target
+    source, target = machine.edge_source, machine.edge_target
     state = int(np.argmax(machine.initial))
 
     while True:

@@ -322,8 +322,7 @@ class Reading:
         return rf"\{{{in_order(pairs)}\}}"
 
     def array(self, kind: str, form: Form, at: Where) -> str | None:
-        least = form.get("minItems", 0)
-        most = form.get("maxItems")
+        least, most = form.get("minItems", 0), form.get("maxItems")
         first = form.get("prefixItems", [])[:most]
         texts = [self.pattern(item, (*at, f"prefixItems/{number}")) for number, item in enumerate(first)]
         more = self.pattern(form.get("items", not first or least > len(first)), (*at, "items"))
@@ -347,8 +346,7 @@ class Reading:
         return rf"\[{''.join(begins)}{tail}{')?' * max(len(texts) - least, 0)}\]"
 
     def string(self, kind: str, form: Form, at: Where) -> str | None:
-        least = form.get("minLength", 0)
-        most = form.get("maxLength")
+        least, most = form.get("minLength", 0), form.get("maxLength")
         wanted = form.get("pattern")
         if "format" in form:
             if form["format"] not in FORMATS or wanted is not None:

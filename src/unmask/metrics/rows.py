@@ -135,8 +135,7 @@ def rows(
     tokens: Any = samples
     calls = None
     if isinstance(samples, Generation):
-        tokens = samples.tokens
-        calls = samples.model_calls
+        tokens, calls = samples.tokens, samples.model_calls
         if chosen_among is None:
             chosen_among = samples.chosen_among
         if given is None and bool((samples.order == 0).any()):

@@ -61,8 +61,7 @@ class Score:
         own = self.generative_perplexity
         rows.append(("perplexity", "not defined: no sequence is possible" if own is None else str(own)))
         if self.bigrams is not None:
-            entropy = self.bigrams.entropy_bits
-            of_language = self.bigrams.entropy_bits_of_language
+            entropy, of_language = self.bigrams.entropy_bits, self.bigrams.entropy_bits_of_language
             rows.append(("bigram entropy", f"{entropy:.4g} bits; the language's own: {of_language:.4g} bits"))
 
         for name, metric in METRICS.items():

@@ -81,8 +81,7 @@ def generate(
 
     # the rows to start from, and the numbers that choose their random numbers
     rows, length, tokens, valid = start(denoiser, given, rows, length)
-    rows = int(rows)
-    length = int(length)
+    rows, length = int(rows), int(length)
     seed = check_seed(seed)
     numbers = _numbered(first_row, rows)
 

@@ -214,11 +214,9 @@ def finished(session: Session, seconds: float, about: dict[str, Any]) -> Generat
         none = Taken(nothing, nothing, nothing, nothing, nothing.double(), nothing)
         taken = _concatenated([none, *session.taken])
 
-    fallbacks = None
-    group = 1
+    fallbacks, group = None, 1
     if session.joint is not None:
-        fallbacks = session.together.fallbacks
-        group = session.joint.particles
+        fallbacks, group = session.together.fallbacks, session.joint.particles
 
     return Generation(
         tokens=session.tokens,

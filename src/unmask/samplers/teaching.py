@@ -72,8 +72,7 @@ class Lesson(Session):
         joint: Joint | None = None,
     ) -> None:
         super().__init__(denoiser, given, rng, delta, name, joint=joint)
-        self.truth = truth
-        self.strict = strict
+        self.truth, self.strict = truth, strict
 
     @cached_property
     def canvas(self) -> TaughtCanvas:
@@ -123,8 +122,7 @@ def teach(
     given (B, L): the start, V where hidden.
     """
     canvas = TaughtCanvas(denoiser, given.clone(), rng)
-    canvas.truth = truth
-    canvas.entropies = entropies
+    canvas.truth, canvas.entropies = truth, entropies
     for rows, positions, marginals in walk(canvas, order):
         canvas.reveal((rows, positions), canvas.draw(marginals, rows, positions))
     return canvas.nats.nan_to_num(0.0, posinf=torch.inf)

@@ -63,8 +63,7 @@ class Together:
     """The joint draws of one canvas (B, L)."""
 
     def __init__(self, joint: Joint, canvas: Canvas, probability: Tensor | None = None) -> None:
-        self.joint = joint
-        self.canvas = canvas
+        self.joint, self.canvas = joint, canvas
         self.probability = probability  # (B, L): of the session, of each token when it was revealed
         self.automaton = erased(joint.automaton) if joint.alone else joint.automaton
         self.classes = torch.from_numpy(joint.automaton.classes)  # (V)

@@ -102,9 +102,7 @@ class FirstAlone(Sampler):
     """The inner sampler, except that multiples of `every` get their most likely token."""
 
     def __init__(self, inner: Sampler, every: int) -> None:
-        self.inner = inner
-        self.every = every
-        self.pace = inner.pace
+        self.inner, self.every, self.pace = inner, every, inner.pace
 
     def choose(self, view: View) -> Choice:
         choice = self.inner.choose(view)

@@ -41,8 +41,7 @@ class AsPublishedMDLM(Sampler):
     batch: Annotated[int, arguments.whole] = 16
 
     def run(self, session: Session) -> None:
-        canvas = session.canvas
-        vocabulary = session.denoiser.vocabulary
+        canvas, vocabulary = session.canvas, session.denoiser.vocabulary
         _, batch = (session.rng.row_ids // self.batch).unique(return_inverse=True)
 
         changed = torch.ones(len(batch), dtype=torch.bool)

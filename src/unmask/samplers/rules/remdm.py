@@ -82,8 +82,7 @@ class ReMDM(Sampler):
     def choose(self, view: View) -> Choice:
         t = 1 - (view.step - 1).unsqueeze(1).double() / view.steps.unsqueeze(1)  # (B, 1)
         s = 1 - view.step.unsqueeze(1).double() / view.steps.unsqueeze(1)
-        before = view.alpha.unsqueeze(1)
-        after = view.alpha_next.unsqueeze(1)
+        before, after = view.alpha.unsqueeze(1), view.alpha_next.unsqueeze(1)
         if self.strategy == "loop" and self.published:
             before, after = self._by_its_code(t, s)
         elif self.strategy == "loop":

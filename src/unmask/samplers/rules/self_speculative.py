@@ -44,8 +44,7 @@ class SelfSpeculative(Sampler):
         arguments.word("order", self.order_by, ("chance", "position"))
 
     def run(self, session: Session) -> None:
-        hidden = session.hidden
-        vocabulary = session.denoiser.vocabulary
+        hidden, vocabulary = session.hidden, session.denoiser.vocabulary
         by = session.rng.grid(Stream.ORDER, hidden.shape[1])
         if self.order_by == "position":
             by = torch.arange(hidden.shape[1], dtype=by.dtype).expand(hidden.shape)
