@@ -17,6 +17,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,7 @@ MOST = 2**26  # bytes of a file (default)
 MOST_YAML = 2**20  # bytes; YAML files are written by hand
 PIECE = 2**24  # bytes that are read at once
 DEPTH = 64  # levels of nested lists and mappings
+MOST_TRIED = 100  # entries of a mapping
 WORDS = {  # for the types in messages of msgspec
     "int": "a whole number",
     "float": "a number",
@@ -196,19 +198,43 @@ def fit(value: Any, schema: Any, where: str) -> Any:
     try:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
-        reason = _plain(str(error), msgspec.inspect.type_info(schema))
+        reason = _plain(_keyed(str(error), value, schema), msgspec.inspect.type_info(schema))
         raise UnmaskError(f"{cut(where)}: {reason}") from error
     except UnicodeError as error:
         raise UnmaskError(f"{cut(where)}: it has a text that is not Unicode; expected no half of a pair") from error
+
+
+def _keyed(message: str, value: Any, schema: Any) -> str:
+    """A message of msgspec with the key in place of `[...]`: that of the first entry which does not fit by itself."""
+    import msgspec
+
+    before, unnamed, after = message.rpartition("$")[2].partition("[...]")
+    if not unnamed:
+        return message
+
+    content = deepcopy(value)
+    where = content
+    for name, number in re.findall(r"\.([^.\[\]]+)|\[(\d+)\]", before):
+        where = where[name or int(number)]
+
+    # each entry alone: msgspec does not tell the key, and stops at the first that does not fit
+    entries = dict(where)
+    for key in [*entries][:MOST_TRIED]:
+        where.clear()
+        where[key] = entries[key]
+        try:
+            msgspec.convert(content, schema)
+        except msgspec.ValidationError as error:
+            if f"`${before}[...]" in str(error):
+                return f"{message.rpartition('$')[0]}${before}.{key}{after}"
+    return message
 
 
 def _plain(message: str, kind: Any) -> str:
     """A message of msgspec about a type as a sentence; an unknown key or value with the nearest known ones."""
     problem, _, path = message.partition(" - at `$")
     label = cut(path.strip(".`"))
-    if label.endswith("[...]"):  # a value of a mapping, whose key msgspec does not tell
-        label = f"an entry of {label.removesuffix('[...]') or 'the mapping'}"
-    elif label.startswith("["):
+    if label.startswith("["):
         label = f"entry {label}"
 
     if strange := re.fullmatch(
