@@ -117,6 +117,7 @@ def filtered(filters: Mapping[str, Any], marginals: Marginals, question: Questio
             order = grouped(scores).argsort(dim=-1, stable=True)  # equal ones as the tokens
             left = remaining(name, value, scores.gather(-1, order)).expand(scores.shape)
             scores = scores.masked_fill(torch.empty_like(left).scatter_(-1, order, ~left), -torch.inf)
+
     return Table(scores.softmax(-1))
 
 
@@ -265,11 +266,13 @@ class OneShot(Sampler):
             if not len(rows):
                 return
             marginals = canvas.at(rows, positions)
+
             weights = torch.cat([rho * marginals.dense(), torch.full((len(rows), 1), 1 - rho, dtype=torch.float64)], 1)
             weights = filtered(self.filters, Table(weights)).dense()
             places = torch.zeros_like(positions) if self.shared == "positions" else positions
             when = 0 if self.shared == "steps" else index
             won = race(weights, uniforms(session.rng, rows, places, when, vocabulary + 1), self.bits)
+
             shown = won < vocabulary
             if shown.any():
                 rows, positions, tokens = rows[shown], positions[shown], won[shown]

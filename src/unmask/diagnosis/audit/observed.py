@@ -108,12 +108,15 @@ class Observed:
         """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""
         steps, calls = len(self.meant.delta), [run.steps for run in self.runs]
         usual = Counter(calls).most_common(1)[0][0]
+
         right = Finding("number of steps", 1.0)
         wrong = Finding("number of steps", 0.0, "miscounted steps", f"{usual} steps instead of {steps}")
+
         if self.meant.sampler.draws_steps and bool((self.order == packed(self.order)).all()):
             pauses = float((ours != packed(ours)).any(1).double().mean()) * len(self.order)
             if set(calls) != {steps} or pauses >= 1:  # rows in which some step should reveal nothing
                 return replace(self, aligned=False, packed=True), self._changes(ours, wrong)
+
         if not keeps_schedule(deciding(self.meant.sampler)) or set(calls) == {steps}:
             return self, right
         if any(run.idle for run in self.runs):  # calls without a change are no steps
@@ -122,6 +125,7 @@ class Observed:
             ]
             if {len(values) for values, _ in parts} == {steps}:
                 return replace(self, order=torch.cat([number + 1 for _, number in parts])), right
+
         if max(calls) > steps:
             return self, wrong
         if deciding(self.meant.sampler).pace == "steps":  # done before its last step
@@ -133,6 +137,7 @@ class Observed:
             missing = sum(steps - count for count in calls)
             p_value = at_least(missing, steps * len(calls), min(1.0, empty / (steps * len(calls))))
             return replace(self, aligned=False), replace(wrong, p_value=p_value)
+
         filled = ours.unique()
         if set(calls) == {len(filled)}:
             return replace(self, order=filled[self.order - 1]), right
@@ -201,6 +206,7 @@ class Observed:
         log = torch.cat([-surprise_of(p) for _, _, p in predicted])
         own = torch.cat([tokens[row, position] for row, position, _ in predicted]).unsqueeze(1)
         step = torch.cat([order[row, position] for row, position, _ in predicted])
+
         beta = 1.0
         for _ in range(NEWTON):
             p = (beta * log).softmax(1)
@@ -209,6 +215,7 @@ class Observed:
             excess = log.gather(1, own).squeeze(1) - mean
             beta = min(max(beta + float(excess.sum() / variance.sum().clamp(min=1e-12)), 0.05), 20.0)
         more, spread = (step.bincount(values)[1:] for values in (excess, variance))
+
         p_value = min(explained(more, spread), self._classes(log, p, own))
         error = quantile() / math.sqrt(max(float(variance.sum()), 1e-12))
         low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
@@ -274,14 +281,18 @@ class Observed:
         """The same for a sampler with fixed numbers (N), and a loop with (B, N)."""
         if bool((counts == expected).all()):
             return Finding("counts", 1.0)
+
         number = int((counts != expected).any(0).int().argmax())
         least, most, should = int(counts[:, number].min()), int(counts[:, number].max()), int(expected[number])
         between = f"{least} to {most}" if least < most else str(least)
         what = f"step {number + 1} of {len(self.meant.delta)} reveals {between} positions of a row, not {should}"
+
+        # right numbers in the whole batch: positions were chosen over all of its rows
         batches = torch.stack([part.sum(0) for part in counts.split([len(run.step) for run in self.runs])])
         sizes = torch.tensor([len(run.step) for run in self.runs]).unsqueeze(1)
         if bool((batches == sizes * expected).all()):
             return Finding("counts", 0.0, "batch-flattened choice", what)
+
         nothing = (counts.sum(0) == 0) & (expected > 0)
         if bool(nothing.any()):
             what = f"step {int(nothing.int().argmax()) + 1} of {len(self.meant.delta)} reveals nothing"

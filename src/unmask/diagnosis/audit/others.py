@@ -110,6 +110,7 @@ def others(meant: Meant) -> Iterator[Specimen]:
     yield from other_filters(meant)
     if decides.implements("run") or sampler.removes == "uniform":
         return
+
     beside = "of the position beside"  # statistics of tokens hardly tell the two sides apart
     logits = [
         (beside, Elsewhere(meant.denoiser, ahead=-1)),
@@ -119,14 +120,17 @@ def others(meant: Meant) -> Iterator[Specimen]:
     ]
     for detail, denoiser in logits:
         yield Specimen("other logits", Changed(sampler, denoiser=denoiser), detail)
+
     if decides.pace != "counts" or decides.draws_steps:
         return
+
     rules: dict[str, Sampler] = {detail: as_sampler(name) for detail, name in POSITIONS.items()}
     rules["by the lowest probability"] = Lowest()
     for detail, rule in rules.items():
         alone = sampler is decides or rule.implements("choose")  # `dream` has counts for choices alone
         if alone and type(rule) is not type(decides):
             yield Specimen("other positions", replaced_inside(sampler, rule), detail)
+
     if isinstance(decides, LowConfidence):
         yield Specimen("second draw", replaced_inside(sampler, Again(decides.temperature)), "of the chosen positions")
 

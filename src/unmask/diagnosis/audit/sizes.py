@@ -60,8 +60,10 @@ def size(mine: Written, theirs: Written, model: str = "the model") -> str:
         mine, theirs = mine.together(), theirs.together()
         whole = apart_in(mine, theirs)
         return in_words(mine, theirs, whole, 0, model) if float(whole.abs().max()) > Z else ""
+
     step = int(differ.int().argmax())
     where = f"in step {step + 1} of {steps}, the first that differs, " if steps > 1 else ""
+
     if abs(float(counts[step])) > Z:
         many = [float(part.revealed[:, step].mean()) for part in (mine, theirs)]
         return f"{where}{many[0]:.3g} positions of a row are revealed, not {many[1]:.3g}"

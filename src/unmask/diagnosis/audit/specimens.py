@@ -147,29 +147,36 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         for fault in SPOILED:
             unfiltered = Altered(meant.exact, partial(changes.spoiled, fault, meant.draft, meant.filters))
             yield Specimen(fault[0], Changed(sampler, denoiser=unfiltered), fault[1])
+
     if isinstance(sampler, UniformAncestral):
         yield Specimen("plug-in", changes.PlugIn(sampler.grid))
         yield Specimen("early levels", changes.EarlyLevels(sampler.grid))
     if sampler.removes == "uniform" or not decides.implements("run") or isinstance(decides, Autoregressive):
         coarse = Changed(sampler, change=partial(changes.rounded, torch.bfloat16))
         yield Specimen("precision", coarse, "logits in bfloat16")
+
     if decides.implements("run") and not isinstance(decides, Autoregressive):
         return
+
     if steps > 1 and keeps_schedule(sampler):
         yield Specimen("wrong reveal rate", Changed(sampler, delta=_by_delta(meant.delta)))
         greedy = Changed(sampler, change=partial(changes.greedy_last, steps), timed=True)
         yield Specimen("greedy last step", greedy, "argmax")
+
     yield Specimen("precision", Changed(sampler, race={"bits": changes.BFLOAT16}), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, race={"shared": "positions"}), "at every position")
+
     penalised = meant.with_filters({REPEATS: PENALTY, **meant.filters})
     if REPEATS not in meant.filters:
         yield Specimen("repetition penalty", penalised, f"{PENALTY}, of every token of the row")
+
     few = not meant.filters.keys().isdisjoint(CUTS)
     drawn = Changed(sampler, race={"reshape": changes.few_as_logits if few else changes.as_logits})
     yield Specimen("probabilities as logits", Changed(drawn, change=changes.possible))
     if decides.implements("choose"):
         scored = Changed(sampler, change=lambda p, _: changes.as_logits(p))
         yield Specimen("probabilities as logits", scored, "in the scores too")
+
     if sampler.draws_steps:
         race = "mask and tokens in one race"
         yield Specimen("precision", OneShot(bits=changes.BFLOAT16), f"noise in bfloat16, {race}")
@@ -178,6 +185,7 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         yield Specimen("reused noise", OneShot(shared="steps"), f"in every step, {race}")
     elif sampler.implements("choose"):
         yield Specimen("reused noise", Changed(sampler, race={"shared": "steps"}), "in every step")
+
     own = getattr(decides, "ties", None)
     if own in BY_TIES and keeps_schedule(decides):
         for ties, detail in BY_TIES.items():
@@ -191,13 +199,16 @@ def _filter_faults(meant: Meant) -> Iterator[Specimen]:
     yield Specimen("filters left out", meant.with_filters({}), "all" if len(names) > 1 else names[0])
     for name in names if len(names) > 1 else ():
         yield Specimen("filters left out", meant.with_filters(_only(filters, NEUTRAL.keys() - {name})), name)
+
     moved = sorted(names, key="temperature".__eq__ if names[0] == "temperature" else "temperature".__ne__)
     order = moved if "temperature" in names else names[::-1]
     if order != names and not {"temperature", "top_k"}.issuperset(names):
         other = meant.with_filters({name: filters[name] for name in order})
         yield Specimen("order of filters", other, ", ".join(order))
+
     if deciding(sampler).implements("run"):
         return
+
     twice = meant.with_filters(filters, lambda p, _: changes.as_logits(p))
     yield Specimen("probabilities as logits", twice, "before the filters")
     if sampler.draws_steps and not filters.keys().isdisjoint(CUTS):

@@ -65,9 +65,11 @@ class Statistics:
         """Statistics of tokens (B, L); order: the step of each, surprise: its -log p when it was revealed."""
         bits, impossible = self.surprise(tokens)
         classes = torch.where(impossible, BITS + 1, bits.long().clamp(max=BITS))
+
         pairs = self.cells[codes(tokens, self.language.vocabulary, self.pair_size)]
         whole = bits.sum(1)
         invalid = self.language.impossible(tokens)
+
         counts = [
             _histogram(pairs, int(self.cells.max()) + 1),
             _histogram(classes, BITS + 2),
@@ -78,6 +80,7 @@ class Statistics:
             ),
             invalid.unsqueeze(1),
         ]
+
         measured = [
             *(part.sum(1) for part in bits.tensor_split(min(4, bits.shape[1]), dim=1)),
             (whole - self.typical) ** 2,
@@ -85,6 +88,7 @@ class Statistics:
             (counts[0] ** 2).sum(1),
             *([] if order is None or surprise is None else self._ordered(order, surprise)),
         ]
+
         columns = torch.cat([*counts, torch.stack(measured, 1)], 1).double()
         return Rows(tokens, columns, columns.shape[1] - len(measured), whole, invalid)
 
@@ -140,15 +144,18 @@ class Noise:
         pooled = (first.scatter + second.scatter) / (n + m - 2)
         size = 1 + torch.maximum(first.mean.abs(), second.mean.abs())
         self.used = pooled.diagonal() > (ROUNDING * size) ** 2
+
         self.apart = bool(
             (~self.used & ((first.mean - second.mean).abs() > ROUNDING * size)).any()
         )  # a certain difference
+
         if dense:
             mean = (n * first.mean + m * second.mean) / (n + m)
             counted = torch.arange(len(mean)) < first.counted
             self.used &= ~counted | (n * mean >= EXPECTED)
             last = first.counted - 1  # invalid rows: rare validity is not normal either
             self.used[last] &= bool(n * (1 - mean[last]) >= EXPECTED)
+
         pooled = pooled[self.used][:, self.used] * (1 / n + 1 / m)
         self.scale = pooled.diagonal().sqrt()
         values, vectors = torch.linalg.eigh(pooled / self.scale / self.scale.unsqueeze(1))
@@ -184,14 +191,17 @@ def against_distribution(counts: Tensor, distribution: Tensor, least: float = 5.
     """Pearson's p-value of counts (K) under a distribution (K), rare cells pooled; 0 if an impossible cell occurred."""
     if bool((counts[distribution <= 0] > 0).any()):
         return 0.0
+
     n = float(counts.sum())
     order = distribution.argsort(descending=True)
     means, values = n * distribution[order].double(), counts[order].double()
+
     alone = int((means >= least).sum())
     pools = int(float(means[alone:].sum()) / least)  # of rare cells; a remainder too small for one joins the last cell
     pooled = (means[alone:].cumsum(0) / least).long().clamp(max=pools - 1) + alone
     groups = torch.cat([torch.arange(alone), pooled]).clamp(min=0)
     size = int(groups.max()) + 1
+
     expected = torch.zeros(size).double().scatter_add_(0, groups, means)
     observed = torch.zeros(size).double().scatter_add_(0, groups, values)
     if size == 1:

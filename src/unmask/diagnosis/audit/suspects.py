@@ -122,16 +122,19 @@ def plan_of(meant: Meant) -> Plan:
     """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults."""
     grades = []
     sampler, steps = meant.sampler, len(meant.delta)
+
     heat = float(getattr(deciding(sampler), "temperature", 1.0))
     if "temperature" in meant.filters:
         heat = meant.filters["temperature"] * (heat > 0)
     if heat > 0:
         near, far = (tuple(heat * t for t in part) for part in ((0.9, 1.1), (COLD, 0.5, 0.8, 1.25, 2.0)))
         grades.append(Grade("temperature", heat, partial(tempered, meant), near, far))
+
     if isinstance(meant.schedule, str) and keeps_schedule(sampler):  # it exists for other numbers of steps
         close = {max(1, 3 * steps // 4), math.ceil(4 * steps / 3)} - {steps}
         further = {1, steps // 4, steps // 2, steps - 1, steps + 1, 2 * steps, 4 * steps} - {0, steps} - close
         grades.append(Grade("miscounted steps", steps, partial(stepped, sampler), tuple(close), tuple(further)))
+
     graded = [grade.make(value) for grade in grades for value in grade.near]
     return Plan([Specimen("none", sampler), *specimens(meant), *graded], grades)
 
@@ -234,6 +237,7 @@ class Bench:
     def tests(self, samples: Rows, directions: Directions) -> dict[str, float]:
         """p-values of the samples against reference rows, for any fault."""
         p_values = compared(samples, self.reference, directions.noise)
+
         length, vocabulary, distribution = self.length, self.language.vocabulary, None
         if length <= MAX_LENGTH and vocabulary**length <= MAX_SEQUENCES:  # the probability of every sequence, if known
             if self.sampler.draws_steps:
@@ -242,6 +246,7 @@ class Bench:
                 distribution = self.language.log_prob(sequences(vocabulary, length)).exp()
             elif callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
                 distribution = self.sampler.distribution(self.denoiser, length, self.delta)
+
         if distribution is not None:
             which = codes(samples.tokens, vocabulary, length).squeeze(1)
             counts = torch.bincount(which, minlength=len(distribution))

@@ -107,14 +107,17 @@ class Audit(Verdict):
         """The verdict in words: the fault, or the faults that would have been missed."""
         meant = f"{self.sampler} with {self.steps} steps" if self.steps else self.sampler
         words = f"{self.fault} ({self.detail})" if self.detail else str(self.fault)
+
         if self.verdict == NO_DIFFERENCE:
             harmless = "" if self.fault is None else f", except {words}: {FAULTS[self.fault]}"
             missed = " or ".join(f"{name} {values}" for name, values in self.missed.items() if name != "faults")
             known = f"{len(self.unseen)} of {len(self.unseen) + len(self.seen)} known faults" if self.unseen else ""
             words = " or ".join(filter(None, [missed, known]))
             return f"{self.verdict} to {meant}{harmless}{f'; this audit would have missed {words}' if words else ''}"
+
         if self.fault is None:
             return f"differs from {meant}; {self.detail or 'no known fault explains it'}"
+
         if not self.exactly and self.explained is not None:
             part = f"{100 * self.explained:.0f}% of the difference but not all"
             words = f"nearest of the known faults: {words}, which explains {part}"
@@ -215,6 +218,7 @@ def as_meant(
     """The loop as it should be; dtype: of the logits that it sees."""
     if steps is None and isinstance(schedule, str) and not keeps_schedule(sampler):
         steps = 1  # not used
+
     delta = deltas(schedule, steps, fit_of(sampler, language, length))
     exact = as_denoiser(language, sampler.removes)
     if dtype in (torch.bfloat16, torch.float16):
@@ -271,7 +275,9 @@ class Trial:
         """The verdict, with its size."""
         if min(self.p_values.values()) >= self.each:
             return Verdict()
+
         alarms = [finding for finding in self.findings if finding.fault and finding.p_value < self.each]
+
         if alarms:
             verdict = Verdict("differs", alarms[0].fault, "; ".join(finding.detail for finding in alarms), None, True)
             likely = nearest(self.suspects, self.theirs, {}) if self.meant.filters else verdict
@@ -284,6 +290,7 @@ class Trial:
                 verdict = self.fit()
             if self.record is not None:
                 verdict = self.seen(verdict, self.record)
+
         return verdict if verdict.verdict == NO_DIFFERENCE else replace(verdict, size=self.size())
 
     def fit(self) -> Verdict:
@@ -342,11 +349,14 @@ class Trial:
         """The verdict with its evidence, and with the faults that would have been detected."""
         miscounted = verdict.fault == "miscounted steps"
         known = miscounted or (self.record is not None and self.record.counts_steps)
+
         kinds = [s for s in self.suspects[1 : len(self.planned.specimens)] if s.specimen.value is None]
         strengths = {s.specimen.name: self.directions.strength(s.generated) for s in kinds}
         between = {g.fault: visible(g, self.suspects, self.directions, self.each) for g in self.planned.grades}
+
         theirs, ours, rows, length = self.theirs, self.ours, *self.tokens.shape
         windows = length - self.bench.statistics.size + 1  # of a row, with a surprise
+
         return Audit(
             **vars(verdict),
             p_values=self.p_values,
