@@ -38,7 +38,7 @@ def command(
         unmask gap --language paper-2gram --steps 8 --reference 0
 
     How to read it, in this order:
-        impossible   sequences with probability 0 under the model, one token at a time
+        impossible   sequences with probability 0 under the model, token by token
         variety      identity and entropy: do not choose a sampler that repeats
                      itself for its small loss
         order        loss of the sampler's order, one token at a time, against

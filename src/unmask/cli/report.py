@@ -93,8 +93,8 @@ def demo(
 
     An exact denoiser replaces the network. The fluency of masked diffusion (TER)
     is near that of the language after a few dozen steps at any length; its
-    correctness (SER) needs steps in proportion to the length. Numbers (JSON, CSV) are
-    beside the page. The same command resumes.
+    correctness (SER) needs steps in proportion to the length. Numbers (JSON, CSV)
+    are beside the page. The same command resumes.
 
     Args:
         out: Directory of the page and its files; created if missing.
