@@ -160,7 +160,9 @@ def test_sharpened_marginals(temperature, top_p, top_k):
     ours = Sharpened(Ideal(load("paper-2gram")), temperature, top_p, top_k)
     ours.vocabulary = 5
     expected = torch.tensor([sharp(row, temperature, top_p, top_k) for row in p.tolist()], dtype=torch.float64)
-    torch.testing.assert_close(ours.reshape(Table(p), torch.zeros(40)).dense(), expected, atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        ours.reshape(Table(p), torch.zeros(40, dtype=torch.int64)).dense(), expected, atol=1e-9, rtol=0
+    )
 
 
 @pytest.mark.rotates(4)
