@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.air import of_folder
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # statements of each room, from the one under all to the one on top; an import goes to a room before its own
@@ -53,6 +55,21 @@ def test_the_house_keeps_to_its_statements():
 def test_pages_and_tables_keep_to_their_lines():
     paths = [path for path in SOURCE.rglob("*") if path.suffix in (".html", ".css", ".js", ".toml")]
     assert sum(len(path.read_text().splitlines()) for path in paths) <= BESIDE
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_long_functions_have_their_thoughts_apart(room):
+    """At most three of ten are one block without a blank line or a comment; `python -m tests.air --list` names them."""
+    counted = of_folder(SOURCE / room)
+    assert counted.solid <= 0.3 * counted.long
+
+
+def test_a_block_is_seen(tmp_path):
+    lines = ["def f():", *["    x = 1"] * 15]
+    (tmp_path / "solid.py").write_text("\n".join(lines))
+    (tmp_path / "apart.py").write_text("\n".join([*lines[:8], "", *lines[8:]]))
+    counted = of_folder(tmp_path)
+    assert (counted.solid, counted.long) == (1, 2)
 
 
 def test_tests_are_no_longer_than_src():

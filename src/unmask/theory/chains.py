@@ -133,8 +133,10 @@ def _pay(orders, alone, pairs, out):  # type: ignore[no-untyped-def]
             left[j] = left[nearest] if count > 0 and order[nearest] == order[j] else nearest
             open_ones[count] = j
             count += 1
+
         for i in range(count):
             right[open_ones[i]] = length
+
         out[b] = 0.0
         for j in range(length):
             i, k = left[j], right[j]

@@ -251,12 +251,14 @@ def by_size(patterns: Floats, places: int) -> Floats:
     """
     k = np.arange(places + 1.0)
     means, revealed = np.zeros(places + 1), np.ones(places + 1)
+
     for r in range(min(len(patterns), places + 1)):
         chance = revealed.copy()
         for m in range(min(patterns.shape[1], places - r + 1)):
             means += patterns[r, m] * chance
             chance *= np.maximum(places - k - m, 0) / max(places - r - m, 1)
         revealed *= np.maximum(k - r, 0) / max(places - r, 1)
+
     return means
 
 
@@ -268,16 +270,19 @@ def _distribution(places, u, weights):  # type: ignore[no-untyped-def]
     """
     mode = min(int((places + 1) * u), places)
     weights[mode] = total = 1.0
+
     last = mode
     while last < places and weights[last] > NEGLIGIBLE:
         weights[last + 1] = weights[last] * (places - last) / (last + 1) * (u / (1 - u))
         last += 1
         total += weights[last]
+
     first = mode
     while first > 0 and weights[first] > NEGLIGIBLE:
         weights[first - 1] = weights[first] * first / (places - first + 1) * ((1 - u) / u)
         first -= 1
         total += weights[first]
+
     for k in range(first, last + 1):
         weights[k] /= total
     return first, last

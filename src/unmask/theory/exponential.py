@@ -62,10 +62,12 @@ class Line:
         intercept = float(values[first - 1]) - slope * first
         bends = np.abs(np.diff(values, 2))
         bends = np.where(bends > ROUNDING * (1 + np.abs(values).max()), bends, 0.0)
+
         half = (len(values) - first) // 2
         early, late = bends[-2 * half : -half].max(), bends[-half:].max()
         if late > 0:
             rho = max(rho, float((late / early) ** (1 / half)) if early > 0 else math.inf)
+
         envelope = float((bends * rho ** np.arange(len(bends))[::-1]).max()) if rho < 1 else math.inf
         rest = envelope * rho / (1 - rho) if rho < 1 else math.inf
         turn = abs(float(values[-1] - values[-2]) - slope)
@@ -121,6 +123,7 @@ def exponential_ser(language: Language, delta: Tensor, longest: int = LONGEST) -
     """Fit at lengths 2/3 and 5/6 of the longest, test at the longest."""
     chain, machine = first_order(language), language.machine
     as_delta(delta)
+
     if chain is None or machine is None:
         problem = f"SER of {language.kind} is not known to be exponential in the length"
         raise UnmaskError(f"{problem}; expected a first-order chain. Measure it with metrics.score.")
@@ -128,8 +131,10 @@ def exponential_ser(language: Language, delta: Tensor, longest: int = LONGEST) -
         problem = "SER of this chain is not exponential in the length"
         raise UnmaskError(f"{problem}; expected a primitive chain. Estimate it with theory.recursion.ser_by_orders.")
     arguments.whole("longest", longest, SHORTEST, what=": the longest length for fit and test")
+
     mass, log_mass = valid_mass(chain, longest, delta)
     first, second = longest * 2 // 3, longest * 5 // 6
+
     rho = second_eigenvalue(machine)
     both = (np.log(mass[1:]), log_mass[1:] / mass[1:])
     log_valid, log_likelihood = (Line.through(values, first, second, 1.0 if rho is None else rho) for values in both)
@@ -142,9 +147,11 @@ def error_curve(chain: FirstOrder, length: int) -> ErrorCurve:
     if not feasible(chain, length):
         problem = f"e(u) at length {length} has too many pairs of impossible tokens to sum"
         raise UnmaskError(f"{problem}; expected at most {MOST_TERMS:.0e} terms. Use theory.sampled.error_curve.")
+
     kernels, marginals, end = chain.kernels(length + 1), chain.marginals(length), chain.size
     starts = np.cumsum(marginals, 0)
     patterns = np.zeros((3, length))
+
     with progress.track("gaps", length - 1) as advance:
         for reach in range(3, length + 2):
             pairs = np.zeros((end + 1, end + 1))
@@ -156,6 +163,7 @@ def error_curve(chain: FirstOrder, length: int) -> ErrorCurve:
             else:
                 patterns[0, reach - 3] = pairs[end, end]
             advance(1)
+
     return ErrorCurve(by_size(patterns, length - 2)[: length - 1] / math.comb(max(length, 2), 2), METHOD)
 
 
@@ -181,9 +189,11 @@ def _contradict(kernels, contradictions, reach, out):  # type: ignore[no-untyped
             whole = kernels[reach, a, c]
             if whole == 0.0:
                 continue
+
             for i in range(1, reach):
                 for s in range(size):
                     at[i, s] = kernels[i, a, s] * kernels[reach - i, s, c] / whole
+
             total = 0.0
             for z in range(contradictions.shape[0]):
                 d, s, t = contradictions[z]

@@ -58,6 +58,7 @@ def universal(
     """
     largest = (int(Schedule(delta).sizes(length).max()) - 1) / length if fixed else float(delta.max())
     total = length * math.log(vocabulary) if between is None else between
+
     how = "steps of fixed size" if fixed else "each position draws its step from the schedule"
     assumption = f"any language, {how}"
     return Statement(largest * total + length * learning, "upper", "divergence", assumption, "ours", "theory.md 4")

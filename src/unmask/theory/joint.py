@@ -93,10 +93,12 @@ def joint_uniform(language: Language, length: int) -> Statement:
     nats = entropy(language, length)
     if not nats.exact:
         raise UnmaskError(f"the entropy of {language.kind} at length {length} is estimated; expected an exact one")
+
     spread = abs(support(language).log_count(length) - nats.value)
     if spread > UNIFORM * length:
         problem = f"{language.kind} is not uniform on its support: log |A| - H is {spread:.3g} nats"
         raise UnmaskError(f"{problem}; expected 0, as for interval-5")
+
     how = "draw='fitted', one step, ideal denoiser"
     return Statement(0.0, "exact", "divergence", how, "ours", "docs/joint-draws.md")
 
@@ -110,12 +112,14 @@ def joint_loss() -> Statement:
     chain = NGram(2, [1 / 3] * 3, [[1 / 2, 1 / 2, 0], [1 / 6, 1 / 6, 2 / 3], [1 / 3] * 3])
     strings = torch.cartesian_prod(*[torch.arange(3)] * 3)
     strings = strings[chain.supports(strings)]
+
     log = chain.log_prob(strings)
     order = torch.tensor([[1, 2, 1]]).expand(len(strings), -1)
     apart, together = (
         float(log.exp() @ (log - log_paths(Ideal(chain), strings, order, joint)))
         for joint in (None, Joint(support(chain), 100))
     )
+
     how = "one chain, its ends first; fitted minus product"
     return Statement(together - apart, "exact", "divergence", how, "ours", "docs/joint-draws.md")
 
@@ -170,10 +174,12 @@ def many_steps(language: Language, length: int, delta: Tensor) -> Statement:
     if not tiny(language, length):
         problem = f"the rarest of {language.vocabulary}^{length} sequences is unknown"
         raise UnmaskError(f"{problem}; expected at most {MAX_SEQUENCES:,}, and a length up to {MAX_LENGTH}")
+
     log = language.log_prob(sequences(language.vocabulary, length))
     rarest = float(log[log.isfinite()].exp().min())
     apart = all_distinct(length, delta).value
     value = (1 / apart - 1) ** 2 * (1 / rarest - 1) / 2 if apart > 0 else math.inf
+
     how = f"draw='fitted' or 'alone', ideal denoiser, {INDEPENDENT}"
     return Statement(value, "upper", "divergence", how, "ours", WHERE)
 
@@ -211,10 +217,12 @@ def forest(language: Language) -> Statement:
     chain = first_order(language)
     if chain is None:
         raise UnmaskError(f"{language.kind} is not a first-order chain; expected one for this statement")
+
     if not acyclic(chain.transition > 0):
         raise UnmaskError(
             "the moves of the chain have a cycle; expected none, as with two symbols and a forbidden move"
         )
+
     how = "draw='fitted', any order, ideal denoiser"
     return Statement(0.0, "exact", "divergence", how, "ours", WHERE)
 

@@ -68,6 +68,7 @@ def exact(language: LanguageLike, length: int, delta: Tensor) -> Values:
     language = load(language)
     language.check_length(length)
     as_delta(delta)
+
     values = Values()
     if (form := language.closed_form) is not None:
         _closed(values, form, length, delta)
@@ -79,6 +80,7 @@ def exact(language: LanguageLike, length: int, delta: Tensor) -> Values:
             _chain(values, language, chain, length, delta)
         else:
             _other(values, language)
+
     return values
 
 
@@ -162,9 +164,11 @@ def _chain(values: Values, language: Language, chain: FirstOrder, length: int, d
     values.set(chains.METHOD, expected_plan_divergence_nats=plan)
     note = "KL(q || p) and TER are unknown: they need p(x) of every x"
     values.notes.append(f"{note}. {TER_NEAREST}")
+
     always = bool((chain.initial > 0).all() and (chain.transition > 0).all())
     if always:
         values.set("every sequence is possible", ser=0.0)
+
     if length <= LONGEST and work(chain, length, delta) <= MOST_WORK:
         mass, log_mass = valid_mass(chain, length, delta)
         method, ser, nll = "recursion on gaps", 1 - float(mass[-1]), -float(log_mass[-1] / mass[-1])
@@ -175,6 +179,7 @@ def _chain(values: Values, language: Language, chain: FirstOrder, length: int, d
         ser, nll = distribution.ser(length), distribution.generative_nll(length)
     else:
         return
+
     if not always:
         values.set(method, ser=max(ser, 0.0))
     if language.end is None:
@@ -194,9 +199,11 @@ def _distribution(
         except UnmaskError as error:
             values.notes.append(str(error))
             return None
+
         errors = distribution.drift(length)
         if max(errors[0], errors[1] / length) <= SETTLED:
             return distribution
+
     if distribution is None:
         note = f"SER is unknown: {chain.size} symbols and {len(delta)} steps take too long"
         values.notes.append(f"{note}. {nearest}")

@@ -226,6 +226,7 @@ def _cuts(at: Floats, height: Floats, steps: int) -> Ints:
         stride = 1
         while 2 * stride <= n:
             stride *= 2
+
         while stride > 0:  # the ends between two known ones, from few to all
             for j in range(stride, n + 1, 2 * stride):
                 low = best[j - stride]
@@ -236,6 +237,7 @@ def _cuts(at: Floats, height: Floats, steps: int) -> Ints:
                     if here < fresh[j]:
                         fresh[j], best[j] = here, i
             stride //= 2
+
         cost = fresh
     return _traced(last)
 
@@ -250,15 +252,18 @@ def _squares(at: Floats, height: Floats, area: Floats, steps: int, less: int) ->
     cost = np.full(n + 1, np.inf)
     cost[0] = 0.0
     last = np.zeros((steps, n + 1), np.int64)
+
     for k in range(steps):
         for j in range(n, 0, -1):  # costs before j still have one step less
             least = np.inf
             for i in range(j + 1):
                 width = at[j] - at[i]
                 here = cost[i] + width * max((width - less) * height[i], area[j - less] - area[i])
+
                 if here < least:
                     least, last[k, j] = here, i
             cost[j] = least
+
     return _traced(last)
 
 
@@ -277,6 +282,7 @@ def _walk(places: Floats, height: Floats, area: Floats, power: int) -> Ints:
     """(N+1): the index, for each edge, in the cheapest ascending walk, w^(power-1) max(w height, area)."""
     edges, tried = places.shape
     cost, came = np.zeros(tried), np.zeros((edges, tried), np.int64)
+
     for k in range(1, edges):
         fresh = np.full(tried, np.inf)
         for j in range(tried):
@@ -288,6 +294,7 @@ def _walk(places: Floats, height: Floats, area: Floats, power: int) -> Ints:
                     if here < fresh[j]:
                         fresh[j], came[k, j] = here, i
         cost = fresh
+
     chosen = np.zeros(edges, np.int64)
     chosen[edges - 1] = np.argmin(cost)
     for k in range(edges - 1, 0, -1):

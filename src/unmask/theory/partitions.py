@@ -145,17 +145,20 @@ def _blocks(shown: Floats) -> dict[Sizes, Floats]:
     everything = len(shown) - 1
     reached: list[dict[Sizes, Floats]] = [{} for _ in shown]
     reached[0][()] = np.ones(shown.shape[1])
+
     for revealed in range(everything):  # a larger set has a larger number
         rest = everything & ~revealed
         block = rest
         while block:
             tokens = [j for j in range(everything.bit_length()) if block >> j & 1]
             factor = np.prod([shown[revealed | 1 << j] / shown[revealed] for j in tokens], axis=0)
+
             for sizes, mass in reached[revealed].items():
                 longer = (*sizes, len(tokens))
                 target = reached[revealed | block]
                 target[longer] = target.get(longer, 0.0) + mass * factor
             block = (block - 1) & rest
+
         reached[revealed] = {}
     return reached[everything]
 

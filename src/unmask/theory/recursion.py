@@ -99,16 +99,19 @@ def _step(kernels, rate, mass, log_mass, orders):  # type: ignore[no-untyped-def
     stay, slope = np.empty_like(mass), np.empty_like(mass)
     back = np.empty((longest + 1, size, 2 * size))  # (gap, s, t) of both from the longest gap down
     alone = np.empty((longest + 1, size, size))
+
     for g in range(longest + 1):
         stay[g] = (1 - rate) ** g * mass[g]
         slope[g] = (1 - rate) ** g * log_mass[g]
         alone[longest - g] = stay[g, :size, :size]
         back[longest - g, :, :size] = stay[g, :size, :size]
         back[longest - g, :, size:] = slope[g, :size, :size]
+
     reached = np.zeros((longest + 1, size, ends, ends))  # F_v(t), and its derivative
     lift = np.zeros((longest + 1, size, ends, ends))
     for g in range(1, longest + 1):
         total, tilt = stay[g].copy(), slope[g].copy()
+
         for v in range(1, g + 1):
             terms, first = (v - 1) * size, longest - v + 2
             before = reached[1:v].reshape(terms, ends * ends)
@@ -128,6 +131,7 @@ def _step(kernels, rate, mass, log_mass, orders):  # type: ignore[no-untyped-def
                         reached[v, t, a, c], lift[v, t, a, c] = here, there
                         total[a, c] += here * stay[g - v, t, c]
                         tilt[a, c] += here * slope[g - v, t, c] + there * stay[g - v, t, c]
+
         possible = kernels[g + 1] > 0.0
         mass[g], log_mass[g] = np.where(possible, total, mass[g]), np.where(possible, tilt, log_mass[g])
 
@@ -142,10 +146,12 @@ def _orders(kernels, orders, by_step, out):  # type: ignore[no-untyped-def]
     edge = np.empty((length + 2, size + 1, size + 1))
     before, after = np.empty(length + 2, np.int64), np.empty(length + 2, np.int64)
     here, there = np.empty(size), np.empty(size)
+
     possible = (kernels[1] > 0.0).astype(np.float64)
     for b in range(orders.shape[0]):
         edge[:] = possible
         before[:], after[:] = np.arange(-1, length + 1), np.arange(1, length + 3)
+
         i = 0
         while i < length:
             first = by_step[b, i] + 1
@@ -154,13 +160,16 @@ def _orders(kernels, orders, by_step, out):  # type: ignore[no-untyped-def]
             while i < length and by_step[b, i] + 1 == after[last] and orders[b, by_step[b, i]] == orders[b, first - 1]:
                 last = by_step[b, i] + 1
                 i += 1
+
             l, r = before[first], after[last]
             closed = np.zeros((size + 1, size + 1))
             for a in range(size if l == 0 else 0, size + 1 if l == 0 else size):
                 for c in range(size if r == length + 1 else 0, size + 1 if r == length + 1 else size):
                     closed[a, c] = _close(kernels, edge, after, first, l, r, a, c, here, there)
+
             edge[r] = closed
             before[r], after[l] = l, r
+
         out[b] = edge[length + 1, size, size]
 
 
@@ -170,21 +179,25 @@ def _close(kernels, edge, after, first, l, r, a, c, here, there):  # type: ignor
     size, whole = here.shape[0], kernels[r - l, a, c]
     if whole == 0.0:
         return 0.0
+
     v = first
     for t in range(size):
         here[t] = edge[v, a, t]
+
     while True:
         for t in range(size):
             here[t] *= kernels[v - l, a, t] * kernels[r - v, t, c] / whole
         v = after[v]
         if v == r:
             break
+
         there[:] = 0.0
         for s in range(size):
             if here[s] > 0.0:
                 for t in range(size):
                     there[t] += here[s] * edge[v, s, t]
         here, there = there, here
+
     total = 0.0
     for s in range(size):
         total += here[s] * edge[r, s, c]

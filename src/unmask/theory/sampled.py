@@ -114,11 +114,14 @@ def error_curve(language: LanguageLike, length: int, *, rows: int = 100, seed: i
             u, v, w = (rng.uniform(Stream.ORDER, row, looks, visit) for visit in (1, 2, 3))
             k, j = edges[:-1] + (u * sizes).long(), (v * length).long()
             partners = _near(j, length)
+
             last = keys[b].repeat(strata, 1)
             last[looks, j] = last[looks, categorical(partners, w)] = torch.inf
             context = torch.where(last.argsort(1).argsort(1) < k.unsqueeze(1), drawn[b], language.vocabulary)
+
             before = language.posterior(context)
             context[looks, j] = categorical(before[looks, j], rng.uniform(Stream.TOKEN, row, j, looks))
+
             hidden = context == language.vocabulary
             ruled_out = torch.where(language.posterior(context) == 0, before, 0.0).sum(2)
             mass = (ruled_out * hidden).sum(1) / (partners * hidden).sum(1) / (length - 1)
