@@ -100,9 +100,9 @@ def test_one_that_fails_stops_no_one(strangers):
         board(Settings(samplers=("broken",), **TINY))
 
 
-def test_a_language_is_no_settings():
-    with pytest.raises(UnmaskError, match="expected Settings, or its fields by name, such as languages="):
-        board("paper-2gram")
+def test_a_language_is_the_first_argument():
+    found = board("interval-5", samplers=["ancestral"], rows=10, lengths=8, steps=[2, 4], seeds=1)
+    assert found.settings.languages == ("interval-5",)
 
 
 def test_the_records_are_plain_and_complete(made):
