@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,20 @@ def test_the_estimate_is_the_users(run, calls):
     result = run("gap", "--language", "sparse-hmm(pruned=False)", *SMALL, "--calls", calls, "--json").result
     assert result["estimator"] == calls
     assert (result["rejected_sequences"] is not None) == (calls == "chain")
+
+
+@pytest.mark.needs("pages")
+def test_the_page_has_the_printed_numbers(run):
+    ran = run("gap", "--language", "paper-2gram", *SMALL, "--out", "gap.html", "--json")
+    page = Path("gap.html").read_text()
+    assert ran.result["verdict"] in page
+    assert "The sequences that lose most" in page
+    assert run("gap", "--language", "paper-2gram", *SMALL, "--json").result == ran.result  # a page changes no number
+
+    wrong = run("gap", "--language", "paper-2gram", *SMALL, "--out", "gap.png")
+    assert (wrong.code, "expected the name of a page" in wrong.err) == (2, True)
+    alone = run("gap", "--language", "paper-2gram", *SMALL, "--open")
+    assert (alone.code, "needs --out FILE" in alone.err) == (2, True)
 
 
 def test_a_trace_is_measured(run):

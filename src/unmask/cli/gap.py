@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from unmask.cli.generate import begin
-from unmask.cli.options import Answer, Count, File, Model, Named
+from unmask.cli.options import Answer, Count, File, Model, Named, Switch, refuse
 from unmask.core.run import Amount, Loading, Prompting, Sampling
+
+if TYPE_CHECKING:
+    from unmask import Generation
+    from unmask.samplers.trace import Trace
 
 USUAL = (500, 64)  # rows and length
 NO_SAMPLER = Sampling(sampler="")  # that of the trace, or ancestral
@@ -28,12 +32,14 @@ def command(
     seed: int = 0,
     loading: Loading = Loading(),
     batch: Count = None,
+    out: File = None,
+    open: Switch = False,
 ) -> Answer:
     """Measure the loss of a model that samples several tokens in one step.
 
     Examples:
         unmask gap --model runs/mdm --steps 16
-        unmask gap --model runs/mdm --sampler entropy --steps 16
+        unmask gap --model runs/mdm --sampler entropy --steps 16 --out gap.html --open
         unmask gap --model llada-8b-instruct --trace trace.json --temperature 0
         unmask gap --language paper-2gram --steps 8 --reference 0
 
@@ -62,17 +68,49 @@ def command(
         rows_per_prompt: Number of sequences for each prompt.
         seed: Random seed of the sequences and of the estimate.
         batch: Largest number of sequences in one forward pass. (default: chosen by the device's memory)
+        out: Page to write (.html): the numbers, where the loss is, and the sequences that lose most, step by step.
     """
-    from unmask import UnmaskError, gap
+    import shlex
+    import sys
+    import webbrowser
 
+    from unmask import gap, generate
+    from unmask.core.errors import UnmaskError, cut
+    from unmask.core.files import atomic, check_writable
+    from unmask.denoisers import as_denoiser
+    from unmask.samplers.generation import reshaped
+    from unmask.samplers.trace import read
+
+    refuse({"open": open or None} if out is None else {}, "needs --out FILE. Add it, or leave --open out")
+    if out is not None:
+        if out.suffix != ".html":
+            raise UnmaskError(f"--out is {cut(str(out))}; expected the name of a page, such as gap.html")
+        check_writable(out)
+        from unmask.report.losses import page  # before the measurement: it may be missing
     amount = Amount(rows=rows, length=length, rows_per_prompt=rows_per_prompt)
     limits = (Amount(), Prompting()) if trace is not None else (amount, prompting)
     source, start, _ = begin(language, model, *limits, loading, batch=batch, usual=USUAL)
-    how: dict[str, Any] = {"sampler": sampling.sampler or None, "temperature": sampling.temperature}
+    written: Generation | Trace
     if trace is None:
-        how |= asdict(replace(sampling, sampler=sampling.sampler or Sampling().sampler)) | start
+        chosen = asdict(replace(sampling, sampler=sampling.sampler or Sampling().sampler)) | start
+        written = generate(source, seed=seed, trace=True, **{k: v for k, v in chosen.items() if v is not None})
+        how: dict[str, Any] = {}
     elif (amount, prompting) != limits or replace(sampling, sampler="", temperature=1.0) != NO_SAMPLER:
         problem = "--trace has its sequences, so only --sampler and --temperature apply of the sampling options"
         raise UnmaskError(f"{problem}. Leave the others out")
-    result = gap(source, trace, calls=calls, reference=reference, seed=seed, **how)
-    return Answer(result.to_dict(), result.table())
+    else:
+        written = read(trace)
+        how = {"sampler": sampling.sampler or None, "temperature": sampling.temperature}
+    result = gap(source, written, calls=calls, reference=reference, seed=seed, **how)
+
+    lines = result.table()
+    if out is not None:
+        own = sampling.temperature or 1.0, sampling.top_p, sampling.top_k, sampling.guidance
+        with atomic(out) as file:
+            file.write(
+                page(result, written, reshaped(as_denoiser(source), *own), shlex.join(["unmask", *sys.argv[1:]]))
+            )
+        lines.append(("page", str(out)))
+        if open:
+            webbrowser.open(out.resolve().as_uri())
+    return Answer(result.to_dict(), lines)

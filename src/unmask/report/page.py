@@ -73,16 +73,17 @@ def page(
         f"<p class='note'>Data: {escape(origin_of(results, origin))} Files next to this page: {links}</p></details>",
     ]
 
+    return document(f"unmask: {shown.view.name}", "\n".join(part for part in parts if part), rules(shown))
+
+
+def document(title: str, body: str, rules: str = "") -> bytes:
+    """A whole page in our style. rules: more of it."""
     colours = "".join(
         f"--c{n}: light-dark({light}, {dark}); " for n, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
     )
 
     html = Template(files("unmask.report").joinpath("page.html").read_text("utf-8")).substitute(
-        title=escape(f"unmask: {shown.view.name}"),
-        colours=colours,
-        rules=rules(shown),
-        body="\n".join(part for part in parts if part),
-        library=library(),
+        title=escape(title), colours=colours, rules=rules, body=body, library=library()
     )
     return html.encode(errors="backslashreplace")  # a path may not be text
 

@@ -187,7 +187,8 @@ def _measured(
     recorded = by_row(tokens * readings.recorded)
     logs = claim == "ratio" or estimator == "chain" or excess is not None
     each = readings.logs if logs else readings.nats
-    nats = by_row(weight * (readings.follows if estimator == "chain" else each))
+    each = weight * (readings.follows if estimator == "chain" else each)
+    nats = by_row(each)
     if excess is not None:  # from the model's own marginals, which a fallback does not draw from
         nats = nats + excess + recorded
 
@@ -203,11 +204,20 @@ def _measured(
         unlikely=-by_row(tokens * readings.sure).expm1(),
         written=path.written,
         turns=path.steps,
+        lost=None if excess is not None else _by_step(each, nats, path.row[step], path.number[step]),
         groups=path.groups,
         reference=beside(denoiser, path, chooser, greedy, seed, rows) if rows > 1 else None,
         model_calls=reader.model_calls,
         spent=spent,
     )
+
+
+def _by_step(each: Tensor, nats: Tensor, row: Tensor, number: Tensor) -> Tensor:
+    """(T): the mean over finite rows (B) of the parts (E) of their loss, by the number of the step, from 1."""
+    there = nats.isfinite()
+    kept = there[row]
+    total = torch.zeros(int(number.max()), dtype=torch.float64).index_add_(0, number[kept] - 1, each[kept])
+    return total / there.sum()
 
 
 def _check_recorded(readings: Readings, claim: Claim) -> None:

@@ -40,6 +40,7 @@ class Gap:
     unlikely: Tensor  # (B): probability that a token of such a step is not the most likely one
     written: Tensor  # (B): drawn tokens
     turns: Tensor  # (B): steps
+    lost: Tensor | None  # (T): mean of `nats` by the number of the step, of finite rows; None of a joint draw
     groups: Tensor | None  # (B): rows of one prompt
     reference: Reference | None
     model_calls: int  # of the gap
