@@ -82,3 +82,13 @@ def test_one_sequence_has_a_page_without_a_histogram():
     result, written = measured(SOFT, rows=1)
     assert losses.by_sequence(result) is None
     assert b"The sequences that lose most" in losses.page(result, written, Ideal(SOFT))
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1400, False)])
+def test_it_opens_in_a_browser(tmp_path, open_page, serious, width, dark):
+    result, written = measured(HARD, rows=30)
+    (tmp_path / "gap.html").write_bytes(losses.page(result, written, Ideal(HARD)))
+    opened = open_page(tmp_path / "gap.html", width=width, dark=dark)
+    assert serious(opened) == []
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.locator("figure svg").count() == 2

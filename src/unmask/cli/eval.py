@@ -148,6 +148,8 @@ def _paired(first: Path, second: Path) -> Answer:
 
 
 def _answer(evaluation: Evaluation) -> Answer:
+    import shlex
+
     from unmask.tasks.evaluation.records import labels
     from unmask.tasks.evaluation.table import summary, table
 
@@ -158,7 +160,8 @@ def _answer(evaluation: Evaluation) -> Answer:
     for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
         text += [f"{label}: {group.too_long}; not in the accuracy."] if group.too_long else []
     result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
-    return Answer(result, [*text, str(evaluation.directory)])
+    place = str(evaluation.directory)
+    return Answer(result, [*text, f"{place}; its page with all answers: unmask report {shlex.quote(place)}"])
 
 
 def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:

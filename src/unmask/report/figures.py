@@ -110,7 +110,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
 
     controls = keys.now()
     if metric.targets and metric == shown.metric:
-        level = alt.Chart(alt.InlineData(values=[{}])).mark_rule(color=ACCENT, strokeDash=DASHES)
+        level = alt.Chart(alt.InlineData(values=[{}])).mark_rule(color=ACCENT, strokeDash=DASHES, clip=True)
         layers.insert(-1, level.encode(y=alt.YDatum(alt.ExprRef("+target"), type="quantitative")))
         controls.append(control("target", f"{metric.target:g}"))
 
@@ -244,7 +244,11 @@ def front(shown: Shown) -> Drawn | None:
         return None
 
     lows, highs = framed(rows, len(drawings))
-    width = [[r["x"] for r in rows if r["k"] == k] for k in range(len(drawings))]
+    width = []
+    for k, one in enumerate(drawings):
+        calls = [r["x"] for r in rows if r["k"] == k]
+        width.append([*calls, one["length"] or calls[0]])  # with the cost of AR
+
     limits = between([min(w) * 0.9 for w in width], [max(w) * 1.15 for w in width], type="log")
     x = across("model calls per sequence", scale=limits, tickCount=8)
     shares = json.dumps([metric.name for metric in shown.metrics if metric.share])

@@ -23,6 +23,7 @@ from typing import Any
 from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
+from unmask.report.answers import answered
 from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
 from unmask.report.metrics import RIVALS, Card
 from unmask.report.player import assets, embedded, play
@@ -68,6 +69,7 @@ def page(
         section(figures),
         played(**shown.view.play) if shown.view.play else "",
         *texts,
+        answered(shown) if results.answers else "",
         notes.replace("$languages", described(results)),
         f"<details><summary>Reproduce this page</summary><p><code>{escape(command)}</code></p>",
         f"<p class='note'>Data: {escape(origin_of(results, origin))} Files next to this page: {links}</p></details>",

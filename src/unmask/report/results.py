@@ -67,6 +67,7 @@ class Results:
     work: float = 0.0  # seconds of all cells
     examples: dict[str, str] = field(default_factory=dict)  # a text by its model
     items: dict[str, dict[str, float]] = field(default_factory=dict)  # scores of the items of a task, by cell
+    answers: list[tuple[str, Point, records.Group]] = field(default_factory=list)  # of settings, each with its name
     _of: dict[tuple[str, ...], list[Point]] = field(default_factory=dict, init=False, repr=False)  # asked before
 
     def of(self, *measures: str) -> list[Point]:
@@ -181,6 +182,7 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
             if knob != STEPS and value is not None:  # the option that decides the number of steps, in place of N
                 about |= {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
 
+        results.answers.append((label, about, group))
         base = ar.get(settings["task"])
         calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
         spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}
