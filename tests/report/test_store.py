@@ -69,6 +69,17 @@ def test_several_stores_are_one_table(store, tmp_path):
     assert read([store, store]).points == read([store]).points  # a cell is not counted twice
 
 
+def test_a_list_of_budgets_is_not_in_the_name_of_a_sampler():
+    """Its cells have one value each, and their sampler is the one without a list."""
+    usual = {"job": "board", "key": "k", "language": "interval-5", "length": 20, "measure": "ser", "kind": "mdm"}
+    usual |= finite(proportion(10, 50).to_dict()) | {"model_calls": 4.0}
+    rows = [usual | {"sampler": "ancestral(steps=[4, 8])", "knob": "steps", "budget": n} for n in (4, 8)]
+    rows += [usual | {"sampler": "gibbs(sweeps=2, stride=[2, 4])", "knob": "stride", "budget": n} for n in (2, 4)]
+    found = [(p["sampler"], p["steps"], p["knob"]) for p in points(rows)]
+    named = [("gibbs(sweeps=2)", None, f"stride = {n}") for n in (2, 4)]
+    assert found == [("ancestral", 4, None), ("ancestral", 8, None), *named]
+
+
 def test_another_metric_of_the_same_does_not_count_twice():
     about = {"language": "interval-5", "length": 8, "sampler": "strided", "key": "k"}
     sampled = {"job": "samples", "steps": 2} | about | record("ser", 1)

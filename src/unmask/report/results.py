@@ -26,6 +26,7 @@ from unmask.core.estimates import LEVEL, Estimate, proportion
 from unmask.core.files import finite
 from unmask.core.means import of_variance
 from unmask.core.reading import read_text
+from unmask.core.specs import parse, written
 from unmask.experiments.board.families import STEPS, apart
 from unmask.experiments.jobs.sources import OF_AR
 from unmask.experiments.jobs.texts import EXAMPLE
@@ -234,13 +235,14 @@ def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
 
 def _who(row: Mapping[str, Any], varied: Sequence[str], several: bool) -> Point:
     """several: AR models of tasks, which their settings name; one is the reference of every masked model."""
-    kind, steps, knob = _kind(row), row.get("steps"), None
+    kind, steps, knob, given = _kind(row), row.get("steps"), None, row.get("sampler")
     if row.get("budget") is not None:
         own = row.get("knob", STEPS) != STEPS
         steps, knob = (None, f"{row['knob']} = {row['budget']:g}") if own else (row["budget"], None)
+        given = given and _without(given, row.get("knob", STEPS))
 
     usual = "uniform-ancestral" if row.get("noise") == "uniform" else "ancestral"  # of a network of that noise
-    sampler = AR if kind == "ar" else row.get("sampler") or (usual if row.get("language") else None)
+    sampler = AR if kind == "ar" else given or (usual if row.get("language") else None)
     if sampler and row.get("draw") not in (None, "product"):
         sampler = f"{sampler}{JOINT}{row['draw']}"
 
@@ -260,6 +262,13 @@ def _who(row: Mapping[str, Any], varied: Sequence[str], several: bool) -> Point:
         "batch": row.get("batch"),
         "setting": ", ".join(options) or None,
     }
+
+
+def _without(sampler: str, knob: str) -> str:
+    """The specification without the list of values that a board tries: each of its cells has one."""
+    name, options = parse("sampler", sampler)
+    options.pop(knob, None)
+    return written(name, options)
 
 
 def _writer(row: Mapping[str, Any], kind: str) -> str:
