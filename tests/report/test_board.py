@@ -34,7 +34,7 @@ def test_a_drawing_per_language_with_the_measured_points(made, shown):
     for number, language in enumerate(shown.languages):
         rows = [row for row in figure.rows if row["l"] == str(number) and row["kind"] == "mdm"]
         wanted = {
-            (r["sampler"], r["model_calls"], r["value"])
+            (r["sampler"].partition("(")[0], r["model_calls"], r["value"])
             for r in made.records
             if (r["measure"], r["language"]) == ("ser", language) and r["budget"] and r["sampler"] != "autoregressive"
         }

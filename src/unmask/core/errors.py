@@ -64,12 +64,17 @@ class Missing(UnmaskError):
     """A quantity that is known for other languages, but not for this one."""
 
 
-def listed(names: Iterable[str]) -> str:
+def plural(number: float, noun: str) -> str:
+    """A number with its noun: "1 step", "2 steps"."""
+    return f"{number:g} {noun}{'s' * (number != 1)}"
+
+
+def listed(names: Iterable[str], most: int = LISTED, mark: str = ", ") -> str:
     """The first names and the number of the remaining ones."""
     every = list(names)
-    text = ", ".join(every[:LISTED])
-    if len(every) > LISTED:
-        text += f" and {len(every) - LISTED} more"
+    text = mark.join(every[:most])
+    if len(every) > most:
+        text += f"{mark.rstrip(', ')} and {len(every) - most} more"
     return text
 
 

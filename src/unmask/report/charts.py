@@ -19,6 +19,7 @@ from unmask.core.estimates import Estimate
 from unmask.experiments.tables import csv_of
 from unmask.report.metrics import Fields
 from unmask.report.results import AR, IDEAL, Point
+from unmask.report.select import column
 from unmask.report.verdict import Shown, pace, usable
 
 with needed("pages", "a figure"):
@@ -185,7 +186,7 @@ def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = Fa
     named = []
     for k, (low, high) in enumerate(zip(*(map(to, one) for one in limits), strict=True)):
         last = {row["series"]: row for row in sorted(rows, key=lambda row: row["x"]) if row["k"] == k}
-        edge = EARLY * max((row["x"] for row in last.values()), default=0)
+        edge = EARLY * max(column(last.values(), "x"), default=0)
         beside = [row for row in last.values() if row["x"] >= edge]
         places = spread([to(row["value"]) for row in beside], (high - low) * LINE / HEIGHT, low)
         named += [row | {"beside": back(place), "edge": True} for row, place in zip(beside, places, strict=True)]

@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from typing import Any
 
-from unmask.core.errors import needed
+from unmask.core.errors import listed, needed
 from unmask.report.charts import (
     ACCENT,
     DASHES,
@@ -47,8 +46,9 @@ from unmask.report.charts import (
 from unmask.report.infilling import MEASURES, infilled
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
 from unmask.report.results import AR, JOINT, Point
+from unmask.report.select import column, different, where
 from unmask.report.spending import COSTS, spent
-from unmask.report.verdict import Shown, distinct, usable
+from unmask.report.verdict import Shown, keys_of, usable
 from unmask.tasks.exact import is_ideal
 
 with needed("pages", "a figure"):
@@ -62,14 +62,8 @@ TARGETS = ("0.5", "0.1", "0.01")  # SER of the figures of growth
 MOST_NAMED, MOST_BESIDE = 4, 6  # settings in a sentence; names beside the lines of a figure
 
 
-def keys_of(points: Sequence[Point], names: Sequence[str]) -> list[dict[str, Any]]:
-    """The different values of these fields."""
-    different = dict.fromkeys(tuple(point[name] for name in names) for point in points)
-    return distinct([dict(zip(names, values, strict=True)) for values in different])
-
-
 def span(rows: Sequence[Row], metric: Metric) -> str:
-    values = [row["value"] for row in rows]
+    values = column(rows, "value")
     low, high = metric.shown(min(values)), metric.shown(max(values))
     return low if low == high else f"{low} to {high}"
 
@@ -81,10 +75,10 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     if len({r["x"] for r in rows if r["dot"]}) < 2 or (by != "of" and len(series) <= len({k for k, _ in series})):
         return None
 
-    own = [r for r in rows if r["kind"] == "mdm"]
+    own = where(rows, kind="mdm")
     lows, highs = framed(rows, len(keys.values), metric.least)
-    wide = [[r["x"] for r in rows if r["k"] == k] or [1, 2] for k in range(len(keys.values))]
-    share, names = metric.share, [*(r["hue"] for r in own), AR]
+    wide = [column(where(rows, k=k), "x") or [1, 2] for k in range(len(keys.values))]
+    share, names = metric.share, [*column(own, "hue"), AR]
     limits = between([min(w) for w in wide], [max(w) for w in wide], type="log", base=2)
     ticks = sorted({r["x"] for r in rows if r["dot"]})
 
@@ -92,7 +86,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     y = up(None, share, scale=between(lows, highs, zero=False))
     look = {"color": colour(shown, names, "hue"), "opacity": here(rows) if by == "of" else alt.value(1)}
 
-    ar = [r for r in rows if r["kind"] == "ar"]
+    ar = where(rows, kind="ar")
     masked, causal = base(own), base(ar)
     lines, measured = (masked.transform_filter(f"datum.{flag}") for flag in ("line", "dot"))
     named = [r | {"x": max(wide[r["k"]]), "l": ""} for r in ar if r["first"]]
@@ -157,7 +151,7 @@ def sentences_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[
     sentences = []
     for k, values in enumerate(keys.values):
         dots_ = [r for r in own if r["k"] == k and r["dot"] and not r["joint"]]
-        few, many = (end(r["x"] for r in dots_) for end in (min, max))
+        few, many = (end(column(dots_, "x")) for end in (min, max))
         parts = [
             f"{span([r for r in dots_ if r['x'] == n], metric)} with {n:g} steps" for n in dict.fromkeys((few, many))
         ]
@@ -171,17 +165,17 @@ def lengths(shown: Shown) -> Drawn | None:
     for p in sorted(shown.results.of(*GOALS), key=lambda p: (p["measure"], p["of"], p["length"])):
         goal = GOALS[p["measure"]]
         rows.append(row(shown, p, 0, f"{p['of']}, {goal}", p["length"], of=p["of"], goal=goal) | {"name": p["of"]})
-    if len({r["x"] for r in rows}) < 2 or len(pairs) > 1:
+    if len(set(column(rows, "x"))) < 2 or len(pairs) > 1:
         return None
 
-    places = sorted({r["x"] for r in rows})
+    places = sorted(set(column(rows, "x")))
     x = across("L, the number of tokens", values=places, format="d")
     y = up("N, the number of steps needed", log=True)
     y = y.axis(values=[m * 10**k for k in range(6) for m in (1, 2, 5)], format="d")
-    steps = [r["value"] for r in rows]
+    steps = column(rows, "value")
     ar = rows[0] | {"series": AR, "name": "AR", "x": places[-1], "value": float(places[-1]), "l": "", "of": AR}
 
-    look = {"color": colour(shown, [*(r["of"] for r in rows), AR], "of"), "opacity": here(rows)}
+    look = {"color": colour(shown, [*column(rows, "of"), AR], "of"), "opacity": here(rows)}
     dash = alt.StrokeDash("goal:N", legend=None).scale(domain=list(GOALS.values()), range=[[1, 0], [5, 4]])
     own, same = base(rows, keyed=False), base([{"x": n, "value": n} for n in places], keyed=False)
 
@@ -194,7 +188,7 @@ def lengths(shown: Shown) -> Drawn | None:
         ends([*rows, ar], ([min(steps)], [max(steps)]), x, y, log=True, **look),
     ]
 
-    lines = [[r for r in rows if r["series"] == name] for name in dict.fromkeys(r["series"] for r in rows)]
+    lines = [where(rows, series=name) for name in different(rows, "series")]
     grown_ = "; ".join(f"{own[0]['series']}: {whole(own[0])} → {whole(own[-1])}" for own in lines)
     words = f"Steps from {places[0]} to {places[-1]} tokens: {grown_}."
     under = "solid: for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
@@ -222,7 +216,7 @@ def front(shown: Shown) -> Drawn | None:
     for metric in shown.metrics:
         priced = [p for p in shown.masked(metric) if p["model_calls"]]
         groups = [(values, matching(shown.results.of(*metric.measures), values)) for values in keys_of(priced, names)]
-        groups = [(v, own) for v, own in groups if len({p["sampler"] for p in own if p["kind"] == "mdm"}) > 1]
+        groups = [(v, own) for v, own in groups if len(set(column(where(own, kind="mdm"), "sampler"))) > 1]
         if not groups:
             continue
 
@@ -234,9 +228,8 @@ def front(shown: Shown) -> Drawn | None:
             best = on_front(shown, own, metric, begin + number)
             rows += best
             parts = [f"{r['series']}, {r['pace']}" for r in best if r["front"]]
-            more = len(parts) - MOST_NAMED
-            list_ = "; ".join(parts[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
-            words = f"{shown.named(values)}: no measured setting is both better and cheaper than {list_}."
+            best_ones = listed(parts, MOST_NAMED, "; ")
+            words = f"{shown.named(values)}: no measured setting is both better and cheaper than {best_ones}."
             sentences.append(Sentence(words, keys.choices(number), metric.name))
         drawings += keys.values
 
@@ -246,7 +239,7 @@ def front(shown: Shown) -> Drawn | None:
     lows, highs = framed(rows, len(drawings))
     width = []
     for k, one in enumerate(drawings):
-        calls = [r["x"] for r in rows if r["k"] == k]
+        calls = column(where(rows, k=k), "x")
         width.append([*calls, one["length"] or calls[0]])  # with the cost of AR
 
     limits = between([min(w) * 0.9 for w in width], [max(w) * 1.15 for w in width], type="log")
@@ -255,19 +248,19 @@ def front(shown: Shown) -> Drawn | None:
     y = up(None, scale=between(lows, highs, zero=False))
     y = y.axis(tickCount=6, labelExpr=f"format(datum.value, indexof({shares}, metric) < 0 ? '.4~g' : '~%')")
 
-    own, ar = [r for r in rows if r["kind"] == "mdm"], [r for r in rows if r["kind"] == "ar"]
+    own, ar = where(rows, kind="mdm"), where(rows, kind="ar")
     chosen = f"datum.series == ({json.dumps([one['sampler'] for one in shown.settings])})[+at_a]"
     own.sort(key=lambda r: JOINT in r["series"])  # drawn last, and dashed: lines below it on the same level are seen
     dash = (
         alt.when(f"indexof(datum.series, {json.dumps(JOINT)}) < 0").then(alt.value([1, 0])).otherwise(alt.value(DASHES))
     )
-    few = len({r["series"] for r in own}) <= MOST_BESIDE
-    hues = colour(shown, [r["series"] for r in own], legend=None if few else below())
+    few = len(set(column(own, "series"))) <= MOST_BESIDE
+    hues = colour(shown, column(own, "series"), legend=None if few else below())
     look = {"color": hues, "opacity": bright(chosen, 0.6)}
 
     masked = base(own)
     points = dots(masked, 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
-    even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each([one["length"] for one in drawings]).expr)
+    even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each(column(drawings, "length")).expr)
 
     layers = [
         masked.transform_filter("datum.front")
@@ -308,7 +301,7 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
 
 def by_length(shown: Shown, target: str) -> Drawn | None:
     """The steps that an SER takes, against the length, by sampler."""
-    points = [p for p in shown.results.of("steps_for_ser") if p["setting"] == f"ser={target}"]
+    points = where(shown.results.of("steps_for_ser"), setting=f"ser={target}")
     samplers = {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
     if len(samplers) < 2 or not points:
         return None
@@ -317,9 +310,9 @@ def by_length(shown: Shown, target: str) -> Drawn | None:
     for p in sorted(points, key=lambda p: (p["sampler"] not in NOISES, p["sampler"] == UNIFORM, p["length"])):
         rows.append(row(shown, p, keys.values.index({"of": p["of"]}), label(p), p["length"]))
 
-    x = across("L, the number of tokens", format="d", values=sorted({r["x"] for r in rows}))
+    x = across("L, the number of tokens", format="d", values=sorted(set(column(rows, "x"))))
     y = up("N, the number of steps needed", scale=alt.Scale(type="log", nice=False, padding=12))
-    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(1))}
+    own, look = base(rows), {"color": colour(shown, column(rows, "series"), legend=below(1))}
     same = own.mark_line(color=INK, strokeDash=DOTS, opacity=0.5).encode(x=x, y=on(y, "x"))
     layers = [same, *lined(own, x, y, tips("sampler"), look, detail="series:N")]
 
@@ -328,7 +321,7 @@ def by_length(shown: Shown, target: str) -> Drawn | None:
 
     sentences = []
     for k, values in enumerate(keys.values):
-        names = dict.fromkeys(r["series"] for r in rows if r["k"] == k)
+        names = different(where(rows, k=k), "series")
         lines = [[r for r in rows if (r["k"], r["series"]) == (k, name)] for name in names]
         parts = "; ".join(f"{line[0]['series']}: {grown(line)}" for line in lines)
         sentences.append(Sentence(f"{values['of']}: {parts}.", keys.choices(k)))
@@ -350,17 +343,17 @@ def ceilings(shown: Shown) -> Drawn | None:
     if not any(is_ideal(p["model"]) for p in points):
         return None
 
-    keys, rows = Keys.of(shown, [{"of": of} for of in dict.fromkeys(p["of"] for p in points)]), []
+    keys, rows = Keys.of(shown, [{"of": of} for of in different(points, "of")]), []
     for p in points:
         exact, speed = is_ideal(p["model"]), p["length"] / p["model_calls"]
         about = {"model": p["model"], "exact": exact, "speed": f"{speed:.3g}"}
         rows.append(row(shown, p, keys.values.index({"of": p["of"]}), p["sampler"].partition("(")[0], speed, **about))
 
-    several = not all(r["exact"] for r in rows)
+    several = not all(column(rows, "exact"))
     x = across("tokens per model call", scale=alt.Scale(type="log", base=2, nice=False, padding=12))
     y = up("accuracy", True, scale=alt.Scale(domain=[0, 1]))
     dash = alt.condition("datum.exact", alt.value(DASHES if several else [1, 0]), alt.value([1, 0]))
-    own, look = base(rows), {"color": colour(shown, [r["series"] for r in rows], legend=below(3))}
+    own, look = base(rows), {"color": colour(shown, column(rows, "series"), legend=below(3))}
     names = {"model": "model", "speed": "tokens per model call"}
     hint = tips("sampler", said="accuracy", **names)
     layers = lined(own, x, y, hint, look, order="x:Q", detail=["series:N", "model:N"], strokeDash=dash)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from unmask.core.errors import needed
 from unmask.report.charts import Drawn, Keys, Row, Sentence, bars, base, below, colour, dots, finished, row, tips, up
 from unmask.report.results import Point
+from unmask.report.select import different
 from unmask.report.verdict import Shown, pace
 
 with needed("pages", "a figure"):
@@ -27,10 +28,10 @@ def infilled(shown: Shown, measure: str) -> Drawn | None:
         return None
 
     title, meaning = MEASURES[measure]
-    keys = Keys.of(shown, [{"of": of} for of in dict.fromkeys(point["of"] for point in points)])
+    keys = Keys.of(shown, [{"of": of} for of in different(points, "of")])
     rows = [_row(shown, p, keys.values.index({"of": p["of"]}), measure) for p in points]
     rows = list({(r["k"], r["series"], r["x"]): r for r in rows}.values())
-    series = list(dict.fromkeys(r["series"] for r in rows))
+    series = different(rows, "series")
 
     own, look = base(rows), {"color": colour(shown, series, legend=below()), "xOffset": alt.XOffset("series:N")}
     x = alt.X("x:N", title="hidden tokens", sort=list(PLACES), axis=alt.Axis(labelAngle=0))

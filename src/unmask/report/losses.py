@@ -14,7 +14,7 @@ from unmask.diagnosis.gap import Gap
 from unmask.report.charts import PAPER, Definition, Drawn, Row, Sentence, across, base, finished, up
 from unmask.report.metrics import Card
 from unmask.report.page import cards, document, section
-from unmask.report.player import Run, assets, embedded
+from unmask.report.player import Run, assets, created, embedded
 from unmask.samplers import Generation
 from unmask.samplers.trace import Trace
 
@@ -43,7 +43,7 @@ def page(gap: Gap, written: Generation | Trace, model: Denoiser, made_by: str = 
         section({name: one for name, one in figures.items() if one is not None}),
         f"<h2>The sequences that lose most</h2><p class='note'>{ARCS}</p>{assets()}{embedded([run], 0)}",
         f"<details open><summary>All numbers</summary><table class='words'>{''.join(rows)}</table></details>",
-        f"<p class='note'>Created with <code>{escape(made_by)}</code></p>" if made_by else "",
+        created(made_by),
     ]
     return document(f"unmask gap: {model.name}", "\n".join(parts))
 
@@ -119,6 +119,10 @@ def bars(rows: Sequence[Row], x: alt.X, name: str, words: str) -> Definition:
 
 def worst(gap: Gap, written: Generation | Trace) -> tuple[list[int], Trace]:
     """The rows that lose most, with their numbers."""
-    own = gap.changed if gap.claim == "greedy" else gap.nats
+    own = gap.nats
+    if gap.claim == "greedy":
+        own = gap.changed
     numbers = own.argsort(descending=True)[:SHOWN].tolist()
-    return numbers, written.of(numbers) if isinstance(written, Trace) else written.trace(numbers)
+    if isinstance(written, Trace):
+        return numbers, written.of(numbers)
+    return numbers, written.trace(numbers)

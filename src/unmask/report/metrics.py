@@ -26,6 +26,7 @@ import msgspec
 
 from unmask.core.reading import from_yaml
 from unmask.report.results import Point, Results
+from unmask.report.select import column
 
 FIELDS = ("model", "sampler", "schedule", "length", "batch", "setting")
 RIVALS = ("sampler", "schedule")
@@ -141,7 +142,7 @@ def _span(points: Sequence[Point], field: str, share: bool) -> str:
     if field == "excess":
         return f"{100 * (max(point['value'] for point in points) - 1):.2g}%"
     if field == "value" and share:
-        if not any(point["value"] for point in points) and (limit := max(point["high"] or 0.0 for point in points)):
+        if not any(column(points, "value")) and (limit := max(point["high"] or 0.0 for point in points)):
             return f"< {100 * limit:.2g}%"
         values, form = [100 * point["value"] for point in points], "{:.3g}%"
     else:

@@ -20,11 +20,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from unmask.core.errors import UnmaskError, needed
+from unmask.core.errors import UnmaskError, listed, needed
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
 from unmask.report.answers import answered
-from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
+from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, Sentence, svg
 from unmask.report.metrics import RIVALS, Card
 from unmask.report.player import assets, embedded, play
 from unmask.report.results import Results
@@ -51,31 +51,33 @@ def page(
     results, head, notes = shown.results, shown.view.parts[0], shown.view.notes(shown.results, shown.state)
     messages = [*messages, *shown.view.cards(results, shown.state)]
 
-    texts = [
-        f"<h3>{escape(who)}</h3>\n<pre class='text'>{escape(text)}</pre>" for who, text in results.examples.items()
-    ]
-    lacking = "".join(f"<li>{escape(one, False)}</li>" for one in results.missing)
-    box = f'<div class="missing" role="note"><strong>Results are missing.</strong><ul>{lacking}</ul></div>'
+    parts = [Template(head).safe_substitute(about=escape(about(shown)))]
+    if results.missing:
+        lacking = "".join(f"<li>{escape(one, False)}</li>" for one in results.missing)
+        parts.append(f'<div class="missing" role="note"><strong>Results are missing.</strong><ul>{lacking}</ul></div>')
+    parts += [result(shown, messages), first, section(figures)]
+
+    if shown.view.play:
+        parts.append(played(**shown.view.play))
+    for who, text in results.examples.items():
+        parts.append(f"<h3>{escape(who)}</h3>\n<pre class='text'>{escape(text)}</pre>")
+    if results.answers:
+        parts.append(answered(shown))
+
+    parts.append(notes.replace("$languages", described(results)))
+    parts.append(made(results, origin, beside))
+    return document(f"unmask: {shown.view.name}", "\n".join(filter(None, parts)), rules(shown))
+
+
+def made(results: Results, origin: Mapping[str, Any], beside: Iterable[str]) -> str:
+    """How to make the page again."""
+    program, *words = origin["command"]
+    program = Path(program).name.replace("__main__.py", "unmask")
+    command = escape(shlex.join([program, *words]))
     links = ", ".join(f'<a href="{name}">{name}</a>' for name in sorted(beside))
-
-    name, *words = origin["command"]
-    command = shlex.join(["unmask" if Path(name).name == "__main__.py" else Path(name).name, *words])
-
-    parts = [
-        Template(head).safe_substitute(about=escape(about(shown))),
-        box if lacking else "",
-        result(shown, messages),
-        first,
-        section(figures),
-        played(**shown.view.play) if shown.view.play else "",
-        *texts,
-        answered(shown) if results.answers else "",
-        notes.replace("$languages", described(results)),
-        f"<details><summary>Reproduce this page</summary><p><code>{escape(command)}</code></p>",
-        f"<p class='note'>Data: {escape(origin_of(results, origin))} Files next to this page: {links}</p></details>",
-    ]
-
-    return document(f"unmask: {shown.view.name}", "\n".join(part for part in parts if part), rules(shown))
+    data = f"Data: {escape(origin_of(results, origin))} Files next to this page: {links}"
+    return f"""<details><summary>Reproduce this page</summary><p><code>{command}</code></p>
+<p class='note'>{data}</p></details>"""
 
 
 def document(title: str, body: str, rules: str = "") -> bytes:
@@ -92,18 +94,26 @@ def document(title: str, body: str, rules: str = "") -> bytes:
 
 def about(shown: Shown) -> str:
     """The languages in a title."""
-    names, more = shown.languages[:MOST_NAMES], len(shown.languages) - MOST_NAMES
-    return ", ".join(names) + (f" and {more} more" if more > 0 else "") or "no data yet"
+    if not shown.languages:
+        return "no data yet"
+    return listed(shown.languages, MOST_NAMES)
 
 
 def choices(shown: Shown) -> dict[str, dict[str, str]]:
     """The controls: words by value."""
-    everyone = {"all": "all"} if shown.language == "all" else {}
-    names = {str(n): shown.named(values) for n, values in enumerate(shown.settings)}
-    notes = {str(n): "" if usable(one["sampler"]) else " (reference)" for n, one in enumerate(shown.settings)}
+    languages = {str(n): of for n, of in enumerate(shown.languages)}
+    if shown.language == "all":
+        languages = {"all": "all"} | languages
+
+    settings = {}
+    for n, values in enumerate(shown.settings):
+        settings[str(n)] = shown.named(values)
+        if not usable(values["sampler"]):
+            settings[str(n)] += " (reference)"
+
     return {
-        "language": everyone | {str(n): of for n, of in enumerate(shown.languages)},
-        "at": {n: name + notes[n] for n, name in names.items()},
+        "language": languages,
+        "at": settings,
         "target": {f"{t:g}": f"{shown.metric.words} {shown.metric.shown(t)}" for t in shown.metric.targets},
         "metric": {one.name: one.title.partition(": ")[2] or one.title for one in shown.metrics},
     }
@@ -126,10 +136,10 @@ def result(shown: Shown, messages: Sequence[Card]) -> str:
 
 
 def select(name: str, label: str, options: Mapping[str, str], chosen: str) -> str:
-    items = "".join(
-        f'<option value="{escape(value)}"{" selected" * (value == chosen)}>{escape(words)}</option>'
-        for value, words in options.items()
-    )
+    items = ""
+    for value, words in options.items():
+        selected = " selected" * (value == chosen)
+        items += f'<option value="{escape(value)}"{selected}>{escape(words)}</option>'
     hidden = " hidden" * (len(options) < 2)
     return f'<label{hidden}>{label} <select id="{name}" autocomplete="off">{items}</select></label>'
 
@@ -148,18 +158,23 @@ def verdicts(shown: Shown) -> str:
 
         own = verdict(shown.results, shown.metric, state, target)
         words = f'<p class="verdict">{escape(own.sentence)}</p>{cards(own.numbers)}'
-        of_target = "" if target is None else f' data-target="{target:g}"'
-        parts += [f"<div {one}{of_target}>{words}</div>" for one in chosen(" ".join(tokens))]
+        of_target = ""
+        if target is not None:
+            of_target = f' data-target="{target:g}"'
+        for one in chosen(" ".join(tokens)):
+            parts.append(f"<div {one}{of_target}>{words}</div>")
 
     return "\n".join(parts)
 
 
 def cards(messages: Sequence[Card]) -> str:
-    items = [f"<strong>{escape(number, False)}</strong>{escape(words, False)}" for number, words in messages]
-    linked = re.sub(
-        r"(Theorem) (\d\.\d)", r'<a href="#theorem-\2">\1 \2</a>', "".join(f"<li>{one}</li>" for one in items)
-    )
-    return f'<ol class="see">{linked}</ol>' if linked else ""
+    if not messages:
+        return ""
+    items = ""
+    for number, words in messages:
+        items += f"<li><strong>{escape(number, False)}</strong>{escape(words, False)}</li>"
+    linked = re.sub(r"(Theorem) (\d\.\d)", r'<a href="#theorem-\2">\1 \2</a>', items)
+    return f'<ol class="see">{linked}</ol>'
 
 
 def played(source: str, **how: Any) -> str:
@@ -177,16 +192,28 @@ def section(drawn: Mapping[str, Drawn]) -> str:
 def figure(name: str, one: Drawn) -> str:
     picture = svg(one.definition | {"width": WIDTH}).replace("<svg ", '<svg aria-hidden="true" ', 1)
     definition = json.dumps(one.definition, separators=(",", ":")).replace("<", "\\u003c")  # no name ends a script
-    sentences = ""
-    for words, choices, metric in one.sentences:
-        of_metric = f' data-metric="{metric}"' if metric else ""
-        for keys in [""] if choices is None else chosen(choices):
-            sentences += f'<p class="says" {keys}{of_metric}>{escape(words, False)}</p>'
-    caption = f'<figcaption class="note">{escape(one.caption, False)}</figcaption>' if one.caption else ""
-    return f"""<figure id="figure-{name}"><h2>{escape(one.title, False)}</h2>{sentences}
+    caption = ""
+    if one.caption:
+        caption = f'<figcaption class="note">{escape(one.caption, False)}</figcaption>'
+    return f"""<figure id="figure-{name}"><h2>{escape(one.title, False)}</h2>{said(one.sentences)}
 <p class="note">{escape(one.under, False)}</p><div class="plot" id="{name}">{picture}</div>
 <script type="application/json" data-figure="{name}">{definition}</script>{caption}</figure>
 """
+
+
+def said(sentences: Iterable[Sentence]) -> str:
+    """Each sentence, for its choices."""
+    html = ""
+    for words, choices, metric in sentences:
+        of_metric = ""
+        if metric:
+            of_metric = f' data-metric="{metric}"'
+        keys = [""]
+        if choices is not None:
+            keys = chosen(choices)
+        for key in keys:
+            html += f'<p class="says" {key}{of_metric}>{escape(words, False)}</p>'
+    return html
 
 
 def chosen(choices: str) -> list[str]:
@@ -202,27 +229,35 @@ def chosen(choices: str) -> list[str]:
 
 def rules(shown: Shown) -> str:
     """An element with data-NAME="..." is on view if one of these is the choice."""
-    hide = [
-        f'body:has(#{name} option[value="{value}"]:checked) [data-{name}]:not([data-{name}~="{value}"])'
-        for name, options in choices(shown).items()
-        for value in options
-    ]
+    hide = []
+    for name, options in choices(shown).items():
+        for value in options:
+            hide.append(
+                f'body:has(#{name} option[value="{value}"]:checked) [data-{name}]:not([data-{name}~="{value}"])'
+            )
     return f"{','.join(hide)} {{ display: none }}"
 
 
 def described(results: Results) -> str:
     """Rows of a table: each known language and its description."""
-    names = {of: of.partition("(")[0] for of in results.choices("of")}
-    known = {of: PRESETS.entry(name).about for of, name in names.items() if name in PRESETS.makers}
-    return "\n".join(f"<tr><th>{escape(of)}</th><td>{escape(words)}.</td></tr>" for of, words in known.items())
+    rows = []
+    for of in results.choices("of"):
+        name = of.partition("(")[0]
+        if name in PRESETS.makers:
+            rows.append(f"<tr><th>{escape(of)}</th><td>{escape(PRESETS.entry(name).about)}.</td></tr>")
+    return "\n".join(rows)
 
 
 def origin_of(results: Results, origin: Mapping[str, Any]) -> str:
-    versions = origin.get("versions", {})
-    parts = [", ".join(results.sources), f"{results.work:.0f} s of compute" if results.work else ""]
-    parts += [str(origin.get("machine") or "")]
-    parts += [f"{name} {versions[name]}" for name in ("unmask", "torch", "numba") if name in versions]
-    return ", ".join(part for part in parts if part) + "."
+    parts = list(results.sources)
+    if results.work:
+        parts.append(f"{results.work:.0f} s of compute")
+    if origin.get("machine"):
+        parts.append(str(origin["machine"]))
+    for name in ("unmask", "torch", "numba"):
+        if name in origin.get("versions", {}):
+            parts.append(f"{name} {origin['versions'][name]}")
+    return ", ".join(parts) + "."
 
 
 @cache

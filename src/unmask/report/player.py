@@ -19,7 +19,7 @@ from string import Template
 from typing import Any, NamedTuple
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError, cut
+from unmask.core.errors import UnmaskError, cut, plural
 from unmask.core.files import atomic
 from unmask.core.tables import as_table
 from unmask.denoisers import Denoiser, as_denoiser
@@ -72,38 +72,59 @@ class Run:
         return [[_step(row, one) for one in row.steps()] for row in self.trace.rows]
 
     def number(self, row: int) -> int:
-        return self.numbers[row] if self.numbers else row
+        if not self.numbers:
+            return row
+        return self.numbers[row]
 
     def arcs(self, row: int, step: int) -> list[tuple[int, int, float]]:
         """(i, j, nats) of a step, the strongest first."""
         own = self.readings[row]
-        pairs = () if own is None else own.steps[step].pairs
-        return sorted((pair for pair in pairs if pair[2] >= LEAST_ARC), key=lambda pair: -pair[2])[:MOST_ARCS]
+        if own is None:
+            return []
+        pairs = [pair for pair in own.steps[step].pairs if pair[2] >= LEAST_ARC]
+        return sorted(pairs, key=lambda pair: -pair[2])[:MOST_ARCS]
 
     def first_error(self, row: int) -> int | None:
         """The step, from 0, after which no valid completion existed."""
         own = self.readings[row]
-        return None if own is None else own.impossible
+        if own is None:
+            return None
+        return own.impossible
+
+    @property
+    def measured(self) -> str | None:
+        """What gives the loss."""
+        if self.model is not None:
+            return "model"
+        if self.language is not None:
+            return "language"
+        return None
 
     def plain(self) -> dict[str, Any]:
         """Values for the script of a page: a row's steps are [number, [[position, token, p], ..], meter, arcs]."""
-        used = {token for row in self.trace.rows for _, token in row.given}
-        used |= {event[2] for row in self.trace.rows for event in row.events if event[2] is not None}
+        used = set[int]()
+        for row in self.trace.rows:
+            used.update(token for _, token in row.given)
+            used.update(token for _, _, token, _ in row.events if token is not None)
+
         return {
             "name": self.name,
             "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
             "joint": self.joint,
-            "measured": "model" if self.model is not None else "language" if self.language is not None else None,
+            "measured": self.measured,
             "rows": [self._plain(number, row) for number, row in enumerate(self.trace.rows)],
         }
 
     def _plain(self, number: int, row: Row) -> dict[str, Any]:
         reading, steps = self.readings[number], []
         for step, (name, group) in enumerate(groupby(row.events, lambda event: event[0])):
-            events = [(position, token, None if p is None else float(f"{p:.4g}")) for _, position, token, p in group]
-            nats = math.inf if reading is None else reading.steps[step].meter
-            meter = round(nats, 4) if math.isfinite(nats) else None
-            steps.append((name, events, meter, [(i, j, round(own, 4)) for i, j, own in self.arcs(number, step)]))
+            events = [(position, token, p and float(f"{p:.4g}")) for _, position, token, p in group]
+            arcs = [(i, j, round(own, 4)) for i, j, own in self.arcs(number, step)]
+            meter = None
+            if reading is not None and math.isfinite(reading.steps[step].meter):
+                meter = round(reading.steps[step].meter, 4)
+            steps.append((name, events, meter, arcs))
+
         values = {"number": self.number(number), "length": row.length, "given": row.given, "steps": steps}
         values["revised"] = any(one.hidden for one in self.steps[number])
         if reading is not None:
@@ -171,10 +192,13 @@ class Player:
             if reading is not None and run.model is not None:
                 own |= {"nats_lost": reading.lost, "measured_by": run.model.name}
             elif reading is not None and self.wrong is not None:
-                step = reading.impossible
                 own |= {"wrong_rows": self.wrong[number], "why": reading.why or None, "nats_lost": reading.lost}
-                own |= {"impossible_in_step": None if step is None else steps[step].number}
-            about[run.name] = {name: value for name, value in own.items() if not (run.joint and name == "nats_lost")}
+                own["impossible_in_step"] = None
+                if reading.impossible is not None:
+                    own["impossible_in_step"] = steps[reading.impossible].number
+            if run.joint:
+                own.pop("nats_lost", None)
+            about[run.name] = own
         return about
 
     def __repr__(self) -> str:
@@ -191,13 +215,17 @@ def _told(run: Run, row: int) -> str:
     if reading is None:
         return "not scored: add --language or --gap"
     if run.joint and reading.impossible is None:
-        return "possible" if run.model is None else "drawn together: no loss of independent draws"
+        if run.model is None:
+            return "possible"
+        return "drawn together: no loss of independent draws"
     lost = f"{round(reading.lost, 2) + 0.0:.2f} nats lost"
     if run.model is not None:
         return f"{lost}, by {run.model.name} itself"
     if reading.impossible is None:
         return f"possible, {lost}"
-    repaired = f" (repaired later, {lost})" if reading.lost < math.inf else ""
+    repaired = ""
+    if reading.lost < math.inf:
+        repaired = f" (repaired later, {lost})"
     return f"impossible from step {run.steps[row][reading.impossible].number} on{repaired}: {reading.why}"
 
 
@@ -222,25 +250,40 @@ def play(
     row: the first sequence to show. (default: an impossible one) most: sequences of the page. symbols: texts of tokens.
     how: as in `generate`.
     """
-    denoiser = as_denoiser(load(source) if isinstance(source, str | Path) else source)
-    known, traces, joint = language or denoiser.language, {}, set[str]()
+    if isinstance(source, str | Path):
+        source = load(source)
+    denoiser = as_denoiser(source)
+    known = language or denoiser.language
     if symbols is None and known is not None:
         symbols = known.names
 
-    for name in (sampler, against):
-        if name is not None:
-            used = {"sampler": sampler, "draw": name} if name.partition("(")[0] in DRAWS.names() else {"sampler": name}
-            generation = generate(denoiser, steps=steps, rows=rows, trace=True, **how | used)
+    sides = [how | {"sampler": sampler}]
+    if against is not None:
+        sides.append(how | _beside(sampler, against))
 
-            taken, draw = int(generation.order.max()), (how | used).get("draw", "product")
-            own = used["sampler"] + ("" if draw == "product" else f" + {draw}")
-            title = f"{own}, {taken} step{'' if taken == 1 else 's'}"
-            traces[title] = generation.trace(symbols=symbols)
-            joint |= set() if draw == "product" else {title}
+    traces, joint = dict[str, Trace](), set[str]()
+    for side in sides:
+        generation = generate(denoiser, steps=steps, rows=rows, trace=True, **side)
+        taken = plural(int(generation.order.max()), "step")
+        if side.get("draw", "product") == "product":
+            title = f"{side['sampler']}, {taken}"
+        else:
+            title = f"{side['sampler']} + {side['draw']}, {taken}"
+            joint.add(title)
+        traces[title] = generation.trace(symbols=symbols)
 
+    if not gap:
+        return chosen(traces, known, row, most, joint=joint)
     options: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": None, "guidance": 0.0}
-    judge = reshaped(denoiser, **{name: how.get(name, usual) for name, usual in options.items()}) if gap else None
-    return chosen(traces, None if gap else known, row, most, judge, joint)
+    judge = reshaped(denoiser, **{name: how.get(name, usual) for name, usual in options.items()})
+    return chosen(traces, None, row, most, judge, joint)
+
+
+def _beside(sampler: str, against: str) -> dict[str, Any]:
+    """The options of a second run: another sampler, or a joint draw of the same."""
+    if against.partition("(")[0] in DRAWS.names():
+        return {"sampler": sampler, "draw": against}
+    return {"sampler": against}
 
 
 def chosen(
@@ -255,14 +298,20 @@ def chosen(
 
     model: its own conditionals give arcs and losses, instead of the language. joint: names of joint draws."""
     rows = min(len(trace.rows) for trace in traces.values())
-    wrong = None if language is None else [impossible(language, trace) for trace in traces.values()]
-    row = arguments.whole("row", begin, 0, rows - 1) if begin is not None else telling(wrong) if wrong else 0
+    row, counts = 0, None
+    if language is not None:
+        wrong = [impossible(language, trace) for trace in traces.values()]
+        row, counts = telling(wrong), [sum(one) for one in wrong]
+    if begin is not None:
+        row = arguments.whole("row", begin, 0, rows - 1)
 
-    numbers = sorted({*range(min(rows, most if row < most else most - 1)), row})
+    numbers = list(range(min(rows, most)))
+    if row not in numbers:
+        numbers[-1] = row
     runs = [Run(name, one.of(numbers), language, model, tuple(numbers), name in joint) for name, one in traces.items()]
 
     check(runs)
-    return Player(runs, numbers.index(row), rows, None if wrong is None else [sum(one) for one in wrong])
+    return Player(runs, numbers.index(row), rows, counts)
 
 
 def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row: int | None = None) -> bytes:
@@ -273,10 +322,18 @@ def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row
     """
     check(runs)
     errors = [[run.first_error(one) is not None for one in range(len(run.trace.rows))] for run in runs]
-    command = f"<p class='note'>Created with <code>{html.escape(made_by)}</code></p>" if made_by else ""
-    parts = {"player": embedded(runs, telling(errors) if row is None else row), "assets": assets(), "command": command}
+    if row is None:
+        row = telling(errors)
+    parts = {"player": embedded(runs, row), "assets": assets(), "command": created(made_by)}
     content = Template(_part("alone.html")).substitute(parts, title=html.escape(title))
     return content.encode(errors="backslashreplace")  # an argument of the command may not be text
+
+
+def created(made_by: str) -> str:
+    """The command that created a page, if it is known."""
+    if not made_by:
+        return ""
+    return f"<p class='note'>Created with <code>{html.escape(made_by)}</code></p>"
 
 
 def embedded(runs: Sequence[Run], opens: int) -> str:
@@ -296,9 +353,13 @@ def assets() -> str:
 
 def _final(run: Run, row: int) -> str:
     recorded = run.trace.rows[row]
-    final = recorded.final
-    symbols = [run.trace.symbol(final[k]) if k in final else "_" for k in range(recorded.length)]
-    return ("" if max(map(len, symbols)) > 2 else " ").join(symbols)
+    symbols = ["_"] * recorded.length
+    for position, token in recorded.final.items():
+        symbols[position] = run.trace.symbol(token)
+
+    if max(map(len, symbols)) > 2:  # pieces of text
+        return "".join(symbols)
+    return " ".join(symbols)
 
 
 @cache

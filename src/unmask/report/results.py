@@ -36,6 +36,7 @@ from unmask.languages.presets import unseeded
 from unmask.models.trained.checkpoints import CONFIG, read_shape
 from unmask.models.trained.shape import preset
 from unmask.planning.flops import break_even
+from unmask.report.select import column
 from unmask.tasks.evaluation import records
 from unmask.tasks.evaluation.published import SECONDS, of_cell
 from unmask.tasks.evaluation.records import RECORDS
@@ -120,8 +121,9 @@ def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> di
     for row in store.rows(keys):
         cells.setdefault(row["key"], []).append(row)
 
-    for key, own in cells.items() if os.path.lexists(store.files) else ():
-        of_files(store.place(key), own, results)
+    if os.path.lexists(store.files):
+        for key, own in cells.items():
+            of_files(store.place(key), own, results)
 
     if store.todo:
         left = f"{len(store.todo)} of {len(store.cells)} cells of {store.directory}"
@@ -148,7 +150,7 @@ def of_files(directory: Path, rows: Sequence[dict[str, Any]], results: Results) 
         results.examples[writers.get(_kind(row), f"MDM, {row.get('steps')} steps")] = read_text(directory / EXAMPLE)
     if (directory / CONFIG).exists():
         noise = read_shape(directory).noise
-        kind = "uniform noise" if noise == "uniform" else row["kind"].upper()
+        kind = {"uniform": "uniform noise"}.get(noise, row["kind"].upper())
         results.networks[f"{_of(row)}, {kind}"] = directory
         for one in rows:
             one["noise"] = noise
@@ -171,11 +173,14 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
     for label, group in zip(records.labels(groups), groups, strict=True):
         settings, cost = group.settings, group.cost()
         about = dict.fromkeys(WHO) | {name: settings.get(name) for name in ("sampler", "length")}
-        about |= {"of": settings["task"], "kind": "ar" if group.causal else "mdm"}
+        about["of"] = settings["task"]
 
         if group.causal:
-            about["setting"] = label if several else None
+            about["kind"] = "ar"
+            if several:
+                about["setting"] = label
         else:
+            about["kind"] = "mdm"
             own = [f"{name}={settings[name]}" for name in varied if name not in (*WHO, "task")]
             about |= {name: settings.get(name) for name in ("model", "schedule", "steps")}
             about |= {"setting": ", ".join(own) or None}
@@ -185,10 +190,13 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
 
         results.answers.append((label, about, group))
         base = ar.get(settings["task"])
-        calls = 0 if group.causal else sum(sample.model_calls.get("causal", 0) for sample in group.written)
         spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}
-        spent |= {"causal": calls / max(len(group.written), 1)}
-        spent |= {"flops": cost["flops"] / base if base and cost["flops"] else None}
+        spent |= {"causal": 0.0, "flops": None}
+        if not group.causal:
+            calls = sum(sample.model_calls.get("causal", 0) for sample in group.written)
+            spent["causal"] = calls / max(len(group.written), 1)
+        if base and cost["flops"]:
+            spent["flops"] = cost["flops"] / base
 
         estimates = {"accuracy": group.accuracy}
         estimates |= {name: group.value(name) for name in group.valued}
@@ -207,7 +215,9 @@ def _kind(row: Mapping[str, Any]) -> str:
     if row.get("text") and not given:
         return "text"
     one_by_one = row.get("language") and not given and row.get("model_calls") == row.get("length")
-    return "ar" if one_by_one or row.get("sampler") == AR or row.get("kind") == "ar" else "mdm"
+    if one_by_one or row.get("sampler") == AR or row.get("kind") == "ar":
+        return "ar"
+    return "mdm"
 
 
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
@@ -235,33 +245,41 @@ def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
 
 def _who(row: Mapping[str, Any], varied: Sequence[str], several: bool) -> Point:
     """several: AR models of tasks, which their settings name; one is the reference of every masked model."""
-    kind, steps, knob, given = _kind(row), row.get("steps"), None, row.get("sampler")
-    if row.get("budget") is not None:
-        own = row.get("knob", STEPS) != STEPS
-        steps, knob = (None, f"{row['knob']} = {row['budget']:g}") if own else (row["budget"], None)
-        given = given and _without(given, row.get("knob", STEPS))
+    kind = _kind(row)
+    about = dict.fromkeys(WHO) | {"of": _of(row), "kind": kind, "length": row.get("length"), "batch": row.get("batch")}
+    about["sampler"] = _sampler(row, kind)
 
-    usual = "uniform-ancestral" if row.get("noise") == "uniform" else "ancestral"  # of a network of that noise
-    sampler = AR if kind == "ar" else given or (usual if row.get("language") else None)
-    if sampler and row.get("draw") not in (None, "product"):
-        sampler = f"{sampler}{JOINT}{row['draw']}"
+    if kind != "ar":
+        about |= {"schedule": row.get("schedule"), "steps": row.get("steps")}
+        if row.get("budget") is not None:
+            about |= _paced(row)
 
     options = [f"{name}={row[name]}" for name in varied if row.get(name) not in (None, "")]
-    reader = bool(row.get("task")) and kind == "ar"
-    options += [_named(row["model"]) or ""] if reader and several else []
+    if row.get("task") and kind == "ar":
+        if several:
+            options.append(_named(row["model"]) or "")
+    else:
+        about["model"] = _writer(row, kind)
 
-    return {
-        "of": _of(row),
-        "model": None if reader else _writer(row, kind),
-        "kind": kind,
-        "sampler": sampler,
-        "schedule": None if kind == "ar" else row.get("schedule"),
-        "length": row.get("length"),
-        "steps": None if kind == "ar" else steps,
-        "knob": knob,
-        "batch": row.get("batch"),
-        "setting": ", ".join(options) or None,
-    }
+    about["setting"] = ", ".join(options) or None
+    return about
+
+
+def _sampler(row: Mapping[str, Any], kind: str) -> str | None:
+    if kind == "ar":
+        return AR
+    sampler: str | None = row.get("sampler")
+    if sampler and row.get("budget") is not None:
+        sampler = _without(sampler, row.get("knob", STEPS))
+
+    if not sampler and row.get("language"):
+        sampler = "ancestral"
+        if row.get("noise") == "uniform":  # of a network of that noise
+            sampler = "uniform-ancestral"
+
+    if sampler and row.get("draw") not in (None, "product"):
+        sampler += f"{JOINT}{row['draw']}"
+    return sampler
 
 
 def _without(sampler: str, knob: str) -> str:
@@ -271,8 +289,18 @@ def _without(sampler: str, knob: str) -> str:
     return written(name, options)
 
 
+def _paced(row: Mapping[str, Any]) -> Point:
+    """The budget of a cell of a board: N, or the value of another knob."""
+    knob = row.get("knob", STEPS)
+    if knob == STEPS:
+        return {"steps": row["budget"]}
+    return {"steps": None, "knob": f"{knob} = {row['budget']:g}"}
+
+
 def _writer(row: Mapping[str, Any], kind: str) -> str:
-    return TRAINED if "training_steps" in row and kind != "text" else _named(row.get("model")) or IDEAL
+    if "training_steps" in row and kind != "text":
+        return TRAINED
+    return _named(row.get("model")) or IDEAL
 
 
 _unseeded = cache(unseeded)
@@ -300,31 +328,47 @@ def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One estimate from several independent ones: the sum of counts, or the mean of means."""
-    estimates = [Estimate.of_record(row) for row in rows]
-    first, n = estimates[0], sum(one.n or 0 for one in estimates)
-
-    if len(rows) == 1:
-        pooled = first
-    elif all(one.method == first.method == "clopper-pearson" for one in estimates):
-        pooled = proportion(round(sum(one.value * one.n for one in estimates)), n, first.level)
-    elif any(one.exact or one.open or one.level is None for one in estimates):
-        value = fmean(one.value for one in estimates)
-        pooled = Estimate(value, *((value, value) if first.exact else (-math.inf, math.inf)), n, LEVEL, first.method)
-    else:
-        variance = sum(one.standard_error**2 for one in estimates) / len(estimates) ** 2
-        pooled = of_variance(fmean(one.value for one in estimates), variance, n, first.level, "mean of seeds")
+    """One estimate from several independent ones, and the mean costs of their rows."""
+    estimate = _together([Estimate.of_record(row) for row in rows])
+    numbers = finite(estimate.to_dict())
+    if estimate.open:
+        numbers |= {"low": None, "high": None}
 
     costs = [row["model_calls"] for row in rows if row.get("model_calls") is not None]
-    needed = fmean(costs) if costs else None
-    ar = _kind(rows[0]) == "ar"
-    flops = None if needed is None else 1.0 if ar else needed / break_even(USUAL, rows[0].get("length") or USUAL.length)
-    flops = None if rows[0].get("task") else flops  # a task has a model of its own, of another shape
-    seconds = fmean(row[SECONDS] for row in rows) if SECONDS in rows[0] else None
+    about: dict[str, Any] = {"model_calls": None, "causal": 0.0, "flops": None, "seconds": None}
+    if costs:
+        about["model_calls"] = fmean(costs)
+        if not rows[0].get("task"):  # a task has a model of its own, of another shape
+            about["flops"] = _relative(rows[0], about["model_calls"])
+    if SECONDS in rows[0]:
+        about["seconds"] = fmean(column(rows, SECONDS))
+    return numbers | about | {"job": rows[0]["job"], "key": rows[0]["key"], "keys": column(rows, "key")}
 
-    about: dict[str, Any] = {"model_calls": needed, "causal": 0.0, "flops": flops, "seconds": seconds}
-    about |= {"job": rows[0]["job"], "key": rows[0]["key"], "keys": [row["key"] for row in rows]}
-    return finite(pooled.to_dict()) | ({"low": None, "high": None} if pooled.open else {}) | about
+
+def _together(estimates: Sequence[Estimate]) -> Estimate:
+    """The sum of counts, or the mean of means."""
+    first, n = estimates[0], sum(one.n or 0 for one in estimates)
+    if len(estimates) == 1:
+        return first
+    if all(one.method == first.method == "clopper-pearson" for one in estimates):
+        return proportion(round(sum(one.value * one.n for one in estimates)), n, first.level)
+
+    value = fmean(one.value for one in estimates)
+    if any(one.exact or one.open or one.level is None for one in estimates):
+        low, high = -math.inf, math.inf
+        if first.exact:
+            low = high = value
+        return Estimate(value, low, high, n, LEVEL, first.method)
+
+    variance = sum(one.standard_error**2 for one in estimates) / len(estimates) ** 2
+    return of_variance(value, variance, n, first.level, "mean of seeds")
+
+
+def _relative(row: Mapping[str, Any], calls: float) -> float:
+    """Compute of these model calls relative to AR's."""
+    if _kind(row) == "ar":
+        return 1.0
+    return calls / break_even(USUAL, row.get("length") or USUAL.length)
 
 
 def _add_causal(points: Sequence[Point]) -> None:
@@ -349,8 +393,7 @@ def _add_ratios(points: list[Point]) -> None:
 
         base = text or ar
         if base is not None:
-            ends = {name: None if point[name] is None else point[name] / base["value"] for name in ENDS}
-            ratio = ends | {"measure": RATIO}
+            ratio = {name: point[name] and point[name] / base["value"] for name in ENDS} | {"measure": RATIO}
             if text:
                 more.append(point | ratio)
             else:
@@ -371,7 +414,10 @@ def _add_seconds(points: Sequence[Point]) -> None:
 
     for point in points:
         who = point["of"], point["model"], point["kind"]
-        each, token = clocks.get((*who, None)), clocks.get((*who[:2], "ar", None)) if point["causal"] else 0.0
+        each: float | None = clocks.get((*who, None))
+        token: float | None = 0.0
+        if point["causal"]:
+            token = clocks.get((*who[:2], "ar", None))
         if point["steps"] is not None and (*who, point["steps"]) in clocks:
             point["seconds"] = clocks[(*who, point["steps"])]
         elif None not in (each, token, point["model_calls"]):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from unmask.core.errors import listed
 from unmask.core.targets import cheapest, standing
 from unmask.report.charts import (
     INK,
@@ -32,7 +33,8 @@ from unmask.report.charts import (
 )
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, matching
 from unmask.report.results import AR, Point
-from unmask.report.verdict import Shown, distinct, setting
+from unmask.report.select import column, where
+from unmask.report.verdict import Shown, keys_of, setting
 from unmask.tasks.evaluation.compare import LEVEL, Comparison, compare_shares
 
 ACCURACY = METRICS["accuracy"]
@@ -45,35 +47,39 @@ MOST_NAMED = 4  # settings in a sentence
 def spent(shown: Shown, cost: str) -> Drawn | None:
     """Accuracy against a cost, a line per sampler; None without the items of a task."""
     points = [p for p in shown.results.of("accuracy") if p[cost] and "keys" in p]
-    masked = [p for p in points if p["kind"] == "mdm"]
+    masked = where(points, kind="mdm")
     if not masked or not shown.results.items:
         return None
 
-    different = dict.fromkeys(tuple(p[name] for name in NAMES) for p in masked)
-    keys = Keys.of(shown, distinct([dict(zip(NAMES, one, strict=True)) for one in different]))
+    keys = Keys.of(shown, keys_of(masked, NAMES))
     groups = [matching(points, values) for values in keys.values]
     rows = [_row(shown, p, k, cost) for k, own in enumerate(groups) for p in own]
-    sentences = [
-        Sentence(words, keys.choices(k))
-        for k, own in enumerate(groups)
-        for words in (against_ar(shown.results.items, own, cost), *([fastest(own)] if cost == "seconds" else []))
-        if words
-    ]
+
+    sentences = []
+    for k, own in enumerate(groups):
+        said = [against_ar(shown.results.items, own, cost)]
+        if cost == "seconds":
+            said.append(fastest(own))
+        sentences += [Sentence(words, keys.choices(k)) for words in said if words]
+
     title = f"Accuracy against {SHORT[cost]}, by sampler"
     under = "further left is cheaper; diamond and dotted level: AR; bars: 95% intervals over items"
     return Drawn(title, under, finished(_layers(shown, rows, cost), title, *keys.now()), rows, sentences)
 
 
 def _row(shown: Shown, point: Point, k: int, cost: str) -> Row:
-    series = AR if point["kind"] == "ar" else point["sampler"]
-    took = "" if point["seconds"] is None else f"{point['seconds']:.3g}"
+    series, took = point["sampler"], ""
+    if point["kind"] == "ar":
+        series = AR
+    if point["seconds"] is not None:
+        took = f"{point['seconds']:.3g}"
     return row(shown, point, k, series, point[cost], took=took, n=f"{point['n']} items", step=point["steps"] or 0)
 
 
 def _layers(shown: Shown, rows: Sequence[Row], cost: str) -> list[Any]:
     x, y = across(COSTS[cost]), up("accuracy", share=True)
-    own, ar = ([r for r in rows if r["kind"] == kind] for kind in ("mdm", "ar"))
-    look = {"color": colour(shown, [r["series"] for r in own], legend=below())}
+    own, ar = (where(rows, kind=kind) for kind in ("mdm", "ar"))
+    look = {"color": colour(shown, column(own, "series"), legend=below())}
     layers = lined(base(own), x, y, tips("sampler", took="seconds"), look, order="step:Q", detail="series:N")
     if ar:
         causal = base(ar)
@@ -84,27 +90,21 @@ def _layers(shown: Shown, rows: Sequence[Row], cost: str) -> list[Any]:
 
 def against_ar(items: Mapping[str, Mapping[str, float]], points: Sequence[Point], cost: str) -> str:
     """The settings that cost at most as much as AR, by their verdict; "" without AR."""
-    ar = next((p for p in points if p["kind"] == "ar"), None)
+    ar = next(iter(where(points, kind="ar")), None)
     if ar is None:
         return ""
 
     affordable = [p for p in points if p["kind"] == "mdm" and p[cost] <= ar[cost]]
     compared = [(setting(p), paired(items, p, ar, LEVEL / len(affordable))) for p in affordable]
-    parts = [
-        f"{verdict} than AR: {_named(own)}"
-        for verdict in ("better", "worse")
-        if (own := [(name, one) for name, one in compared if one.verdict == verdict])
-    ]
+    parts = []
+    for verdict in ("better", "worse"):
+        named = [f"{name} ({one.difference.points})" for name, one in compared if one.verdict == verdict]
+        if named:
+            parts.append(f"{verdict} than AR: {listed(named, MOST_NAMED)}")
 
-    open_ = sum(one.verdict == "not distinguishable" for _, one in compared)
-    parts += [f"not distinguishable: {open_}"] if open_ else []
+    if unsure := sum(one.verdict == "not distinguishable" for _, one in compared):
+        parts.append(f"not distinguishable: {unsure}")
     return f"{len(affordable)} settings need at most the {SHORT[cost]} of AR; {'; '.join(parts) or 'none compared'}."
-
-
-def _named(compared: Sequence[tuple[str, Comparison]]) -> str:
-    first = [f"{name} ({one.difference.points})" for name, one in compared[:MOST_NAMED]]
-    more = len(compared) - MOST_NAMED
-    return ", ".join(first) + (f" and {more} more" if more > 0 else "")
 
 
 def paired(items: Mapping[str, Mapping[str, float]], one: Point, other: Point, level: float) -> Comparison:
@@ -129,7 +129,9 @@ def fastest(points: Sequence[Point]) -> str:
     parts = []
     for target in ACCURACY.targets:
         best = cheapest(timed, lambda p, target=target: stands(p, target), lambda p: p["seconds"])  # type: ignore[misc]
-        who = "none" if best is None else "AR" if best["kind"] == "ar" else setting(best)
-        took = "" if best is None else f" in {best['seconds']:.3g} s"
-        parts.append(f"{ACCURACY.shown(target)}: {who}{took}")
+        who = "none"
+        if best is not None:
+            name = {"ar": "AR"}.get(best["kind"], setting(best))
+            who = f"{name} in {best['seconds']:.3g} s"
+        parts.append(f"{ACCURACY.shown(target)}: {who}")
     return f"The fastest measured setting that reaches or may reach an accuracy of {'; '.join(parts)}."

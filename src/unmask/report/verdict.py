@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
+from unmask.core.errors import plural
 from unmask.core.estimates import Estimate
 from unmask.core.targets import MEETS, MISSES, cheapest, standing
 from unmask.report.metrics import FIELDS, METRICS, RIVALS, SER, Fields, Metric, View, matching
 from unmask.report.results import JOINT, Point, Results
+from unmask.report.select import column, different, having, where
 
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
 ORACLES = ("best-order", "examples/samplers/best_order.py:BestOrder")  # by the true language
-WORDS = {"schedule": "schedule ", "batch": "batch "}
+WORDS = {"schedule": "schedule {}", "batch": "batch {}", "length": "{} tokens"}
 NEAR = 0.05  # distance from the best measured value: the target of a metric without a fixed one
 
 
@@ -29,7 +31,7 @@ class Shown:
 
     @cached_property
     def metrics(self) -> list[Metric]:
-        own = {point["measure"] for point in self.results.points if point["kind"] == "mdm"}
+        own = set(column(where(self.results.points, kind="mdm"), "measure"))
         return [one for one in METRICS.values() if own & set(one.measures)]
 
     @cached_property
@@ -38,19 +40,18 @@ class Shown:
         return next((one for one in self.metrics if one.name == self.view.state.get("metric")), [*self.metrics, SER][0])
 
     def masked(self, *metrics: Metric) -> list[Point]:
-        return [p for p in self.results.of(*(m for one in metrics for m in one.measures)) if p["kind"] == "mdm"]
+        return where(self.results.of(*(m for one in metrics for m in one.measures)), kind="mdm")
 
     @cached_property
     def languages(self) -> list[str]:
         """Languages, tasks and texts."""
-        own = [point["of"] for point in self.masked(*self.metrics)]
+        own = column(self.masked(*self.metrics), "of")
         return list(dict.fromkeys([*own, *self.results.choices("of")]))
 
     @cached_property
     def settings(self) -> list[dict[str, Any]]:
         """All measured settings."""
-        own = list(dict.fromkeys(tuple(p[name] for name in FIELDS) for p in self.masked(*self.metrics)))
-        return distinct([dict(zip(FIELDS, one, strict=True)) for one in own] or [dict.fromkeys(FIELDS)])
+        return keys_of(self.masked(*self.metrics), FIELDS) or [dict.fromkeys(FIELDS)]
 
     @cached_property
     def state(self) -> dict[str, Any]:
@@ -87,10 +88,9 @@ class Shown:
     @cached_property
     def language(self) -> str:
         """The first choice of a language: "all" on a page with messages, else its number."""
-        several = len(self.languages) > 1 and self.view.cards(self.results, self.state)
-        return (
-            "all" if several or not self.languages else str(self.languages.index(self.state["of"] or self.languages[0]))
-        )
+        if not self.languages or (len(self.languages) > 1 and self.view.cards(self.results, self.state)):
+            return "all"
+        return str(self.languages.index(self.state["of"] or self.languages[0]))
 
     def named(self, values: Fields) -> str:
         """A setting in words: the sampler, the length, and other fields that differ between settings."""
@@ -98,7 +98,7 @@ class Shown:
         for name in ("of", *FIELDS):
             varies = len({one.get(name) for one in self.settings} - {None}) > 1
             if (value := values.get(name)) is not None and (varies or name in ("of", "sampler", "length")):
-                parts.append(f"{WORDS.get(name, '')}{value}{' tokens' if name == 'length' else ''}")
+                parts.append(WORDS.get(name, "{}").format(value))
         return ", ".join(parts)
 
     def nearest(self, keys: Sequence[Fields]) -> dict[tuple[str, int], int]:
@@ -116,16 +116,24 @@ class Shown:
 def differs(one: Fields, other: Fields) -> float:
     """The number of values that differ; lengths differ less if they are near."""
     names = [n for n in one if None not in (one[n], other.get(n)) and one[n] != other[n]]
-    return len(names) + (abs(math.log(one["length"] / other["length"])) / 100 if "length" in names else 0.0)
+    if "length" not in names:
+        return len(names)
+    return len(names) + abs(math.log(one["length"] / other["length"])) / 100
+
+
+def keys_of(points: Iterable[Point], names: Sequence[str]) -> list[dict[str, Any]]:
+    """The different values of these fields."""
+    different = dict.fromkeys(tuple(point[name] for name in names) for point in points)
+    return distinct([dict(zip(names, values, strict=True)) for values in different])
 
 
 def distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The values, except one that equals another with some values left open."""
-    return [
-        one
-        for one in values
-        if not any(one != other and all(v in (None, other[name]) for name, v in one.items()) for other in values)
-    ]
+
+    def within(one: Fields, other: Fields) -> bool:
+        return one != other and all(value in (None, other[name]) for name, value in one.items())
+
+    return [one for one in values if not any(within(one, other) for other in values)]
 
 
 def usable(sampler: str | None) -> bool:
@@ -147,15 +155,17 @@ def need(points: Sequence[Point], metric: Metric, target: float) -> Need:
     """Decide by the same rule as `unmask plan`; see core/search.py."""
 
     def stands(point: Point) -> str:
-        low, high = (point["value"] if point[end] is None else point[end] for end in ("low", "high"))
-        return standing(low, high, target, metric.rises)
+        if point["low"] is None:
+            return standing(point["value"], point["value"], target, metric.rises)
+        return standing(point["low"], point["high"], target, metric.rises)
 
-    priced = [point for point in points if point["model_calls"] is not None]
+    priced = having(points, "model_calls")
     priced.sort(key=lambda point: (point["model_calls"], point["steps"] or 0))
     at = cheapest(priced, stands, lambda point: point["model_calls"])
-    if at is not None or not priced:
-        return Need(at, MISSES if at is None else stands(at))
-    return Need(None, MISSES, (max if metric.rises else min)(priced, key=lambda p: p["value"]))
+    if at is not None:
+        return Need(at, stands(at))
+    priced.sort(key=lambda point: point["value"], reverse=metric.rises)
+    return Need(None, MISSES, next(iter(priced), None))
 
 
 @dataclass(frozen=True)
@@ -169,28 +179,32 @@ class Verdict:
 def verdict(results: Results, metric: Metric, state: Fields, target: float | None = None) -> Verdict:
     """The cheapest measured setting that meets the target, and the comparison with AR."""
     every = matching(results.of(*metric.measures), state, RIVALS)
-    ar = next((p for p in every if p["kind"] == "ar"), None)
-    masked = [p for p in every if p["kind"] == "mdm"]
-    whom = state["of"] + ("" if state["length"] is None else f" at {state['length']} tokens")
+    ar = next(iter(where(every, kind="ar")), None)
+    masked = where(every, kind="mdm")
+    whom = state["of"]
+    if state["length"] is not None:
+        whom += f" at {state['length']} tokens"
     if not masked:
         return Verdict(f"No data for {metric.words} of {whom}.", [])
 
-    if target is None and (target := metric.target) is None:
-        here = [point["value"] for point in masked]
-        target = max(here) * (1 - NEAR) if metric.rises else min(here) * (1 + NEAR)
+    target = metric.target if target is None else target
+    if target is None:
+        target = near(masked, metric)
 
     best = need([p for p in masked if usable(p["sampler"])], metric, target)
-    aim = f"{metric.words} of at {'least' if metric.rises else 'most'} {metric.shown(target)}"
+    limit = "most"
+    if metric.rises:
+        limit = "least"
+    aim = f"{metric.words} of at {limit} {metric.shown(target)}"
 
     if best.point is None:
         if best.best is None:
             return Verdict(f"{metric.words} of {whom} has no measured cost.", [])
         at = best.best
         numbers = [(value_text(at, metric), f"best measured {metric.words}: {setting(at)}")]
-        numbers.append((f"{at['model_calls']:.4g}", "model calls per sequence there"))
+        numbers.append((calls_text(at), "per sequence there"))
         if ar:
-            calls = "-" if ar["model_calls"] is None else f"{ar['model_calls']:.4g}"
-            numbers.append((f"AR: {value_text(ar, metric)}", f"with {calls} model calls per sequence"))
+            numbers.append((f"AR: {value_text(ar, metric)}", f"with {calls_text(ar)} per sequence"))
         return Verdict(f"On {whom}, no measured setting reaches {aim}.", numbers)
 
     at = best.point
@@ -204,7 +218,7 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
 
     about = f"the cheapest measured setting; {metric.words} {value_text(at, metric)}: {sure}"
 
-    usual = need([p for p in masked if p["sampler"] == USUAL], metric, target).point
+    usual = need(where(masked, sampler=USUAL), metric, target).point
     more, numbers = _beside(at, ar)
     if usual is not None and at["sampler"] != USUAL:
         more += f" In random order, {USUAL} needs {pace(usual)}{of_n(usual)}."
@@ -212,9 +226,17 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
     return Verdict(f"On {whom}, {words}{more}", numbers)
 
 
+def near(points: Sequence[Point], metric: Metric) -> float:
+    """A target near the best value."""
+    values = column(points, "value")
+    if metric.rises:
+        return max(values) * (1 - NEAR)
+    return min(values) * (1 + NEAR)
+
+
 def grid_of_n(measured: Sequence[Point], metric: Metric, target: float, theory: Sequence[Point], point: Point) -> str:
     """The grid of N from which a setting comes, and the exact N where theory has it, between points near each other."""
-    steps = [p["steps"] for p in measured if p["sampler"] == point["sampler"]]
+    steps = column(where(measured, sampler=point["sampler"]), "steps")
     if not all(n and math.log2(n).is_integer() for n in steps) or len(steps) < 2:
         return ""
     own = sorted((p["steps"], p["value"]) for p in theory if p["sampler"] == point["sampler"])
@@ -227,25 +249,33 @@ def grid_of_n(measured: Sequence[Point], metric: Metric, target: float, theory: 
 
 def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
     """A setting compared with AR: a sentence, and numbers with their meanings."""
-    length = ar["model_calls"] if ar and ar["model_calls"] else at["length"]
+    length = at["length"]
+    if ar and ar["model_calls"]:
+        length = ar["model_calls"]
     calls = at["model_calls"] - at["causal"]  # of the masked model
     if not length or calls <= 0:
         return "", []
 
     even = (length - at["causal"]) / calls  # AR tokens
-    compute = (
-        "" if at["flops"] is None else f"; {'at least ' if at['causal'] else ''}{at['flops']:.3g} times AR's compute"
-    )
+    beside = least = compute = ""
+    if at["causal"]:
+        beside, least = f" and {at['causal']:.4g} AR tokens", "at least "
+    if at["flops"] is not None:
+        compute = f"; {least}{at['flops']:.3g} times AR's compute"
 
-    beside = f" and {at['causal']:.4g} AR tokens" if at["causal"] else ""
     numbers = [(f"{calls:.4g} model calls{beside}", f"per sequence; AR needs {length:.4g}{compute}")]
     if at["seconds"] and ar and ar["seconds"]:
         times = ar["seconds"] / at["seconds"]
         meaning = f"{at['seconds']:.3g} s per sequence, AR {ar['seconds']:.3g} s"
         numbers.append((f"{times:.2g} times AR's speed", meaning))
-        return f" It is {'faster' if times > 1 else 'slower'} than AR here.", numbers
+        which = "faster"
+        if times <= 1:
+            which = "slower"
+        return f" It is {which} than AR here.", numbers
 
-    numbers.append((f"{even:.3g} AR tokens", "break-even time of one model call: a faster call beats AR"))
+    numbers.append(
+        (plural(float(f"{even:.3g}"), "AR token"), "break-even time of one model call: a faster call beats AR")
+    )
     if even > 1:
         return f" It is faster than AR if one model call takes less time than {even:.3g} AR tokens.", numbers
     return " AR needs no more model calls.", numbers
@@ -253,15 +283,21 @@ def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
 
 def setting(point: Point) -> str:
     """A sampler with its number of steps."""
-    return f"{point['sampler']}, {pace(point)}" if point["sampler"] else pace(point)
+    return ", ".join(filter(None, (point["sampler"], pace(point))))
 
 
 def pace(point: Point) -> str:
     if point["knob"]:
         return str(point["knob"])
     if point["steps"] is None:
-        return "-" if point["model_calls"] is None else f"{point['model_calls']:.4g} model calls"
-    return f"{point['steps']:g} step{'' if point['steps'] == 1 else 's'}"
+        return calls_text(point)
+    return plural(point["steps"], "step")
+
+
+def calls_text(point: Point) -> str:
+    if point["model_calls"] is None:
+        return "-"
+    return plural(float(f"{point['model_calls']:.4g}"), "model call")
 
 
 def value_text(point: Fields, metric: Metric) -> str:
@@ -272,34 +308,41 @@ def value_text(point: Fields, metric: Metric) -> str:
     value, low, high = (f"{100 * one:.3g}%" for one in (estimate.value, estimate.low, estimate.high))
     if estimate.none_seen:
         return f"< {100 * estimate.high:.2g}%"
-    return value if estimate.exact or estimate.open else f"{value} [{low}, {high}]"
+    if estimate.exact or estimate.open:
+        return value
+    return f"{value} [{low}, {high}]"
 
 
 def grid(results: Results, state: Fields, metric: Metric) -> tuple[list[str], dict[tuple[str, str], dict[str, Point]]]:
     """(columns, points by row and column): languages and denoisers across; samplers and settings down, AR last."""
     here = matching(results.of(*metric.measures), state, ("of", "model", *RIVALS))
-    several = len({point["model"] for point in here} - {None}) > 1
-    order = list(dict.fromkeys(point["sampler"] for point in here))
+    several = len(set(column(here, "model")) - {None}) > 1
+    order = different(here, "sampler")
     lines: dict[tuple[str, str], dict[str, Point]] = {}
 
-    def column(point: Point) -> str:
-        return f"{point['of']}, {point['model']}" if several and point["model"] else str(point["of"])
+    def head(point: Point) -> str:
+        if several and point["model"]:
+            return f"{point['of']}, {point['model']}"
+        return str(point["of"])
 
-    columns = list(dict.fromkeys(map(column, here)))
+    heads = list(dict.fromkeys(map(head, here)))
     here.sort(key=lambda p: (p["kind"] != "mdm", order.index(p["sampler"]), p["steps"] or 0, p["model_calls"] or 0))
     for point in here:
         name = {"ar": "AR", "text": "the text itself"}.get(point["kind"], point["sampler"] or "-")
-        lines.setdefault((name, pace(point) if point["kind"] == "mdm" else ""), {})[column(point)] = point
-    return columns, lines
+        own = ""
+        if point["kind"] == "mdm":
+            own = pace(point)
+        lines.setdefault((name, own), {})[head(point)] = point
+    return heads, lines
 
 
 def table(shown: Shown) -> tuple[str, list[str], list[list[str]]]:
     """(title, head, rows) of the metric in the first state, for a terminal."""
     columns, lines = grid(shown.results, shown.state, shown.metric)
-    rows = [
-        [*row, *(value_text(cells[c], shown.metric) if c in cells else "-" for c in columns)]
-        for row, cells in lines.items()
-    ]
+    rows = []
+    for row, cells in lines.items():
+        written = {name: value_text(point, shown.metric) for name, point in cells.items()}
+        rows.append([*row, *(written.get(name, "-") for name in columns)])
     return shown.metric.title, ["sampler", "setting", *columns], rows
 
 

@@ -101,7 +101,7 @@ class Session:
 
     @property
     def order_rng(self) -> Randomness:
-        """The random numbers of orders: particles of a joint draw share theirs."""
+        """The random numbers of orders: the particles of one sequence have the same."""
         if self.joint is None or self.joint.particles == 1:
             return self.rng
         return Randomness(self.rng.seed, self.rng.row_ids // self.joint.particles * self.joint.particles)

@@ -181,7 +181,7 @@ def weights(length: int, delta: Tensor, fixed_size: bool = False) -> Floats:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """e and g. A measured curve stores its rows: terms (rows, L-1), with g as the mean."""
+    """e and g. A measured curve also has its terms (rows, L-1), whose mean over rows is g."""
 
     g: Floats  # (L-1)
     method: str
