@@ -46,6 +46,8 @@ def test_no_lead_hides_a_command():
         ("theory theorem-4.4", "`unmask theory show theorem-4.4`"),
         ("theory lst", "did you mean list?"),
         ("board --sampler strided", "did you mean --samplers?"),
+        ("board --budgets 8", "`unmask board --steps 8 32` sets the numbers of steps"),
+        ("plan --model m --causal-model ar", "`unmask plan --results EVAL` chooses"),
         ("board --samplers strided,ancestral", "Write --samplers strided ancestral"),
         ("board --steps 8,16", "Write --steps 8 16"),
         ("gap --language paper-2gram --sampler strided,ancestral", "did you mean strided or ancestral?"),

@@ -56,6 +56,11 @@ LEADS = {  # for each program, words and the sentence that leads on
         "compare": "`unmask eval compare A B` compares two models, `unmask plan` a masked with an AR model",
         "list show": SHOW.format("model"),
     },
+    "unmask plan": {
+        "--causal-model --ar --ar-model": "`unmask eval --model MODEL --causal-model AR` measures both on a task, "
+        "`unmask plan --results EVAL` chooses; for times alone `unmask model time`",
+    },
+    "unmask board run": {"--budgets --n --knobs": "`unmask board --steps 8 32` sets the numbers of steps"},
 }
 OTHERS = {  # the sentence for all other words
     "unmask": "`unmask --help` lists all commands",

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
+from unmask.cli.leads import lead
 from unmask.core import run, tables
 from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
 
@@ -228,6 +229,8 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
         name, equals, rest = word.partition("=")
         name = name.replace("_", "-") if word.startswith("--") else name
         if word.startswith("--") and name not in parser.flags:
+            if sentence := lead(program, name):
+                raise UnmaskError(f"unknown option of {program} {shown(name)}. {sentence}")
             raise unknown(f"option of {program}", name, parser.flags)
         plain.append(f"{name}{equals}{rest}")
 
