@@ -41,6 +41,7 @@ def run(
     """
     from dataclasses import asdict
 
+    from unmask.core.errors import plural
     from unmask.experiments.board import Settings
     from unmask.experiments.board.table import HOW_TO_READ, tables
     from unmask.report.publishing import BOARD, left_out, publish
@@ -56,7 +57,8 @@ def run(
         for table in tables(board)
     ]
     text += [*HOW_TO_READ.format(against=against).splitlines(), *left_out(board), ""]
-    seeds = "1 seed" if board.settings.seeds == 1 else f"{board.settings.seeds} seeds"
+
+    seeds = plural(board.settings.seeds, "seed")
     each = f"{seeds} with {board.settings.rows} sequences per budget"
     text.append(f"{each}; {board.seconds:.0f} s of compute.")
     if any(failure.value is None for failure in board.failures):

@@ -78,7 +78,9 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
     evaluation = Evaluation(records, read(records))
     answer = _answer(evaluation)
     text = list(answer.text or ())
-    for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True) if wrong else ():
+    if not wrong:
+        return answer
+    for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
         text.append(f"{label}: {', '.join(f'{why}: {count}' for why, count in group.reasons.items())}")
         for sample in [sample for sample in group.samples if sample.why][:SHOWN]:
             written = plain(" ".join(sample.text.split()))
@@ -158,7 +160,8 @@ def _answer(evaluation: Evaluation) -> Answer:
         tasks.setdefault(group.settings["task"], []).append(group)
     text: list[Grid | str] = [Grid(*table(own)) for own in tasks.values()]
     for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
-        text += [f"{label}: {group.too_long}; not in the accuracy."] if group.too_long else []
+        if group.too_long:
+            text.append(f"{label}: {group.too_long}; not in the accuracy.")
     result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
     place = str(evaluation.directory)
     return Answer(result, [*text, f"{place}; its page with all answers: unmask report {shlex.quote(place)}"])

@@ -39,7 +39,7 @@ def command(
 
     Examples:
         unmask gap --model runs/mdm --steps 16
-        unmask gap --model runs/mdm --sampler entropy --steps 16 --out gap.html --open
+        unmask gap --model runs/mdm --sampler entropy --out gap.html --open
         unmask gap --model llada-8b-instruct --trace trace.json --temperature 0
         unmask gap --language paper-2gram --steps 8 --reference 0
 

@@ -69,10 +69,15 @@ def command(
     how = asdict(sampling) | start | {"schedule": schedule_of(sampling.schedule)}
     generation = generate(source, **how, seed=amount.seed, first_row=amount.first_row)
     texts = None
-    if tokenizer is not None:
-        texts = generation.texts(tokenizer) if opened else [tokenizer.decode(row) for row in generation.tokens.tolist()]
+    if tokenizer is not None and opened:
+        texts = generation.texts(tokenizer)
+    elif tokenizer is not None:
+        texts = list(map(tokenizer.decode, generation.tokens.tolist()))
     generation.save(out, texts)
+
     about = generation.summary()
+    if verbose:
+        return Answer({"file": str(out)} | about)
     written = about["tokens_written"] / about["rows"]
     calls = " + ".join(f"{number(count)} of {name}" for name, count in about["model_calls_of"].items())
     lines = [
@@ -82,7 +87,7 @@ def command(
     ]
     if generation.ideal is not None:
         lines.insert(2, ("impossible", f"{about['impossible_rows']} of {about['rows']} sequences"))
-    return Answer({"file": str(out)} | about, None if verbose else lines)
+    return Answer({"file": str(out)} | about, lines)
 
 
 def begin(
@@ -103,7 +108,9 @@ def begin(
 
     if (language is None) == (model is None):
         raise UnmaskError("expected either --language for an exact denoiser, or --model. Pass one of the two")
-    own = of_command(model, loading, causal_model, batch) if model is not None and is_own(model) else None
+    own = None
+    if model is not None and is_own(model):
+        own = of_command(model, loading, causal_model, batch)
     if model is not None and (hasattr(own, "tokenizer") or (own is None and is_open(model))):
         from unmask.models.open.prompted import begun, queries_of
 
@@ -113,7 +120,8 @@ def begin(
     from unmask.cli.starting import started
 
     of_open = arguments.changed(prompting, given=prompting.given, prompt=prompting.prompt)
-    of_open |= arguments.changed(loading, device=loading.device) if model is None else {}
+    if model is None:
+        of_open |= arguments.changed(loading, device=loading.device)
     for name in of_open:
         raise UnmaskError(f"--{name.replace('_', '-')} needs an open model, --model NAME")
     if model is None:
@@ -146,7 +154,9 @@ def schedule_of(text: str) -> str | list[float]:
 
 def number(value: float) -> str:
     """Return four significant digits, with separators of thousands."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
 
 
 def score(
@@ -181,13 +191,19 @@ def score(
     known = languages.load(language)
     account = read_account(samples, tokens)
     known.check_origin(account.get("source"), str(samples))
-    pattern = read_given(samples, account) if given is None else read_tokens(given, hidden=known.vocabulary)
+    if given is None:
+        pattern = read_given(samples, account)
+    else:
+        pattern = read_tokens(given, hidden=known.vocabulary)
+
     origin = account.get("origin", {})
     scored = score(tokens, known, pattern, chosen_among=account.get("chosen_among"))
     result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
     result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
-    lines = scored.table()
+    if verbose:
+        return Answer(result)
+
+    lines = dict(scored.table())
     if pattern is None and known.end is None and scored.generative_perplexity is not None:
-        own = f"; the language's own: {ter_autoregressive(known, scored.length).value:.4g}"
-        lines = [(name, text + own if name == "perplexity" else text) for name, text in lines]
-    return Answer(result, None if verbose else lines)
+        lines["perplexity"] += f"; the language's own: {ter_autoregressive(known, scored.length).value:.4g}"
+    return Answer(result, list(lines.items()))

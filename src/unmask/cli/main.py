@@ -67,7 +67,9 @@ def main(argv: list[str] | None = None) -> int:
 
     A command that returns a number has it as its exit code: `unmask diff` returns 1 for different traces."""
     _open_streams()
-    arguments = sys.argv[1:] if argv is None else argv
+    arguments = argv
+    if arguments is None:
+        arguments = sys.argv[1:]
     debug = "--debug" in arguments
 
     try:
@@ -94,7 +96,7 @@ def _run(words: list[str]) -> int:
         raise UnmaskError("the working directory was removed. Change to a directory that exists") from None
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
-    groups = {title: {name: about for name, (_, about) in group.items()} for title, group in GROUPS.items()}
+    groups = {title: {name: group[name][1] for name in group} for title, group in GROUPS.items()}
     code = _guide("unmask", ABOUT, groups, OPTIONS, words)
     if code is not None:
         return code
@@ -106,15 +108,24 @@ def _run(words: list[str]) -> int:
     while isinstance(command, Mapping):
         if RUN in command and words and words[0].startswith("--") and words[0] not in HELP:
             words = [RUN, *words]
-        runs = {name: one[RUN] if isinstance(one, Mapping) else one for name, one in command.items()}
-        firsts = {name: about_of(one).partition("\n")[0] for name, one in runs.items()}
+
+        firsts = {}
+        for name, one in command.items():
+            if isinstance(one, Mapping):
+                one = one[RUN]
+            firsts[name] = about_of(one).partition("\n")[0]
+
         options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
         code = _guide(program, f"{about[0].upper()}{about[1:]}.", {"commands": firsts}, options, words)
         if code is not None:
             return code
         about, command = firsts[words[0]].rstrip("."), command[words[0]]
         program, words = f"{program} {words[0]}", words[1:]
-    if any(word in HELP for word in (words[:1] if takes_all(command) else words)):
+
+    own = words
+    if takes_all(command):  # later words are those of another program
+        own = words[:1]
+    if any(word in HELP for word in own):
         print(parser_of(program, command).format_help(), end="")
         return 0
     from unmask.core import memory, progress
@@ -145,18 +156,24 @@ def _guide(
         from unmask.cli.leads import lead, usual
 
         word = arguments[0]
-        flags = [flag.split()[0] for flags in options for flag in flags.split(", ")]
-        noun, known = ("option", flags) if word.startswith("-") else ("command", commands)
-        noun = f"{noun} of {program}" if program != "unmask" else noun
+        noun, known = "command", commands
+        if word.startswith("-"):
+            noun, known = "option", [flag.split()[0] for flags in options for flag in flags.split(", ")]
+        if program != "unmask":
+            noun = f"{noun} of {program}"
         if sentence := lead(program, word):
             raise UnmaskError(f"unknown {noun} {shown(word)}; {sentence}")
         raise unknown(noun, word, known, usual(program, cut(word)))
+
     lines = [f"usage: {program} COMMAND [OPTIONS]", "", about]
     width = max(map(len, (*commands, *options))) + 2
     for title, entries in {**groups, "options": options}.items():
         lines += ["", f"{title}:", *(f"  {name:<{width}}{summary}" for name, summary in entries.items())]
-    print("\n".join(lines), file=sys.stdout if arguments else sys.stderr)
-    return 0 if arguments else 2
+    if not arguments:
+        print("\n".join(lines), file=sys.stderr)
+        return 2
+    print("\n".join(lines))
+    return 0
 
 
 def _explain(error: BaseException, debug: bool) -> int:
@@ -168,9 +185,9 @@ def _explain(error: BaseException, debug: bool) -> int:
             message, code = f"unmask: error: {error}", 2
         case OSError():
             _discard(sys.stdout)
-            reason = (
-                f"{cut(str(error.filename))}: {error.strerror}" if error.filename and error.strerror else str(error)
-            )
+            reason = str(error)
+            if error.filename and error.strerror:
+                reason = f"{cut(str(error.filename))}: {error.strerror}"
             message, code = f"unmask: error: {plain(reason)}", 2
         case _ if _out_of_memory(error):
             message, code = "unmask: error: out of memory. Use fewer rows, a shorter length or fewer steps", 2

@@ -91,7 +91,9 @@ def time(
     if not timings:
         raise UnmaskError(failures[0])
     rows, first = [timing.to_dict() for timing in timings], timings[0]
-    where = first.device if first.device != "cpu" else f"cpu, {first.threads} threads"
+    where = first.device
+    if where == "cpu":
+        where = f"cpu, {first.threads} threads"
     head = ["L", "batch", "ms per call", "calls", "MDM, s", "ms per token", "AR, s", "MDM / AR"]
     head += ["break-even", "N", "GFLOP/s", "MB"]
     title = f"An MDM with {first.steps} steps compared with AR with a KV cache, on {where}"
@@ -104,7 +106,11 @@ def time(
 
 
 def _timed(timing: Any) -> list[str]:
-    rates, steps = timing.to_dict(), timing.break_even_steps
+    rates, steps, memory = timing.to_dict(), "any", "-"
+    if timing.break_even_steps is not None:
+        steps = str(timing.break_even_steps)
+    if timing.peak_bytes is not None:
+        memory = f"{timing.peak_bytes / 1e6:.0f}"
 
     return [
         str(timing.length),
@@ -116,9 +122,9 @@ def _timed(timing: Any) -> list[str]:
         f"{timing.ar_seconds:.3g}",
         f"{timing.mdm_seconds / timing.ar_seconds:.3g}",
         f"{timing.break_even_model_calls:.3g}",
-        "any" if steps is None else str(steps),
+        steps,
         " ".join(f"{rates[f'{name}_flop_per_second'] / 1e9:.3g}" for name in ("evaluation", "token")),
-        "-" if timing.peak_bytes is None else f"{timing.peak_bytes / 1e6:.0f}",
+        memory,
     ]
 
 
@@ -245,13 +251,16 @@ def learning(
             of = f"{trunk.shape.kind.upper()} on {label}"
             title = f"{of}: learning error in nats per hidden position, contexts {share.contexts}"
             cells = [[f"{row['low']:.0%} to {row['high']:.0%}", *_hidden(row)] for row in one["by_share"]]
-            cells += [["all", *_hidden(one)]] if one["mean"] is not None else []
+            if one["mean"] is not None:
+                cells.append(["all", *_hidden(one)])
             text.append(Grid(title, ["hidden", "mean", "99%", "maximum"], cells))
             if share.impossible:
                 text.append(f"left out: {share.impossible:.1%} of the contexts, which are impossible")
     head = ["N", "model calls", "SER", "sampling", "learning", "TER: sampling", "learning"]
     parts = list(map(_parts, errors))
-    what = "SER and TER" if len(parts[0]) == len(head) else "SER"
+    what = "SER"
+    if len(parts[0]) == len(head):
+        what = "SER and TER"
     text.append(Grid(f"{what}: sampling error and learning error", head[: len(parts[0])], parts))
     return Answer(about | {"errors": [error.to_dict() for error in errors]}, text)
 
@@ -263,7 +272,9 @@ def _hidden(row: dict[str, Any]) -> list[str]:
 
 
 def _parts(error: Blame) -> list[str]:
-    steps = "AR" if error.steps is None else str(error.steps)
+    steps = str(error.steps)
+    if error.steps is None:
+        steps = "AR"
     ser = [str(error.ser), f"{error.ser_sampling.value:.4g}", spread(error.ser_learning, "+.4f")]
     columns = [steps, f"{error.model_calls:.4g}", *ser]
     if error.ter_sampling is None or error.ter_learning is None:

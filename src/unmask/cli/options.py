@@ -193,9 +193,12 @@ def parser_of(program: str, command: Callable[..., Any]) -> Parser:
 
     places = []
     for one in options_of(command):
-        needed = one.default is EMPTY
-        usual = "" if one.default in (EMPTY, None, (), "") or one.kind is bool else f" (default: {one.default})"
-        about = one.about + (" (required)" if needed and one.flag else usual)
+        needed, about = one.default is EMPTY, one.about
+        if needed and one.flag:
+            about += " (required)"
+        elif one.default not in (EMPTY, None, (), "") and one.kind is not bool:
+            about += f" (default: {one.default})"
+
         how: dict[str, Any] = {"help": about.replace("%", "%%")}
         if one.kind is bool:
             how |= {"action": "store_const", "const": one.default is not True}
@@ -203,18 +206,25 @@ def parser_of(program: str, command: Callable[..., Any]) -> Parser:
             how |= {"type": one.read, "metavar": one.metavar}
 
         if one.flag:
-            how |= {"nargs": "+"} if one.many else {}
+            if one.many:
+                how["nargs"] = "+"
             parser.add_argument(*SHORT.get(one.flag, "").split(), one.flag, dest=one.name, **how)
             parser.flags.append(one.flag)
+        elif one.many:
+            parser.add_argument(one.name, nargs="*", default=None, **how)
+            places.append(f"{one.metavar} ...")
         else:
-            parser.add_argument(one.name, nargs="*" if one.many else "?", default=None, **how)
-            places.append(f"{one.metavar} ..." if one.many else one.metavar)
+            parser.add_argument(one.name, nargs="?", default=None, **how)
+            places.append(one.metavar)
 
         if needed:
             parser.required[one.name] = f"{one.flag} {one.metavar}".strip()
 
     parser.add_argument("-h", "--help", action="store_true", help="Show this help.")
-    parser.usage = " ".join([program, *places, "[WORDS]" if takes_all(command) else "[OPTIONS]"])
+    rest = "[OPTIONS]"
+    if takes_all(command):
+        rest = "[WORDS]"
+    parser.usage = " ".join([program, *places, rest])
     return parser
 
 
@@ -226,22 +236,29 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     parser = parser_of(program, command)
     plain = []
     for word in words:
-        name, equals, rest = word.partition("=")
-        name = name.replace("_", "-") if word.startswith("--") else name
-        if word.startswith("--") and name not in parser.flags:
-            if sentence := lead(program, name):
-                raise UnmaskError(f"unknown option of {program} {shown(name)}. {sentence}")
-            raise unknown(f"option of {program}", name, parser.flags)
-        plain.append(f"{name}{equals}{rest}")
+        if word.startswith("--"):
+            name, equals, rest = word.partition("=")
+            name = name.replace("_", "-")
+            if name not in parser.flags:
+                raise _no_option(program, name, parser.flags)
+            word = f"{name}{equals}{rest}"
+        plain.append(word)
 
     read, more = parser.parse_known_intermixed_args(plain)
     if more:
         flags = [f"{flag} {cut(more[0])}" for flag in ("--language", "--model") if flag in parser.flags]
-        way = f"Write {' or '.join(flags)}" if flags and words[0] == more[0] else "Options begin with --"
+        way = "Options begin with --"
+        if flags and words[0] == more[0]:
+            way = f"Write {' or '.join(flags)}"
         raise UnmaskError(f"{program}: unexpected argument {shown(more[0])}. {way}")
 
-    there = {name: value for name, value in vars(read).items() if value is not None}
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in there.items()}
+    given = {}
+    for name, value in vars(read).items():
+        if isinstance(value, list):
+            given[name] = tuple(value)
+        elif value is not None:
+            given[name] = value
+
     missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
     if missing:
         raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
@@ -252,13 +269,22 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
         kind: Any = kinds[parameter.name]
         if is_dataclass(kinds[parameter.name]):
             inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
-            value = kind(**inside) if parameter.default is EMPTY else replace(parameter.default, **inside)
+            if parameter.default is EMPTY:
+                value = kind(**inside)
+            else:
+                value = replace(parameter.default, **inside)
         if parameter.kind is parameter.KEYWORD_ONLY:
             named[parameter.name] = value
         else:
             places.append(value)
 
     return command(*places, **named)
+
+
+def _no_option(program: str, name: str, known: Sequence[str]) -> UnmaskError:
+    if sentence := lead(program, name):
+        return UnmaskError(f"unknown option of {program} {shown(name)}. {sentence}")
+    return unknown(f"option of {program}", name, known)
 
 
 def takes_all(command: Callable[..., Any]) -> bool:
@@ -276,34 +302,46 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
         if is_dataclass(kind := kinds[parameter.name]):
             inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
             for field in fields(kind):
-                usual = field.default if parameter.default is EMPTY else getattr(parameter.default, field.name)
-                default = EMPTY if usual is MISSING else usual
+                default = field.default
+                if parameter.default is not EMPTY:
+                    default = getattr(parameter.default, field.name)
+                if default is MISSING:
+                    default = EMPTY
                 entries.append((field.name, hints[field.name], default, inside.get(field.name, "")))
         else:
             entries.append((parameter.name, kind, parameter.default, about.get(parameter.name, "")))
-            places |= {parameter.name} if parameter.kind is not parameter.KEYWORD_ONLY else set()
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                places.add(parameter.name)
 
     if "json" not in kinds:
         entries.append(("json", bool, False, about["json"]))
 
     for name, hint, default, text in entries:
-        hint, metavar = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, "")
+        metavar, choices = "", ()
+        if get_origin(hint) is Annotated:
+            hint, metavar = get_args(hint)[:2]
         if get_origin(hint) in (Union, UnionType):
             (hint,) = (part for part in get_args(hint) if part is not NoneType)
         many = get_origin(hint) is tuple
-        hint = get_args(hint)[0] if many else hint
-        choices = get_args(hint) if get_origin(hint) is Literal else ()
-        kind = str if choices else hint
-        metavar = metavar or ("{" + ",".join(choices) + "}" if choices else METAVARS.get(kind, ""))
+        if many:
+            hint = get_args(hint)[0]
+        if get_origin(hint) is Literal:
+            choices = get_args(hint)
+            hint, metavar = str, metavar or "{" + ",".join(choices) + "}"
 
-        word = name.replace("_", "-")
-        flag = f"--no-{word}" if kind is bool and default is True else f"--{word}"
-        yield Option(name, "" if name in places else flag, kind, choices, many, metavar, default, text)
+        flag = ""
+        if name not in places:
+            flag = f"--{name.replace('_', '-')}"
+            if hint is bool and default is True:
+                flag = flag.replace("--", "--no-", 1)
+        yield Option(name, flag, hint, choices, many, metavar or METAVARS.get(hint, ""), default, text)
 
 
 def _arguments(documented: Any) -> dict[str, str]:
     """Return the text of each argument in the part "Args:" of the docstring, and in those of base classes."""
-    classes = documented.__mro__[::-1] if inspect.isclass(documented) else [documented]
+    classes = [documented]
+    if inspect.isclass(documented):
+        classes = list(documented.__mro__[::-1])
     parts = [(inspect.getdoc(one) or "").partition("Args:\n")[2] for one in classes]
     entries = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", "\n".join(parts), re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
@@ -317,4 +355,6 @@ def about_of(command: Callable[..., Any]) -> str:
 def _example(command: Callable[..., Any]) -> str:
     """Return the first example of a docstring, in one line."""
     example = re.search(r"\nExamples?:\n((?:.*\\\n)*.*)", about_of(command))
-    return " ".join(example[1].replace("\\\n", " ").split()) if example else ""
+    if example is None:
+        return ""
+    return " ".join(example[1].replace("\\\n", " ").split())

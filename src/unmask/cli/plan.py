@@ -14,6 +14,7 @@ SUBJECTS = (
     "--model with --prompts or --texts (an open model)",
 )
 How = tuple[str, int, tuple[float, float] | None]  # schedule, batch, milliseconds of an AR token and of a step
+LENGTH = 512  # of a language
 ROWS = 500  # sequences at each measured number of steps
 
 
@@ -83,36 +84,30 @@ def command(
     """
     from unmask.core.errors import UnmaskError
 
-    if (ar_token_ms is None) != (step_ms is None):
+    times = None
+    if ar_token_ms is not None and step_ms is not None:
+        times = (ar_token_ms, step_ms)
+    elif ar_token_ms is not None or step_ms is not None:
         raise UnmaskError("--ar-token-ms and --step-ms need each other. Add the other, or leave both out")
-    times = None if ar_token_ms is None or step_ms is None else (ar_token_ms, step_ms)
-    of_records: dict[str, Any] = {"task": task, "budget_ms": budget_ms}
-    of_open: dict[str, Any] = {"card": card, "device": None if device == "auto" else device, "seed": seed or None}
-    if prompts is not None or texts is not None:
-        others: dict[str, Any] = {"language": language, "results": results or None, "batch": batch}
-        others |= of_records | {"metric": None if metric == "kl" else metric}
-        refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
-        if model is None:
-            raise UnmaskError("--prompts and --texts need an open model. Add --model NAME (see `unmask show model`)")
-        from unmask.core.samples import read_texts
-        from unmask.models.open.loading import load_model
-        from unmask.models.open.prompted import read_prompts
-        from unmask.planning.forecast import forecast
 
-        queries = None if prompts is None else read_prompts(prompts)
-        answers = None if texts is None else read_texts(texts)
-        opened = load_model(model, card=card, device=device)
-        how: dict[str, Any] = {"length": length or 64, "schedule": schedule, "target": target}
-        predicted = forecast(opened, queries, answers, **how, times=times, seed=seed)
-        return Answer(predicted.to_dict(), None if verbose else predicted.lines())
+    of_records: dict[str, Any] = {"task": task, "budget_ms": budget_ms}
+    if prompts is not None or texts is not None:
+        others = of_records | {"language": language, "results": results or None, "batch": batch}
+        others |= _unless("kl", metric=metric)
+        refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
+        how: dict[str, Any] = {"schedule": schedule, "target": target, "times": times}
+        if length is not None:
+            how["length"] = length
+        return _of_open(model, card, device, prompts, texts, verbose, how | {"seed": seed})
+
+    of_open = {"card": card, "seed": seed or None} | _unless("auto", device=device)
     refuse(of_open, "applies to open models. Add --prompts or --texts, or leave it out")
     if model is not None:
-        from unmask.models.loading import is_trained
+        _check_trained(model)
 
-        if not is_trained(model):
-            problem = f"the plan of {model} needs texts, which no language gives"
-            raise UnmaskError(f"{problem}. Add --prompts or --texts; --target is then nats per answer")
-    missing = [] if target is not None else ["--target (the largest acceptable error)"]
+    missing = []
+    if target is None:
+        missing.append("--target (the largest acceptable error)")
     if language is None and model is None and not results:
         missing.append(f"one of {', '.join(SUBJECTS)}")
     if missing or target is None:
@@ -121,17 +116,61 @@ def command(
     if (results or metric in (None, "ser")) and not 0.0 < target < 1.0:
         expected = "expected an error above 0 and below 1"
         raise UnmaskError(f"--target is {target:g}; {expected}. For example: --target 10%")
+
     if results:
         others = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
         others |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms, "sampler": sampler}
         refuse(others, "does not apply to records. Leave it out")
         return _of_records(results, target, task, budget_ms)
+
     refuse(of_records, "does not apply to a language or a network. Leave it out")
     if sampler is not None:
-        others = {"model": model, "metric": None if metric == "ser" else metric, "batch": batch}
+        others = {"model": model, "batch": batch} | _unless("ser", metric=metric)
         refuse(others, "does not apply to --sampler, whose SER is measured on a language. Leave it out")
-        return _of_sampler(str(language), sampler, target, 512 if length is None else length, schedule, times)
+        return _of_sampler(str(language), sampler, target, length, schedule, times)
     return _of_language(language, model, metric or "ser", target, length, (schedule, batch or 1, times), verbose)
+
+
+def _unless(usual: str, **given: str | None) -> dict[str, str | None]:
+    """The options, except one with its usual value."""
+    return {name: value for name, value in given.items() if value != usual}
+
+
+def _check_trained(model: str) -> None:
+    from unmask.core.errors import UnmaskError
+    from unmask.models.loading import is_trained
+
+    if not is_trained(model):
+        problem = f"the plan of {model} needs texts, which no language gives"
+        raise UnmaskError(f"{problem}. Add --prompts or --texts; --target is then nats per answer")
+
+
+def _of_open(
+    model: str | None,
+    card: str | None,
+    device: str,
+    prompts: Path | None,
+    texts: Path | None,
+    verbose: bool,
+    how: dict[str, Any],
+) -> Answer:
+    from unmask.core.errors import UnmaskError
+    from unmask.core.samples import read_texts
+    from unmask.models.open.loading import load_model
+    from unmask.models.open.prompted import read_prompts
+    from unmask.planning.forecast import forecast
+
+    if model is None:
+        raise UnmaskError("--prompts and --texts need an open model. Add --model NAME (see `unmask show model`)")
+    if prompts is not None:
+        how["prompts"] = read_prompts(prompts)
+    if texts is not None:
+        how["texts"] = read_texts(texts)
+
+    predicted = forecast(load_model(model, card=card, device=device), **how)
+    if verbose:
+        return Answer(predicted.to_dict())
+    return Answer(predicted.to_dict(), predicted.lines())
 
 
 def _of_records(results: tuple[Path, ...], target: float, task: str | None, budget: float | None) -> Answer:
@@ -143,7 +182,7 @@ def _of_records(results: tuple[Path, ...], target: float, task: str | None, budg
         name = task.partition("(")[0]
         settings = [group for group in settings if str(group.settings["task"]).partition("(")[0] == name]
     right = round(1 - target, 12)
-    advice = advise(settings, right, None if budget is None else budget / 1000)
+    advice = advise(settings, right, budget and budget / 1000)
     beside = (("at AR's time", advice.at_time), ("at AR's compute", advice.at_flops))
     lines = [("target", f"accuracy of at least {right:.4g}"), ("advice", advice.text)]
     lines += [(name, str(option)) for name, option in beside if option is not None]
@@ -151,7 +190,7 @@ def _of_records(results: tuple[Path, ...], target: float, task: str | None, budg
 
 
 def _of_sampler(
-    language: str, sampler: str, target: float, length: int, schedule: str, times: tuple[float, float] | None
+    language: str, sampler: str, target: float, length: int | None, schedule: str, times: tuple[float, float] | None
 ) -> Answer:
     """Return the least measured number of steps at which a sampler reaches the target."""
     from unmask.core.errors import UnmaskError
@@ -165,6 +204,8 @@ def _of_sampler(
         raise UnmaskError(f"{problem}. Measure it with `unmask board --samplers '{sampler}'`")
     if times is not None:
         check_times(times)
+    if length is None:
+        length = LENGTH
     source, most = Source(language, length=length), 4 * length
     source.q.check_length(length)
     first, *_ = steps_for_ser(source, Amount(rows=ROWS), schedule, sampler, target, most)
@@ -189,8 +230,9 @@ def _of_language(
     from unmask.planning.planner import plan
 
     if model is None:
-        size = 512 if length is None else length
-        verdict = plan(str(language), size, metric, target, *how)
+        if length is None:
+            length = LENGTH
+        verdict = plan(str(language), length, metric, target, *how)
     else:
         from unmask.diagnosis.learning import of_language
         from unmask.models.loading import studied
@@ -207,8 +249,16 @@ def _of_language(
             raise UnmaskError(f"{problem}. Measure it with `unmask model learning`, or add --metric ter")
         learning = of_language(Network(trunk), known, size)
         verdict = plan(known, size, metric, target, *how, trunk.shape, learning)
+    if verbose:
+        return Answer(verdict.to_dict())
+
+    ways = []
+    if verdict.time_break_even is None:
+        ways.append("add --ar-token-ms and --step-ms for an answer in time")
+    if model is None and metric == "ser":
+        ways.append("--sampler strided measures another order")
+
     lines = verdict.table()
-    ways = [] if verdict.time_break_even is not None else ["add --ar-token-ms and --step-ms for an answer in time"]
-    ways += ["--sampler strided measures another order"] if model is None and metric == "ser" else []
-    lines += [("next", "; ".join(ways))] if ways else []
-    return Answer(verdict.to_dict(), None if verbose else lines)
+    if ways:
+        lines.append(("next", "; ".join(ways)))
+    return Answer(verdict.to_dict(), lines)

@@ -89,7 +89,8 @@ def command(
     if trace is not None:
         made_here: dict[str, object] = {"against": against, "steps": sampling.steps, "length": length, "rows": rows}
         made_here |= {"causal_model": causal_model, "prompt": prompt}
-        made_here |= {} if gap else {"model": model, "card": loading.card}
+        if not gap:
+            made_here |= {"model": model, "card": loading.card}
         refuse(made_here, f"does not apply to a trace. Leave it out, or leave out {cut(str(trace))}")
         if gap and model is None and language is None:
             raise UnmaskError("--gap needs the model that wrote the trace. Add --model, or --language")

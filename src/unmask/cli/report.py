@@ -143,16 +143,17 @@ def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> An
     check_directory(out, PAGE)
     shown, files = publishing.report(directories, out, svg)
     page = (out / PAGE).resolve()
-    verdict = shown.verdict if shown.metrics else None
-    text = ([] if verdict is None else [verdict.sentence]) + shown.results.missing
-    text.append(f"{page}, {page.stat().st_size / 1e6:.1f} MB")
+    about: dict[str, Any] = {"page": str(page), "files": [str(file) for file in files]}
+    about |= {"points": len(shown.results.points), "missing": shown.results.missing, "verdict": None}
+
+    text = []
+    if shown.metrics:
+        text.append(shown.verdict.sentence)
+        about["verdict"] = {"sentence": shown.verdict.sentence, "numbers": shown.verdict.numbers}
+    text += [*shown.results.missing, f"{page}, {page.stat().st_size / 1e6:.1f} MB"]
     if open:
         webbrowser.open(page.as_uri())
-    about: dict[str, Any] = {"page": str(page), "files": [str(file) for file in files]}
-    about |= {"points": len(shown.results.points), "missing": shown.results.missing}
-    about |= {"seconds": perf_counter() - began}
-    about |= {"verdict": None if verdict is None else {"sentence": verdict.sentence, "numbers": verdict.numbers}}
-    return Answer(about, text)
+    return Answer(about | {"seconds": perf_counter() - began}, text)
 
 
 def answer_of(published: Published[Any]) -> Answer:
@@ -166,7 +167,9 @@ def answer_of(published: Published[Any]) -> Answer:
     about |= {"networks": networks, "seconds": published.seconds, "records": records(shown.results)}
     cards = shown.view.cards(shown.results, shown.state)
     about |= {"sentences": [f"{number}: {words}" for number, words in cards]}
-    text: list[Grid | str] = [Grid(*table(shown))] if shown.metrics else []
+    text: list[Grid | str] = []
+    if shown.metrics:
+        text.append(Grid(*table(shown)))
     text += [*summary(shown), *(f"network {name}: {directory}" for name, directory in networks.items()), ""]
     size = f"{published.page.stat().st_size / 1e6:.1f} MB, {published.seconds:.0f} s; open it in any browser."
     return Answer(about, [*text, str(published.page), size])

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from unmask.core.registry import Entry, Registry
 
 SHOWN = 60  # tokens of an example
+PREDICTS = {"same": "the token at the same position"}
 LEFT_OUT = ("all", "test", "extras", "bench", "docs")  # extras of other extras, and of this project's own work
 
 
@@ -56,13 +57,19 @@ def language(
     refuse({"normalise": normalise or None}, "needs --out FILE. Add it, or leave --normalise out")
     if language in languages.LANGUAGES.names() and language not in languages.PRESETS.makers:
         return _described(languages.LANGUAGES.entry(language), {})
+
     known = languages.load(language)
-    size = known.nearest_lengths(64)[-1] if length is None else length
+    if length is None:
+        length = known.nearest_lengths(64)[-1]
+    ter = None
+    if known.end is None:
+        ter = metrics.ter_autoregressive(known, length).to_dict()
+
     result = known.describe() | {
-        "length": size,
-        "entropy_bits": known.entropy(size).map(lambda nats: nats / math.log(2)).to_dict(),
-        "ter": None if known.end is not None else metrics.ter_autoregressive(known, size).to_dict(),
-        "example": known.render(known.sample(1, size, seed=seed)[0, :SHOWN]),
+        "length": length,
+        "entropy_bits": known.entropy(length).map(lambda nats: nats / math.log(2)).to_dict(),
+        "ter": ter,
+        "example": known.render(known.sample(1, length, seed=seed)[0, :SHOWN]),
     }
     return Answer(result)
 
@@ -98,7 +105,9 @@ def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
         with suppress(UnmaskError):  # it needs options
             rules = SAMPLERS.make(sampler)
             way = next(way for way in ("order", "choose", "run") if rules.implements(way))  # docs/contracts.md
-            distribution = "a function" if callable(rules.distribution) else rules.distribution
+            distribution: Any = rules.distribution
+            if callable(distribution):
+                distribution = "a function"
             facts = {"way": way, "pace": rules.pace, "distribution": distribution, "reads": sorted(rules.reads)}
             facts["draws_steps"] = rules.draws_steps
     return _described(entry, facts)
@@ -121,8 +130,9 @@ def schedule(schedule: Annotated[str | None, "SCHEDULE"] = None, /, *, steps: in
     if schedule is None:
         return _listed({"schedules": SCHEDULES})
     name = parse("schedule", schedule)[0]
-    fitted = is_fitted(name)
-    delta = None if fitted else deltas(schedule, steps).tolist()
+    fitted, delta = is_fitted(name), None
+    if not fitted:
+        delta = deltas(schedule, steps).tolist()
     return _described(SCHEDULES.entry(name), {"fitted": fitted, "steps": steps, "delta": delta})
 
 
@@ -152,15 +162,19 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
         ("licence", card.licence),
         ("family", card.family),
         ("attention", card.attention),
-        ("predicts", "the token at the same position" if card.prediction == "same" else "the next position's token"),
+        ("predicts", PREDICTS.get(card.prediction, "the next position's token")),
         ("context", f"{card.context} tokens"),
         ("special tokens", ", ".join(f"{name} {number}" for name, number in tokens.items())),
     ]
-    rows += [("frame", " .. ".join(" ".join(map(str, part)) for part in card.frame))] if any(card.frame) else []
-    rows += [("banned tokens", ", ".join(map(str, card.banned)))] if card.banned else []
-    rows += [("chat template", card.template or "none: a base model")]
-    rows += [(f"recipe: {recipe.name}", f"{recipe.options} ({recipe.source})") for recipe in card.recipes]
-    rows += [("known issue", card.issue)] if card.issue else []
+    if any(card.frame):
+        rows.append(("frame", " .. ".join(" ".join(map(str, part)) for part in card.frame)))
+    if card.banned:
+        rows.append(("banned tokens", ", ".join(map(str, card.banned))))
+    rows.append(("chat template", card.template or "none: a base model"))
+    for recipe in card.recipes:
+        rows.append((f"recipe: {recipe.name}", f"{recipe.options} ({recipe.source})"))
+    if card.issue:
+        rows.append(("known issue", card.issue))
     return Answer(msgspec.to_builtins(card), rows)
 
 
@@ -229,7 +243,8 @@ def doctor() -> Answer:
     devices = _devices()
     lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]
     lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
-    lines += [("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'")] if missing else []
+    if missing:
+        lines.append(("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'"))
     return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
 
 
@@ -244,13 +259,18 @@ def _devices() -> str:
 
 def _listed(registries: Mapping[str, Registry[Any]]) -> Answer:
     """Return all names of registries; each maps to {about, specification, options, needed, code}."""
-    entries = {kind: {name: one.entry(name) for name in sorted(one.names())} for kind, one in registries.items()}
     text: list[tuple[str, str] | Grid | str] = []
-    for kind, named in entries.items():
-        text += ["", f"{kind}:"] if text else []
-        text += [(name, entry.about) for name, entry in named.items()]
-    listed = {kind: {name: entry.to_dict() for name, entry in named.items()} for kind, named in entries.items()}
-    return Answer(listed if len(listed) > 1 else next(iter(listed.values())), text)
+    listed = {}
+    for kind, registry in registries.items():
+        if text:
+            text += ["", f"{kind}:"]
+        entries = list(map(registry.entry, sorted(registry.names())))
+        text += [(entry.name, entry.about) for entry in entries]
+        listed[kind] = {entry.name: entry.to_dict() for entry in entries}
+
+    if len(listed) == 1:
+        return Answer(listed[kind], text)
+    return Answer(listed, text)
 
 
 def _described(entry: Entry, more: Mapping[str, Any]) -> Answer:

@@ -54,7 +54,7 @@ def run(
     plan = read_recipe(recipe, set)
     with imports(by.allow_imports):
         if dry_run:
-            return _plan(plan, share.beside(HOME / plan.name) if store is None else store, share)
+            return _plan(plan, store or share.beside(HOME / plan.name), share)
         return _finished(sweep(plan, store=store, part=part, fresh=fresh, **by.options()))
 
 
@@ -123,14 +123,19 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
     from unmask.experiments import tables
     from unmask.experiments.store import records
 
-    path = out if out is not None else None if json else store / "table.csv"
-    if path is not None:
-        tables.check_out(path)
+    if out is None and not json:
+        out = store / "table.csv"
+    if out is not None:
+        tables.check_out(out)
+
     rows = list(records(store))
-    if path is not None:
-        tables.write(path, rows)
-    result: dict[str, Any] = {"file": None if path is None else str(path), "rows": len(rows)}
-    return Answer(result | ({"table": rows} if json else {}))
+    result: dict[str, Any] = {"file": None, "rows": len(rows)}
+    if out is not None:
+        tables.write(out, rows)
+        result["file"] = str(out)
+    if json:
+        result["table"] = rows
+    return Answer(result)
 
 
 def _plan(plan: Any, store: Path, share: Part) -> Answer:
@@ -155,19 +160,22 @@ def _label(spec: dict[str, Any]) -> str:
 
 def _finished(sweep: Sweep) -> Answer:
     """Return the status after a run, with an error if cells have failed."""
+    from unmask.core.errors import plural
+
     counts = sweep.status()
-    noun = "cell" if counts["failed"] == 1 else "cells"
-    failure = f"{counts['failed']} {noun} failed. Try again: `unmask sweep retry {sweep.directory}`"
-    return _answer(counts | {"seconds": sweep.seconds}, failure if counts["failed"] else "")
+    failure = ""
+    if counts["failed"]:
+        failure = f"{plural(counts['failed'], 'cell')} failed. Try again: `unmask sweep retry {sweep.directory}`"
+    return _answer(counts | {"seconds": sweep.seconds}, failure)
 
 
 def _answer(counts: dict[str, Any], failure: str = "") -> Answer:
     """Return the status of a sweep."""
     from unmask.core.tables import rows_of
 
-    driver = counts["driver"]
-    table = {name: value for name, value in counts.items() if name not in ("failures", "driver")}
-    table["driver"] = None if driver is None else f"process {driver['pid']} on {driver['host']}"
+    table = {name: value for name, value in counts.items() if name != "failures"}
+    if (driver := counts["driver"]) is not None:
+        table["driver"] = f"process {driver['pid']} on {driver['host']}"
     failed = [f"  failed: {_label(one['cell'])}: {one['error']}" for one in counts["failures"][:SHOWN]]
     return Answer(counts, [*rows_of(table), *failed], failure)
 
