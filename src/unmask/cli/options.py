@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_arg
 from unmask.cli.leads import lead
 from unmask.core import run, tables
 from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
+from unmask.core.registry import check_name
 
 ABOUT = {  # the help of an option that a docstring does not explain
     "json": "Print one JSON object instead of text.",
@@ -39,6 +40,8 @@ ABOUT = {  # the help of an option that a docstring does not explain
     "card": "Model card, if the directory does not identify its model: a name, or your own JSON file.",
     "verbose": "Print all numbers.",
 }
+
+NOUNS = {"language": "language", "sampler": "sampler", "samplers": "sampler"}  # options with names of registries
 
 Name = Annotated[str, "LANGUAGE"]
 Named = Annotated[str | None, "LANGUAGE"]
@@ -258,6 +261,13 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
             given[name] = tuple(value)
         elif value is not None:
             given[name] = value
+
+    for name, noun in NOUNS.items():
+        value = given.get(name, ())
+        if isinstance(value, str):
+            value = (value,)
+        for one in value:
+            check_name(noun, one)
 
     missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
     if missing:

@@ -27,14 +27,16 @@ from unmask.core.specs import called, parse, unlike
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
-PLACES = {  # the files that register the names of a registry
-    "kind of language": ("languages/*.py",),
-    "sampler": ("samplers/rules/*.py",),
-    "schedule": ("samplers/schedules.py", "theory/optimal.py"),
-    "task": ("tasks/*.py",),
-    "engine": ("experiments/*.py",),
+PLACES = {  # of each registry its variable, and the files that register its names
+    "language": ("PRESETS", "languages/presets.py"),
+    "kind of language": ("LANGUAGES", "languages/*.py"),
+    "sampler": ("SAMPLERS", "samplers/rules/*.py"),
+    "schedule": ("SCHEDULES", "samplers/schedules.py", "theory/optimal.py"),
+    "task": ("TASKS", "tasks/*.py"),
+    "engine": ("ENGINES", "experiments/*.py"),
 }
-REGISTERED = re.compile(r'^@(?:LANGUAGES|SAMPLERS|SCHEDULES|TASKS|ENGINES)\.register\("([^"]+)"\)', re.MULTILINE)
+OFFERED = {"sampler": ("sampler",), "language": ("language", "kind of language")}  # each noun with its registries
+PLAIN = re.compile(r"[\w-]+")  # a name that is no path and no module:Name
 
 Made = TypeVar("Made")
 Allowed = bool | Sequence[str]  # modules that names may import: all (True), none (False), or these
@@ -348,10 +350,27 @@ def _says_nothing(function: Callable[..., Any]) -> bool:
 @cache
 def modules(noun: str) -> dict[str, str]:
     """Each built-in name of a registry with its module; schedules as they are written, others sorted."""
-    files = [file for place in PLACES.get(noun, ()) for file in sorted(PACKAGE.glob(place))]
-    names = {
-        name: ".".join(("unmask", *file.relative_to(PACKAGE).with_suffix("").parts))
-        for file in files
-        for name in REGISTERED.findall(file.read_text("utf-8"))
-    }
-    return names if noun == "schedule" else dict(sorted(names.items()))
+    variable, *places = PLACES.get(noun, ("",))
+    registered = re.compile(rf'^@?{variable}\.register\("([^"]+)"\)', re.MULTILINE)
+
+    names: dict[str, str] = {}
+    for place in places:
+        for file in sorted(PACKAGE.glob(place)):
+            module = ".".join(("unmask", *file.relative_to(PACKAGE).with_suffix("").parts))
+            names |= dict.fromkeys(registered.findall(file.read_text("utf-8")), module)
+    if noun == "schedule":
+        return names
+    return dict(sorted(names.items()))
+
+
+def check_name(noun: str, specification: str) -> None:
+    """Raise the error of an unknown name before slow imports; noun: one of OFFERED."""
+    name = specification.partition("(")[0].strip()
+    known = {name for one in OFFERED[noun] for name in modules(one)}
+    if name in known or not PLAIN.fullmatch(name) or os.path.exists(name):
+        return
+
+    known |= installed(f"unmask.{noun}s").names
+    if name not in known:
+        label = {"language": "language (neither a file nor a preset):"}.get(noun, noun)
+        raise unknown(label, name, known)
