@@ -218,8 +218,9 @@ def lm_eval(*words: str) -> None:
     except (UnmaskError, OSError, MemoryError):
         raise
     except Exception as error:  # any error of the harness or its tasks
-        problem = f"lm-eval failed with {type(error).__name__}: {error}"
-        raise UnmaskError(f"{problem}. Add --debug for the traceback") from error
+        raise UnmaskError(
+            f"lm-eval failed with {type(error).__name__}: {error}", "Add --debug for the traceback"
+        ) from error
     if written is not None:
         print(f"scores and costs of each item: {written}; see `unmask eval show {written.parent}`")
 

@@ -96,8 +96,10 @@ def command(
         written = generate(source, seed=seed, trace=True, **{k: v for k, v in chosen.items() if v is not None})
         how: dict[str, Any] = {}
     elif (amount, prompting) != limits or replace(sampling, sampler="", temperature=1.0) != NO_SAMPLER:
-        problem = "--trace has its sequences, so only --sampler and --temperature apply of the sampling options"
-        raise UnmaskError(f"{problem}. Leave the others out")
+        raise UnmaskError(
+            "--trace has its sequences, so only --sampler and --temperature apply of the sampling options",
+            "Leave the others out",
+        )
     else:
         written = read(trace)
         how = {"sampler": sampling.sampler or None, "temperature": sampling.temperature}

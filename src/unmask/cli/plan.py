@@ -111,11 +111,13 @@ def command(
     if language is None and model is None and not results:
         missing.append(f"one of {', '.join(SUBJECTS)}")
     if missing or target is None:
-        problem = f"unmask plan needs {' and '.join(missing)}"
-        raise UnmaskError(f"{problem}. For example: unmask plan --language paper-2gram --target 10%")
+        raise UnmaskError(
+            f"unmask plan needs {' and '.join(missing)}", "For example: unmask plan --language paper-2gram --target 10%"
+        )
     if (results or metric in (None, "ser")) and not 0.0 < target < 1.0:
-        expected = "expected an error above 0 and below 1"
-        raise UnmaskError(f"--target is {target:g}; {expected}. For example: --target 10%")
+        raise UnmaskError(
+            f"--target is {target:g}", "expected an error above 0 and below 1", "For example: --target 10%"
+        )
 
     if results:
         others = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
@@ -141,8 +143,10 @@ def _check_trained(model: str) -> None:
     from unmask.models.loading import is_trained
 
     if not is_trained(model):
-        problem = f"the plan of {model} needs texts, which no language gives"
-        raise UnmaskError(f"{problem}. Add --prompts or --texts; --target is then nats per answer")
+        raise UnmaskError(
+            f"the plan of {model} needs texts, which no language gives",
+            "Add --prompts or --texts; --target is then nats per answer",
+        )
 
 
 def _of_open(
@@ -200,8 +204,10 @@ def _of_sampler(
     from unmask.samplers import SAMPLERS
 
     if SAMPLERS.make(sampler).pace == "free":
-        problem = f"{sampler} has no number of steps: its own options set its pace"
-        raise UnmaskError(f"{problem}. Measure it with `unmask board --samplers '{sampler}'`")
+        raise UnmaskError(
+            f"{sampler} has no number of steps: its own options set its pace",
+            f"Measure it with `unmask board --samplers '{sampler}'`",
+        )
     if times is not None:
         check_times(times)
     if length is None:
@@ -242,11 +248,16 @@ def _of_language(
         if trunk.shape.causal:
             raise UnmaskError(f"{model} is an AR network, which needs one step per token; expected an MDM")
         if trunk.shape.noise == "uniform":
-            problem = f"{model} is a network of uniform noise, whose plan is not known; expected an MDM"
-            raise UnmaskError(f"{problem}. Measure it with `unmask model learning`")
+            raise UnmaskError(
+                f"{model} is a network of uniform noise, whose plan is not known",
+                "expected an MDM",
+                "Measure it with `unmask model learning`",
+            )
         if metric == "ser":
-            problem = "the SER of a trained network cannot be predicted"
-            raise UnmaskError(f"{problem}. Measure it with `unmask model learning`, or add --metric ter")
+            raise UnmaskError(
+                "the SER of a trained network cannot be predicted",
+                "Measure it with `unmask model learning`, or add --metric ter",
+            )
         learning = of_language(Network(trunk), known, size)
         verdict = plan(known, size, metric, target, *how, trunk.shape, learning)
     if verbose:

@@ -74,8 +74,11 @@ def command(
         raise UnmaskError("a trace has one sampler. Leave out --against, or use --out with .html")
     check_writable(out)
     if trace is not None and not trace.exists():
-        problem = f"there is no file {cut(str(trace))}; expected a trace, written by `unmask play --out x.json`"
-        raise UnmaskError(f"{problem}. For new samples, write --language NAME or --model NAME")
+        raise UnmaskError(
+            f"there is no file {cut(str(trace))}",
+            "expected a trace, written by `unmask play --out x.json`",
+            "For new samples, write --language NAME or --model NAME",
+        )
     if trace is None and language is None and model is None:
         raise UnmaskError("no source of sequences. Add --language, --model, or the file of a trace")
 

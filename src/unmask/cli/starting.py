@@ -66,6 +66,7 @@ def _encoded(prompt: str, length: int, tokenizer: Any) -> Tensor:
         raise UnmaskError("--prompt needs --model, the directory of a network that was trained on a text")
     tokens = torch.from_numpy(tokenizer.encode(prompt)).long()
     if len(tokens) >= length:
-        expected = f"expected fewer than --length {length}. Shorten the prompt"
-        raise UnmaskError(f"--prompt has {len(tokens)} tokens; {expected}")
+        raise UnmaskError(
+            f"--prompt has {len(tokens)} tokens", f"expected fewer than --length {length}", "Shorten the prompt"
+        )
     return torch.cat([tokens, torch.full((length - len(tokens),), tokenizer.vocabulary)]).unsqueeze(0)

@@ -137,8 +137,9 @@ def command(
         trained = continued(out, conditions=conditions)
     else:
         if language is None and text is None:
-            missing = "Add --language NAME, --text FILE, or --resume to continue a training"
-            raise UnmaskError(f"--language is missing. {missing}")
+            raise UnmaskError(
+                "--language is missing", "Add --language NAME, --text FILE, or --resume to continue a training"
+            )
         arguments.at_most_one({"--language": language, "--text": text})
         arguments.at_most_one({"--language": language, "--tokenizer": tokenizer})
         source_of = languages.load(str(language)) if text is None else Text.of(text, tokenizer or "chars")

@@ -31,11 +31,26 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-class UnmaskError(Exception):
-    """A mistake in the input. The command line prints its message as one line and exits with code 2."""
+def together(parts: Iterable[str]) -> str:
+    """One message: "problem; expected .. . Advice"."""
+    text = ""
+    for part in parts:
+        if text and part[:1].isupper():
+            text += ". "
+        elif text:
+            text += "; "
+        text += part
+    return text
 
-    def __init__(self, message: str) -> None:
-        text = plain(message)
+
+class UnmaskError(Exception):
+    """A mistake in the input. The command line prints its message as one line and exits with code 2.
+
+    parts: the problem, the expected value, the advice. A part that begins with a capital is a sentence of its own.
+    """
+
+    def __init__(self, *parts: str) -> None:
+        text = plain(together(parts))
         if len(text) > MESSAGE:
             text = f"{text[: MESSAGE // 2]} .. {text[-MESSAGE // 2 :]}"
         super().__init__(text)

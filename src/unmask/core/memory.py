@@ -40,9 +40,11 @@ def fits(count: int, unit: str, each: int, lower: str = "rows or length", free: 
     if free is None:
         free = available()
     if count * each > free:
-        problem = f"{counted(count)} {unit} need {size(count * each)}"
-        most = f"expected at most {counted(free // each)}, which fit into the {size(free)} available"
-        raise UnmaskError(f"{problem}; {most}. Lower {lower}")
+        raise UnmaskError(
+            f"{counted(count)} {unit} need {size(count * each)}",
+            f"expected at most {counted(free // each)}, which fit into the {size(free)} available",
+            f"Lower {lower}",
+        )
 
 
 def size(count: int) -> str:

@@ -215,8 +215,10 @@ class Registry(Generic[Made]):
         module, colon, _ = name.partition(":")
         allowed = IMPORTS.get()
         if colon and not (allowed if isinstance(allowed, bool) else module.strip() in allowed):
-            problem = f"{self.noun} {shown(name)} imports code, and is named in a file, which is not trusted"
-            raise UnmaskError(f"{problem}. If you trust it, pass --allow-imports {cut(module)}")
+            raise UnmaskError(
+                f"{self.noun} {shown(name)} imports code, and is named in a file, which is not trusted",
+                f"If you trust it, pass --allow-imports {cut(module)}",
+            )
 
     def names(self) -> list[str]:
         """All names: the built-in ones, then those that installed packages offer, without importing them."""
@@ -263,8 +265,10 @@ class Registry(Generic[Made]):
         elif not (self.undeclared and _says_nothing(maker)) and not _returns(maker, self.returns):
             expected = " or ".join(kind.__name__ for kind in self.returns)
             kind = f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
-            problem = f"{label} is a function that is not declared to return {kind}"
-            raise UnmaskError(f"{problem}; write def {maker.__name__}(...) -> {expected}")
+            raise UnmaskError(
+                f"{label} is a function that is not declared to return {kind}",
+                f"write def {maker.__name__}(...) -> {expected}",
+            )
 
         try:
             inspect.signature(maker)
@@ -298,8 +302,10 @@ def _imported(label: str, path: str) -> Any:
         value = _from_file(module) if module.endswith(".py") else import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-            advice = "install its package, or change to the directory that contains it"
-            raise UnmaskError(f"there is no module {error.name!r} for {label}; {advice}") from error
+            raise UnmaskError(
+                f"there is no module {error.name!r} for {label}",
+                "install its package, or change to the directory that contains it",
+            ) from error
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise UnmaskError(f"{label} cannot be loaded: importing {module!r} fails with {reason}") from error
 

@@ -134,8 +134,9 @@ def _read_npy(path: Path) -> Ints:
             raise ValueError(f"{total - tokens.offset} bytes follow its header; expected {tokens.nbytes}")
     except HEADER as error:
         reason = "its beginning is another" if "pickle" in str(error) else cut(str(error))
-        problem = f"{path} is not a complete .npy file: {reason}"
-        raise UnmaskError(f"{problem}. Write it with numpy.save, or use .jsonl") from error
+        raise UnmaskError(
+            f"{path} is not a complete .npy file: {reason}", "Write it with numpy.save, or use .jsonl"
+        ) from error
 
     if tokens.dtype.kind not in "iu":
         raise UnmaskError(f"{path} contains {cut(str(tokens.dtype))}; expected integers (rows, length)")
@@ -155,8 +156,10 @@ def _read_jsonl(path: Path, hidden: int | None) -> Ints:
         if hidden is not None and None in tokens:
             tokens = [hidden if token is None else token for token in tokens]
         if rows and len(tokens) != len(rows[0]):
-            problem = f"has {len(tokens)} tokens, but the first row has {len(rows[0])}"
-            raise UnmaskError(f"{path}, line {number} {problem}. Pad shorter sequences after their end.")
+            raise UnmaskError(
+                f"{path}, line {number} has {len(tokens)} tokens, but the first row has {len(rows[0])}",
+                "Pad shorter sequences after their end.",
+            )
         rows.append(np.fromiter(tokens, np.int64, len(tokens)))
     return np.stack(rows) if rows else np.empty((0, 0), np.int64)
 

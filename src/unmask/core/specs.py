@@ -22,8 +22,10 @@ def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
         return name, {}
 
     if len(specification) > LONGEST or _depth(rest) > DEEPEST:
-        expected = f"expected at most {LONGEST} characters and {DEEPEST} levels of nested names"
-        raise UnmaskError(f"{noun} {shown(specification)} is too long or too deep; {expected}")
+        raise UnmaskError(
+            f"{noun} {shown(specification)} is too long or too deep",
+            f"expected at most {LONGEST} characters and {DEEPEST} levels of nested names",
+        )
     try:
         call = ast.parse(f"_({rest}", mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
@@ -32,8 +34,9 @@ def parse(noun: str, specification: str) -> tuple[str, dict[str, Any]]:
         if len(options) < len(call.keywords):  # a repeated option, or **options
             raise SyntaxError
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-        advice = "write name or name(option=value, ...)"
-        raise UnmaskError(f"cannot read {noun} {shown(specification)}; {advice}") from error
+        raise UnmaskError(
+            f"cannot read {noun} {shown(specification)}", "write name or name(option=value, ...)"
+        ) from error
     return name.strip(), options
 
 

@@ -256,8 +256,11 @@ def followed(
 def checked(denoiser: object) -> Denoiser:
     """Check that this is a denoiser, and return it."""
     if not isinstance(denoiser, Denoiser):
-        expected = "expected one derived from unmask.denoisers.Denoiser. For a language pass ideal.Ideal(language)."
-        raise UnmaskError(f"{type(denoiser).__name__} is not a denoiser; {expected}")
+        raise UnmaskError(
+            f"{type(denoiser).__name__} is not a denoiser",
+            "expected one derived from unmask.denoisers.Denoiser",
+            "For a language pass ideal.Ideal(language).",
+        )
     whole(f"vocabulary of {denoiser.name}", getattr(denoiser, "vocabulary", None))
     return denoiser
 

@@ -306,8 +306,11 @@ def oracle(
     arguments.word("noise", noise, get_args(Noise))
     if noise == "uniform":
         if mask_id is not None or shift or causal or length is not None:
-            problem = "an oracle of uniform noise has no mask, shift, causal or length"
-            raise UnmaskError(f"{problem}; expected noise='mask' with these. Leave them out.")
+            raise UnmaskError(
+                "an oracle of uniform noise has no mask, shift, causal or length",
+                "expected noise='mask' with these",
+                "Leave them out.",
+            )
         arguments.word("view", view, ("full", "loo"))
         ideal = UniformIdeal(language, level)
         if view == "full":
@@ -315,8 +318,9 @@ def oracle(
         model = UniformOracle(ideal, prompt_length, dtype)
 
     elif (level, view, prompt_length) != ("prior", "full", 0):
-        problem = "level, view and prompt_length need noise='uniform'"
-        raise UnmaskError(f"{problem}; expected none of them for masks. Leave them out.")
+        raise UnmaskError(
+            "level, view and prompt_length need noise='uniform'", "expected none of them for masks", "Leave them out."
+        )
     elif not arguments.flag("causal", causal):
         arguments.flag("shift", shift)
         if length is not None:
@@ -342,8 +346,10 @@ def logits_of(language: Language, length: int) -> Tensor:
     """
     contexts = (language.vocabulary + 1) ** length
     if contexts * length * language.vocabulary > MOST_LOGITS:
-        problem = f"there are {language.vocabulary + 1}^{length} contexts"
-        raise UnmaskError(f"{problem}, with more than {MOST_LOGITS:,} logits. Use fewer positions")
+        raise UnmaskError(
+            f"there are {language.vocabulary + 1}^{length} contexts, with more than {MOST_LOGITS:,} logits",
+            "Use fewer positions",
+        )
     language.check_length(length)
     every = torch.cartesian_prod(*[torch.arange(language.vocabulary + 1)] * length).view(-1, length)
     return language.posterior(every).log().clamp(min=FLOOR).float()
@@ -392,8 +398,9 @@ def _not_padding(ids: Tensor, attention_mask: Tensor | str | None) -> Tensor:
     runs = valid[:, :1].sum(1) + (valid[:, 1:] & ~valid[:, :-1]).sum(1)
     if (runs != 1).any():
         row = int((runs != 1).int().argmax())
-        problem = f"attention_mask, row {row} has {int(runs[row])} separate parts"
-        raise UnmaskError(f"{problem}; expected padding at one end of a row")
+        raise UnmaskError(
+            f"attention_mask, row {row} has {int(runs[row])} separate parts", "expected padding at one end of a row"
+        )
     return valid
 
 

@@ -54,9 +54,11 @@ class UniformIdeal(Denoiser):
         elif isinstance(language, Interval) and language.width <= WIDEST:
             self.passes = Passes(language.as_machine())
         else:
-            problem = f"posteriors of {language.kind} under uniform noise are not known"
-            expected = f"expected a machine, or intervals of at most {WIDEST} positions"
-            raise UnmaskError(f"{problem}; {expected}. Pass noise='mask'.")
+            raise UnmaskError(
+                f"posteriors of {language.kind} under uniform noise are not known",
+                f"expected a machine, or intervals of at most {WIDEST} positions",
+                "Pass noise='mask'.",
+            )
 
         self.language, self.level = language, level
         self.vocabulary = language.vocabulary
@@ -115,11 +117,13 @@ class UniformIdeal(Denoiser):
     def levels(self, time: Tensor | float | None, rows: int) -> Tensor | None:
         """(B): the checked levels of a time; None if the denoiser weights all levels."""
         if time is not None and self.time_free:
-            problem = f"time is set, and level is {self.level!r}; expected no time"
-            raise UnmaskError(f"{problem}. Leave the time out.")
+            raise UnmaskError(f"time is set, and level is {self.level!r}", "expected no time", "Leave the time out.")
         if time is None and not self.time_free:
-            problem = f"time is missing, and level is {self.level!r}; expected a level a"
-            raise UnmaskError(f"{problem}. Pass time=.., or use level='prior'.")
+            raise UnmaskError(
+                f"time is missing, and level is {self.level!r}",
+                "expected a level a",
+                "Pass time=.., or use level='prior'.",
+            )
         if time is None:
             return None
 

@@ -117,8 +117,10 @@ def _weights(weights: Sequence[float] | None, count: int) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         raise UnmaskError(f"weights are not numbers: {error}. Give one positive number per answer.") from error
     if checked.shape != (count,) or not bool(((checked > 0) & (checked < torch.inf)).all()):
-        problem = f"weights have shape {tuple(checked.shape)}, or one is not positive and finite"
-        raise UnmaskError(f"{problem}; expected ({count},) positive numbers, one per answer")
+        raise UnmaskError(
+            f"weights have shape {tuple(checked.shape)}, or one is not positive and finite",
+            f"expected ({count},) positive numbers, one per answer",
+        )
     if not bool(checked.sum() < torch.inf):
         raise UnmaskError("the sum of the weights is infinite; expected a finite one. Divide the weights by a number.")
     return checked

@@ -124,8 +124,11 @@ def erased(automaton: Automaton) -> Automaton:
     try:
         machine = explored(frozenset([0]), follow, lambda states: not states.isdisjoint(final), count + 1)
     except UnmaskError as error:
-        problem = f"draw 'alone' follows sets of the constraint's {automaton.states} states, and these are too many"
-        raise UnmaskError(f"{problem}; expected at most {MOST_STATES}. Use draw 'given' or 'fitted'.") from error
+        raise UnmaskError(
+            f"draw 'alone' follows sets of the constraint's {automaton.states} states, and these are too many",
+            f"expected at most {MOST_STATES}",
+            "Use draw 'given' or 'fitted'.",
+        ) from error
     return Automaton(machine.moves[:, machine.classes], machine.final, None, automaton.classes)
 
 
@@ -143,8 +146,11 @@ def explored(start: Hashable, follow: Callable[[Any], Moves], final: Callable[[A
             edges.append((source, symbol, target))
 
         if len(queue) > most:
-            problem = f"the automaton has more than {most} states"
-            raise UnmaskError(f"{problem}; expected fewer. Use soft(order=2), or a simpler constraint.")
+            raise UnmaskError(
+                f"the automaton has more than {most} states",
+                "expected fewer",
+                "Use soft(order=2), or a simpler constraint.",
+            )
 
     moves = np.full((len(queue), symbols), -1)
     tail, label, head = np.array(edges, np.int64).reshape(-1, 3).T

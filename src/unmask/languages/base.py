@@ -194,8 +194,10 @@ class Language(ABC):
         other = (source or {}).get("language")
         if isinstance(other, Mapping) and "digest" in other and other != (own := self.source()):
             of, this = (f"{one.get('kind')} with the digest {one['digest']}" for one in (other, own))
-            advice = "Pass the language that wrote it, or remove the record of its source"
-            raise UnmaskError(f"{where} is of another language: {of}; this is {this}. {advice}")
+            raise UnmaskError(
+                f"{where} is of another language: {of}; this is {this}",
+                "Pass the language that wrote it, or remove the record of its source",
+            )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} over {self.vocabulary} symbols, digest {self.source()['digest']}>"
@@ -280,8 +282,11 @@ class Language(ABC):
         rows = [self._read(text, f"text {row}") for row, text in enumerate(texts)]
         for row, tokens in enumerate(rows):
             if len(tokens) != len(rows[0]):
-                problem = f"text {row} has {len(tokens)} tokens, but text 0 has {len(rows[0])}"
-                raise UnmaskError(f"{problem}; expected rows of one length. Cut or pad them.")
+                raise UnmaskError(
+                    f"text {row} has {len(tokens)} tokens, but text 0 has {len(rows[0])}",
+                    "expected rows of one length",
+                    "Cut or pad them.",
+                )
         return torch.tensor(rows, dtype=torch.int64).view(len(rows), -1)
 
     def _read(self, text: str, what: str) -> list[int]:

@@ -178,8 +178,11 @@ class ModularSum(Grammar):
         arguments.flag("chained", chained)
         transitions = modulus**terms + 2 * terms * modulus ** (terms - 1)
         if transitions > MAX_TRANSITIONS:
-            problem = f"modulus {modulus} with {terms} terms needs about {counted(transitions)} transitions"
-            raise UnmaskError(f"{problem}; expected at most {MAX_TRANSITIONS:,}. Lower one of them.")
+            raise UnmaskError(
+                f"modulus {modulus} with {terms} terms needs about {counted(transitions)} transitions",
+                f"expected at most {MAX_TRANSITIONS:,}",
+                "Lower one of them.",
+            )
         self.modulus, self.terms, self.chained = modulus, terms, chained
         self.plus, self.equals, self.separator = modulus, modulus + 1, modulus + 2
         super().__init__((*map(str, range(modulus)), "+", "=", ";"), stop)

@@ -38,8 +38,11 @@ def table(name: str, values: ArrayLike | Any, shape: tuple[int | None, ...], nor
 
     worst = int(np.argmax(np.abs(sums - 1)))
     if abs(sums[worst] - 1) > ROW_TOLERANCE:
-        advice = "Pass --normalise (or normalise=True) to divide each row by its sum, as float32 exports need."
-        raise UnmaskError(f"{_row(name, array, worst)} sums to {sums[worst]:.12g}; expected 1. {advice}")
+        raise UnmaskError(
+            f"{_row(name, array, worst)} sums to {sums[worst]:.12g}",
+            "expected 1",
+            "Pass --normalise (or normalise=True) to divide each row by its sum, as float32 exports need.",
+        )
     if (inexact := np.abs(sums - 1) > ROUNDING).any():  # an error of 1e-9 grows with every position of a sequence
         rows[inexact] /= sums[inexact, None]
     return check_smallest(name, array)

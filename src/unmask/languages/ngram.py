@@ -48,8 +48,10 @@ class NGram(MachineLanguage):
         check_size(order, self.vocabulary)
         contexts = self.vocabulary ** (order - 1)
         if len(self.transition) != contexts:
-            expected = f"({contexts}, {self.vocabulary}) for order {order}: one row for each of V^(n-1) contexts"
-            raise UnmaskError(f"transition has shape {self.transition.shape}; expected {expected}")
+            raise UnmaskError(
+                f"transition has shape {self.transition.shape}",
+                f"expected ({contexts}, {self.vocabulary}) for order {order}: one row for each of V^(n-1) contexts",
+            )
         self.initial = table("initial", initial, (contexts,), normalise)
 
     @cached_property
@@ -178,8 +180,11 @@ def check_size(order: int, vocabulary: int) -> None:
     arguments.whole("order", order, 2, MOST_ORDER, ": each token depends on the last")
     size = vocabulary**order
     if size > MAX_TRANSITIONS:
-        problem = f"an n-gram of order {order} over {vocabulary} tokens has {counted(size)} transitions"
-        raise UnmaskError(f"{problem}; expected at most {MAX_TRANSITIONS:,}. Lower the order or max_vocabulary.")
+        raise UnmaskError(
+            f"an n-gram of order {order} over {vocabulary} tokens has {counted(size)} transitions",
+            f"expected at most {MAX_TRANSITIONS:,}",
+            "Lower the order or max_vocabulary.",
+        )
 
 
 def _encode(pieces: list[str], max_vocabulary: int | None) -> tuple[list[str], Ints]:

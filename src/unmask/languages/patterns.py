@@ -239,8 +239,9 @@ def regex(
     """
     texts = _bytes(names or DIGITS[:vocabulary])
     if len(texts) != vocabulary:
-        problem = f"{vocabulary} tokens have no names for a pattern"
-        raise UnmaskError(f"{problem}; expected names, or at most {len(DIGITS)} tokens")
+        raise UnmaskError(
+            f"{vocabulary} tokens have no names for a pattern", f"expected names, or at most {len(DIGITS)} tokens"
+        )
 
     first = _bytes(begins or texts)
     every = texts if first == texts else texts + first
@@ -326,8 +327,11 @@ def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, 
 
     sources = {first: np.flatnonzero(table[:states, first] < states) for first in begins}
     if sum(len(sources[first]) * sum(map(len, some)) for first, some in begins.items()) > MOST_LOOKUPS:
-        problem = f"{states} states of the constraint and {len(texts)} tokens are too many to combine"
-        raise UnmaskError(f"{problem}; expected at most {MOST_LOOKUPS} moves. Pass a simpler constraint.")
+        raise UnmaskError(
+            f"{states} states of the constraint and {len(texts)} tokens are too many to combine",
+            f"expected at most {MOST_LOOKUPS} moves",
+            "Pass a simpler constraint.",
+        )
 
     rows: dict[bytes, int] = {b"": 0}  # the class of each set of moves; class 0 has none
     moves = [np.full(states, -1)]
@@ -353,8 +357,11 @@ def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, 
                     moves[-1][whole[0]] = whole[1]
 
             if len(moves) * states > MOST_MOVES:
-                problem = f"{states} states separate over {len(moves) - 1} classes of tokens"
-                raise UnmaskError(f"{problem}; expected at most {MOST_MOVES // states}. Pass a simpler constraint.")
+                raise UnmaskError(
+                    f"{states} states separate over {len(moves) - 1} classes of tokens",
+                    f"expected at most {MOST_MOVES // states}",
+                    "Pass a simpler constraint.",
+                )
 
     used, begin, which = np.unique([classes[text] for text in texts], return_index=True, return_inverse=True)
     order = begin.argsort()  # a class is numbered by its first token

@@ -100,8 +100,9 @@ def sparse_hmm(states: int = 32, vocabulary: int = 8, successors: int | None = 4
         if primitive(language.machine):
             return language
 
-    problem = f"1000 draws gave no primitive machine of {states} states and {successors} successors"
-    raise UnmaskError(f"{problem}. Pass more successors.")
+    raise UnmaskError(
+        f"1000 draws gave no primitive machine of {states} states and {successors} successors", "Pass more successors."
+    )
 
 
 def _check(temperature: float, threshold: float, **sizes: int) -> None:

@@ -45,8 +45,10 @@ class Quoted:
         if least or most is not None:
             repeated = len(items) == 3 and items[::2] == [BEGIN, FINISH] and "_REPEAT" in str(items[1][0])
             if not repeated or items[1][1][2].getwidth() != (1, 1):
-                problem = f"the pattern {shown(self.pattern)} has limits of the length beside it"
-                raise UnmaskError(f"{problem}; expected them only beside one set with a count, as in ^[a-z]*$")
+                raise UnmaskError(
+                    f"the pattern {shown(self.pattern)} has limits of the length beside it",
+                    "expected them only beside one set with a count, as in ^[a-z]*$",
+                )
             operation, (low, high, part) = items[1]
             low = max(low, least)
             if most is not None:

@@ -95,8 +95,9 @@ def schema(template: Any, depth: int = DEPTH) -> str:
     if isinstance(template, str) and template in TYPES:
         return f"({TYPES[template]})"
 
-    expected = f"a mapping, a list of values, or one of {', '.join(TYPES)}"
-    raise UnmaskError(f"the template has {shown(template)}; expected {expected}")
+    raise UnmaskError(
+        f"the template has {shown(template)}", f"expected a mapping, a list of values, or one of {', '.join(TYPES)}"
+    )
 
 
 def _written(value: Any) -> str:

@@ -38,9 +38,11 @@ def sequences(vocabulary: int, length: int) -> Tensor:
     arguments.whole("vocabulary", vocabulary)
     arguments.length(length)
     if length > MAX_LENGTH or vocabulary**length > MAX_SEQUENCES:
-        size = f"{vocabulary**length:,} sequences of length {length}"
-        limit = f"{MAX_SEQUENCES:,}, and a length up to {MAX_LENGTH}"
-        raise UnmaskError(f"there are {size}; expected at most {limit}. Use ter_upper and a sampled SER.")
+        raise UnmaskError(
+            f"there are {vocabulary**length:,} sequences of length {length}",
+            f"expected at most {MAX_SEQUENCES:,}, and a length up to {MAX_LENGTH}",
+            "Use ter_upper and a sampled SER.",
+        )
     return torch.tensor(list(itertools.product(range(vocabulary), repeat=length)))
 
 
@@ -152,8 +154,11 @@ def _listed(language: Language, length: int, metric: str, advice: str) -> Tensor
 
 def _fixed(language: Language) -> None:
     if language.end is not None:
-        problem = f"{language.kind} varies in length, so E[-log p / |x|] has no closed form"
-        raise UnmaskError(f"{problem}; expected a fixed length. Use ter_upper.")
+        raise UnmaskError(
+            f"{language.kind} varies in length, so E[-log p / |x|] has no closed form",
+            "expected a fixed length",
+            "Use ter_upper.",
+        )
 
 
 def hidden_counts(language: Language, given: Tensor) -> Tensor:

@@ -310,8 +310,9 @@ def svg(definition: Definition) -> str:
         usual = isinstance(error, Exception) and "canceled" not in str(error)
         if usual or isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        advice = "expected free file descriptors. Raise their limit (ulimit -n)"
-        raise UnmaskError(f"vl-convert panicked: {cut(str(error))}; {advice}") from error
+        raise UnmaskError(
+            f"vl-convert panicked: {cut(str(error))}", "expected free file descriptors", "Raise their limit (ulimit -n)"
+        ) from error
 
 
 def fixed(definition: Definition) -> Definition:

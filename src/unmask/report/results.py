@@ -109,10 +109,14 @@ def place(directory: Path) -> Path:
         if any((candidate / name).exists() for name in (FILE, RECORDS)):
             return candidate
     if not directory.exists():
-        problem = f"there is no directory {cut(str(directory))}"
-        raise UnmaskError(f"{problem}. Pass the directory of a sweep, a page or an evaluation")
-    expected = f"expected {FILE} or {RECORDS} in it, or in its {STORE}. Measure with `unmask sweep run RECIPE`"
-    raise UnmaskError(f"{cut(str(directory))} contains no results; {expected}")
+        raise UnmaskError(
+            f"there is no directory {cut(str(directory))}", "Pass the directory of a sweep, a page or an evaluation"
+        )
+    raise UnmaskError(
+        f"{cut(str(directory))} contains no results",
+        f"expected {FILE} or {RECORDS} in it, or in its {STORE}",
+        "Measure with `unmask sweep run RECIPE`",
+    )
 
 
 def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> dict[str, list[dict[str, Any]]]:

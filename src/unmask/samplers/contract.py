@@ -159,8 +159,11 @@ class Sampler:
     @property
     def memory(self) -> dict[str, Any]:
         """Always an error: one sampler object serves many sequences at once and keeps no state."""
-        problem = f"{type(self).__name__} reads self.memory; expected no state in a sampler"
-        raise UnmaskError(f"{problem}. To use earlier steps, implement choose and read view.memory.")
+        raise UnmaskError(
+            f"{type(self).__name__} reads self.memory",
+            "expected no state in a sampler",
+            "To use earlier steps, implement choose and read view.memory.",
+        )
 
     def implements(self, method: str) -> bool:
         return getattr(type(self), method) is not getattr(Sampler, method)

@@ -93,8 +93,11 @@ def generate(
     joint = as_joint(draw, used, denoiser, length)
     together = 1 if joint is None else joint.particles  # rows of one group
     if together > 1 and bool(((numbers - torch.arange(rows)) % together).any()):
-        problem = f"rows {numbers[0]}, .. are drawn in groups of {together}"
-        raise UnmaskError(f"{problem}; expected consecutive numbers from a multiple of it. Change first_row.")
+        raise UnmaskError(
+            f"rows {numbers[0]}, .. are drawn in groups of {together}",
+            "expected consecutive numbers from a multiple of it",
+            "Change first_row.",
+        )
 
     # what the result says of itself
     named = sampler if isinstance(sampler, str) else None

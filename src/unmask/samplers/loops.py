@@ -79,8 +79,10 @@ def steps_of(sampler: Sampler, session: Session, blocks: Tensor) -> Iterator[Non
     elif sampler.implements("choose"):
         yield from _adapt(sampler, session, blocks, schedules)
     else:
-        problem = f"{session.name} got {type(sampler).__name__}, which has its own loop"
-        raise UnmaskError(f"{problem}; expected a sampler that implements order or choose")
+        raise UnmaskError(
+            f"{session.name} got {type(sampler).__name__}, which has its own loop",
+            "expected a sampler that implements order or choose",
+        )
 
 
 def walk(canvas: Canvas, order: Tensor, times: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Marginals]]:

@@ -108,8 +108,11 @@ class Generation:
 
         symbols: texts of tokens, a list or a function of the token. (default: the names in the language)"""
         if self.taken is None:
-            problem = "tokens were re-masked, but not recorded"
-            raise UnmaskError(f"{problem}; expected a generation with a trace. Call generate(.., trace=True).")
+            raise UnmaskError(
+                "tokens were re-masked, but not recorded",
+                "expected a generation with a trace",
+                "Call generate(.., trace=True).",
+            )
         if symbols is None and self.ideal is not None:
             symbols = self.ideal.names
         if rows is None:

@@ -61,15 +61,18 @@ def deltas(schedule: ScheduleLike, steps: int | None = None, fit: Fit | None = N
             delta = SCHEDULES.make(schedule, steps)
             return delta / delta.sum()
         if fit is None:
-            advice = "For a network pass diagnosis.loss_curve.loss_curve(network, samples).schedule(steps)."
-            raise UnmaskError(f"schedule {name!r} is fitted to a language, but no language is known here. {advice}")
+            raise UnmaskError(
+                f"schedule {name!r} is fitted to a language, but no language is known here",
+                "For a network pass diagnosis.loss_curve.loss_curve(network, samples).schedule(steps).",
+            )
         return _fitted(schedule, steps, fit)
 
     try:
         delta = torch.as_tensor(schedule, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        expected = "a name of `unmask show schedule`, or a list of fractions"
-        raise UnmaskError(f"schedule is {shown(schedule)}; expected {expected}") from error
+        raise UnmaskError(
+            f"schedule is {shown(schedule)}", "expected a name of `unmask show schedule`, or a list of fractions"
+        ) from error
 
     if delta.is_nested or delta.layout != torch.strided or delta.is_meta:
         raise UnmaskError(f"schedule is {shown(schedule)}; expected a dense tensor, or a list of numbers")
@@ -189,8 +192,10 @@ class BlockSchedules(NamedTuple):
                 deltas.append([delta])
                 continue
             if len(delta) < own and not free:
-                problem = f"steps is {len(delta)} for {own} blocks of {int(size[0])} positions"
-                raise UnmaskError(f"{problem}; expected at least {own} steps")
+                raise UnmaskError(
+                    f"steps is {len(delta)} for {own} blocks of {int(size[0])} positions",
+                    f"expected at least {own} steps",
+                )
 
             parts = sizes(torch.full((own,), 1 / own, dtype=torch.float64), len(delta)).clamp(min=1)
             deltas.append([coarsen(delta, part) for part in parts.tolist()])

@@ -48,8 +48,11 @@ def _start_of_lines(denoiser: Denoiser, lines: Sequence[Any], rows: int | None, 
     """The rows to start from, if their given tokens have different lengths: with padding behind the shorter ones."""
     longest = max(map(len, lines))
     if (rows, length) not in ((None, None), (len(lines), None), (len(lines), longest)):
-        problem = f"rows or length is set, and given has {len(lines)} rows of different lengths"
-        raise UnmaskError(f"{problem}; expected neither. Leave rows and length out.")
+        raise UnmaskError(
+            f"rows or length is set, and given has {len(lines)} rows of different lengths",
+            "expected neither",
+            "Leave rows and length out.",
+        )
 
     tokens = torch.full((len(lines), longest), PADDING)
     valid = torch.zeros(tokens.shape, dtype=torch.bool)

@@ -113,8 +113,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     def check_likely(self) -> None:
         """Raise an error unless the probability of each token is known."""
         if not self.likely:
-            problem = "the trace has no probabilities, as a stream of texts or tokens"
-            raise UnmaskError(f"{problem}; expected one for each token. Leave out the language or model")
+            raise UnmaskError(
+                "the trace has no probabilities, as a stream of texts or tokens",
+                "expected one for each token",
+                "Leave out the language or model",
+            )
 
     def bare(self) -> Trace:
         """The same trace without probabilities."""

@@ -87,8 +87,10 @@ def linear_steps(length: int, ser: float, between: float, learning: float = 0.0)
     left = -math.log1p(-ser) - length * learning
     if left <= 0:
         floor = -math.expm1(-length * learning)
-        problem = f"no number of steps is known to reach an SER of {ser:g}"
-        raise UnmaskError(f"{problem}; expected at least {floor:.4g}, which the learning error alone allows")
+        raise UnmaskError(
+            f"no number of steps is known to reach an SER of {ser:g}",
+            f"expected at least {floor:.4g}, which the learning error alone allows",
+        )
     value = max(math.ceil(between / left - 1e-9), 1)
     assumption = f"any language, linear schedule, {_within(learning)}, SER at most {ser:g}"
     return Statement(value, "upper", "steps", assumption, "ours", "theory.md 5")
@@ -119,8 +121,10 @@ def error_chance(learning: float, coarse: bool = False) -> float:
     """
     factor = 4 if coarse else 1
     if (least := IDEAL - factor * learning) <= 0:
-        problem = f"learning is {learning:g} nats per token, so the two bits may always agree"
-        raise UnmaskError(f"{problem}; expected below {IDEAL / factor:g}")
+        raise UnmaskError(
+            f"learning is {learning:g} nats per token, so the two bits may always agree",
+            f"expected below {IDEAL / factor:g}",
+        )
     return least
 
 
@@ -145,8 +149,9 @@ def theorem_4_4(length: int, width: int = WIDTH, wrong: float = IDEAL, ser: floa
     """
     last = first(lambda steps: lemma_c6(length, steps, width, wrong).value < ser) - 1
     if last == 0:
-        problem = f"length is {length}: even for one step an SER of {ser:g} is not proven"
-        raise UnmaskError(f"{problem}; expected a longer sequence")
+        raise UnmaskError(
+            f"length is {length}: even for one step an SER of {ser:g} is not proven", "expected a longer sequence"
+        )
     assumption = f"interval language of width {width}, any schedule, p_e = {wrong:g}, SER below {ser:g}"
     return Statement(last, "lower", "steps", assumption, "reconstructed", "theorem 4.4")
 

@@ -150,8 +150,11 @@ class InformationCurve:
         """2^(NELBO_N / L) in bits: an upper bound on TER = 2^E[-log2 p(x)/|x|]."""
         if self.rows is None:
             if self.language is not None and self.language.end is not None:
-                problem = f"{self.language.kind} varies in length, and this curve has no rows with their sizes"
-                raise UnmaskError(f"{problem}; expected a measured one. Use theory.sampled.information_curve.")
+                raise UnmaskError(
+                    f"{self.language.kind} varies in length, and this curve has no rows with their sizes",
+                    "expected a measured one",
+                    "Use theory.sampled.information_curve.",
+                )
             return self.nelbo(schedule, steps, fixed_size=fixed_size).map(lambda nats: math.exp(nats / self.length))
         bits = self.rows.paid(self._weights(schedule, steps, fixed_size)) / self.rows.sizes / math.log(2)
         some = self.rows.sizes > 0  # a row whose end was given has no token to predict

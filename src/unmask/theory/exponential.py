@@ -125,11 +125,17 @@ def exponential_ser(language: Language, delta: Tensor, longest: int = LONGEST) -
     as_delta(delta)
 
     if chain is None or machine is None:
-        problem = f"SER of {language.kind} is not known to be exponential in the length"
-        raise UnmaskError(f"{problem}; expected a first-order chain. Measure it with metrics.score.")
+        raise UnmaskError(
+            f"SER of {language.kind} is not known to be exponential in the length",
+            "expected a first-order chain",
+            "Measure it with metrics.score.",
+        )
     if not primitive(machine):
-        problem = "SER of this chain is not exponential in the length"
-        raise UnmaskError(f"{problem}; expected a primitive chain. Estimate it with theory.recursion.ser_by_orders.")
+        raise UnmaskError(
+            "SER of this chain is not exponential in the length",
+            "expected a primitive chain",
+            "Estimate it with theory.recursion.ser_by_orders.",
+        )
     arguments.whole("longest", longest, SHORTEST, what=": the longest length for fit and test")
 
     mass, log_mass = valid_mass(chain, longest, delta)
@@ -145,8 +151,11 @@ def error_curve(chain: FirstOrder, length: int) -> ErrorCurve:
     """g and e, and with them the step constant C(q), exactly."""
     contradictions = _contradictions(chain, length)
     if not feasible(chain, length):
-        problem = f"e(u) at length {length} has too many pairs of impossible tokens to sum"
-        raise UnmaskError(f"{problem}; expected at most {MOST_TERMS:.0e} terms. Use theory.sampled.error_curve.")
+        raise UnmaskError(
+            f"e(u) at length {length} has too many pairs of impossible tokens to sum",
+            f"expected at most {MOST_TERMS:.0e} terms",
+            "Use theory.sampled.error_curve.",
+        )
 
     kernels, marginals, end = chain.kernels(length + 1), chain.marginals(length), chain.size
     starts = np.cumsum(marginals, 0)

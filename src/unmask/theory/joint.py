@@ -96,8 +96,10 @@ def joint_uniform(language: Language, length: int) -> Statement:
 
     spread = abs(support(language).log_count(length) - nats.value)
     if spread > UNIFORM * length:
-        problem = f"{language.kind} is not uniform on its support: log |A| - H is {spread:.3g} nats"
-        raise UnmaskError(f"{problem}; expected 0, as for interval-5")
+        raise UnmaskError(
+            f"{language.kind} is not uniform on its support: log |A| - H is {spread:.3g} nats",
+            "expected 0, as for interval-5",
+        )
 
     how = "draw='fitted', one step, ideal denoiser"
     return Statement(0.0, "exact", "divergence", how, "ours", "docs/joint-draws.md")
@@ -172,8 +174,10 @@ def many_steps(language: Language, length: int, delta: Tensor) -> Statement:
     for t = r/q - 1, of mean 0. With independent tokens r leaves the support: KL(q || p) >= -log(1 - SER) ~ 1/N.
     """
     if not tiny(language, length):
-        problem = f"the rarest of {language.vocabulary}^{length} sequences is unknown"
-        raise UnmaskError(f"{problem}; expected at most {MAX_SEQUENCES:,}, and a length up to {MAX_LENGTH}")
+        raise UnmaskError(
+            f"the rarest of {language.vocabulary}^{length} sequences is unknown",
+            f"expected at most {MAX_SEQUENCES:,}, and a length up to {MAX_LENGTH}",
+        )
 
     log = language.log_prob(sequences(language.vocabulary, length))
     rarest = float(log[log.isfinite()].exp().min())
@@ -261,8 +265,10 @@ def given(language: Language, length: int, delta: Tensor) -> Statement:
     as the logarithm is concave.
     """
     if language.closed_form is None and not tiny(language, length):
-        problem = f"the SER of {language.kind} at length {length} takes long to compute"
-        raise UnmaskError(f"{problem}; expected intervals, or at most {MAX_SEQUENCES:,} sequences")
+        raise UnmaskError(
+            f"the SER of {language.kind} at length {length} takes long to compute",
+            f"expected intervals, or at most {MAX_SEQUENCES:,} sequences",
+        )
     values = known.exact(language, length, delta)
     assert values.expected_plan_divergence_nats is not None
     assert values.ser is not None

@@ -119,9 +119,11 @@ def partitions(language: LanguageLike, length: int) -> Partitions:
     language = load(language)
     language.check_length(length)
     if not tiny(language, length):
-        size = f"{language.vocabulary} symbols at length {length} give {language.vocabulary**length:,} sequences"
-        limit = f"{MAX_SEQUENCES:,} and a length up to {MAX_LENGTH}"
-        raise UnmaskError(f"{size}; expected at most {limit}. Use theory.known.exact, or ter_upper and score.")
+        raise UnmaskError(
+            f"{language.vocabulary} symbols at length {length} give {language.vocabulary**length:,} sequences",
+            f"expected at most {MAX_SEQUENCES:,} and a length up to {MAX_LENGTH}",
+            "Use theory.known.exact, or ter_upper and score.",
+        )
     every = sequences(language.vocabulary, length)
     q = language.log_prob(every).exp()
     strings, masses, sizes = every[q > 0].numpy(), q[q > 0].numpy(), language.sizes(every[q > 0]).numpy()

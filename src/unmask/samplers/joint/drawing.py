@@ -130,8 +130,11 @@ class Together:
     def log_probability(self, rows: Tensor, positions: Tensor, values: Tensor) -> Tensor:
         """(B): log J(values (B, L) at these positions | revealed tokens), 0 in other rows."""
         if self.joint.particles > 1:
-            problem = "rows that are chosen among each other have no likelihood of their own"
-            raise UnmaskError(f"{problem}; expected one particle. Use draw='coupled(constraint=..)'.")
+            raise UnmaskError(
+                "rows that are chosen among each other have no likelihood of their own",
+                "expected one particle",
+                "Use draw='coupled(constraint=..)'.",
+            )
         log = torch.from_numpy(self._step(rows, positions, self.classes[values], MEASURE).log)
         if self.merged:
             tokens = values[rows, positions]
@@ -252,8 +255,11 @@ class Together:
         if not bool(same.all()):
             leader = int(canvas.rng.row_ids[leaders[~same][0]])
             own = int(canvas.rng.row_ids[rows[~same][0]])
-            problem = f"rows {leader} and {own} are particles of one group, and hide or were given other tokens"
-            raise UnmaskError(f"{problem}; expected the same. Repeat each prompt {self.joint.particles} times.")
+            raise UnmaskError(
+                f"rows {leader} and {own} are particles of one group, and hide or were given other tokens",
+                "expected the same",
+                f"Repeat each prompt {self.joint.particles} times.",
+            )
         return groups
 
     def _refuse(self, row: int, length: int) -> None:

@@ -70,8 +70,11 @@ DRAWS: Registry[Joint | None] = Registry("draw", given=("source",))
 def support(source: Source) -> Automaton:
     """the strings of the denoiser's language"""
     if source.denoiser.language is None:
-        problem = f"{source.denoiser.name} has no language, so its support is unknown"
-        raise UnmaskError(f"{problem}; expected another constraint. Pass regex(pattern=..) or schema(file=..).")
+        raise UnmaskError(
+            f"{source.denoiser.name} has no language, so its support is unknown",
+            "expected another constraint",
+            "Pass regex(pattern=..) or schema(file=..).",
+        )
     return automata.support(source.denoiser.language)
 
 

@@ -50,11 +50,16 @@ def joint(
     """
     arguments.of_kind("constraint", constraint, Automaton, "an automaton, such as unmask.languages.regex(..)")
     if marginals.dim() != 3 or marginals.shape[:2] != tokens.shape or not marginals.is_floating_point():
-        problem = f"marginals are {shown(marginals)}, and tokens {shown(tokens)}"
-        raise UnmaskError(f"{problem}; expected probabilities (B, L, V) and (B, L)")
+        raise UnmaskError(
+            f"marginals are {shown(marginals)}, and tokens {shown(tokens)}",
+            "expected probabilities (B, L, V) and (B, L)",
+        )
     if constraint.vocabulary != marginals.shape[2]:
-        problem = f"the constraint has {constraint.vocabulary} tokens, and the marginals {marginals.shape[2]}"
-        raise UnmaskError(f"{problem}; expected the same. Give the tokens beyond the tokenizer an empty text.")
+        raise UnmaskError(
+            f"the constraint has {constraint.vocabulary} tokens, and the marginals {marginals.shape[2]}",
+            "expected the same",
+            "Give the tokens beyond the tokenizer an empty text.",
+        )
 
     place, hidden = tokens.device, (tokens == mask).cpu()
     now = hidden if reveal is None else hidden & reveal.cpu()

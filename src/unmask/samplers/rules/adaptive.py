@@ -74,8 +74,9 @@ class Threshold(Adaptive):
         for count in self.counts:
             arguments.whole("a number of counts", count, 1, arguments.MOST_LENGTH)
         if self.counts and self.least != 1:
-            problem = f"least is {self.least} and counts is {self.counts}"
-            raise UnmaskError(f"{problem}; expected one of the two. Leave least out.")
+            raise UnmaskError(
+                f"least is {self.least} and counts is {self.counts}", "expected one of the two", "Leave least out."
+            )
 
     def ready(self, view: View) -> Tensor:
         counts = torch.tensor(self.counts or (self.least,))

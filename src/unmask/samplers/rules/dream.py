@@ -101,8 +101,9 @@ def dream(
     arguments.word("alg", alg, ["origin", *SCORED])
     arguments.number("eps", eps, 0, 1, above=True, what=": the time of the last step")
     if alg != "greddy" and temperature not in (0, 1):
-        problem = f"temperature of dream is {temperature}; expected 0 or 1"
-        raise UnmaskError(f"{problem}. Pass other temperatures to generate.")
+        raise UnmaskError(
+            f"temperature of dream is {temperature}", "expected 0 or 1", "Pass other temperatures to generate."
+        )
 
     if alg == "origin":
         if (temperature, alg_temp, dtype) != (1, 0, "float32"):

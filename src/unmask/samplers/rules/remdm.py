@@ -68,8 +68,10 @@ class ReMDM(Sampler):
         super().__post_init__()
         arguments.number("t_off", self.t_off, least=1e-9, most=self.t_on)
         if self.published and self.strategy != "loop":
-            problem = f"strategy is {self.strategy} with published=True"
-            raise UnmaskError(f"{problem}; expected loop, the only strategy that published changes")
+            raise UnmaskError(
+                f"strategy is {self.strategy} with published=True",
+                "expected loop, the only strategy that published changes",
+            )
 
     @property
     def revises(self) -> bool:

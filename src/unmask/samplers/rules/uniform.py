@@ -153,8 +153,11 @@ def exchange(session: Session, where: Places, tokens: Tensor, probability: Tenso
 def sequences(vocabulary: int, length: int) -> Tensor:
     """(V^L, L): every sequence."""
     if vocabulary**length > ENUMERABLE:
-        problem = f"there are {vocabulary}^{length} sequences; expected at most {ENUMERABLE:,} to list"
-        raise UnmaskError(f"{problem}. Use shorter sequences, or draw samples.")
+        raise UnmaskError(
+            f"there are {vocabulary}^{length} sequences",
+            f"expected at most {ENUMERABLE:,} to list",
+            "Use shorter sequences, or draw samples.",
+        )
     return torch.cartesian_prod(*[torch.arange(vocabulary)] * length).view(-1, length)
 
 
