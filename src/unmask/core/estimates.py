@@ -121,6 +121,11 @@ def share(events: Tensor, groups: Tensor | None = None, level: float = LEVEL) ->
     return bounded_mean(events.double(), groups=groups, level=level, method="gaffke")
 
 
+def all_or_nothing(scores: Tensor) -> bool:
+    """Whether each score is 0 or 1, so that their mean is the probability of an event."""
+    return bool(((scores == 0) | (scores == 1)).all())
+
+
 def bounded_mean(
     samples: Tensor,
     ends: tuple[float, float] = (0.0, 1.0),

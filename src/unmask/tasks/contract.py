@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -94,15 +95,16 @@ class Generated(Task):
 
     def examples(self) -> list[Any]:
         """Generate the shots, which differ from the items."""
-        return [
-            self.numbered(number, random.Random(f"{self.items_seed}/shot {number}")) for number in range(self.shots)
-        ]
+        return self.drawn("shot ", self.shots)
+
+    def drawn(self, label: str, number: int) -> list[Any]:
+        """The first contents, each with its own random numbers."""
+        return [self.numbered(i, random.Random(f"{self.items_seed}/{label}{i}")) for i in range(number)]
 
 
 @lru_cache(maxsize=32)  # plans ask for the items of each setting
 def _generated(task: Generated) -> Sequence[Item]:
-    rngs = (random.Random(f"{task.items_seed}/{number}") for number in range(task.many))
-    return [Item(str(number), task.numbered(number, rng)) for number, rng in enumerate(rngs)]
+    return list(map(Item, map(str, count()), task.drawn("", task.many)))
 
 
 def _check(kind: type, label: str) -> None:

@@ -16,13 +16,17 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import zip_longest
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
 
 from unmask.core import arguments
+from unmask.core.arguments import changed
+from unmask.core.entries import chosen, column, grouped
 from unmask.core.errors import UnmaskError
-from unmask.core.specs import parse
+from unmask.core.specs import parse, written
 from unmask.languages import Language
 from unmask.languages.answers import Answers
 from unmask.models.open.loading import card_of, here, tokenizer_of
@@ -33,6 +37,7 @@ from unmask.tasks.contract import TASKS, Item, Task
 from unmask.tasks.sample import Sample, cost_of
 from unmask.tasks.writing import How
 
+PADDING = None  # behind an answer
 NAME = "ideal"
 USUAL = "low-confidence"  # the sampler of most open models
 END = 0  # the token that ends an answer
@@ -62,15 +67,13 @@ class Ideal:
         if self.tokens in PATTERNS:
             return None
         directory, named = here(self.tokens)
-        tokenizer = None if directory is None else tokenizer_of(directory, card_of(directory, named)[0])
-        if tokenizer is None:
+        if directory is None or (tokenizer := tokenizer_of(directory, card_of(directory, named)[0])) is None:
             raise UnmaskError(f"{self.tokens} has no tokenizer here. Load it once, or choose {', '.join(PATTERNS)}")
         return tokenizer
 
     @property
     def about(self) -> dict[str, Any]:
-        card = NAME if self == Ideal() else f"{NAME}(tokens={self.tokens!r})"
-        return {"card": card, "dtype": "float64"}
+        return {"card": written(NAME, changed(self)), "dtype": "float64"}
 
     def cut(self, text: str) -> Sequence[Hashable]:
         if self.tokenizer is None:
@@ -78,7 +81,9 @@ class Ideal:
         return self.tokenizer.encode_inside(text).tolist()
 
     def join(self, tokens: Sequence[Any]) -> str:
-        return "".join(tokens) if self.tokenizer is None else self.tokenizer.decode(list(tokens))
+        if self.tokenizer is None:
+            return "".join(tokens)
+        return self.tokenizer.decode(list(tokens))
 
 
 def is_ideal(model: str) -> bool:
@@ -109,24 +114,23 @@ def solved(ideal: Ideal, task: Task, item: Item, length: int) -> Canvas:
         problem = f"the right answers of item {item.name} of {TASKS.name_of(type(task))} are not listed"
         raise UnmaskError(f"{problem}, so the exact denoiser does not know them. Choose another task, or a model")
 
-    rows = [ideal.cut(solution) for solution in solutions]
+    rows = list(map(ideal.cut, solutions))
     if (longest := max(map(len, rows))) > length:
         raise UnmaskError(f"item {item.name} has an answer of {longest} tokens; expected at most {length} (--length)")
 
     # tokens are numbered as they occur: other words, but the same language
-    numbers: list[dict[Any, int]] = [{} for _ in range(length)]  # of each position
     table = torch.zeros(len(rows), length, dtype=torch.int64)
-    for at, row in enumerate(rows):
-        own = [number.setdefault(symbol, len(number) + 1) for symbol, number in zip(row, numbers, strict=False)]
-        table[at, : len(own)] = torch.tensor(own)
-
-    symbols = [list(number) for number in numbers]
+    symbols: list[list[Hashable]] = []  # of each position; none beyond the longest answer
+    for position, there in enumerate(zip_longest(*rows, fillvalue=PADDING)):
+        own = list(dict.fromkeys([PADDING, *there]))  # the padding is token 0
+        table[:, position] = torch.tensor(list(map(own.index, there)))
+        symbols.append(own[1:])
     language = _language(table.numpy().tobytes(), len(rows))
 
     def text(tokens: Sequence[int]) -> str:
         """A token that no answer has at its position follows an error, so any symbol can stand for it."""
         pairs = zip(symbols, tokens, strict=False)
-        return ideal.join([own[min(token, len(own)) - 1] for own, token in pairs if own])
+        return ideal.join([own[min(token, len(own)) - 1] for own, token in pairs])
 
     return Canvas(language, text)
 
@@ -141,33 +145,31 @@ class CanvasWriter:
 
     def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
         self.ideal, self.task = ideal, task
-        self.length = task.length if how.length is None else how.length
-        steps = self.length if how.steps is None else how.steps
-        others = {name: getattr(how, name) for name in ("schedule", "top_p", "top_k")}
-        self.options = tempered(how.sampler or USUAL, how.temperature, steps=steps, **others)
+        self.length = chosen(how.length, task.length)
+        others = {"schedule": how.schedule, "steps": chosen(how.steps, self.length)}
+        others |= {"top_p": how.top_p, "top_k": how.top_k}
+        self.options = tempered(how.sampler or USUAL, how.temperature, **others)
         settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options
         self.about = dict(about) | {"model": ideal.about, "how": settings, "context": None}
 
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """Generate one sample per item, in rows from first_row on. Items with the same source share a batch."""
         every = [solved(self.ideal, self.task, item, self.length) for item in items]
-        batches: dict[int, list[int]] = {}
-        for at, one in enumerate(every):
-            batches.setdefault(id(one.source), []).append(at)
+        asked = zip(every, column(items, "name"), numbers, range(first_row, first_row + len(items)), strict=True)
 
-        samples: dict[int, Sample] = {}
-        for batch in batches.values():
-            source = every[batch[0]].source
-            rows = [first_row + at for at in batch]
+        samples: list[Sample] = []
+        for batch in grouped(asked, lambda one: id(one[0].source)).values():
+            source, rows = batch[0][0].source, [row for *_, row in batch]
             given = source.blank(len(batch), self.length)
             result = generate(source, given=given, first_row=rows, seed=seed, **self.options)
-            for row, at in enumerate(batch):
-                samples[at] = self._sample(result, row, every[at], items[at].name, numbers[at], rows[row])
-        return [samples[at] for at in range(len(items))]
+            for at, one in enumerate(batch):
+                samples.append(self._sample(result, at, *one))
+        return sorted(samples, key=attrgetter("row"))
 
     def _sample(self, result: Generation, at: int, by: Canvas, item: str, number: int, numbered: int) -> Sample:
         tokens = result.tokens[at].tolist()
-        end = tokens.index(END) if END in tokens else len(tokens)
+        end = [*tokens, END].index(END)
+        reason = "filled" if end == len(tokens) else "stopped"
 
         return Sample(
             item=item,
@@ -180,7 +182,7 @@ class CanvasWriter:
             memory=None,
             tokens=tokens[:end],
             order=result.order[at, :end].tolist(),
-            reason="filled" if end == len(tokens) else "stopped",
+            reason=reason,
             text=by.text(tokens[:end]),
             **cost_of(result, at),
         )

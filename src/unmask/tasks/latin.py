@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import permutations
 from typing import ClassVar, NamedTuple
 
@@ -47,30 +48,36 @@ class Latin(Generated):
         return Row(symbols, written(symbols, squares(self.order)[rng.randrange(len(squares(self.order)))]))
 
     def prompt(self, item: Item) -> str:
-        shots = [f"{self._question(shot)}{shot.shown}\n\n" for shot in self.examples()]
-        return "".join([*shots, self._question(item.row)])
+        text = ""
+        for shot in self.examples():
+            text += f"{self._question(shot)}{shot.shown}\n\n"
+        return text + self._question(item.row)
 
     def _question(self, row: Row) -> str:
         return self.wording.format(symbols=", ".join(row.symbols), order=self.order)
 
     def answer(self, item: Item, text: str) -> str | None:
         """The first lines with each symbol once, as many as the order; other lines are ignored."""
-        short = [line for line in text.split("\n") if line.count(",") < SIDES]
-        lines = [[cell.strip() for cell in line.split(",")] for line in short]
-        rows = [cells for cells in lines if sorted(cells) == sorted(item.row.symbols)][: self.order]
-        return "\n".join(map(",".join, rows)) if len(rows) == self.order else None
+        wanted, rows = sorted(item.row.symbols), []
+        for line in text.split("\n"):
+            cells = list(map(str.strip, line.split(",", SIDES)))
+            if sorted(cells) == wanted and len(rows) < self.order:
+                rows.append(",".join(cells))
+        if len(rows) < self.order:
+            return None
+        return "\n".join(rows)
 
     def right(self, item: Item, answer: str) -> bool:
         """Whether no column has a symbol twice; `answer` has checked the rows."""
-        columns = zip(*(row.split(",") for row in answer.split("\n")), strict=True)
-        return all(len(set(column)) == self.order for column in columns)
+        columns = zip(*csv.reader(answer.split("\n")), strict=True)
+        return set(map(len, map(set, columns))) == {self.order}
 
     def solutions(self, item: Item) -> Sequence[str]:
-        return [written(item.row.symbols, square) for square in squares(self.order)]
+        return list(map(partial(written, item.row.symbols), squares(self.order)))
 
 
 def written(symbols: Sequence[str], square: NDArray[np.int64]) -> str:
-    return "\n".join(",".join(symbols[cell] for cell in row) for row in square.tolist())
+    return "\n".join(map(",".join, np.array(symbols)[square]))
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import ClassVar, NamedTuple
@@ -33,6 +33,7 @@ REQUESTS = {  # of each operation; {new} is a name that is not in the list, {ind
     "replace-index": "Replace name number {index} of the list by {new}; the first name is number 1.",
     "replace-random": "Replace any one name of the list by {new}.",
 }
+EFFECTS = {"insert": (1, 0), "remove": (0, 1), "replace": (1, 1)}  # names that come and names that go
 Names = tuple[str, ...]
 
 
@@ -74,7 +75,7 @@ class Lists(Generated):
     def _row(self, rng: random.Random, size: int) -> Row:
         """Given and family names differ inside an item, so the key of `sort` has no ties."""
         both = zip(rng.sample(GIVEN, size + 1), rng.sample(FAMILY, size + 1), strict=True)
-        *names, new = (f"{given} {family}" for given, family in both)
+        *names, new = map(" ".join, both)
         index = rng.randint(1, size + (self.operation == "insert-index"))
         row = Row(tuple(names), new, index, ())
 
@@ -86,8 +87,10 @@ class Lists(Generated):
         return row._replace(shown=order)
 
     def prompt(self, item: Item) -> str:
-        shots = [f"{self.question(shot)} {listed(shot.shown)}\n\n" for shot in self.examples()]
-        return "".join([*shots, self.question(item.row)])
+        text = ""
+        for shot in self.examples():
+            text += f"{self.question(shot)} {listed(shot.shown)}\n\n"
+        return text + self.question(item.row)
 
     def question(self, row: Row) -> str:
         order = REQUESTS[self.operation].format(new=row.new, index=row.number)
@@ -95,10 +98,7 @@ class Lists(Generated):
 
     def _answers(self, row: Row) -> list[Names]:
         """All right answers."""
-        names, new = row.names, (row.new,)
-        at = row.number - 1
-        slots = range(len(names))
-
+        names = row.names
         match self.operation:
             case "copy":
                 return [names]
@@ -108,25 +108,22 @@ class Lists(Generated):
                 return [tuple(sorted(names, key=family))]
             case "shuffle":
                 return [order for order in permutations(names) if order != names]
-            case "insert-index":
-                return [names[:at] + new + names[at:]]
-            case "insert-random":
-                return [names[:i] + new + names[i:] for i in range(len(names) + 1)]
-            case "remove-index":
-                return [names[:at] + names[at + 1 :]]
-            case "remove-random":
-                return [names[:i] + names[i + 1 :] for i in slots]
-            case "replace-index":
-                return [names[:at] + new + names[at + 1 :]]
-            case "replace-random":
-                return [names[:i] + new + names[i + 1 :] for i in slots]
-        raise AssertionError(self.operation)
+
+        # one name is inserted, removed or replaced, at the index or anywhere
+        action, _, where = self.operation.partition("-")
+        inserted, removed = EFFECTS[action]
+        places: Iterable[int] = [row.number - 1]
+        if where == "random":
+            places = range(len(names) + 1 - removed)
+        return [names[:at] + (row.new,) * inserted + names[at + removed :] for at in places]
 
     def answer(self, item: Item, text: str) -> str | None:
         """The names between the last "[" and the next "]", separated by commas, with or without quotes."""
         inside = text.rpartition("[")[2].partition("]")[0]
-        names = [name for part in inside.split(",") if (name := part.strip(' "\t\r\n'))]
-        return listed(names) if names else None
+        names = [part.strip(' "\t\r\n') for part in inside.split(",")]
+        if not any(names):
+            return None
+        return listed([*filter(None, names)])
 
     def right(self, item: Item, answer: str) -> bool:
         names = tuple(json.loads(answer))
@@ -138,7 +135,7 @@ class Lists(Generated):
         """None for a shuffle of more than eight names, which has over 360,000 right answers."""
         if self.operation == "shuffle" and len(item.row.names) > MOST_LISTED:
             return None
-        return [listed(names) for names in self._answers(item.row)]
+        return list(map(listed, self._answers(item.row)))
 
 
 def family(name: str) -> str:

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import time
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from itertools import repeat
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +29,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments, progress
+from unmask.core.entries import chosen, given, grouped, picked, several
 from unmask.core.errors import UnmaskError, needed, shown, unknown
 from unmask.core.files import atomic, check_writable, finite
 from unmask.core.reading import fit
@@ -83,14 +87,15 @@ class UnmaskLM(LM):  # type: ignore[misc]
         for name in options.keys() - OURS:
             raise unknown("model argument", name, {*OURS, "model", "card", "device", "dtype", "batch_size", "record"})
 
-        self.batch = arguments.whole("batch_size", int(batch_size) if str(batch_size).isdecimal() else batch_size)
+        self.batch = arguments.whole("batch_size", _plain(batch_size))
         self.new = arguments.whole("max_gen_toks", max_gen_toks)
         self.kind = arguments.word("likelihood", likelihood, KINDS)
         self.draws = arguments.whole("draws", draws, 2)
         self.seed, self.options = seed, options
 
         if isinstance(model, str):
-            device = "auto" if device in (None, *DEFAULTS) else device
+            if device is None or device in DEFAULTS:
+                device = "auto"
             model = load_model(model, card=card, device=device, dtype=dtype, batch=self.batch)
         self.model, self.tokenizer = model, speaker(model)
         usual(model, self.new, **options)  # raises errors of the options before the first request
@@ -98,26 +103,27 @@ class UnmaskLM(LM):  # type: ignore[misc]
             check_kind(model, self.kind, **options)
 
         self.records: list[dict[str, Any]] = []
-        self.file = self.usual_record if record is None else Path(record)
-        self.known: dict[tuple[Any, ...], dict[str, Any]] = {}  # the answers of an interrupted run
+        self.known: dict[tuple[Any, ...], str] = {}  # the answers of an interrupted run
+        self.file = self.usual_record
+        if record is not None:
+            self.file = Path(record)
         if self.file is not None:
             check_writable(self.file)
             self._begin(self.file, resume)
 
     @classmethod
     def create_from_arg_string(cls, arg_string: str, additional_config: dict[str, Any] | None = None) -> UnmaskLM:
-        parts = [part.partition("=") for part in arg_string.split(",") if part]
-        return cls.create_from_arg_obj({name: value for name, _, value in parts}, additional_config)
+        return cls.create_from_arg_obj(logs.arguments_of(arg_string), additional_config)
 
     @classmethod
     def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> UnmaskLM:
-        given = {name: value for name, value in (additional_config or {}).items() if value is not None}
-        given |= {name: _plain(value) for name, value in _mended(arg_dict).items()}
-        if "model" not in given:
+        options = given(additional_config or {})
+        options |= {name: _plain(value) for name, value in _mended(arg_dict).items()}
+        if "model" not in options:
             raise UnmaskError(
                 "--model_args names no model. Pass --model_args model=NAME, with a name of `unmask show model`"
             )
-        return cls(**given)
+        return cls(**options)
 
     @property
     def tokenizer_name(self) -> str:
@@ -133,10 +139,11 @@ class UnmaskLM(LM):  # type: ignore[misc]
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """A conversation as JSON, which is read again later, so that no text of a message can end a turn."""
         chats(self.model)
-        *before, last = chat_history
-        begun = "" if add_generation_prompt else last["content"]
-        messages = chat_history if add_generation_prompt else before
-        return CHAT + json.dumps({"messages": messages} | ({"begun": begun} if begun else {}))
+        query: dict[str, Any] = {"messages": chat_history}
+        if not add_generation_prompt:  # the last message is the beginning of the answer
+            *before, last = chat_history
+            query = {"messages": before, "begun": last["content"]}
+        return CHAT + json.dumps(query)
 
     def get_model_info(self) -> dict[str, Any]:
         """For lm-eval's results."""
@@ -145,54 +152,48 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
     def _begin(self, file: Path, resume: bool) -> None:
         """Empty the file of the requests, or keep its whole lines: a kill can cut only the last one."""
-        lines = file.read_bytes().rpartition(b"\n")[0] if resume and file.exists() else b""
-        self.records = [json.loads(line) for line in lines.splitlines()]
-        self.known = {_place(line): line for line in self.records if line["kind"] == "generate_until"}
+        lines: list[bytes] = []
+        if resume and file.exists():
+            lines = re.findall(rb".*\n", file.read_bytes())
+        self.records = list(map(json.loads, lines))
+        self.known = {_place(line): str(line["text"]) for line in self.records if line["kind"] == "generate_until"}
         with atomic(file) as emptied:
-            emptied.write(lines + b"\n" * bool(lines))
+            emptied.writelines(lines)
 
     def _answered(self, request: Instance, number: int) -> str | None:
         """The text of an answer that an interrupted run has written."""
-        line = self.known.get(_place(_line(request) | {"row": number}))
-        return None if line is None else str(line["text"])
+        return self.known.get(_place(_line(request) | {"row": number}))
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         numbers = _numbers(requests)
         queries = [_query(request.args[0]) for request in requests]
-        groups: dict[str, list[int]] = {}
-        for index, request in enumerate(requests):
-            groups.setdefault(json.dumps(self._settings(request.args[1]), sort_keys=True), []).append(index)
+        asked = list(zip(range(len(requests)), numbers, requests, queries, strict=True))
+        groups = grouped(asked, lambda one: json.dumps(self._settings(one[2].args[1]), sort_keys=True))
 
-        known = [self._answered(*one) for one in zip(requests, numbers, strict=True)]
-        texts = [text or "" for text in known]
+        texts: list[Any] = list(map(self._answered, requests, numbers))
+        missing = {index for index, text in enumerate(texts) if text is None}
         with progress.track("answering", len(requests)) as advance:
-            for settings, indices in groups.items():
+            for settings, own in groups.items():
                 until, length, options = json.loads(settings)
-                for part in _parts(indices, self.batch, lambda index: len(queries[index].prompt or "")):
+                for part in _parts(own, self.batch, lambda one: len(one[3].prompt or "")):
                     advance(len(part))
+                    indices, rows, _, batch = zip(*part, strict=True)
                     # an interrupted run has answered them
-                    if all(known[index] is not None for index in part):
+                    if missing.isdisjoint(indices):
                         continue
 
                     began = time.perf_counter()
-                    batch = answers(
-                        self.model,
-                        [queries[index] for index in part],
-                        length,
-                        until=until,
-                        seed=self.seed,
-                        first_row=[numbers[index] for index in part],
-                        **options,
-                    )
+                    how = {"until": until, "seed": self.seed, "first_row": rows} | options
+                    replies = answers(self.model, batch, length, **how)
                     seconds = time.perf_counter() - began
 
-                    for index, answer in zip(part, batch, strict=True):
+                    for (index, row, request, _), answer in zip(part, replies, strict=True):
                         texts[index] = answer.text
-                        self.cache_hook.add_partial("generate_until", requests[index].args, answer.text)
-                        if known[index] is not None:
+                        self.cache_hook.add_partial("generate_until", request.args, answer.text)
+                        if index not in missing:
                             continue
                         about = {
-                            "row": numbers[index],
+                            "row": row,
                             "prompt_tokens": answer.given,
                             "tokens": len(answer.tokens),
                             "reason": answer.reason,
@@ -202,7 +203,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
                             "options": options,
                             "text": answer.text,
                         }
-                        self._record(requests[index], about)
+                        self._record(request, about)
 
         return texts
 
@@ -245,13 +246,12 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
     def _settings(self, task: Mapping[str, Any]) -> tuple[list[str], int, dict[str, Any]]:
         """(until, tokens of an answer, options of `generate`) of a task's settings; without sampling, temperature 0."""
-        until = task.get("until") or []
-        until = [string for string in ([until] if isinstance(until, str) else until) if string]
-        length = arguments.whole("max_gen_toks", next((task[name] for name in LENGTHS if task.get(name)), self.new))
+        until = list(filter(None, several(task.get("until"))))
+        length = arguments.whole("max_gen_toks", next(filter(None, map(task.get, LENGTHS)), self.new))
 
         options: dict[str, Any] = {"temperature": 0.0}
         if task.get("do_sample", bool(task.get("temperature"))):
-            options = {name: task[name] for name in ("temperature", "top_p", "top_k") if task.get(name) is not None}
+            options = given(picked(task, ("temperature", "top_p", "top_k")))
         return until, length, usual(self.model, length, **(options | self.options))
 
     def _pair(self, context: str, target: str) -> tuple[list[int], list[int]]:
@@ -291,20 +291,20 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
         with progress.track("reading", len(rows)) as advance:
             size = self.batch if self.model.card.causal else 1
-            for part in _parts(list(rows), size, lambda number: len(rows[number][0])):
-                batch = [rows[number] for number in part]
+            for part in _parts(list(rows.items()), size, lambda one: len(one[1][0])):
+                numbers, batch = zip(*part, strict=True)
                 began = time.perf_counter()
                 estimates = self._likely(batch)
                 seconds = (time.perf_counter() - began) / len(part)
-                for number, (_, _, about), (by, likely) in zip(part, batch, estimates, strict=True):
+                for number, (_, _, about), (by, likely) in zip(numbers, batch, estimates, strict=True):
                     about |= {"by": by, "nats": likely.nats, "standard_error": likely.error, "seconds": seconds}
                     yield number, (about | {"model_calls": likely.model_calls}, likely)
                 advance(len(part))
 
     def _likely(self, rows: Sequence[tuple[Tensor, int, Any]]) -> list[tuple[str, Likelihood]]:
         if self.model.card.causal:
-            exact = read(self.model, [row for row, *_ in rows], [first for _, first, _ in rows])
-            return [("read", likelihood) for likelihood in exact]
+            tokens, firsts, _ = zip(*rows, strict=True)
+            return list(zip(repeat("read"), read(self.model, tokens, firsts), strict=False))
 
         estimates = []
         for row, first, _ in rows:
@@ -338,17 +338,20 @@ def run(words: Sequence[str]) -> Path | None:
     flags = ArgumentParser(add_help=False, allow_abbrev=False)
     flags.add_argument("--output_path", "-o", type=Path)
     out = flags.parse_known_args(list(words))[0].output_path
+    before, usual = sys.argv, UnmaskLM.usual_record
+    sys.argv, UnmaskLM.usual_record = ["lm-eval", *words], None
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        words = [*words, *(["--log_samples"] if "--log_samples" not in words else [])]
+        sys.argv.append("--log_samples")  # the file needs the scores of items
+        UnmaskLM.usual_record = out / logs.REQUESTS
 
-    before, usual = sys.argv, UnmaskLM.usual_record
-    sys.argv, UnmaskLM.usual_record = ["lm-eval", *words], None if out is None else out / logs.REQUESTS
     try:
         cli_evaluate()
     finally:
         sys.argv, UnmaskLM.usual_record = before, usual
-    return logs.write(out) if out is not None and logs.is_log(out) else None
+    if out is None or not logs.is_log(out):
+        return None
+    return logs.write(out)
 
 
 def register() -> None:
@@ -367,7 +370,7 @@ def _line(request: Instance) -> dict[str, Any]:
 
 def _place(line: Mapping[str, Any]) -> tuple[Any, ...]:
     """The key of an answer within a run."""
-    return tuple(line[name] for name in ("task", "doc", "choice", "prompt_sha256", "row"))
+    return itemgetter("task", "doc", "choice", "prompt_sha256", "row")(line)
 
 
 def _query(context: str) -> Query:
@@ -382,34 +385,35 @@ def _numbers(requests: Sequence[Instance]) -> list[int]:
     repeats: Counter[int] = Counter()
     numbers = []
     for index, request in enumerate(requests):
-        document = index if request.doc_id is None else request.doc_id
+        document = chosen(request.doc_id, index)
         numbers.append(document * (request.repeats or 1) + repeats[id(request)])
         repeats[id(request)] += 1
     return numbers
 
 
-def _parts(indices: Sequence[int], size: int, length: Any) -> Iterable[list[int]]:
+def _parts(requests: Sequence[Any], size: int, length: Any) -> Iterable[tuple[Any, ...]]:
     """Batches of requests of similar length."""
-    indices = sorted(indices, key=length)
-    return (indices[first : first + size] for first in range(0, len(indices), size))
+    requests = sorted(requests, key=length)
+    return (tuple(requests[first : first + size]) for first in range(0, len(requests), size))
 
 
 def _mended(given: Mapping[str, Any]) -> dict[str, Any]:
     """Rejoin arguments that were split at commas within brackets, as in "llada(block_length=32, temperature=0)"."""
     mended: dict[str, Any] = {}
-    open_ = None  # the argument whose bracket is open
+    unfinished = ""  # the argument whose bracket is open
     for name, value in given.items():
-        if open_ is None:
-            mended[name.strip()] = value
-            open_ = name.strip() if isinstance(value, str) and value.count("(") > value.count(")") else None
-            continue
+        if unfinished:
+            mended[unfinished] += f", {name.strip()}={value}"
+        else:
+            unfinished = name.strip()
+            mended[unfinished] = value
 
-        mended[open_] += f", {name.strip()}={value}"
-        if mended[open_].count("(") <= mended[open_].count(")"):
-            open_ = None
+        text = str(mended[unfinished])
+        if text.count("(") <= text.count(")"):
+            unfinished = ""
 
-    if open_ is not None:
-        raise UnmaskError(f"model argument {open_} is {shown(mended[open_])}; expected a closing bracket")
+    if unfinished:
+        raise UnmaskError(f"model argument {unfinished} is {shown(mended[unfinished])}; expected a closing bracket")
     return mended
 
 

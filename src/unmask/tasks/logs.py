@@ -19,22 +19,25 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from unmask.core import progress
+from unmask.core.entries import assignments, column, given, picked, without
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.files import atomic
 from unmask.core.reading import fit, read_json, read_lines
-from unmask.tasks.evaluation.compare import Comparison, compare_shares
+from unmask.tasks.evaluation.compare import Comparison, compare_shares, in_common
 
 SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[^_]+)\.jsonl")
 REQUESTS, ITEMS = "requests.jsonl", "items.jsonl"
 MOST = 2**32  # bytes of a file
 HASH = 16  # characters of the digest of a document
+NAMES = ("model", "pretrained")  # arguments of a model that name it
+UNNAMED = (*NAMES, "record", "card", "device", "dtype")  # arguments that do not make it another model
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Word = Annotated[str, msgspec.Meta(max_length=200)]
 
@@ -89,7 +92,7 @@ class Request(msgspec.Struct):
 
 def is_log(path: Path) -> bool:
     """Whether a directory has logs of lm-eval."""
-    return path.is_dir() and any(SAMPLES.fullmatch(file.name) for file in path.rglob("samples_*.jsonl"))
+    return path.is_dir() and any(_dated(path))
 
 
 def read(place: str | Path) -> list[Outcome]:
@@ -103,20 +106,39 @@ def read(place: str | Path) -> list[Outcome]:
     return [line for _, line in read_lines(path, Outcome)]
 
 
+def named(metric: str, filter: str) -> str:
+    """A metric with its filter, if there is one."""
+    if filter == "none":
+        return metric
+    return f"{metric}, {filter}"
+
+
+def is_score(value: Any) -> bool:
+    """Whether it is a number from 0 to 1."""
+    return isinstance(value, int | float) and 0 <= value <= 1
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """The arguments of a model as lm-eval takes them: name=value,name=value."""
+    parts = filter(None, text.split(","))
+    return dict(part.partition("=")[::2] for part in parts)
+
+
 def _logged(path: Path) -> list[Outcome]:
     """An outcome for each model, item, task, filter and metric; a note names the metrics that are left out."""
     left_out, outcomes = [], list[Outcome]()
     for model, task, file, newest in _newest(path):
+        costs = _costs(file.parent)
         # a run in the directory itself has its requests beside it; of several, the newest
-        costs = _costs(file.parent, task) or (_costs(path, task) if newest else {})
+        if newest and task not in {of for of, _ in costs}:
+            costs = _costs(path)
         for metric, items in _scores(file).items():
-            if not all(isinstance(score, int | float) and 0 <= score <= 1 for _, score in items.values()):
+            if not all(is_score(score) for _, score in items.values()):
                 left_out.append(f"{task} ({metric})")
                 continue
-            named = f"{task}: {metric}"
             for item, (doc, score) in items.items():
-                cost = costs.get(doc, {})
-                outcomes.append(Outcome(model=model, task=named, item=item, right=float(score), **cost))
+                about: dict[str, Any] = {"model": model, "task": f"{task}: {metric}", "item": item}
+                outcomes.append(Outcome(right=float(score), **about, **costs.get((task, doc), {})))
 
     if not outcomes:
         problem = f"{cut(str(path))} has no score of single items ({listed(left_out) or 'no samples'})"
@@ -133,7 +155,7 @@ def _scores(file: Path) -> dict[str, dict[str, tuple[int, Any]]]:
         line = fit(content, Line, f"{file}, line {number}")
         item = f"{line.doc_id} {line.doc_hash[:HASH]}".rstrip()
         for metric in dict.fromkeys(line.metrics):
-            items = by_metric[metric if line.filter == "none" else f"{metric}, {line.filter}"]
+            items = by_metric[named(metric, line.filter)]
             if item in items:
                 problem = f"{file}, line {number} has document {line.doc_id} of {metric} again"
                 raise UnmaskError(f"{problem}; expected each document once. Keep the lines of one run.")
@@ -143,12 +165,8 @@ def _scores(file: Path) -> dict[str, dict[str, tuple[int, Any]]]:
 
 def _newest(path: Path) -> Iterator[tuple[str, str, Path, bool]]:
     """(model, task, its last file of samples, whether it is of the last run of all); a note counts the older files."""
-    dated = []
-    for file in path.rglob("samples_*.jsonl"):
-        if named := SAMPLES.fullmatch(file.name):
-            dated.append((named["date"], named["task"], file))
-
-    files = {(_model(file), file.parent, task): (date, file) for date, task, file in sorted(dated)}
+    dated = sorted(_dated(path))
+    files = {(_model(file), file.parent, task): (date, file) for date, task, file in dated}
     if older := len(dated) - len(files):
         progress.tell(f"{cut(str(path))}: {older} older files of samples are left out; the newest of each model counts")
 
@@ -157,33 +175,48 @@ def _newest(path: Path) -> Iterator[tuple[str, str, Path, bool]]:
         places[model].add(place)
 
     for (model, place, task), (date, file) in sorted(files.items()):
-        name = model if len(places[model]) == 1 else f"{model} ({place.relative_to(path)})"
-        yield name, task, file, date == max(dated)[0]
+        name = model
+        if len(places[model]) > 1:
+            name = f"{model} ({place.relative_to(path)})"
+        yield name, task, file, date == dated[-1][0]
 
 
-def _costs(directory: Path, task: str) -> dict[int, dict[str, Any]]:
-    """Model calls, written tokens and seconds of each document: sums over its requests."""
-    sums: dict[int, dict[str, Any]] = {}
-    if (directory / REQUESTS).exists():
-        for _, one in read_lines(directory / REQUESTS, Request, MOST):
-            if one.task == task:
-                known = sums.setdefault(one.doc, {"calls": 0, "written": 0, "seconds": 0.0})
-                known["calls"] += one.model_calls
-                known["written"] += one.tokens
-                known["seconds"] += one.seconds
+def _dated(path: Path) -> Iterator[tuple[str, str, Path]]:
+    """(date, task, file) of each file of samples."""
+    for file in path.rglob("samples_*.jsonl"):
+        if name := SAMPLES.fullmatch(file.name):
+            yield name["date"], name["task"], file
+
+
+def costs_of(requests: Iterable[Request]) -> dict[tuple[str, int], dict[str, Any]]:
+    """Model calls, written tokens and seconds of each document of a task: sums over its requests."""
+    sums: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in requests:
+        known = sums.setdefault((one.task, one.doc), {"calls": 0, "written": 0, "seconds": 0.0})
+        known["calls"] += one.model_calls
+        known["written"] += one.tokens
+        known["seconds"] += one.seconds
     return sums
+
+
+def _costs(directory: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """The costs in a directory; none without its file of requests."""
+    if not (directory / REQUESTS).exists():
+        return {}
+    return costs_of(one for _, one in read_lines(directory / REQUESTS, Request, MOST))
 
 
 def _model(samples: Path) -> str:
     """The model of a run, with its arguments, from results_DATE.json beside the samples."""
     results = samples.with_name(f"results_{samples.stem.rpartition('_')[2]}.json")
-    config = (read_json(results, Results, MOST) if results.exists() else Results()).config
+    config = Config()
+    if results.exists():
+        config = read_json(results, Results, MOST).config
     given = config.model_args or {}
     if isinstance(given, str):
-        given = dict(part.partition("=")[::2] for part in given.split(","))
-    named = [str(given.pop(name)) for name in ("model", "pretrained") if name in given]
-    others = [f"{name}={value}" for name, value in given.items() if name not in ("record", "card", "device", "dtype")]
-    return ", ".join([*(named or [config.model or samples.parent.name]), *others])
+        given = arguments_of(given)
+    names = list(map(str, picked(given, NAMES).values())) or [config.model or samples.parent.name]
+    return ", ".join(names + assignments(without(given, UNNAMED)))
 
 
 def write(directory: str | Path) -> Path:
@@ -191,25 +224,35 @@ def write(directory: str | Path) -> Path:
     path = Path(directory) / ITEMS
     with atomic(path) as file:
         for one in read(directory):
-            one.tokens_per_call = one.written / one.calls if one.written and one.calls else None
-            line = {name: value for name, value in msgspec.structs.asdict(one).items() if value is not None}
-            file.write(json.dumps(line).encode() + b"\n")
+            one.tokens_per_call = None
+            if one.written and one.calls:
+                one.tokens_per_call = one.written / one.calls
+            file.write(json.dumps(given(msgspec.structs.asdict(one))).encode() + b"\n")
     return path
 
 
 def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Comparison]:
     """Compare the common items of each task and metric that both have; each side has one model."""
     for side in (first, second):
-        if len(models := dict.fromkeys(each.model for each in side)) > 1:
+        if len(models := dict.fromkeys(column(side, "model"))) > 1:
             problem = f"{len(models)} models are to be compared as one: {listed(models)}"
             raise UnmaskError(f"{problem}; expected one on each side. Pass the directory of a model.")
+
+    ones, others = _by_task(first), _by_task(second)
     compared = {}
-    for task in dict.fromkeys(one.task for one in first):
-        one, other = ({each.item: each.right for each in side if each.task == task} for side in (first, second))
-        if common := [item for item in one if item in other]:
-            compared[task] = compare_shares([(one[item], other[item]) for item in common])
+    for task, one in ones.items():
+        if common := in_common(one, others.get(task, {})):
+            compared[task] = compare_shares(common)
 
     if not compared:
-        tasks = (listed(dict.fromkeys(one.task for one in side)) for side in (first, second))
-        raise UnmaskError(f"they have no items in common; expected the same tasks, and they are {' and '.join(tasks)}")
+        tasks = f"{listed(ones)} and {listed(others)}"
+        raise UnmaskError(f"they have no items in common; expected the same tasks, and they are {tasks}")
     return compared
+
+
+def _by_task(outcomes: Sequence[Outcome]) -> dict[str, dict[str | int, float]]:
+    """The score of each item, by task and metric."""
+    scores = defaultdict[str, dict[str | int, float]](dict)
+    for one in outcomes:
+        scores[one.task][one.item] = one.right
+    return scores

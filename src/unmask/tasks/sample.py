@@ -69,7 +69,10 @@ def cost_of(result: Generation, at: int) -> dict[str, Any]:
 
 def too_long(count: int, of: int | str, context: int | None) -> str:
     """How many prompts did not fit, in words."""
-    return f"{count} of {of} prompts too long for the context" + ("" if context is None else f" ({context:,} tokens)")
+    text = f"{count} of {of} prompts too long for the context"
+    if context is not None:
+        text += f" ({context:,} tokens)"
+    return text
 
 
 class Model(msgspec.Struct):
@@ -117,7 +120,7 @@ def read(path: str | Path) -> list[Sample]:
 
 
 def lines(samples: Iterable[Sample]) -> bytes:
-    return b"".join(msgspec.json.encode(sample) + b"\n" for sample in samples)
+    return msgspec.json.Encoder().encode_lines(samples)
 
 
 def write(path: str | Path, samples: Iterable[Sample]) -> None:

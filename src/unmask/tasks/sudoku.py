@@ -7,17 +7,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import permutations
+from itertools import permutations, product
 from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from unmask.core import arguments
 from unmask.tasks.contract import TASKS, Generated, Item
 
 SIDE = 4
-ROWS = [[SIDE * row + column for column in range(SIDE)] for row in range(SIDE)]
-COLUMNS = [[SIDE * row + column for row in range(SIDE)] for column in range(SIDE)]
-QUARTERS = [[corner, corner + 1, corner + SIDE, corner + SIDE + 1] for corner in (0, 2, 2 * SIDE, 2 * SIDE + 2)]
-GROUPS = ROWS + COLUMNS + QUARTERS
+CELLS = np.arange(SIDE**2).reshape(SIDE, SIDE)
+QUARTERS = CELLS.reshape(2, 2, 2, 2).swapaxes(1, 2).reshape(SIDE, SIDE)
+GROUPS = np.concatenate([CELLS, CELLS.T, QUARTERS])  # rows, columns and quarters
 IGNORED = str.maketrans("", "", " \t\r,")
 
 
@@ -49,35 +50,41 @@ class Sudoku(Generated):
     def make(self, rng: random.Random) -> Row:
         while True:
             solution = rng.choice(grids())
-            hidden = set(rng.sample(range(SIDE**2), self.empty))
-            puzzle = "".join("0" if cell in hidden else digit for cell, digit in enumerate(solution))
+            cells = list(solution)
+            for hidden in rng.sample(range(SIDE**2), self.empty):
+                cells[hidden] = "0"
+            puzzle = "".join(cells)
             if not self.unique or len(completions(puzzle)) == 1:
                 return Row(puzzle, solution)
 
     def prompt(self, item: Item) -> str:
-        shots = [f"Puzzle:\n{_lines(shot.puzzle)}\nSolution:\n{_lines(shot.solution)}\n\n" for shot in self.examples()]
-        return "".join([self.wording, "\n\n", *shots, f"Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"])
+        text = f"{self.wording}\n\n"
+        for shot in self.examples():
+            text += f"Puzzle:\n{_lines(shot.puzzle)}\nSolution:\n{_lines(shot.solution)}\n\n"
+        return f"{text}Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"
 
     def answer(self, item: Item, text: str) -> str | None:
         """The first four lines that consist of four digits from 1 to 4, with or without spaces and commas."""
-        lines = [line.translate(IGNORED) for line in text.split("\n")]
-        rows = [line for line in lines if re.fullmatch("[1-4]{4}", line)][:SIDE]
-        return "".join(rows) if len(rows) == SIDE else None
+        rows = re.findall("^[1-4]{4}$", text.translate(IGNORED), re.MULTILINE)
+        if len(rows) < SIDE:
+            return None
+        return "".join(rows[:SIDE])
 
     def right(self, item: Item, answer: str) -> bool:
         return is_grid(answer) and fits(item.row.puzzle, answer)
 
     def solutions(self, item: Item) -> Sequence[str]:
-        return [_lines(grid) for grid in completions(item.row.puzzle)]
+        return list(map(_lines, completions(item.row.puzzle)))
 
 
 def is_grid(cells: str) -> bool:
     """Whether sixteen digits are a grid."""
-    return all({cells[cell] for cell in group} == set("1234") for group in GROUPS)
+    digits = np.array(list(cells))
+    return bool((np.sort(digits[GROUPS]) == list("1234")).all())
 
 
 def fits(puzzle: str, cells: str) -> bool:
-    return all(given in ("0", cell) for given, cell in zip(puzzle, cells, strict=True))
+    return re.fullmatch(puzzle.replace("0", "."), cells) is not None
 
 
 def completions(puzzle: str) -> list[str]:
@@ -88,10 +95,10 @@ def completions(puzzle: str) -> list[str]:
 @cache
 def grids() -> tuple[str, ...]:
     """All 288 complete grids."""
-    rows = ["".join(row) for row in permutations("1234")]
-    halves = [(a, b) for a in rows for b in rows if len({*a[:2], *b[:2]}) == len({*a[2:], *b[2:]}) == SIDE]
-    return tuple(a + b + c + d for a, b in halves for c, d in halves if is_grid(a + b + c + d))
+    rows = list(map("".join, permutations("1234")))
+    halves = [a + b for a, b in product(rows, rows) if len({*a[:2], *b[:2]}) == len({*a[2:], *b[2:]}) == SIDE]
+    return tuple(filter(is_grid, map("".join, product(halves, halves))))
 
 
 def _lines(cells: str) -> str:
-    return "\n".join(" ".join(cells[SIDE * row : SIDE * row + SIDE]) for row in range(SIDE))
+    return "\n".join(map(" ".join, re.findall("....", cells)))

@@ -55,13 +55,16 @@ class Sums(Generated):
         return Row(question, "=".join(steps))
 
     def prompt(self, item: Item) -> str:
-        shots = [f"{shot.question}={shot.solution}\n" for shot in self.examples()]
-        return "".join([self.wording, "\n", *shots, f"{item.row.question}="])
+        text = f"{self.wording}\n"
+        for shot in self.examples():
+            text += f"{shot.question}={shot.solution}\n"
+        return f"{text}{item.row.question}="
 
     def answer(self, item: Item, text: str) -> str | None:
         """The sums of the first line, without spaces."""
-        sums = re.match(r"([0-9+= ]+)", text.strip())
-        return sums[1].replace(" ", "").strip("+=") if sums else None
+        if (sums := re.match(r"[0-9+= ]+", text.strip())) is None:
+            return None
+        return sums[0].replace(" ", "").strip("+=")
 
     def right(self, item: Item, answer: str) -> bool:
         return _last(answer) == _last(item.row.solution)
@@ -73,8 +76,8 @@ class Sums(Generated):
         """Whether each step is correct; each of its numbers has one digit."""
         if answer is None or len(answer) != len(item.row.solution):
             return {"every_step": 0.0}
-        tokens = torch.tensor([[SIGNS.index(sign) for sign in f"{item.row.question}={answer}"]])
-        return {"every_step": float(self.language.supports(tokens))}
+        tokens = torch.tensor(list(map(SIGNS.index, f"{item.row.question}={answer}")))
+        return {"every_step": float(self.language.supports(tokens.unsqueeze(0)))}
 
 
 def _last(chain: str) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.entries import chosen, picked
 from unmask.core.errors import UnmaskError
 from unmask.core.run import Answering
 from unmask.core.samples import digest
-from unmask.core.specs import parse
+from unmask.core.specs import parse, written
 from unmask.denoisers.marginals import check_sharpening
 from unmask.models.open import OpenModel
 from unmask.models.open.chat import Message
@@ -25,6 +28,7 @@ from unmask.tasks.contract import Item, Task
 from unmask.tasks.sample import TOO_LONG, Sample, cost_of, too_long
 
 FIRST = 16  # prompts, of which one must fit
+GENERATION = ("sampler", "schedule", "steps", "temperature", "top_p", "top_k", "guidance")  # given to `generate`
 
 EOS = {
     "stop": "a sequence ends at its first end token, as soon as all positions before it are written",
@@ -40,8 +44,7 @@ class How(Answering):
 
     def __post_init__(self) -> None:
         arguments.word("eos", self.eos, EOS)
-        temperature = 1.0 if self.temperature is None else self.temperature
-        check_sharpening(temperature, 1.0 if self.top_p is None else self.top_p, self.top_k)
+        check_sharpening(chosen(self.temperature, 1.0), chosen(self.top_p, 1.0), self.top_k)
         arguments.number("guidance", self.guidance)
 
         if self.length is not None:
@@ -61,29 +64,29 @@ class Writer:
     """Generate samples of a task with one model and setting. `about` is added to the record of each sample."""
 
     def __init__(self, model: OpenModel, task: Task, how: How, about: Mapping[str, Any] | None = None) -> None:
-        self.length = task.length if how.length is None else how.length
+        self.length = chosen(how.length, task.length)
         self.task, self.how, self.speaker = task, how, speaker(model)
         self.ends = ends(model, how.chat)
-        self.until = task.until if how.until and not how.chat else ()
+        self.until: tuple[str, ...] = ()
+        if how.until and not how.chat:
+            self.until = task.until
 
         # an end token stops a row early, or it is never written
-        self.rule = None
+        self.model, self.rule = model, None
         if how.eos == "stop":
             self.rule = ending(model, self.until, how.chat)
         elif how.eos == "never":
             self.rule = ending(model, self.until, own=False)
+            self.model = model.without(self.ends)
 
-        self.model = model.without(self.ends) if how.eos == "never" else model
         self.options = self._options()
         self.about = dict(about or {}) | {"model": model.source(), "how": self._settings()}
         self.about["context"] = model.length
 
     def _options(self) -> dict[str, Any]:
         """Options of `generate`."""
-        how = self.how
-        chosen = {name: getattr(how, name) for name in ("sampler", "steps", "temperature", "top_p", "top_k")}
-        options = usual(self.model, self.length, **chosen, schedule=how.schedule, guidance=how.guidance)
-        if how.eos == "last":
+        options = usual(self.model, self.length, **picked(vars(self.how), GENERATION))
+        if self.how.eos == "last":
             options["sampler"] = _last(options["sampler"], self.ends)
         return options
 
@@ -93,12 +96,12 @@ class Writer:
 
     def row(self, item: Item) -> Tensor:
         """The prompt followed by hidden positions."""
-        if self.how.chat:
-            first = [] if self.how.system is None else [Message("system", self.how.system)]
-            query = Query(messages=[*first, *self.task.messages(item)])
-        else:
-            query = Query(prompt=self.task.prompt(item))
-        return rows_of(self.model, [query], self.length)[0]
+        if not self.how.chat:
+            return rows_of(self.model, [Query(prompt=self.task.prompt(item))], self.length)[0]
+        messages = list(self.task.messages(item))
+        if self.how.system is not None:
+            messages.insert(0, Message("system", self.how.system))
+        return rows_of(self.model, [Query(messages=messages)], self.length)[0]
 
     def warm_up(self, item: Item) -> None:
         """Make one model call that is not timed, for the one-time work of the device."""
@@ -124,24 +127,24 @@ class Writer:
         """Generate one sample per item, in rows from first_row on. numbers: index of each sample within its item."""
 
         # a prompt that is too long has a record without an answer
-        fitting: list[tuple[int, Item, int, int]] = []
+        fitting: list[tuple[Item, int, int]] = []
         rows: list[Tensor] = []
-        samples: dict[int, Sample] = {}
-        for at, one in enumerate(zip(items, numbers, range(first_row, first_row + len(items)), strict=True)):
+        samples: list[Sample] = []
+        for one in zip(items, numbers, range(first_row, first_row + len(items)), strict=True):
             try:
                 rows.append(self.row(one[0]))
-                fitting.append((at, *one))
+                fitting.append(one)
             except TooLong:
-                samples[at] = self._too_long(*one)
+                samples.append(self._too_long(*one))
 
         if rows:
             with peak(self.model.body.device) as most:
                 first = [row for *_, row in fitting]
                 result = generate(self.model, given=rows, stop=self.rule, seed=seed, first_row=first, **self.options)
                 memory = most()
-            for index, (at, item, number, row) in enumerate(fitting):
-                samples[at] = self._sample(result, index, rows[index], item, number, row, memory)
-        return [samples[at] for at in range(len(items))]
+            for at, one in enumerate(fitting):
+                samples.append(self._sample(result, at, rows[at], *one, memory))
+        return sorted(samples, key=attrgetter("row"))
 
     def _sample(
         self, result: Generation, at: int, row: Tensor, item: Item, number: int, numbered: int, memory: int | None
@@ -149,10 +152,10 @@ class Writer:
         begin, length = len(row) - self.length, int(result.lengths[at])
         tokens = result.tokens[at, begin:length].tolist()
         reason = result.reasons[at]
-        if (end := next((i for i, token in enumerate(tokens) if token in self.ends), None)) is not None:
-            tokens, reason = tokens[: end + 1], "stopped"
+        shown = list(takewhile(lambda token: token not in self.ends, tokens))
+        if len(shown) < len(tokens):
+            tokens, reason = tokens[: len(shown) + 1], "stopped"
 
-        text = self.speaker.written(tokens if end is None else tokens[:-1])
         return Sample(
             item=item.name,
             number=number,
@@ -165,7 +168,7 @@ class Writer:
             order=result.order[at, begin : begin + len(tokens)].tolist(),
             reason=reason,
             memory=memory,
-            text=text,
+            text=self.speaker.written(shown),
             **cost_of(result, at),
         )
 
@@ -181,4 +184,4 @@ def _last(sampler: str, tokens: Collection[int]) -> str:
     if "last" not in SAMPLERS.entry(name).options:
         raise UnmaskError(f"eos=last is not possible with sampler {name}; expected llada or low-confidence")
     options["last"] = tuple(sorted(tokens))
-    return f"{name}({', '.join(f'{option}={value!r}' for option, value in options.items())})"
+    return written(name, options)

@@ -11,6 +11,9 @@ sums s_k and sizes n_k, four more sums give the variance of their mean, as in co
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -22,6 +25,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core import run as options
 from unmask.core.chance import check_seed
+from unmask.core.entries import chosen, given
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, proportion, within
 from unmask.core.files import finite
@@ -130,9 +134,14 @@ def _language(spec: str, digest: str) -> Language:
     return load(spec)
 
 
+def contents(*names: str | None) -> str:
+    """The digests of files and directories, one behind the other; a name that is not given has none."""
+    return "".join(map(of_contents, filter(None, names)))
+
+
 @lru_cache(maxsize=64)  # once per process: reading a network may take longer than a block
-def unchanged(digest: str, *names: str) -> None:
-    if digest and digest != "".join(of_contents(name) for name in names if name):
+def unchanged(digest: str, *names: str | None) -> None:
+    if digest and digest != contents(*names):
         changed = " or ".join(filter(None, names))
         raise UnmaskError(
             f"{changed} has changed since the sweep was planned. Expected the same file. Run the sweep again"
@@ -144,59 +153,77 @@ def record(measure: str, estimate: Estimate, model_calls: float | None) -> Recor
     return {"measure": measure} | finite(asdict(estimate)) | {"model_calls": model_calls}
 
 
+def records_of(estimates: Mapping[str, Estimate | None], model_calls: float | None) -> list[Record]:
+    """A record of each estimate that is known."""
+    return [record(measure, estimate, model_calls) for measure, estimate in given(estimates).items()]
+
+
 def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) -> Tally:
     """The metrics of generated rows as a tally; prompt: the prompt number of each row."""
     scores = rows(generation, q, prompt=prompt)
-    groups = scores.chosen if prompt is None else prompt
+    groups = chosen(prompt, scores.chosen)
     tally = Tally()
     for name, metric in METRICS.items():
         if (values := metric.values(scores)) is None:  # such as steps of reasoning, if the language has none
             continue
         known = ~values.isnan()
-        tally |= (counts if metric.events else sums)(name, values[known], None if groups is None else groups[known])
+        totals = counts if metric.events else sums
+        tally |= totals(name, values[known], groups_of(groups, known))
     if {"denoiser", "causal"} <= generation.model_calls_of.keys():
         tally |= sums(OF_AR, generation.model_calls_of["causal"], groups)
     return tally
 
 
 def records_of_samples(tally: Tally) -> list[Record]:
-    model_calls = mean("model_calls", tally)
-    needed = None if model_calls is None else model_calls.value
-
     estimates = dict[str, Estimate | None]()
     for name, metric in METRICS.items():
-        if f"{name}_count" not in tally:
-            continue
         estimate = share(name, tally) if metric.events else mean(name, tally)
         if estimate is not None:
             estimates[name] = estimate.map(metric.shown)
 
-    if f"{OF_AR}_count" in tally:
-        estimates[OF_AR] = mean(OF_AR, tally)
-    return [record(name, estimate, needed) for name, estimate in estimates.items() if estimate is not None]
+    estimates[OF_AR] = mean(OF_AR, tally)
+    return records_of(estimates, mean_of_calls(tally))
+
+
+def mean_of_calls(tally: Tally) -> float | None:
+    """Model calls per row; None if they were not counted."""
+    calls = mean("model_calls", tally)
+    if calls is None:
+        return None
+    return calls.value
 
 
 def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> Tally:
     """The sums of samples (n), independent or in groups (n numbers); a group is within one tally."""
     # whole numbers of units, which add up exactly in any order
     units = [round(Fraction(value) * 2**UNIT) for value in samples.double().tolist()]
-    squares = sum(unit * unit for unit in units)
-    tally = {f"{name}_count": len(units), f"{name}_sum": sum(units), f"{name}_squares": squares}
+    tally = {f"{name}_count": len(units), f"{name}_sum": sum(units), f"{name}_squares": _dot(units, units)}
     if groups is None:
         return tally
 
-    distinct, which = torch.unique(groups, return_inverse=True)
-    totals, members = [0] * len(distinct), [0] * len(distinct)
-    for unit, group in zip(units, which.tolist(), strict=True):
+    members, totals = Counter(groups.tolist()), Counter[int]()
+    for unit, group in zip(units, groups.tolist(), strict=True):
         totals[group] += unit
-        members[group] += 1
+    sizes, own = [*members.values()], [*totals.values()]
 
     return tally | {
-        f"{name}_groups": len(distinct),
-        f"{name}_group_squares": sum(total * total for total in totals),
-        f"{name}_products": sum(total * size for total, size in zip(totals, members, strict=True)),
-        f"{name}_sizes": sum(size * size for size in members),
+        f"{name}_groups": len(members),
+        f"{name}_group_squares": _dot(own, own),
+        f"{name}_products": _dot(own, sizes),
+        f"{name}_sizes": _dot(sizes, sizes),
     }
+
+
+def _dot(one: Sequence[int], other: Sequence[int]) -> int:
+    """The sum of products of whole numbers of any size."""
+    return sum(map(operator.mul, one, other))
+
+
+def groups_of(groups: Tensor | None, which: Tensor) -> Tensor | None:
+    """The groups of these rows, if there are groups."""
+    if groups is None:
+        return None
+    return groups[which]
 
 
 def counts(name: str, events: Tensor, groups: Tensor | None = None) -> Tally:
@@ -216,15 +243,16 @@ def counts(name: str, events: Tensor, groups: Tensor | None = None) -> Tally:
 
 def mean(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
     """The mean with its interval, as in core.means.mean; None if there are no samples."""
-    n, total, squares = (tally[f"{name}_{part}"] for part in ("count", "sum", "squares"))
+    n = tally.get(f"{name}_count", 0)
     if n == 0:
         return None
 
     # each sample is a group of its own, unless prompts have several
+    total, squares = tally[f"{name}_sum"], tally[f"{name}_squares"]
     groups, products, sizes, variance, method = n, total, n, 0.0, "t"
     if tally.get(f"{name}_groups", 1) not in (1, n):  # one group has no variance: as without groups
-        parts = ("groups", "group_squares", "products", "sizes")
-        groups, squares, products, sizes = (tally[f"{name}_{part}"] for part in parts)
+        groups, squares = tally[f"{name}_groups"], tally[f"{name}_group_squares"]
+        products, sizes = tally[f"{name}_products"], tally[f"{name}_sizes"]
         method = "t by prompt"
 
     if n > 1:
@@ -237,12 +265,12 @@ def mean(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
 
 def share(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
     """The probability of a counted event, as in core.estimates.share; None if there are no samples."""
-    n, successes = tally[f"{name}_count"], tally[f"{name}_sum"]
+    n = tally.get(f"{name}_count", 0)
     if n == 0:
         return None
-    part = f"{name}_of_"
-    groups = sorted((Fraction(key.removeprefix(part)), count) for key, count in tally.items() if key.startswith(part))
-    if sum(count for _, count in groups) in (0, 1, n):
+    successes, part = tally[f"{name}_sum"], f"{name}_of_"
+    groups = {float(Fraction(key.removeprefix(part))): count for key, count in tally.items() if key.startswith(part)}
+    if sum(groups.values()) in (0, 1, n):
         return proportion(successes, n, level)
-    atoms, weights = torch.tensor([[float(value), float(count)] for value, count in groups], dtype=torch.float64).T
+    atoms, weights = torch.tensor(sorted(groups.items()), dtype=torch.float64).T
     return within(successes / n, atoms, weights, (0.0, 1.0), level, "gaffke by prompt")

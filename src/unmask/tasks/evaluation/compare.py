@@ -15,20 +15,23 @@ Advice for a target accuracy is the fastest setting whose whole interval meets i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
 
 from unmask.core import arguments
+from unmask.core.entries import column, given, grouped, picked
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, bounded_mean
+from unmask.core.estimates import Estimate, all_or_nothing, bounded_mean
 from unmask.core.targets import MEETS, cheapest, sample_size, standing
 from unmask.tasks.evaluation.records import Group, labels
 from unmask.tasks.sample import Sample
 
 LEVEL = 0.05
+CHOSEN = ("best", "masked", "reader", "at_time", "at_flops")  # the options of an advice
 
 
 class Comparison(NamedTuple):
@@ -47,7 +50,9 @@ class Comparison(NamedTuple):
 
     @property
     def counts(self) -> str:
-        how = "an interval over items" if self.p is None else f"p = {self.p:.2g}, McNemar's exact test"
+        how = "an interval over items"
+        if self.p is not None:
+            how = f"p = {self.p:.2g}, McNemar's exact test"
         only = f"{self.first_alone} items correct with the first only, {self.second_alone} with the second only"
         return f"accuracy {self.first:.1%} and {self.second:.1%}; {only}; {how}"
 
@@ -55,17 +60,23 @@ class Comparison(NamedTuple):
         by = self.difference.points
         if self.verdict != "not distinguishable":
             return f"{first} is {self.verdict} than {second}: {by} on {self.items} items"
-        more = "" if self.enough is None else f"; about {self.enough} items would decide"
-        return f"{first} and {second} are not distinguishable in {self.items} items: {by}{more}"
+        text = f"{first} and {second} are not distinguishable in {self.items} items: {by}"
+        if self.enough is not None:
+            text += f"; about {self.enough} items would decide"
+        return text
 
 
 def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Comparison:
     """Compare the common items; other items do not count."""
-    one, other = _fractions(first), _fractions(second)
-    common = [name for name in one if name in other]
+    common = in_common(_fractions(first), _fractions(second))
     if not common:
         raise UnmaskError("they have no items in common; compare results of the same task")
-    return compare_shares([(one[name], other[name]) for name in common])
+    return compare_shares(common)
+
+
+def in_common(one: Mapping[Any, float], other: Mapping[Any, float]) -> list[tuple[float, float]]:
+    """The pairs of the items that both have."""
+    return [(accuracy, other[item]) for item, accuracy in one.items() if item in other]
 
 
 def compare_shares(pairs: Sequence[tuple[float, float]], level: float = LEVEL) -> Comparison:
@@ -74,43 +85,48 @@ def compare_shares(pairs: Sequence[tuple[float, float]], level: float = LEVEL) -
     level: of the verdict; a page that compares many settings divides it by their number.
     """
     n = len(pairs)
-    differences = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
-
+    accuracies = torch.tensor(pairs, dtype=torch.float64)  # (items, 2)
+    differences = accuracies[:, 0] - accuracies[:, 1]
     ahead, behind = int((differences > 0).sum()), int((differences < 0).sum())
 
-    # McNemar's test counts items, each right or wrong once
-    single = all(accuracy in (0.0, 1.0) for pair in pairs for accuracy in pair)
-    p = mcnemar(ahead, behind) if single else None
+    p = None
+    if all_or_nothing(accuracies):  # McNemar's test counts items, each right or wrong once
+        p = mcnemar(ahead, behind)
 
     difference = bounded_mean(differences, (-1.0, 1.0), 1 - level)
-    decided = difference.low > 0 or difference.high < 0
-    verdict = "better" if difference.value > 0 else "worse"
-    if not decided:
+    enough = None
+    if difference.low > 0:
+        verdict = "better"
+    elif difference.high < 0:
+        verdict = "worse"
+    else:
         verdict = "not distinguishable"
+        needed = sample_size(float((differences**2).mean()), float(differences.mean()), level)
+        if needed is not None and needed > n:  # exact intervals are wider than in the formula
+            enough = needed
 
-    a, b = (sum(pair[side] for pair in pairs) / n for side in (0, 1))
-    spread = float((differences**2).mean())
-    needed = None if decided else sample_size(spread, float(differences.mean()), level)
-    enough = needed if needed and needed > n else None  # exact intervals are wider than in the formula
-    return Comparison(n, a, b, difference, ahead, behind, p, verdict, enough)
+    first, second = (accuracies.sum(0) / n).tolist()
+    return Comparison(n, first, second, difference, ahead, behind, p, verdict, enough)
 
 
 def mcnemar(b: int, c: int) -> float:
     """The exact two-sided p."""
     from scipy.special import bdtr
 
-    return min(2 * float(bdtr(min(b, c), b + c, 0.5)), 1.0) if b + c else 1.0
+    return min(2 * float(bdtr(min(b, c), b + c, 0.5)), 1.0)
 
 
 def _fractions(samples: Sequence[Sample]) -> dict[str, float]:
     """The fraction of right samples of each item."""
-    verdicts: dict[str, list[bool]] = {}
     for sample in samples:
         if sample.right is None and sample.answered:
-            why = f": {sample.why}" if sample.why else ""
-            raise UnmaskError(f"item {sample.item} has no verdict{why}; nothing can be compared")
-        verdicts.setdefault(sample.item, []).append(bool(sample.right))
-    return {name: sum(own) / len(own) for name, own in verdicts.items()}
+            problem = f"item {sample.item} has no verdict"
+            if sample.why:
+                problem += f": {sample.why}"
+            raise UnmaskError(f"{problem}; nothing can be compared")
+
+    by_item = grouped(samples, attrgetter("item"))
+    return {item: sum(map(bool, column(own, "right"))) / len(own) for item, own in by_item.items()}
 
 
 @dataclass(frozen=True)
@@ -150,10 +166,11 @@ class Advice:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        chosen = {name: getattr(self, name) for name in ("best", "masked", "reader", "at_time", "at_flops")}
-        named = {name: None if option is None else option.to_dict() for name, option in chosen.items()}
-        options = [option.to_dict() for option in self.options]
-        return {"task": self.task, "target": self.target, "verdict": self.text} | named | {"options": options}
+        entry: dict[str, Any] = {"task": self.task, "target": self.target, "verdict": self.text}
+        entry |= dict.fromkeys(CHOSEN)
+        for name, option in given(picked(vars(self), CHOSEN)).items():
+            entry[name] = option.to_dict()
+        return entry | {"options": list(map(Option.to_dict, self.options))}
 
 
 def advise(settings: Sequence[Group], target: float, budget: float | None = None) -> Advice:
@@ -162,41 +179,49 @@ def advise(settings: Sequence[Group], target: float, budget: float | None = None
     if budget is not None:
         arguments.number("budget", budget, above=True)
 
+    if not settings:
+        raise UnmaskError("advice is about one task: there are no records")
     tasks = sorted({str(group.settings["task"]) for group in settings})
-    if len(tasks) != 1:
-        what = f"these are records of {', '.join(tasks)}; choose one with --task" if tasks else "there are no records"
-        raise UnmaskError(f"advice is about one task: {what}")
+    if len(tasks) > 1:
+        raise UnmaskError(f"advice is about one task: these are records of {', '.join(tasks)}; choose one with --task")
 
-    named = list(zip(labels(settings), settings, strict=True))
-    unmeasured = "; ".join(f"{label}: {group.too_long}" for label, group in named if not group.written)
-    options = []
-    for label, group in named:
+    unmeasured, options = [], []
+    for label, group in zip(labels(settings), settings, strict=True):
         accuracy, cost = group.accuracy, group.cost()
-        if accuracy is not None and cost["seconds"] is not None:
+        if not group.written:
+            unmeasured.append(f"{label}: {group.too_long}")
+        elif accuracy is not None and cost["seconds"] is not None:
             reached = standing(accuracy.low, accuracy.high, target, rises=True)
             options.append(Option(label, group, accuracy, cost["seconds"], cost["flops"], reached))
 
+    left_out = "; ".join(unmeasured)
     if not options and unmeasured:
-        raise UnmaskError(f"no setting was measured: {unmeasured}. Give shorter prompts or a longer context")
+        raise UnmaskError(f"no setting was measured: {left_out}. Give shorter prompts or a longer context")
     if not options:
         raise UnmaskError("none of these records has a verdict on its answers; `unmask eval` adds verdicts")
 
-    options.sort(key=lambda option: option.seconds)
-    within = [option for option in options if budget is None or option.seconds <= budget]
-    masked, reader = (_best([one for one in within if one.group.causal is causal]) for causal in (False, True))
+    options.sort(key=attrgetter("seconds"))
+    within = options
+    wanted = f"{target:.0%}"
+    if budget is not None:
+        within = [option for option in options if option.seconds <= budget]
+        wanted += f" within {budget:.3g} s per sample"
+
+    by_kind = grouped(within, attrgetter("group.causal"))
+    best, masked, reader = _best(within), _best(by_kind.get(False, ())), _best(by_kind.get(True, ()))
 
     # beside AR: the best of what costs no more, in time and in arithmetic
-    against = reader or next((option for option in options if option.group.causal), None)
+    every = grouped(options, attrgetter("group.causal"))
+    against = reader or next(iter(every.get(True, ())), None)
     at_time = at_flops = None
     if against is not None:
-        parallel = [option for option in options if not option.group.causal]
+        parallel = every.get(False, ())
         at_time = _most_accurate([option for option in parallel if option.seconds <= against.seconds])
         at_flops = _most_accurate([o for o in parallel if o.flops and against.flops and o.flops <= against.flops])
 
-    best = _best(within)
-    wanted = f"{target:.0%}" + ("" if budget is None else f" within {budget:.3g} s per sample")
     text = _text(wanted, best, masked, reader, options)
-    text += f"; not measured: {unmeasured}" if unmeasured else ""
+    if unmeasured:
+        text += f"; not measured: {left_out}"
     return Advice(tasks[0], target, options, best, masked, reader, at_time, at_flops, text)
 
 
@@ -216,11 +241,17 @@ def _text(
     if best is None:
         return f"no measured setting is right in {wanted}; the most accurate is {_most_accurate(options)}"
 
-    sure = "reaches" if best.standing == MEETS else "may reach, more items would decide,"
+    sure = "may reach, more items would decide,"
+    if best.standing == MEETS:
+        sure = "reaches"
     verdict = f"{best.label} {sure} {wanted}: {str(best).partition(': ')[2]}"
-    if masked is None or reader is None:
-        lacking = f"{verdict}; no {'AR' if reader is None else 'masked'} model in these records"
-        return f"{lacking} does" if any(one.group.causal == (reader is None) for one in options) else lacking
+
+    kinds = set(column(options, "group.causal"))
+    for kind, name, causal in ((masked, "masked", False), (reader, "AR", True)):
+        if kind is None and causal in kinds:
+            return f"{verdict}; no {name} model in these records does"
+        if kind is None:
+            return f"{verdict}; no {name} model in these records"
 
     if best is reader:
         times = masked.seconds / reader.seconds

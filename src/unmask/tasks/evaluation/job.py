@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from unmask.core import arguments, progress
+from unmask.core.entries import chosen, column
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import exactly
 from unmask.core.files import code
@@ -20,8 +21,7 @@ from unmask.core.memory import cores
 from unmask.core.run import Answering, Loading
 from unmask.core.threads import torch_threads
 from unmask.experiments.cell import Place, Record, Tally, job
-from unmask.experiments.cell import digest as of_contents
-from unmask.experiments.jobs.sources import counts, mean, record, sums, unchanged
+from unmask.experiments.jobs.sources import contents, counts, mean, mean_of_calls, records_of, sums, unchanged
 from unmask.models.open import OpenModel, load_model
 from unmask.models.open.loading import card_of, here
 from unmask.tasks import TASKS, Item, sample
@@ -59,8 +59,7 @@ def loaded(contents: str, model: str, **how: Any) -> OpenModel:
 def _records(tally: Tally) -> list[Record]:
     estimates = {name: mean(name, tally) for name in ("model_calls", "answer_tokens", "flops")}
     estimates["prompts_too_long"] = exactly(float(tally["too_long_sum"]), "exact count")
-    needed = None if (calls := estimates["model_calls"]) is None else calls.value
-    return [record(name, estimate, needed) for name, estimate in estimates.items() if estimate is not None]
+    return records_of(estimates, mean_of_calls(tally))
 
 
 def _check(
@@ -81,13 +80,15 @@ def _check(
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     how = How(**vars(answering))
     items = items_of(task, data, digest)
-    exact = ideal(model)
-    if exact is not None:
+    models = {causal_model: None}
+    if (exact := ideal(model)) is None:
+        models[model] = loading.card
+    else:
         known = TASKS.make(task)
-        solved(exact, known, items[0], known.length if how.length is None else how.length)
+        solved(exact, known, items[0], chosen(how.length, known.length))
 
-    for name, card in ((None if exact else model, loading.card), (causal_model, None)):
-        directory, named = (None, None) if name is None else here(name, card)
+    for name in filter(None, models):
+        directory, named = here(name, models[name])
         if directory is not None:
             card_of(directory, named)  # refuses other directories
 
@@ -98,7 +99,9 @@ def _check(
 
 def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
     """A batch; items with equal answers of a model without texts share one."""
-    return (batch if ideal(model) is None else max(rows, 1)), each
+    if ideal(model) is None:
+        return batch, each
+    return max(rows, 1), each
 
 
 @job(records=_records, check=_check, size=_size)
@@ -122,29 +125,30 @@ def evaluation(
     each: samples per item. batch: rows that are generated and stored together. The other options are those of `unmask
     eval`.
     """
-    unchanged(digest, *(name for name in (model, causal_model, loading.card, data) if name))
-    files = [name for name in (model, loading.card, causal_model) if name is not None]
+    unchanged(digest, model, causal_model, loading.card, data)
     items = items_of(task, data, digest)
-    numbers = range(first_row, first_row + rows)
+    threads = 1
+    if ideal(model) is None:  # calls of a large model are long
+        threads = cores()
 
-    with torch_threads(cores() if ideal(model) is None else 1):  # calls of a large model are long
+    with torch_threads(threads):
         with progress.silent():  # the rows exclude its warm-up
             how = How(**vars(answering))
             named = vars(loading) | {"model": model, "causal_model": causal_model}
-            write = _writer(task, how, data, digest, "".join(map(of_contents, files)), **named)
-        rows_of_items = [items[row // each] for row in numbers]
-        samples = write(rows_of_items, [row % each for row in numbers], first_row, seed)
+            write = _writer(task, how, data, digest, contents(model, loading.card, causal_model), **named)
+        numbers = range(first_row, first_row + rows)
+        samples = write([items[row // each] for row in numbers], [row % each for row in numbers], first_row, seed)
 
-    written = [one for one in samples if one.reason != sample.TOO_LONG]
-    tally = counts("too_long", torch.tensor([one.reason == sample.TOO_LONG for one in samples]))
+    answered = torch.tensor(column(samples, "answered"))
+    tally = counts("too_long", ~answered)
     numbered = {
-        "model_calls": [one.needed for one in written],
-        "answer_tokens": [len(one.tokens) for one in written],
-        "flops": [one.flops for one in written],
+        "model_calls": column(samples, "needed"),
+        "answer_tokens": list(map(len, column(samples, "tokens"))),
+        "flops": column(samples, "flops"),
     }
 
     for name, values in numbered.items():
-        tally |= sums(name, torch.tensor(values, dtype=torch.float64))
+        tally |= sums(name, torch.tensor(values, dtype=torch.float64)[answered])
 
     place.write(f"{first_row:09d}-{rows}.jsonl", sample.lines(samples))
     return tally

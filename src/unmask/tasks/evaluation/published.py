@@ -11,7 +11,6 @@ it. `unmask eval lm-eval --confirm_run_unsafe_code` is for them; use it in a san
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,20 +21,21 @@ import torch
 
 from unmask.core import arguments
 from unmask.core.chance import check_seed
+from unmask.core.entries import assignments, given
 from unmask.core.errors import UnmaskError, needed
-from unmask.core.estimates import bounded_mean, share
+from unmask.core.estimates import all_or_nothing, bounded_mean, share
 from unmask.core.files import make_directory
 from unmask.core.means import mean
+from unmask.core.reading import fit
 from unmask.core.run import Loading
 from unmask.experiments.cell import Place, Record, job
-from unmask.experiments.cell import digest as of_contents
-from unmask.experiments.jobs.sources import record, unchanged
+from unmask.experiments.jobs.sources import contents, records_of, unchanged
 from unmask.experiments.store import FILE, FILES, Store
 from unmask.models.open.loading import card_of, here
 from unmask.models.open.prompted import Query, answers, usual
 from unmask.samplers import SAMPLERS
 from unmask.tasks.evaluation.job import loaded
-from unmask.tasks.logs import ITEMS, REQUESTS, Outcome
+from unmask.tasks.logs import ITEMS, REQUESTS, Outcome, Request, costs_of, is_score, named
 from unmask.tasks.logs import read as read_items
 
 JOB, CAUSAL = "eval", "autoregressive"
@@ -107,31 +107,30 @@ def eval(
 
     data: a directory with tasks of your own, as YAML, in place of lm-eval's. batch: requests computed together.
     """
-    unchanged(digest, *(name for name in (model, loading.card, data) if name))
+    unchanged(digest, model, loading.card, data)
     lm = _harness(model, loading, decoding, asking, batch, seed, place.own)
     samples = _run(lm, task, data, asking)
-    items = list(_items(samples, lm.records, _named(model, decoding)))
+    items = list(_items(samples, lm.records, ", ".join([Path(model).name, *assignments(vars(decoding))])))
 
     chosen = _metric(items, asking.metric)
     place.write(ITEMS, b"".join(json.dumps(line).encode() + b"\n" for line in items))
-    causal = lm.model.card.causal
-    about = {"metric": chosen, "kind": "ar" if causal else "mdm"}
-    about |= {"sampler": decoding.sampler or (CAUSAL if causal else "llada")}
-    return [one | about for one in _records([line for line in items if line["task"].partition(": ")[2] == chosen])]
+    about = {"metric": chosen, "kind": "mdm", "sampler": decoding.sampler or "llada"}
+    if lm.model.card.causal:
+        about |= {"kind": "ar", "sampler": decoding.sampler or CAUSAL}
+    return [one | about for one in _records([line for line in items if _metric_of(line["task"]) == chosen])]
 
 
 def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, batch: int, seed: int, own: Path) -> Any:
     """The model of lm-eval, which continues the file of its requests."""
     from unmask.tasks.lm_eval import UnmaskLM
 
-    files = [name for name in (model, loading.card) if name is not None]
-    lm = loaded("".join(map(of_contents, files)), model=model, **vars(loading))
-    given = {name: value for name, value in vars(decoding).items() if value is not None}
+    lm = loaded(contents(model, loading.card), model=model, **vars(loading))
+    options: dict[str, Any] = given(vars(decoding))
 
     # the seconds of the first item must not include the work of a first call
-    answers(lm, [Query(prompt=" ")], 1, **usual(lm, 1, **given))
+    answers(lm, [Query(prompt=" ")], 1, **usual(lm, 1, **options))
     how: dict[str, Any] = {"batch_size": batch, "seed": seed, "max_gen_toks": asking.tokens}
-    return UnmaskLM(lm, record=str(make_directory(own) / REQUESTS), resume=True, **how, **given)
+    return UnmaskLM(lm, record=str(make_directory(own) / REQUESTS), resume=True, **how, **options)
 
 
 def _run(lm: Any, task: str, data: str, asking: Asking) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -171,28 +170,20 @@ def _tasks(data: str) -> Any:
 def _items(
     samples: Mapping[str, Sequence[Mapping[str, Any]]], requests: Iterable[Mapping[str, Any]], model: str
 ) -> Iterable[dict[str, Any]]:
-    """A line for each item and metric from 0 to 1, with the cost of its requests."""
-    costs: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: {"calls": 0, "written": 0, "seconds": 0.0})
-
-    for one in requests:
-        own = costs[one["task"], one["doc"]]
-        own["calls"] += one["model_calls"]
-        own["written"] += one.get("tokens", 0)
-        own["seconds"] += one["seconds"]
+    """A line for each item and metric from 0 to 1, with the cost of its requests. model: in words, for all seeds."""
+    costs = costs_of(fit(requests, list[Request], "the requests of lm-eval"))
 
     for task, lines in samples.items():
         for line in lines:
-            for metric in line["metrics"]:
-                score = line[metric]
-                named = metric if line["filter"] == "none" else f"{metric}, {line['filter']}"
-                if isinstance(score, int | float) and 0 <= score <= 1:
-                    about = {"model": model, "task": f"{task}: {named}", "item": f"{task} {line['doc_id']}"}
-                    yield about | {"right": float(score)} | costs[task, line["doc_id"]]
+            for metric in filter(lambda metric: is_score(line[metric]), line["metrics"]):
+                about = {"model": model, "task": f"{task}: {named(metric, line['filter'])}"}
+                about |= {"item": f"{task} {line['doc_id']}"}
+                yield about | {"right": float(line[metric])} | costs[task, line["doc_id"]]
 
 
 def _metric(items: Sequence[Mapping[str, Any]], wanted: str) -> str:
     """The metric of the accuracy: the wanted one, or the first."""
-    known = list(dict.fromkeys(str(line["task"]).partition(": ")[2] for line in items))
+    known = list(dict.fromkeys(_metric_of(line["task"]) for line in items))
     if not known:
         raise UnmaskError("the task has no score of single items. Expected a metric from 0 to 1. Choose another task")
     if wanted and wanted not in known:
@@ -207,17 +198,16 @@ def _records(items: Sequence[Mapping[str, Any]]) -> list[Record]:
         return torch.tensor([line[name] for line in items], dtype=torch.float64)
 
     scores, calls = column("right"), column("calls")
-    whole = bool(((scores == 0) | (scores == 1)).all())
-    estimates = {"accuracy": share(scores == 1) if whole else bounded_mean(scores)}
-    estimates |= {"model_calls": mean(calls), "answer_tokens": mean(column("written"))}
+    estimates = {"accuracy": bounded_mean(scores), "model_calls": mean(calls), "answer_tokens": mean(column("written"))}
+    if all_or_nothing(scores):
+        estimates["accuracy"] = share(scores == 1)
     seconds = {SECONDS: float(column("seconds").mean())}
-    return [record(name, estimate, float(calls.mean())) | seconds for name, estimate in estimates.items()]
+    return [one | seconds for one in records_of(estimates, float(calls.mean()))]
 
 
-def _named(model: str, decoding: Decoding) -> str:
-    """A setting in words, the same for all seeds."""
-    given = [f"{name}={value}" for name, value in vars(decoding).items() if value is not None]
-    return ", ".join([Path(model).name, *given])
+def _metric_of(task: str) -> str:
+    """The metric in the name of a task of outcomes."""
+    return task.partition(": ")[2]
 
 
 def has_items(path: Path) -> bool:
@@ -228,11 +218,14 @@ def has_items(path: Path) -> bool:
 def outcomes(path: Path) -> list[Outcome]:
     """The outcomes of the cells of a store; cells that differ only in their seeds are several samples of an item."""
     store = Store.open(path)
-    cells = [key for key, cell in store.cells.items() if cell.job == JOB and key in store.done]
-    return [one for key in cells for one in read_items(store.place(key) / ITEMS)]
+    results: list[Outcome] = []
+    for key, cell in store.cells.items():
+        if cell.job == JOB and key in store.done:
+            results += read_items(store.place(key) / ITEMS)
+    return results
 
 
 def of_cell(directory: Path, metric: str) -> dict[str, float]:
     """The score of each item of a cell."""
     items = read_items(directory / ITEMS)
-    return {str(one.item): one.right for one in items if one.task.partition(": ")[2] == metric}
+    return {str(one.item): one.right for one in items if _metric_of(one.task) == metric}

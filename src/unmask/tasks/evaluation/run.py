@@ -7,7 +7,7 @@ each token of its setting.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -17,6 +17,7 @@ import msgspec
 
 from unmask.core import arguments, progress
 from unmask.core.chance import check_seed
+from unmask.core.entries import column, given, picked
 from unmask.core.run import Evaluating
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import sweep
@@ -50,12 +51,14 @@ class Settings(Evaluating):
         arguments.whole("batch", self.batch, 1, arguments.MOST_ROWS)
         check_seed(self.seed)
         for point in self.points():
-            How(**{name: point[name] for name in How.__dataclass_fields__ if name in point})
+            How(**picked(point, How.__dataclass_fields__))
 
     @property
     def file(self) -> str:
         """The file of the items; "" if there is none."""
-        return "" if self.data is None else os.path.abspath(self.data)
+        if self.data is None:
+            return ""
+        return os.path.abspath(self.data)
 
     @property
     def items(self) -> int:
@@ -64,22 +67,25 @@ class Settings(Evaluating):
 
     def points(self) -> list[dict[str, Any]]:
         """The settings of each cell without its rows: combinations of swept options, then the AR model."""
-        swept = {name: list(values) for name in SWEPT if (values := getattr(self, name))}
-        common = {name: getattr(self, name) for name in COMMON} | {"task": self.task, "data": self.file}
-
-        masked = common | {name: getattr(self, name) for name in OF_MASKED} | {"model": self.model, "card": self.card}
+        own = vars(self)
+        common = picked(own, COMMON) | {"task": self.task, "data": self.file}
+        masked = common | picked(own, (*OF_MASKED, "model", "card"))
 
         # a speculative sampler needs the AR model as well
         if any("causal" in SAMPLERS.make(sampler).reads for sampler in self.sampler):
             masked["causal_model"] = self.causal_model
 
-        points = [masked | dict(zip(swept, chosen, strict=True)) for chosen in product(*swept.values())]
-
+        points = _combined(masked, picked(own, SWEPT))
         if self.causal_model is not None:
-            alone = {name: values for name, values in swept.items() if name in OF_BOTH}
             causal = common | {"model": self.causal_model, "card": self.causal_card}
-            points += [causal | dict(zip(alone, chosen, strict=True)) for chosen in product(*alone.values())]
-        return [{name: value for name, value in point.items() if value is not None} for point in points]
+            points += _combined(causal, picked(own, OF_BOTH))
+        return list(map(given, points))
+
+
+def _combined(fixed: Mapping[str, Any], swept: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of the swept options that have values, each with the fixed ones."""
+    used = {name: values for name, values in swept.items() if values}
+    return [{**fixed, **dict(zip(used, values, strict=True))} for values in product(*used.values())]
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +129,10 @@ def evaluate(
 
 def plan(settings: Sequence[Settings]) -> Recipe:
     """The sweep of all items; a store keeps the answers to the first of them."""
-    parts = [{"fixed": point, "rows": one.items * one.each} for one in settings for point in one.points()]
+    parts = []
+    for one in settings:
+        rows = one.items * one.each
+        parts += [{"fixed": point, "rows": rows} for point in one.points()]
     return from_dict({"name": "evaluation", "jobs": ["evaluation"], "parts": parts})
 
 
@@ -142,7 +151,7 @@ def check(directory: str | Path) -> Evaluation:
 def checked(samples: Sequence[Sample], task: str, items: Sequence[Item]) -> list[Sample]:
     """The same samples with their verdicts."""
     target = TASKS.make(task)
-    by_name = {item.name: item for item in items}
+    by_name = dict(zip(column(items, "name"), items, strict=True))
     if long := sum(len(sample.text) > MOST * sample.about["how"]["length"] for sample in samples):
         bound = f"only the first {MOST} characters for each token of the length are read"
         progress.note(f"{task}: {long} of {len(samples)} answers are longer than was asked for; {bound}")
@@ -159,8 +168,9 @@ def _checked(task: Task, item: Item, sample: Sample) -> Sample:
     answer = task.answer(item, text)
     values = dict(task.values(item, answer, text))
 
-    if answer is None:
-        return msgspec.structs.replace(sample, answer=None, why=NO_ANSWER, right=False, values=values)
-    right = task.right(item, answer)
-    why = "" if right else WRONG
+    right, why = False, NO_ANSWER
+    if answer is not None:
+        right, why = task.right(item, answer), WRONG
+    if right:
+        why = ""
     return msgspec.structs.replace(sample, answer=answer, why=why, right=right, values=values)

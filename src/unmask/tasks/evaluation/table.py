@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import torch
 
+from unmask.core.entries import column, given, grouped, picked
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, passes, share
+from unmask.core.estimates import Estimate, all_or_nothing, passes, share
 from unmask.core.means import mean
 from unmask.core.memory import size
 from unmask.tasks.evaluation.compare import Comparison, compare
-from unmask.tasks.evaluation.records import Group, labels
+from unmask.tasks.evaluation.records import Group, labels, numbers_of
 from unmask.tasks.logs import Outcome
 
 Grid = tuple[str, list[str], list[list[str]]]
@@ -25,10 +28,7 @@ def summary(settings: Sequence[Group]) -> list[dict[str, Any]]:
 
 def _summary(label: str, group: Group, settings: Sequence[Group]) -> dict[str, Any]:
     entry: dict[str, Any] = {"label": label, "items": len(group.items), "samples": len(group.samples)}
-    estimates = {"accuracy": group.accuracy} | {name: group.value(name) for name in group.valued}
-    entry |= {name: estimate.to_dict() for name, estimate in estimates.items() if estimate is not None}
-
-    entry |= {f"pass_at_{k}": estimate.to_dict() for k, estimate in group.passes.items()}
+    entry |= _plain({"accuracy": group.accuracy} | group.values(group.valued) | _by_k(group.passes))
     if group.too_long:
         entry["not_measured"] = group.too_long
     entry |= {"cost": group.cost(), "wrong_because": group.reasons, "settings": group.settings}
@@ -47,20 +47,23 @@ def table(settings: Sequence[Group]) -> Grid:
         spent, against = group.cost(), beside(group, settings)
 
         row = {"": label, "items": str(len(group.items))}
-        row["accuracy"] = _share(group.accuracy) if group.written else "not measured"
-        row |= {f"pass@{k}": _share(estimate) for k, estimate in group.passes.items()}
+        row |= _shares({"accuracy": group.accuracy} | _by_k(group.passes) | group.values(first.valued))
+        if not group.written:
+            row["accuracy"] = "not measured"
 
-        row |= {name.replace("_", " "): _share(group.value(name)) for name in first.valued}
-        row["against AR"] = "" if against is None else f"{against.verdict}, {against.difference.points}"
+        row["against AR"] = ""
+        if against is not None:
+            row["against AR"] = f"{against.verdict}, {against.difference.points}"
 
-        names = ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")
-        row |= {name.replace("_", " "): _number(spent[name]) for name in names}
+        row |= _numbers(picked(spent, ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")))
         row["GFLOP"] = _number(spent["flops"] and spent["flops"] / 1e9)
         row["times AR"] = _number(ratios(group, settings).get("seconds"))
-        row["memory"] = "" if spent["memory"] is None else size(int(spent["memory"]))
+        row["memory"] = ""
+        if spent["memory"] is not None:
+            row["memory"] = size(int(spent["memory"]))
         rows.append(row)
 
-    return str(first.settings["task"]), *without_empty(list(rows[0]), [list(row.values()) for row in rows])
+    return _grid(str(first.settings["task"]), rows)
 
 
 def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]]:
@@ -69,47 +72,64 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
     Several samples of an item have pass@k, too, if each is right or not; intervals are over items.
     """
     rows, summary = list[dict[str, str]](), []
-    for place in dict.fromkeys((one.model, one.task) for one in outcomes):
-        own = [one for one in outcomes if (one.model, one.task) == place]
-        number = dict[str | int, int]()  # of each item, as it first occurs
-        items = torch.tensor([number.setdefault(one.item, len(number)) for one in own])
-        about = {"model": place[0], "task": place[1]}
-
+    for (model, task), own in grouped(outcomes, attrgetter("model", "task")).items():
         # seeds give several samples of an item, so intervals are over items
-        scores = torch.tensor([one.right for one in own], dtype=torch.float64)
-        whole = bool(((scores == 0) | (scores == 1)).all())
-        accuracy = share(scores == 1, items) if whole else mean(scores, groups=items)
-        at = passes(scores == 1, items) if whole else {}
+        items = numbers_of(column(own, "item"))
+        scores = torch.tensor(column(own, "right"), dtype=torch.float64)
+        estimates: dict[str, Estimate | None] = {"accuracy": mean(scores, groups=items)}
+        if all_or_nothing(scores):
+            estimates = {"accuracy": share(scores == 1, items)} | _by_k(passes(scores == 1, items))
 
-        calls = _mean([one.calls for one in own])
-        written = _mean([one.written for one in own])
-        per_call = None if not calls or not written else written / calls
-        seconds = _mean([one.seconds for one in own])
-        cost = {"model_calls": calls, "tokens_per_model_call": per_call, "seconds": seconds}
+        calls, written = _mean(column(own, "calls")), _mean(column(own, "written"))
+        cost = {"model_calls": calls, "tokens_per_model_call": None, "seconds": _mean(column(own, "seconds"))}
+        if calls and written:
+            cost["tokens_per_model_call"] = written / calls
 
-        row = about | {"items": str(len(number)), "accuracy": _share(accuracy)}
-        row |= {f"pass@{k}": _share(estimate) for k, estimate in at.items()}
-        rows.append(row | {name.replace("_", " "): _number(value) for name, value in cost.items()})
+        about: dict[str, Any] = {"model": model, "task": task, "items": len(items.unique())}
+        rows.append(about | {"items": str(about["items"])} | _shares(estimates) | _numbers(cost))
+        summary.append(about | _plain(estimates) | cost)
 
-        entry: dict[str, Any] = about | {"items": len(number), "accuracy": accuracy.to_dict()}
-        entry |= {f"pass_at_{k}": estimate.to_dict() for k, estimate in at.items()}
-        summary.append(entry | cost)
-
-    head = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[row.get(name, "") for name in head] for row in rows]
-    return ("logs of lm-eval", *without_empty(head, cells)), summary
+    return _grid("logs of lm-eval", rows), summary
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
+    """None if any value is unknown."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
+    if len(known) < len(values):
+        return None
+    return sum(known) / len(known)
 
 
-def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+def _by_k(passes: Mapping[int, Estimate]) -> dict[str, Estimate | None]:
+    return {f"pass_at_{k}": estimate for k, estimate in passes.items()}
+
+
+def _plain(estimates: Mapping[str, Estimate | None]) -> dict[str, Any]:
+    return {name: estimate.to_dict() for name, estimate in given(estimates).items()}
+
+
+def _shares(estimates: Mapping[str, Estimate | None]) -> dict[str, str]:
+    """A cell for each estimate, by its heading."""
+    return {_heading(name): _share(estimate) for name, estimate in estimates.items()}
+
+
+def _numbers(values: Mapping[str, float | None]) -> dict[str, str]:
+    return {_heading(name): _number(value) for name, value in values.items()}
+
+
+def _heading(name: str) -> str:
+    return name.replace("pass_at_", "pass@").replace("_", " ")
+
+
+def _grid(title: str, rows: Sequence[Mapping[str, str]]) -> Grid:
     """The columns with an entry, and the first one."""
-    columns = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
-    first, *others = [[row[i] for i in columns] for row in [head, *rows]]
-    return first, others
+    blank = dict.fromkeys(chain.from_iterable(rows), "")
+    cells = [list((blank | dict(row)).values()) for row in rows]
+
+    heading, *columns = zip(blank, *cells, strict=True)
+    kept = [heading, *(column for column in columns if any(column[1:]))]
+    head, *others = map(list, zip(*kept, strict=True))
+    return title, head, others
 
 
 def beside(group: Group, settings: Sequence[Group]) -> Comparison | None:
@@ -126,7 +146,9 @@ def beside(group: Group, settings: Sequence[Group]) -> Comparison | None:
 def baseline(settings: Sequence[Group]) -> Group | None:
     """The only AR model among masked ones, or None."""
     readers = [group for group in settings if group.causal]
-    return readers[0] if len(readers) == 1 < len(settings) else None
+    if len(readers) != 1 or len(settings) == 1:
+        return None
+    return readers[0]
 
 
 def ratios(group: Group, settings: Sequence[Group]) -> dict[str, float]:
@@ -134,9 +156,9 @@ def ratios(group: Group, settings: Sequence[Group]) -> dict[str, float]:
     reader = baseline(settings)
     if reader is None or group.causal:
         return {}
-    own, other = group.cost(), reader.cost()
-    pairs = ((name, own[name], other[name]) for name in ("seconds", "flops", "model_calls"))
-    return {name: mine / theirs for name, mine, theirs in pairs if mine is not None and theirs}
+    own, other = given(group.cost()), given(reader.cost())
+    names = ("seconds", "flops", "model_calls")
+    return {name: own[name] / other[name] for name in names if name in own and other.get(name)}
 
 
 def _share(estimate: Estimate | None) -> str:
@@ -146,4 +168,6 @@ def _share(estimate: Estimate | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+    if value is None:
+        return ""
+    return f"{value:.3g}"
