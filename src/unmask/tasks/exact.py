@@ -81,9 +81,7 @@ class Ideal:
         return self.tokenizer.encode_inside(text).tolist()
 
     def join(self, tokens: Sequence[Any]) -> str:
-        if self.tokenizer is None:
-            return "".join(tokens)
-        return self.tokenizer.decode(list(tokens))
+        return "".join(tokens) if self.tokenizer is None else self.tokenizer.decode(list(tokens))
 
 
 def is_ideal(model: str) -> bool:

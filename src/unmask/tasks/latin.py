@@ -63,9 +63,7 @@ class Latin(Generated):
             cells = list(map(str.strip, line.split(",", SIDES)))
             if sorted(cells) == wanted and len(rows) < self.order:
                 rows.append(",".join(cells))
-        if len(rows) < self.order:
-            return None
-        return "\n".join(rows)
+        return "\n".join(rows) if len(rows) == self.order else None
 
     def right(self, item: Item, answer: str) -> bool:
         """Whether no column has a symbol twice; `answer` has checked the rows."""

@@ -120,10 +120,8 @@ class Lists(Generated):
     def answer(self, item: Item, text: str) -> str | None:
         """The names between the last "[" and the next "]", separated by commas, with or without quotes."""
         inside = text.rpartition("[")[2].partition("]")[0]
-        names = [part.strip(' "\t\r\n') for part in inside.split(",")]
-        if not any(names):
-            return None
-        return listed([*filter(None, names)])
+        names = [*filter(None, (part.strip(' "\t\r\n') for part in inside.split(",")))]
+        return listed(names) if names else None
 
     def right(self, item: Item, answer: str) -> bool:
         names = tuple(json.loads(answer))

@@ -104,9 +104,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
         self.records: list[dict[str, Any]] = []
         self.known: dict[tuple[Any, ...], str] = {}  # the answers of an interrupted run
-        self.file = self.usual_record
-        if record is not None:
-            self.file = Path(record)
+        self.file = self.usual_record if record is None else Path(record)
         if self.file is not None:
             check_writable(self.file)
             self._begin(self.file, resume)

@@ -108,9 +108,7 @@ def read(place: str | Path) -> list[Outcome]:
 
 def named(metric: str, filter: str) -> str:
     """A metric with its filter, if there is one."""
-    if filter == "none":
-        return metric
-    return f"{metric}, {filter}"
+    return metric if filter == "none" else f"{metric}, {filter}"
 
 
 def is_score(value: Any) -> bool:
@@ -175,9 +173,7 @@ def _newest(path: Path) -> Iterator[tuple[str, str, Path, bool]]:
         places[model].add(place)
 
     for (model, place, task), (date, file) in sorted(files.items()):
-        name = model
-        if len(places[model]) > 1:
-            name = f"{model} ({place.relative_to(path)})"
+        name = model if len(places[model]) == 1 else f"{model} ({place.relative_to(path)})"
         yield name, task, file, date == dated[-1][0]
 
 
@@ -209,9 +205,7 @@ def _costs(directory: Path) -> dict[tuple[str, int], dict[str, Any]]:
 def _model(samples: Path) -> str:
     """The model of a run, with its arguments, from results_DATE.json beside the samples."""
     results = samples.with_name(f"results_{samples.stem.rpartition('_')[2]}.json")
-    config = Config()
-    if results.exists():
-        config = read_json(results, Results, MOST).config
+    config = (read_json(results, Results, MOST) if results.exists() else Results()).config
     given = config.model_args or {}
     if isinstance(given, str):
         given = arguments_of(given)
@@ -224,9 +218,7 @@ def write(directory: str | Path) -> Path:
     path = Path(directory) / ITEMS
     with atomic(path) as file:
         for one in read(directory):
-            one.tokens_per_call = None
-            if one.written and one.calls:
-                one.tokens_per_call = one.written / one.calls
+            one.tokens_per_call = one.written / one.calls if one.written and one.calls else None
             file.write(json.dumps(given(msgspec.structs.asdict(one))).encode() + b"\n")
     return path
 

@@ -69,10 +69,8 @@ def cost_of(result: Generation, at: int) -> dict[str, Any]:
 
 def too_long(count: int, of: int | str, context: int | None) -> str:
     """How many prompts did not fit, in words."""
-    text = f"{count} of {of} prompts too long for the context"
-    if context is not None:
-        text += f" ({context:,} tokens)"
-    return text
+    tokens = "" if context is None else f" ({context:,} tokens)"
+    return f"{count} of {of} prompts too long for the context{tokens}"
 
 
 class Model(msgspec.Struct):

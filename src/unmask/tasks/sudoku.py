@@ -66,9 +66,7 @@ class Sudoku(Generated):
     def answer(self, item: Item, text: str) -> str | None:
         """The first four lines that consist of four digits from 1 to 4, with or without spaces and commas."""
         rows = re.findall("^[1-4]{4}$", text.translate(IGNORED), re.MULTILINE)
-        if len(rows) < SIDE:
-            return None
-        return "".join(rows[:SIDE])
+        return "".join(rows[:SIDE]) if len(rows) >= SIDE else None
 
     def right(self, item: Item, answer: str) -> bool:
         return is_grid(answer) and fits(item.row.puzzle, answer)

@@ -62,9 +62,8 @@ class Sums(Generated):
 
     def answer(self, item: Item, text: str) -> str | None:
         """The sums of the first line, without spaces."""
-        if (sums := re.match(r"[0-9+= ]+", text.strip())) is None:
-            return None
-        return sums[0].replace(" ", "").strip("+=")
+        sums = re.match(r"[0-9+= ]+", text.strip())
+        return sums[0].replace(" ", "").strip("+=") if sums else None
 
     def right(self, item: Item, answer: str) -> bool:
         return _last(answer) == _last(item.row.solution)

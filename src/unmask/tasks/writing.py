@@ -67,9 +67,7 @@ class Writer:
         self.length = chosen(how.length, task.length)
         self.task, self.how, self.speaker = task, how, speaker(model)
         self.ends = ends(model, how.chat)
-        self.until: tuple[str, ...] = ()
-        if how.until and not how.chat:
-            self.until = task.until
+        self.until = task.until if how.until and not how.chat else ()
 
         # an end token stops a row early, or it is never written
         self.model, self.rule = model, None

@@ -50,9 +50,7 @@ class Comparison(NamedTuple):
 
     @property
     def counts(self) -> str:
-        how = "an interval over items"
-        if self.p is not None:
-            how = f"p = {self.p:.2g}, McNemar's exact test"
+        how = "an interval over items" if self.p is None else f"p = {self.p:.2g}, McNemar's exact test"
         only = f"{self.first_alone} items correct with the first only, {self.second_alone} with the second only"
         return f"accuracy {self.first:.1%} and {self.second:.1%}; {only}; {how}"
 
@@ -60,10 +58,8 @@ class Comparison(NamedTuple):
         by = self.difference.points
         if self.verdict != "not distinguishable":
             return f"{first} is {self.verdict} than {second}: {by} on {self.items} items"
-        text = f"{first} and {second} are not distinguishable in {self.items} items: {by}"
-        if self.enough is not None:
-            text += f"; about {self.enough} items would decide"
-        return text
+        more = "" if self.enough is None else f"; about {self.enough} items would decide"
+        return f"{first} and {second} are not distinguishable in {self.items} items: {by}{more}"
 
 
 def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Comparison:
@@ -89,9 +85,8 @@ def compare_shares(pairs: Sequence[tuple[float, float]], level: float = LEVEL) -
     differences = accuracies[:, 0] - accuracies[:, 1]
     ahead, behind = int((differences > 0).sum()), int((differences < 0).sum())
 
-    p = None
-    if all_or_nothing(accuracies):  # McNemar's test counts items, each right or wrong once
-        p = mcnemar(ahead, behind)
+    # McNemar's test counts items, each right or wrong once
+    p = mcnemar(ahead, behind) if all_or_nothing(accuracies) else None
 
     difference = bounded_mean(differences, (-1.0, 1.0), 1 - level)
     enough = None
@@ -120,10 +115,8 @@ def _fractions(samples: Sequence[Sample]) -> dict[str, float]:
     """The fraction of right samples of each item."""
     for sample in samples:
         if sample.right is None and sample.answered:
-            problem = f"item {sample.item} has no verdict"
-            if sample.why:
-                problem += f": {sample.why}"
-            raise UnmaskError(f"{problem}; nothing can be compared")
+            why = f": {sample.why}" if sample.why else ""
+            raise UnmaskError(f"item {sample.item} has no verdict{why}; nothing can be compared")
 
     by_item = grouped(samples, attrgetter("item"))
     return {item: sum(map(bool, column(own, "right"))) / len(own) for item, own in by_item.items()}
@@ -166,11 +159,10 @@ class Advice:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        entry: dict[str, Any] = {"task": self.task, "target": self.target, "verdict": self.text}
-        entry |= dict.fromkeys(CHOSEN)
-        for name, option in given(picked(vars(self), CHOSEN)).items():
-            entry[name] = option.to_dict()
-        return entry | {"options": list(map(Option.to_dict, self.options))}
+        found = given(picked(vars(self), CHOSEN))
+        chosen = dict.fromkeys(CHOSEN) | {name: option.to_dict() for name, option in found.items()}
+        about = {"task": self.task, "target": self.target, "verdict": self.text}
+        return about | chosen | {"options": list(map(Option.to_dict, self.options))}
 
 
 def advise(settings: Sequence[Group], target: float, budget: float | None = None) -> Advice:
@@ -241,9 +233,7 @@ def _text(
     if best is None:
         return f"no measured setting is right in {wanted}; the most accurate is {_most_accurate(options)}"
 
-    sure = "may reach, more items would decide,"
-    if best.standing == MEETS:
-        sure = "reaches"
+    sure = "reaches" if best.standing == MEETS else "may reach, more items would decide,"
     verdict = f"{best.label} {sure} {wanted}: {str(best).partition(': ')[2]}"
 
     kinds = set(column(options, "group.causal"))

@@ -99,9 +99,7 @@ def _check(
 
 def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
     """A batch; items with equal answers of a model without texts share one."""
-    if ideal(model) is None:
-        return batch, each
-    return max(rows, 1), each
+    return (batch if ideal(model) is None else max(rows, 1)), each
 
 
 @job(records=_records, check=_check, size=_size)
@@ -127,11 +125,8 @@ def evaluation(
     """
     unchanged(digest, model, causal_model, loading.card, data)
     items = items_of(task, data, digest)
-    threads = 1
-    if ideal(model) is None:  # calls of a large model are long
-        threads = cores()
 
-    with torch_threads(threads):
+    with torch_threads(cores() if ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
             how = How(**vars(answering))
             named = vars(loading) | {"model": model, "causal_model": causal_model}

@@ -126,9 +126,7 @@ class Group:
     def too_long(self) -> str:
         """A message with the number of prompts that were too long; empty if there are none."""
         count = len(self.samples) - len(self.written)
-        if not count:
-            return ""
-        return too_long(count, len(self.samples), self.samples[0].about.get("context"))
+        return too_long(count, len(self.samples), self.samples[0].about.get("context")) if count else ""
 
     def _verdicts(self) -> tuple[torch.Tensor, torch.Tensor]:
         """(n), (n): whether each answer is right, and the number of its item."""

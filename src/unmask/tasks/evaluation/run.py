@@ -56,9 +56,7 @@ class Settings(Evaluating):
     @property
     def file(self) -> str:
         """The file of the items; "" if there is none."""
-        if self.data is None:
-            return ""
-        return os.path.abspath(self.data)
+        return "" if self.data is None else os.path.abspath(self.data)
 
     @property
     def items(self) -> int:
@@ -170,7 +168,6 @@ def _checked(task: Task, item: Item, sample: Sample) -> Sample:
 
     right, why = False, NO_ANSWER
     if answer is not None:
-        right, why = task.right(item, answer), WRONG
-    if right:
-        why = ""
+        right = task.right(item, answer)
+        why = "" if right else WRONG
     return msgspec.structs.replace(sample, answer=answer, why=why, right=right, values=values)

@@ -51,16 +51,12 @@ def table(settings: Sequence[Group]) -> Grid:
         if not group.written:
             row["accuracy"] = "not measured"
 
-        row["against AR"] = ""
-        if against is not None:
-            row["against AR"] = f"{against.verdict}, {against.difference.points}"
+        row["against AR"] = "" if against is None else f"{against.verdict}, {against.difference.points}"
 
         row |= _numbers(picked(spent, ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")))
         row["GFLOP"] = _number(spent["flops"] and spent["flops"] / 1e9)
         row["times AR"] = _number(ratios(group, settings).get("seconds"))
-        row["memory"] = ""
-        if spent["memory"] is not None:
-            row["memory"] = size(int(spent["memory"]))
+        row["memory"] = "" if spent["memory"] is None else size(int(spent["memory"]))
         rows.append(row)
 
     return _grid(str(first.settings["task"]), rows)
@@ -95,9 +91,7 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
 def _mean(values: Sequence[float | None]) -> float | None:
     """None if any value is unknown."""
     known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    return sum(known) / len(known)
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _by_k(passes: Mapping[int, Estimate]) -> dict[str, Estimate | None]:
@@ -146,9 +140,7 @@ def beside(group: Group, settings: Sequence[Group]) -> Comparison | None:
 def baseline(settings: Sequence[Group]) -> Group | None:
     """The only AR model among masked ones, or None."""
     readers = [group for group in settings if group.causal]
-    if len(readers) != 1 or len(settings) == 1:
-        return None
-    return readers[0]
+    return readers[0] if len(readers) == 1 < len(settings) else None
 
 
 def ratios(group: Group, settings: Sequence[Group]) -> dict[str, float]:
@@ -162,12 +154,8 @@ def ratios(group: Group, settings: Sequence[Group]) -> dict[str, float]:
 
 
 def _share(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return ""
-    return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
+    return "" if estimate is None else f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.3g}"
+    return "" if value is None else f"{value:.3g}"
