@@ -23,9 +23,12 @@ without 0 on the other side at some cost, or where two seeds are on different si
 
 from __future__ import annotations
 
+import bisect
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -33,6 +36,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from unmask.core.entries import column, picked
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.targets import sample_size
@@ -115,22 +119,24 @@ def difference(one: Costed, other: Costed) -> Difference:
     # The band is at costs in the range of both curves; of costs that count as equal, at the last one.
     costs = [cost for cost, later in pairwise([*at, math.inf]) if later > EQUAL * cost and first <= cost <= last]
 
-    means = [at[cost].estimate(LEVEL / 2 / len(costs)) for cost in costs]
-    band = [Budget(cost, mean.value, mean.low, mean.high) for cost, mean in zip(costs, means, strict=True)]
+    band = []
+    for cost in costs:
+        mean = at[cost].estimate(LEVEL / 2 / len(costs))
+        band.append(Budget(cost, mean.value, mean.low, mean.high))
     return _judged(_area(one, at), band, one.sizes)
 
 
 def pooled(pairs: Sequence[tuple[Costed, Costed]]) -> Difference:
     """The difference over several languages, a pair of curves for each; no band, since costs differ by language."""
     each = [_area(pair[0], _at_costs(*pair)) for pair in pairs]
-    rows = Rows(*(torch.cat(parts) for parts in zip(*each, strict=True)))
-    return replace(_judged(rows, (), [len(part.measured) for part in each], "languages"), by_seed=())
+    rows = Rows(*map(torch.cat, zip(*each, strict=True)))
+    return replace(_judged(rows, (), list(map(len, column(each, "measured"))), "languages"), by_seed=())
 
 
 def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are: str = "seeds") -> Difference:
     """The verdict. sizes: the rows of each seed, or of each other part."""
     mean = rows.estimate(LEVEL / 2)
-    parts = [Rows(*own) for own in zip(*(column.split(list(sizes)) for column in rows), strict=True)]
+    parts = list(map(Rows, *map(partial(torch.split, split_size_or_sections=list(sizes)), rows)))
     side, why = _side(mean), ""
 
     if not side:
@@ -139,7 +145,7 @@ def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are:
         # what was measured would decide: only the unknown between two budgets keeps it open
         if _side(bounded_mean(rows.measured, ENDS, mean.level, METHOD)):
             why = "their budgets are too far apart in cost"
-    elif any(_side(budget) == -side for budget in band):
+    elif -side in map(_side, band):
         why = "budgets disagree"
     elif {1, -1} <= {_side(part.estimate(LEVEL / len(parts))) for part in parts}:
         why = f"{parts_are} disagree"
@@ -156,9 +162,9 @@ def _side(mean: Estimate | Budget) -> int:
 
 
 def check_overlap(one: Costed, other: Costed) -> None:
-    spans = [(curve.model_calls[0], curve.model_calls[-1]) for curve in (one, other)]
-    if max(low for low, _ in spans) > EQUAL * min(high for _, high in spans):
-        costs = " and ".join(map(span, (one, other)))
+    first, last = one.model_calls, other.model_calls
+    if max(first[0], last[0]) > EQUAL * min(first[-1], last[-1]):
+        costs = f"{span(one)} and {span(other)}"
         raise UnmaskError(f"the samplers take {costs} model calls. Two curves need costs in common. Compare others")
 
 
@@ -181,23 +187,21 @@ def _at_costs(one: Costed, other: Costed) -> dict[float, Rows]:
 def _area(one: Costed, at: dict[float, Rows]) -> Rows:
     """The difference over the whole range."""
     weights = area_weights(list(at), one.length)
-    return Rows(*(weighted(weights, parts) for parts in zip(*at.values(), strict=True)))
+    return Rows(*map(partial(weighted, weights), zip(*at.values(), strict=True)))
 
 
 def _between(curve: Costed, cost: float) -> tuple[Tensor, Tensor]:
     """(rows): the minimum and maximum of correctness at this cost."""
-    right = curve.right
-    below = [index for index, calls in enumerate(curve.model_calls) if calls <= cost]
-    low = right[below[-1]] if below else torch.zeros_like(right[0])
+    none, calls = torch.zeros_like(curve.right[0]), curve.model_calls
+    right = [none, *curve.right, torch.ones_like(none)]  # below the first budget, and above the last
+    following = bisect.bisect_right(calls, cost)
+    low, high = right[following], right[following + 1]
 
     # a budget that costs as much as this one tells the maximum
-    equal = [index for index, calls in enumerate(curve.model_calls) if cost / EQUAL <= calls <= cost * EQUAL]
-    if equal:
-        return low, right[equal[-1]]
-
-    following = len(below)
-    high = right[following] if following < len(right) else torch.ones_like(low)
-    return low, high if high.mean() > low.mean() else low
+    equal = bisect.bisect_right(calls, cost * EQUAL)
+    if equal and calls[equal - 1] >= cost / EQUAL:
+        return low, right[equal]
+    return low, max(low, high, key=torch.mean)
 
 
 def area_weights(model_calls: Sequence[float], length: int, early: bool = False) -> list[float]:
@@ -206,14 +210,15 @@ def area_weights(model_calls: Sequence[float], length: int, early: bool = False)
     early: from the previous budget, or from 1, to its own; for the last point also to the end. If more model calls do
     no harm, the accuracy of these weights is the most that it can be between the budgets.
     """
-    whole = math.log2(length) if length > 1 else 1.0
-    places = [min(max(math.log2(e) / whole, 0.0), 1.0) for e in model_calls]
+    places = [min(max(math.log2(e) / math.log2(max(length, 2)), 0.0), 1.0) for e in model_calls]
     steps = [b - a for a, b in pairwise([0.0, *places, 1.0])]
-    return [*steps[:-2], steps[-2] + steps[-1]] if early else steps[1:]
+    if early:
+        return [*steps[:-2], steps[-2] + steps[-1]]
+    return steps[1:]
 
 
 def weighted(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
-    return torch.stack([weight * part for weight, part in zip(weights, parts, strict=True)]).sum(0)
+    return torch.stack(list(map(operator.mul, weights, parts))).sum(0)
 
 
 @dataclass(frozen=True)
@@ -248,12 +253,10 @@ def versus(first: str, second: str, settings: Settings, *, store: str | Path, en
 
     Both samplers have the usual budgets of the board, so the choice of budgets decides nothing.
     """
-    ones, others = (_curves(name, settings, store, engine) for name in (first, second))
+    ones, others = _curves(first, settings, store, engine), _curves(second, settings, store, engine)
     results, pairs = [], []
-    for place in ones:
-        if place not in others:
-            continue
-        one, other = ones[place], others[place]
+    for place, one in picked(ones, others).items():
+        other = others[place]
         about = *place, (_budgets(one), _budgets(other))
 
         # curves whose costs do not overlap are named, and the others go on
@@ -264,9 +267,13 @@ def versus(first: str, second: str, settings: Settings, *, store: str | Path, en
         except UnmaskError as error:
             results.append(Versus(*about, None, note=str(error)))
 
+    if not results:
+        raise UnmaskError(f"{first} and {second} have no language in common")
     if not pairs:
-        raise UnmaskError(results[0].note if results else f"{first} and {second} have no language in common")
-    return [*results, Versus(ALL, None, None, pooled(pairs))] if len(pairs) > 1 else results
+        raise UnmaskError(results[0].note)
+    if len(pairs) > 1:
+        results.append(Versus(ALL, None, None, pooled(pairs)))
+    return results
 
 
 def _curves(name: str, settings: Settings, store: str | Path, engine: str) -> dict[tuple[str, int], Measured]:
@@ -276,10 +283,14 @@ def _curves(name: str, settings: Settings, store: str | Path, engine: str) -> di
     plan = recipe(replace(settings, samplers=(name,), steps=(), quick=False, against=Settings.against))
     curves, failures = measured(sweep(plan, store=store, engine=engine, fresh=True))
     if not curves:
-        raise UnmaskError(f"{name} could not be measured: {failures[0].message if failures else 'it has no budget'}")
+        reason = next(iter(column(failures, "message")), "it has no budget")
+        raise UnmaskError(f"{name} could not be measured: {reason}")
     return {(one.language, one.length): one for one in curves}
 
 
 def _budgets(one: Measured) -> str:
-    values = (f"{value:g}" if isinstance(value, float) else str(value) for value in one.family.values)
-    return f"{one.family.knob} {', '.join(values)}"
+    return f"{one.family.knob} {', '.join(map(_shown, one.family.values))}"
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -13,9 +13,12 @@ import json
 import math
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +29,7 @@ from torch import Tensor
 from unmask import metrics
 from unmask.core import progress
 from unmask.core.chance import Randomness
+from unmask.core.entries import column, given, without
 from unmask.core.errors import Missing, UnmaskError, cut
 from unmask.core.estimates import Estimate, exactly, proportion
 from unmask.core.files import finite
@@ -67,11 +71,17 @@ class Ground:
 
     @property
     def q(self) -> Language:
-        return _learned(self.model, self.digest) if self.model else ground_truth(self.language, self.digest)
+        if self.model:
+            return _learned(self.model, self.digest)
+        return ground_truth(self.language, self.digest)
+
+    @property
+    def network(self) -> Network:
+        return _network(self.model, self.causal_model, self.digest, self.device)
 
     @property
     def denoiser(self) -> Denoiser:
-        return _network(self.model, self.causal_model, self.digest, self.device) if self.model else Ideal(self.q)
+        return self.network if self.model else Ideal(self.q)
 
     def check(self) -> None:
         if self.length < 2:
@@ -83,10 +93,8 @@ class Ground:
         if not self.language and not self.model:
             raise UnmaskError("there is neither a language nor a model; put one under grid, zip or fixed")
         self.q.check_length(self.length)
-        if self.model:
-            known = _network(self.model, self.causal_model, self.digest, self.device)
-            if self.length > known.length:
-                raise UnmaskError(f"{self.model} is a network for at most {known.length} tokens, not for {self.length}")
+        if self.model and self.length > (most := self.network.length):
+            raise UnmaskError(f"{self.model} is a network for at most {most} tokens, not for {self.length}")
 
 
 @lru_cache(maxsize=1)  # once for all cells
@@ -103,18 +111,17 @@ def _learned(model: str, digest: str) -> Language:
 def _bits(ground: Ground) -> float | None:
     """H(q) / L in bits per token; None if sequences vary in length."""
     q = ground.q
-    return None if q.end is not None else math.log2(metrics.ter_autoregressive(q, ground.length).value)
+    return math.log2(metrics.ter_autoregressive(q, ground.length).value) if q.end is None else None
 
 
 _check_ground = lru_cache(maxsize=1024)(Ground.check)  # each combination of many cells once
-_check_family = lru_cache(maxsize=1024)(family)
 
 
 def _check(ground: Ground, sampler: str, quick: bool, ter_rows: int) -> None:
     if ter_rows < 0:
         raise UnmaskError(f"ter_rows is {ter_rows}; expected the number of sequences for TER, or 0")
     _check_ground(ground)
-    _check_family(sampler, ground.length, quick)
+    family(sampler, ground.length, quick)
 
 
 def _about(ground: Ground) -> Record:
@@ -152,7 +159,7 @@ def curve(
             return None
         except Exception as error:  # of any kind: a sampler of another package must not stop the others
             reason = str(error) if isinstance(error, UnmaskError) else f"{type(error).__name__}: {error}"
-            failures.append({"measure": FAILURE, "budget": member.values[index]} | UNKNOWN | {"note": reason})
+            failures.append({"budget": member.values[index]} | record(FAILURE, None, reason))
             return None
         finally:
             advance(1)
@@ -163,9 +170,9 @@ def curve(
 
     # other seeds are joined row by row, so the rows are kept
     place.write(FILE, to_bytes(samples))
-    measured = [{"budget": p.value, "model_calls": p.model_calls} | one for p in points for one in of_point(p)]
-    every = [{"knob": member.knob, "model_calls": None} | one for one in measured + failures]
-    return [{name: value for name, value in one.items() if name != "by_seed"} for one in every]  # there is one seed
+    every = chain(*map(of_point, points), failures)
+    about: Record = {"knob": member.knob, "model_calls": None}
+    return [about | without(one, {"by_seed"}) for one in every]  # there is one seed
 
 
 @dataclass(frozen=True)
@@ -190,17 +197,17 @@ def measure(ground: Ground, sampler: str, steps: int | None, rows: int, taught: 
     generation = generate(source, **settings, rows=rows, seed=ground.seed)
 
     scores = metrics.rows(generation, q)
-    by_name = {name: metric.values(scores) for name, metric in metrics.METRICS.items()}
-
+    diversity = None
     pairs = metrics.bigrams(generation.tokens, q)
-    known = pairs is not None and pairs.entropy_bits_of_language > 0
+    if pairs is not None and pairs.entropy_bits_of_language > 0:
+        diversity = pairs.entropy_bits / pairs.entropy_bits_of_language
 
     return Sample(
         digest_of(generation.tokens),
-        {name: values for name, values in by_name.items() if values is not None},
+        given({name: metric.values(scores) for name, metric in metrics.METRICS.items()}),
         {name: float(count.double().mean()) for name, count in generation.model_calls_of.items()},
         _bits(ground),
-        pairs.entropy_bits / pairs.entropy_bits_of_language if pairs is not None and known else None,
+        diversity,
         **price(ground, sampler, steps, taught)._asdict(),
     )
 
@@ -275,23 +282,32 @@ class Point:
     @cached_property
     def divergence(self) -> Estimate | None:
         """Nats per sequence; None if there is neither TER nor a bound."""
-        prices = torch.cat([sample.divergence for sample in self.samples])
-        if len(prices):
-            return mean(prices) if bool(prices.isfinite().all()) else None
-        return None if self.unbounded else exactly(0.0)
+        if not len(self.prices):
+            return None if self.unbounded else exactly(0.0)
+        return mean(self.prices) if bool(self.prices.isfinite().all()) else None
+
+    @property
+    def prices(self) -> Tensor:
+        """(taught rows of all seeds)."""
+        return torch.cat(column(self.samples, "divergence"))
 
     @property
     def unbounded(self) -> str:
         """The reason for a missing divergence."""
-        never = any(not bool(sample.divergence.isfinite().all()) for sample in self.samples)
-        return "it cannot generate some sequences of the language" if never else self.samples[0].unbounded
+        if not self.prices.isfinite().all():
+            return "it cannot generate some sequences of the language"
+        return self.samples[0].unbounded
 
     @property
     def perplexity_ratio(self) -> Estimate | None:
         """The generative perplexity of valid rows, relative to TER of the language itself."""
-        bits = [(s.values["generative_perplexity"], s.own_bits) for s in self.samples if s.own_bits is not None]
-        excess = torch.cat([(values - own)[~values.isnan()] for values, own in bits]) if bits else NONE
-        return mean(excess).map(lambda value: 2.0**value) if len(excess) > 1 else None
+        excess = [NONE]
+        for sample in self.samples:
+            if sample.own_bits is not None:
+                excess.append(sample.values["generative_perplexity"] - sample.own_bits)
+        bits = torch.cat(excess)
+        valid = bits[~bits.isnan()]
+        return mean(valid).map(lambda value: 2.0**value) if len(valid) > 1 else None
 
     @property
     def diversity(self) -> Estimate | None:
@@ -304,28 +320,41 @@ class Point:
 
 def of_point(point: Point) -> list[Record]:
     """The results of a sampler at one budget."""
-    rows = [record("ser", point.ser, by_seed=[float(sample.values["ser"].mean()) for sample in point.samples])]
+    rows = [record("ser", point.ser, by_seed=means_of(point.wrong, sizes_of(point.samples)))]
     for name in point.samples[0].values:
         if name not in SEPARATE:
             rows.append(record(name, metrics.METRICS[name].reduce(point.rows_of(name)), note="no row has a value"))
 
-    name = "ter_ratio" if all(sample.proper for sample in point.samples) else "ter_upper_ratio"
-    nats = point.divergence
-    ratio = None if nats is None else nats.map(lambda nats: math.exp(nats / point.length))
+    name = "ter_ratio" if all(column(point.samples, "proper")) else "ter_upper_ratio"
+    ratio = point.divergence
+    if ratio is not None:
+        ratio = ratio.map(lambda nats: math.exp(nats / point.length))
     rows.append(record(name, ratio, note=point.unbounded))
 
     rows.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))
     rows.append(record("diversity", point.diversity, note="no distribution of pairs"))
 
     for name in point.samples[0].calls_of:
-        value = sum(sample.calls_of[name] for sample in point.samples) / len(point.samples)
-        rows.append({"measure": f"model calls of {name}"} | UNKNOWN | {"value": value, "note": ""})
-    return rows
+        calls = map(itemgetter(name), column(point.samples, "calls_of"))
+        rows.append(record(f"model calls of {name}", None, value=sum(calls) / len(point.samples)))
+    return [{"budget": point.value, "model_calls": point.model_calls} | one for one in rows]
+
+
+def sizes_of(samples: Sequence[Sample]) -> list[int]:
+    """The rows of each seed."""
+    return [len(sample.values["ser"]) for sample in samples]
+
+
+def means_of(values: Tensor, sizes: Sequence[int]) -> list[float]:
+    """The mean of each part of the values, as of each seed."""
+    return list(map(float, map(torch.mean, values.split(list(sizes)))))
 
 
 def record(measure: str, estimate: Estimate | None, note: str = "", **more: Any) -> Record:
     """A number with its interval, or None and the reason. JSON has no infinity: None is an open end."""
-    about = UNKNOWN | {"note": note} if estimate is None else finite(vars(estimate)) | {"note": ""}
+    about = UNKNOWN | {"note": note}
+    if estimate is not None:
+        about = finite(vars(estimate)) | {"note": ""}
     return {"measure": measure} | about | more
 
 
@@ -352,17 +381,17 @@ def walk(member: Family, most: float, at: Callable[[int], Point | None]) -> list
 
 def _same(point: Point, earlier: Point) -> bool:
     """Whether another value of the knob changed no token and no model call."""
-    pairs = zip(point.samples, earlier.samples, strict=True)
-    return all(a.digest == b.digest and torch.equal(a.values["model_calls"], b.values["model_calls"]) for a, b in pairs)
+    if column(point.samples, "digest") != column(earlier.samples, "digest"):
+        return False
+    return torch.equal(point.rows_of("model_calls"), earlier.rows_of("model_calls"))
 
 
 def joined(member: Family, length: int, seeds: Sequence[Mapping[int, Sample]]) -> list[Point]:
     """The points at budgets of all seeds, until a row costs as much as AR. seeds: samples by index of the budget."""
 
     def at(index: int) -> Point | None:
-        if not all(index in samples for samples in seeds):
-            return None
-        return Point(member.values[index], [samples[index] for samples in seeds], length)
+        own = [samples[index] for samples in seeds if index in samples]
+        return Point(member.values[index], own, length) if len(own) == len(seeds) else None
 
     return walk(member, length, at)
 
@@ -372,10 +401,9 @@ def to_bytes(samples: Mapping[int, Sample]) -> bytes:
     arrays: dict[str, Any] = {}
     about = {}
     for index, sample in samples.items():
-        fields = dict(vars(sample))
-        tensors = fields.pop("values") | {"divergence": fields.pop("divergence")}
-        arrays |= {f"{index}.{name}": tensor.numpy() for name, tensor in tensors.items()}
-        about[index] = fields
+        for name, tensor in (sample.values | {"divergence": sample.divergence}).items():
+            arrays[f"{index}.{name}"] = tensor.numpy()
+        about[index] = without(vars(sample), ("values", "divergence"))
     file = io.BytesIO()
     np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
     return file.getvalue()
@@ -385,11 +413,11 @@ def from_file(path: Path, rows: int) -> dict[int, Sample]:
     """The samples of a file by the index of their budget; each must have this number of rows."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MOST:
+            if sum(column(archive.infolist(), "file_size")) > MOST:
                 raise ValueError(f"it unpacks to more than {MOST} bytes")
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(str(arrays["about"]))
-            values: dict[str, dict[str, Tensor]] = {index: {} for index in about}
+            values: dict[str, dict[str, Tensor]] = defaultdict(dict)
             for name in arrays.files:
                 index, dot, metric = name.partition(".")
                 if dot:
@@ -398,7 +426,7 @@ def from_file(path: Path, rows: int) -> dict[int, Sample]:
         samples = {}
         for index, fields in about.items():
             divergence = values[index].pop("divergence")
-            if {tensor.shape for tensor in values[index].values()} != {(rows,)} or divergence.ndim != 1:
+            if set(column(values[index].values(), "shape")) != {(rows,)} or divergence.ndim != 1:
                 raise ValueError(f"budget {index} has other rows than {rows}")
             samples[int(index)] = Sample(**fields | {"values": values[index], "divergence": divergence})
         return samples

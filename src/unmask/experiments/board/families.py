@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from unmask.core.entries import several
 from unmask.core.errors import UnmaskError
 from unmask.core.specs import parse, written
 from unmask.samplers import SAMPLERS
@@ -76,23 +77,23 @@ def family(specification: str, length: int, quick: bool = False) -> Family:
         raise UnmaskError(f"sampler {specification!r} lists values of {' and '.join(lists)}; a family has one knob")
 
     usual, values = usual_knob(name)
-    knob = lists[0] if lists else usual
+    knob = next(iter(lists), usual)
 
-    if STEPS in options and (usual, knob) != (STEPS, STEPS):
-        other = knob if knob != STEPS else usual
-        raise UnmaskError(f"sampler {specification!r} sets steps, but its knob is {other}; leave steps out")
+    others = [one for one in (knob, usual) if one != STEPS]
+    if STEPS in options and others:
+        raise UnmaskError(f"sampler {specification!r} sets steps, but its knob is {others[0]}; leave steps out")
 
     if knob in options:
-        given = options[knob]
-        values = tuple(given) if isinstance(given, list) else (given,)
+        values = tuple(several(options[knob]))
         if not values:
             raise UnmaskError(f"sampler {specification!r} lists no value of {knob}; give at least one")
     elif knob == STEPS and not values:
         values = steps(length, quick, beyond=name in INDEPENDENT)
 
     if STEPS in options:
-        if wrong := [value for value in values if type(value) is not int or value < 1]:
-            raise UnmaskError(f"steps of sampler {specification!r} is {wrong[0]!r}; expected a whole number from 1")
+        for value in values:
+            if type(value) is not int or value < 1:
+                raise UnmaskError(f"steps of sampler {specification!r} is {value!r}; expected a whole number from 1")
         del options[STEPS]
         specification = written(name, options)
 
@@ -133,7 +134,7 @@ def with_steps(specification: str, steps: Sequence[int]) -> str:
 def lists_budgets(specification: str) -> bool:
     """Whether it sets its own N, or several values of an option."""
     _, options = parse("sampler", specification)
-    return STEPS in options or any(isinstance(value, list) for value in options.values())
+    return STEPS in options or list in map(type, options.values())
 
 
 def code_of(specification: str) -> str:

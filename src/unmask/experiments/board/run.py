@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from torch import Tensor
 
+from unmask.core.entries import column, given, grouped, picked
 from unmask.core.errors import UnmaskError
-from unmask.experiments.board.curve import FAILURE, FILE, Point, from_file, joined
+from unmask.experiments.board.curve import FAILURE, FILE, Point, from_file, joined, sizes_of
 from unmask.experiments.board.families import OTHER_NAMES, USUAL, Family, code_of, family, with_steps
 from unmask.experiments.board.settings import Settings
 from unmask.experiments.cell import canonical, cells_of, check
@@ -36,12 +39,12 @@ def recipe(settings: Settings) -> Recipe:
     if settings.model is None:  # each seed has its own random language
         each_seed["language.seed"] = seeds
 
-    taught = max(round(settings.rows * settings.ter_share), 2) if settings.ter_share else 0
-    fixed: dict[str, Any] = {"quick": settings.quick, "ter_rows": taught}
+    fixed: dict[str, Any] = {"quick": settings.quick, "ter_rows": 0}
+    if settings.ter_share:
+        fixed["ter_rows"] = max(round(settings.rows * settings.ter_share), 2)
     if settings.model is not None:
-        fixed |= {"model": settings.model, "device": settings.device}
-    if settings.causal_model is not None:
-        fixed["causal_model"] = settings.causal_model
+        fixed["device"] = settings.device
+    fixed |= given({"model": settings.model, "causal_model": settings.causal_model})
 
     plan = from_dict(
         {
@@ -66,7 +69,7 @@ def _samplers(settings: Settings) -> dict[str, list[Any]]:
     label, count = labels.most_common(1)[0]
     if count > 1:
         raise UnmaskError(f"{count} samplers are {label!r} on the board; give all of their budgets in one list")
-    return {"sampler": names, "code": [code_of(name) for name in names]}
+    return {"sampler": names, "code": list(map(code_of, names))}
 
 
 def _places(settings: Settings) -> dict[str, list[Any]]:
@@ -80,7 +83,8 @@ def _places(settings: Settings) -> dict[str, list[Any]]:
             if length < 2:
                 raise UnmaskError(f"length is {length}; expected at least 2 tokens")
             places[name, language.nearest_lengths(length)[0]] = None
-    return {"language": [name for name, _ in places], "length": [length for _, length in places]}
+    languages, lengths = map(list, zip(*places, strict=True))
+    return {"language": languages, "length": lengths}
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Measured:
 
     @property
     def model_calls(self) -> list[float]:
-        return [point.model_calls for point in self.points]
+        return column(self.points, "model_calls")
 
     @property
     def right(self) -> list[Tensor]:
@@ -104,7 +108,7 @@ class Measured:
     @property
     def sizes(self) -> list[int]:
         """The rows of each seed."""
-        return [len(sample.values["ser"]) for sample in self.points[0].samples]
+        return sizes_of(self.points[0].samples)
 
 
 @dataclass(frozen=True)
@@ -122,46 +126,43 @@ class Failure:
 def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
     """The curves and failures of a sweep, by language, then by sampler; other cells are left out."""
     store = run.store
-    places: dict[tuple[str, int], dict[str, list[str]]] = {}  # the keys of all seeds of a sampler
-    for key in run.keys:
-        if store.cells[key].job != "curve":
-            continue
-        if key not in store.done and key not in store.failed:
-            raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
-        spec = store.spec(key)
-        language = unseeded(read_language(spec["model"])[1] if spec["model"] else spec["language"])
-        own = canonical(spec | {"language": language, "seed": None})
-        places.setdefault((language, spec["length"]), {}).setdefault(own, []).append(key)
+    keys = [key for key in run.keys if store.cells[key].job == "curve"]
+    if not set(keys) <= store.done.keys() | store.failed.keys():
+        raise UnmaskError(f"{run.directory} is not complete; `unmask sweep resume` continues it")
 
     curves: list[Measured] = []
     failures: list[Failure] = []
-    for (language, length), members in places.items():
-        for keys in members.values():
-            spec = store.spec(keys[0])
+    for (language, length), of_place in grouped(keys, lambda key: _place(store.spec(key))).items():
+        seeds = grouped(of_place, lambda key: canonical(store.spec(key) | {"language": "", "seed": None}))
+        for own in seeds.values():
+            spec = store.spec(own[0])
             member = family(spec["sampler"], length, spec["quick"])
             about = language, length, member.specification, member.knob
 
-            broken = dict.fromkeys(store.failed[key].error for key in keys if key in store.failed)
+            broken = dict.fromkeys(column(picked(store.failed, own).values(), "error"))
             failures += [Failure(*about, None, error) for error in broken]  # a whole seed each
-            failures += [Failure(*about, *one) for one in _failed_budgets(store, keys)]
+            failures += [Failure(*about, *one) for one in _failed_budgets(store, own)]
             if broken:
                 continue
 
-            files = [from_file(store.place(key) / FILE, spec["rows"]) for key in keys]
+            files = [from_file(store.place(key) / FILE, spec["rows"]) for key in own]
             if points := joined(member, length, files):
-                points.sort(key=lambda point: point.model_calls)
+                points.sort(key=attrgetter("model_calls"))
                 curves.append(Measured(language, length, member, points))
 
     return curves, failures
 
 
+def _place(spec: Mapping[str, Any]) -> tuple[str, int]:
+    """The language, without its seed, and the length of a cell."""
+    language = read_language(spec["model"])[1] if spec["model"] else spec["language"]
+    return unseeded(language), spec["length"]
+
+
 def _failed_budgets(store: Store, keys: Sequence[str]) -> list[tuple[object, str]]:
     """(budget, message) of each budget that failed with some seed, once."""
     failed = dict[str, tuple[object, str]]()
-    for key in keys:
-        if key not in store.done:
-            continue
-        for record in store.records(key):
-            if record["measure"] == FAILURE:
-                failed.setdefault(canonical(record["budget"]), (record["budget"], record["note"]))
+    for record in chain(*column(picked(store.done, keys).values(), "records")):
+        if record["measure"] == FAILURE:
+            failed.setdefault(canonical(record["budget"]), (record["budget"], record["note"]))
     return [*failed.values()]

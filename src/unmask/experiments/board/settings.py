@@ -68,7 +68,9 @@ class Settings(Comparing):
         if self.quick:
             usual |= {"rows": 100, "seeds": 2, "ter_share": 0.25, "languages": QUICK_LANGUAGES}
         if self.model:
-            usual |= {"languages": ()} | ({} if self.lengths else {"lengths": (read_shape(self.model).length,)})
+            usual["languages"] = ()
+        if self.model and not self.lengths:
+            usual["lengths"] = (read_shape(self.model).length,)
 
         for name, value in usual.items():
             if getattr(self, name) in (None, ()):

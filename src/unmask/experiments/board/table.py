@@ -15,14 +15,17 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
+from unmask.core.entries import chosen, column, grouped
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.compare import area_weights, difference, weighted
-from unmask.experiments.board.curve import UNKNOWN, of_point, record
+from unmask.experiments.board.curve import UNKNOWN, means_of, of_point, record
 from unmask.experiments.board.run import Failure, Measured, measured, recipe
 from unmask.experiments.board.settings import Settings
 from unmask.experiments.cell import Record
@@ -49,7 +52,7 @@ class Board:
     seconds: float  # of all cells, including earlier runs
 
     def __repr__(self) -> str:
-        return f"<Board of {len({r['sampler'] for r in self.records})} samplers, {len(self.records)} records>"
+        return f"<Board of {len(grouped(self.records, itemgetter('sampler')))} samplers, {len(self.records)} records>"
 
     def of(self, measure: str) -> list[Record]:
         return [record for record in self.records if record["measure"] == measure]
@@ -69,15 +72,14 @@ def board(
     languages: presets or files, one or several; or Settings. (default: six presets; with quick=True, three)
     given: the fields of Settings: samplers, lengths, rows, seeds, steps, quick, ..
     """
-    known = [field.name for field in fields(Settings)]
+    known = column(fields(Settings), "name")
     for name in given.keys() - set(known):
         raise unknown("argument of board:", name, known)
 
     if isinstance(languages, Settings):
         settings = replace(languages, **given)
     else:
-        own = {} if languages is None else {"languages": languages}
-        settings = Settings(**own | given)
+        settings = Settings(**{"languages": chosen(languages, ())} | given)
 
     plan = recipe(settings)
     with TemporaryDirectory(prefix="unmask-board-") if store is None else nullcontext(store) as directory:
@@ -115,9 +117,13 @@ def crossing(model_calls: Sequence[float], values: Sequence[float], target: floa
         return None
     if met == 0 or _falls_off(values, met, target):
         return model_calls[met]
-    above, below, aim = (math.log(max(y, 0.0) + target) for y in (values[met - 1], values[met], target))
-    first, last = (math.log(e) for e in model_calls[met - 1 : met + 1])
-    return math.exp(first + (above - aim) / (above - below) * (last - first))
+
+    def height(y: float) -> float:
+        return math.log(max(y, 0.0) + target)
+
+    above, below = height(values[met - 1]), height(values[met])
+    first, last = map(math.log, model_calls[met - 1 : met + 1])
+    return math.exp(first + (above - height(target)) / (above - below) * (last - first))
 
 
 def _first_met(values: Sequence[float], target: float) -> int | None:
@@ -130,10 +136,10 @@ def _falls_off(values: Sequence[float], at: int, target: float) -> bool:
 
 def need(model_calls: Sequence[float], estimates: Sequence[Estimate], target: float) -> Need:
     """The model calls at which an estimated curve meets a target, with the crossings of its band."""
-    values = [estimate.value for estimate in estimates]
+    values = column(estimates, "value")
     value = crossing(model_calls, values, target)
-    low = crossing(model_calls, [estimate.low for estimate in estimates], target)
-    high = crossing(model_calls, [estimate.high for estimate in estimates], target)
+    low = crossing(model_calls, column(estimates, "low"), target)
+    high = crossing(model_calls, column(estimates, "high"), target)
 
     best = min(range(len(values)), key=values.__getitem__)
     nearest = values[best], model_calls[best]
@@ -143,21 +149,21 @@ def need(model_calls: Sequence[float], estimates: Sequence[Estimate], target: fl
         return Need("not reached", None, low, None, *nearest)
     if met == 0:
         return Need("at most", value, None, high, *nearest)
+    assert value is not None  # it is met
+    upper = None if high is None else max(high, value)
     if _falls_off(values, met, target):
-        upper = None if high is None else max(high, model_calls[met])
         return Need("jump", value, min(low or math.inf, model_calls[met - 1]), upper, *nearest)
 
-    assert value is not None  # it is met
     within = None if low is None else min(low, value)  # an end of the band may fall off if the curve does not
-    return Need("crossed", value, within, None if high is None else max(high, value), *nearest)
+    return Need("crossed", value, within, upper, *nearest)
 
 
 def ter_need(curve: Measured, excess: float) -> Need | None:
     """Until TER or its bound is within `excess` of the language's TER; None if the last point has neither."""
     if curve.points[-1].divergence is None:
         return None
-    known = [(p.model_calls, p.divergence) for p in curve.points if p.divergence is not None]
-    return need([e for e, _ in known], [nats for _, nats in known], curve.length * math.log1p(excess))
+    known = [point for point in curve.points if point.divergence is not None]
+    return need(column(known, "model_calls"), column(known, "divergence"), curve.length * math.log1p(excess))
 
 
 def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
@@ -166,11 +172,9 @@ def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
     rows: list[Record] = []
     for m in curves:
         about = {"language": m.language, "length": m.length, "sampler": m.family.specification, "knob": m.family.knob}
-        for point in m.points:
-            rows += [about | {"budget": point.value, "model_calls": point.model_calls} | r for r in of_point(point)]
-
+        about |= {"budget": None, "model_calls": None}
         against = by_name.get((m.language, m.length, settings.against))
-        rows += [about | {"budget": None, "model_calls": None} | r for r in of_curve(m, settings, against)]
+        rows += [about | one for one in chain(*map(of_point, m.points), of_curve(m, settings, against))]
     return rows
 
 
@@ -178,7 +182,7 @@ def of_curve(curve: Measured, settings: Settings, against: Measured | None) -> l
     """The summary of a curve, and its difference to another one on the same rows."""
     rows = list[Record]()
     for target in TARGETS:
-        met = need(curve.model_calls, [point.ser for point in curve.points], target)
+        met = need(curve.model_calls, column(curve.points, "ser"), target)
         rows.append(_of_need("model_calls_for_ser", met, "SER", target))
 
     fluent = ter_need(curve, EXCESS)
@@ -188,11 +192,9 @@ def of_curve(curve: Measured, settings: Settings, against: Measured | None) -> l
         calls = fluent._replace(best=math.exp(fluent.best / curve.length))  # TER, relative to that of the language
         rows.append(_of_need("model_calls_for_ter", calls, "TER ratio", EXCESS))
 
-    right = [1 - point.wrong for point in curve.points]
-    area = weighted(area_weights(curve.model_calls, curve.length), right)
-    early = weighted(area_weights(curve.model_calls, curve.length, early=True), right)
-    by_seed = [float(part.mean()) for part in area.split(curve.sizes)]
-    rows.append(record(AUP, bounded_mean(area), by_seed=by_seed, most=float(early.mean())))
+    area = weighted(area_weights(curve.model_calls, curve.length), curve.right)
+    early = weighted(area_weights(curve.model_calls, curve.length, early=True), curve.right)
+    rows.append(record(AUP, bounded_mean(area), by_seed=means_of(area, curve.sizes), most=float(early.mean())))
 
     rows.append(_difference(curve, against, settings.against))
     return rows
@@ -227,24 +229,22 @@ class Table(NamedTuple):
 
 def tables(board: Board) -> list[Table]:
     """A table for each language."""
-    head = ["sampler", "AUP", "differs", *(f"SER {t:.0%}" for t in TARGETS), f"TER {EXCESS:.0%}", "divers."]
-    places: dict[tuple[str, int], dict[str, list[Record]]] = {}
-    for r in board.records:
-        places.setdefault((r["language"], r["length"]), {}).setdefault(r["sampler"], []).append(r)
+    head = ["sampler", "AUP", "differs", *map("SER {:.0%}".format, TARGETS), f"TER {EXCESS:.0%}", "divers."]
+    ranked = sorted(board.of(AUP), key=lambda record: -record["value"])
+    of_place = itemgetter("language", "length")
+    of_sampler = grouped(board.records, itemgetter("language", "length", "sampler"))
 
     result = []
-    for (language, length), by_sampler in places.items():
-        rows = [(name, _cells(of)) for name, of in by_sampler.items()]
-        accuracy = {r["sampler"]: r["value"] for of in by_sampler.values() for r in of if r["measure"] == AUP}
-        rows.sort(key=lambda row: -accuracy[row[0]])
+    for language, length in grouped(board.records, of_place):
+        names = [one["sampler"] for one in ranked if of_place(one) == (language, length)]
+        rows = [(name, _cells(of_sampler[language, length, name])) for name in names]
         result.append(Table(f"{language}, {length} tokens", head, rows))
     return result
 
 
 def _cells(of: list[Record]) -> list[tuple[str, str]]:
     summary: dict[Any, Record] = {(r["measure"], r.get("target")): r for r in of if r["budget"] is None}
-    dearest = max((r for r in of if r["measure"] == "ser"), key=lambda r: r["model_calls"])
-    diversity = next(r for r in of if r["measure"] == "diversity" and r["budget"] == dearest["budget"])
+    diversity = max((r for r in of if r["measure"] == "diversity"), key=itemgetter("model_calls"))
 
     accuracy, differs = summary[AUP, None], summary["accuracy_difference", None]
     value, interval = _number(accuracy, "{:.3f}")
@@ -279,9 +279,8 @@ def need_text(record: Record) -> tuple[str, str]:
     shown = f"{record['value']:.3g}"
     if record["note"] in ("at most", "jump"):
         shown = f"<={shown}"
-        sure = record["high"] is not None and record["high"] <= record["value"]
-        return (shown if sure else f"({shown})"), ""
-
-    if record["high"] is None:
-        return f"({shown})", ""
-    return shown, f"{record['low']:.3g} to {record['high']:.3g}"
+        if record["high"] is not None and record["high"] <= record["value"]:
+            return shown, ""
+    elif record["high"] is not None:
+        return shown, f"{record['low']:.3g} to {record['high']:.3g}"
+    return f"({shown})", ""
