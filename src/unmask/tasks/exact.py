@@ -144,7 +144,7 @@ class CanvasWriter:
     def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
         self.ideal, self.task = ideal, task
         self.length = chosen(how.length, task.length)
-        others = {"schedule": how.schedule, "steps": chosen(how.steps, self.length)}
+        others: dict[str, Any] = {"schedule": how.schedule, "steps": chosen(how.steps, self.length)}
         others |= {"top_p": how.top_p, "top_k": how.top_k}
         self.options = tempered(how.sampler or USUAL, how.temperature, **others)
         settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options

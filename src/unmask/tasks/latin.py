@@ -58,7 +58,7 @@ class Latin(Generated):
 
     def answer(self, item: Item, text: str) -> str | None:
         """The first lines with each symbol once, as many as the order; other lines are ignored."""
-        wanted, rows = sorted(item.row.symbols), []
+        wanted, rows = sorted(item.row.symbols), list[str]()
         for line in text.split("\n"):
             cells = list(map(str.strip, line.split(",", SIDES)))
             if sorted(cells) == wanted and len(rows) < self.order:

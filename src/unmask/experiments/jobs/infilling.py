@@ -15,6 +15,8 @@ sampler decides who fills: "autoregressive" is AR, from left to right into each 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import chain, starmap
 from typing import Any, Literal, get_args
 
 import torch
@@ -26,7 +28,7 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, share
 from unmask.core.means import mean
 from unmask.denoisers import Denoiser
-from unmask.denoisers.marginals import Table
+from unmask.denoisers.marginals import as_marginals
 from unmask.experiments.cell import Place, Record, job
 from unmask.experiments.jobs.sources import (
     PROMPT_SEEDS,
@@ -36,13 +38,12 @@ from unmask.experiments.jobs.sources import (
     about,
     check,
     generated,
-    record,
+    records_of,
 )
 from unmask.experiments.jobs.texts import Reader, checked_text, text_digest
-from unmask.experiments.jobs.training import Student, kinds_of, needs_training, trained_network, trained_trunk
+from unmask.experiments.jobs.training import Student, kinds_of, needs_training, trained_network
 from unmask.languages import Language
 from unmask.models.text.corpus import tiles
-from unmask.models.trained import Network
 from unmask.models.trained.objectives import Objective
 from unmask.models.trained.trunk import Trunk
 from unmask.models.trained.validation import HeldOut
@@ -59,10 +60,12 @@ def parts_of(length: int, span: int, where: Where) -> list[tuple[int, int]]:
     arguments.whole("span", span, 2, length - 2, ", so that both sides are given")
     if where == "end":
         return [(length - span, length)]
-    sizes = [span] if where == "middle" else [span // 2, span - span // 2]
-    gap = (length - span) / (len(sizes) + 1)
-    begins = [round(gap * (n + 1)) + sum(sizes[:n]) for n in range(len(sizes))]
-    return [(begin, begin + size) for begin, size in zip(begins, sizes, strict=True)]
+    if where == "middle":
+        begin = round((length - span) / 2)
+        return [(begin, begin + span)]
+    half, gap = span // 2, (length - span) / 3
+    first, second = round(gap), round(2 * gap) + half
+    return [(first, first + half), (second, second + span - half)]
 
 
 def hidden_in(whole: Tensor, parts: list[tuple[int, int]], vocabulary: int) -> Tensor:
@@ -84,42 +87,45 @@ def filled(
 
     rows = whole.clone()
     for begin, end in parts:  # its own earlier parts are read, and nothing behind this one
-        left, true = (hidden_in(own, [(begin, length)], source.vocabulary) for own in (rows, whole))
+        left, true = _prefix(rows, begin, source.vocabulary), _prefix(whole, begin, source.vocabulary)
         if isinstance(source, Language):  # a row that is impossible already goes on from the true text
             lost = source.log_evidence(left).isinf()
             left[lost] = true[lost]
 
         rows[:, begin:end] = generated(source, length, sampling, amount, given=left).tokens[:, begin:end]
-    return rows, float(sum(end - begin for begin, end in parts))
+    return rows, float(sum(map(len, starmap(range, parts))))
 
 
 def log_evidence_of_parts(q: Language, whole: Tensor, parts: list[tuple[int, int]]) -> Tensor:
     """(B): log q(hidden | left) of an ideal AR model, the sum over parts of log q(x_<end) - log q(x_<begin)."""
-    length, v = whole.shape[1], q.vocabulary
-
-    def of_prefix(end: int) -> Tensor:
-        return q.log_evidence(hidden_in(whole, [(end, length)], v))
-
-    return sum((of_prefix(end) - of_prefix(begin) for begin, end in parts), torch.zeros(len(whole)))
+    return _over_parts(lambda end: q.log_evidence(_prefix(whole, end, q.vocabulary)), parts)
 
 
 def left_nats(trunk: Trunk, whole: Tensor, parts: list[tuple[int, int]]) -> Tensor:
     """(B): -log p(hidden | left) of an AR network, in the same way."""
+    return _over_parts(lambda end: HeldOut(whole[:, :end], 0, Objective(trunk.shape)).nats(trunk), parts)
 
-    def of_prefix(end: int) -> Tensor:
-        return HeldOut(whole[:, :end], 0, Objective(trunk.shape)).nats(trunk)
 
-    return sum((of_prefix(end) - of_prefix(begin) for begin, end in parts), torch.zeros(len(whole)))
+def _over_parts(of_prefix: Callable[[int], Tensor], parts: list[tuple[int, int]]) -> Tensor:
+    """(B): the sum over parts of what a prefix adds from its beginning to its end."""
+    total = torch.zeros(())
+    for begin, end in parts:
+        total = total + (of_prefix(end) - of_prefix(begin))
+    return total
+
+
+def _prefix(whole: Tensor, end: int, vocabulary: int) -> Tensor:
+    """The rows (B, L) with their first tokens only."""
+    return hidden_in(whole, [(end, whole.shape[1])], vocabulary)
 
 
 def chain_nats(denoiser: Denoiser, whole: Tensor, parts: list[tuple[int, int]]) -> Tensor:
     """(B): -log p(hidden | all others) of a denoiser, by the chain rule from left to right."""
     tokens = hidden_in(whole, parts, denoiser.vocabulary)
     nats = torch.zeros(len(whole), dtype=torch.float64)
-    for position in (position for begin, end in parts for position in range(begin, end)):
+    for position in chain(*starmap(range, parts)):
         answer = denoiser.posterior(tokens, torch.full((len(whole), 1), position))
-        probabilities = Table(answer.flatten(0, 1)) if isinstance(answer, Tensor) else answer
-        nats -= probabilities.of(whole[:, position]).double().log()
+        nats -= as_marginals(answer).of(whole[:, position]).double().log()
         tokens[:, position] = whole[:, position]
     return nats
 
@@ -149,7 +155,7 @@ def _on_language(
         pacing = schedules.deltas(sampling.schedule, sampling.steps, schedules.Fit(q, length))
         numbers["infill_divergence_nats"] = curve.divergence(pacing)
 
-    return [record(name, estimate, calls) for name, estimate in numbers.items()]
+    return records_of(numbers, calls)
 
 
 def _check(source: Source, sampling: Sampling, amount: Amount, where: Where, span: int) -> None:
@@ -191,7 +197,7 @@ def _check_text(reader: Reader, sampling: Sampling, where: Where, span: int) -> 
 
 
 def _needs(reader: Reader, sampler: str) -> list[dict[str, Any]]:
-    return [reader.training(kind) for kind in kinds_of(sampler)]
+    return list(map(reader.training, kinds_of(sampler)))
 
 
 @job(check=_check_text, needs=_needs, about=text_digest)
@@ -199,9 +205,7 @@ def text_infilling(
     reader: Reader, sampling: Sampling, place: Place, rows: int = 200, where: Where = "middle", span: int = 8
 ) -> list[Record]:
     """Loss of the hidden tokens of held-out text, and how often a sample has all of them."""
-    causal = sampling.sampler == AR
-    trunk = trained_trunk(place.needed[0], reader.device)
-    network = Network(None, trunk) if causal else Network(trunk, None)
+    network = trained_network(sampling.sampler, place, reader.device)
 
     text = reader.text_of(place.needed[0])
     whole = tiles(text.held_out, rows, network.length)
@@ -211,8 +215,9 @@ def text_infilling(
     parts = parts_of(network.length, span, where)
     tokens, calls = filled(network, whole, parts, sampling, Amount(rows, reader.seed))
 
-    # AR sees the left side alone, so its loss is that of a prefix
-    nats = left_nats(trunk, whole, parts) if causal else chain_nats(network, whole, parts)
-    loss = mean(nats / span)
-    numbers = {"infill_loss_nats": loss, "infill_exact": share((tokens == whole).all(1))}
-    return [record(name, estimate, calls) for name, estimate in numbers.items()]
+    if sampling.sampler == AR and network.ar is not None:  # it sees the left side alone: the loss of a prefix
+        nats = left_nats(network.ar.trunk, whole, parts)
+    else:
+        nats = chain_nats(network, whole, parts)
+    numbers = {"infill_loss_nats": mean(nats / span), "infill_exact": share((tokens == whole).all(1))}
+    return records_of(numbers, calls)

@@ -36,7 +36,7 @@ from unmask.experiments.jobs.sources import (
     check,
     delta,
     generated,
-    record,
+    records_of,
     records_of_samples,
     tally_of,
 )
@@ -57,6 +57,9 @@ OF_GAP = {
     "gap_first_flips": "flips",
     "gap_infinite": "infinite",
 }
+
+
+LOGARITHMS = {"ter_bits_per_token": "ter", "generative_nll_bits_per_token": "generative_perplexity"}  # to base 2
 
 
 @job(records=records_of_samples, check=check, about=about)
@@ -86,7 +89,7 @@ def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100)) -> 
             numbers["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
 
     cost = model_calls(delta(source, pace), hidden)
-    return [record(name, estimate, cost) for name, estimate in numbers.items()]
+    return records_of(numbers, cost)
 
 
 @lru_cache(maxsize=8)
@@ -107,8 +110,7 @@ def autoregressive(source: Source, prompt_length: int = 0, prompts: int = 100, s
     given, _ = Amount(prompts, seed, prompt_length).prompts(source.q, source.length)
     own = metrics.ter_autoregressive(source.q, source.length, given)
     numbers = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
-    needed = float(source.length - prompt_length)
-    return [record(name, estimate, needed) for name, estimate in numbers.items()]
+    return records_of(numbers, float(source.length - prompt_length))
 
 
 @job(check=check, about=about)
@@ -119,14 +121,13 @@ def theory(source: Source, pace: Pace, prompt_length: int = 0) -> list[Record]:
 
     pacing = delta(source, pace)
     exact = known.exact(source.q, source.length, pacing)
-    cost = model_calls(pacing, source.length)
-    records = list[Record]()
-    logarithms = {"ter_bits_per_token": "ter", "generative_nll_bits_per_token": "generative_perplexity"}
+    numbers = dict[str, Estimate]()
     for field, method in exact.method.items():
-        value = getattr(exact, field)
-        value = 2.0**value if field in logarithms else value
-        records.append(record(logarithms.get(field, field), exactly(value, f"exact: {method}"), cost))
-    return records
+        value = exactly(getattr(exact, field), f"exact: {method}")
+        if field in LOGARITHMS:
+            value = value.map(lambda bits: 2.0**bits)
+        numbers[LOGARITHMS.get(field, field)] = value
+    return records_of(numbers, model_calls(pacing, source.length))
 
 
 def check_calls(calls: Calls) -> None:
@@ -165,13 +166,11 @@ def gap_records(
     generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
     measured = measured_gap(denoiser, generation, calls=calls, seed=amount.seed, reference=0)
 
-    cost = float(generation.model_calls.double().mean())
     numbers = {name: getattr(measured, field) for name, field in OF_GAP.items()}
-
     # of these the distribution of what they write, given their choices, is known
     if measured.claim == "divergence":
         numbers |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": exact()}
-    return [record(name, estimate, cost) for name, estimate in numbers.items() if estimate is not None]
+    return records_of(numbers, float(generation.model_calls.double().mean()))
 
 
 def _exact(source: Source, sampling: Sampling, amount: Amount) -> Estimate | None:
@@ -190,6 +189,8 @@ def divergence(generation: Generation, q: Language) -> Estimate | None:
     given, written = generation.given, generation.order > 0
     nats = torch.where(written, generation.probability, 1.0).double().log().sum(1)
     nats -= q.log_evidence(generation.tokens) - q.log_evidence(given)
-    groups = given.unique(dim=0, return_inverse=True)[1] if bool((given != q.vocabulary).any()) else None
     there = nats.isfinite()
-    return means.skewed_mean(nats[there], groups=None if groups is None else groups[there]) if there.any() else None
+    if not there.any():
+        return None
+    groups = given[there].unique(dim=0, return_inverse=True)[1]  # one group, without prompts: as without groups
+    return means.skewed_mean(nats[there], groups=groups)

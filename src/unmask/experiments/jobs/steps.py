@@ -16,13 +16,26 @@ from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
+import numpy as np
+
 from unmask import metrics
 from unmask.core import arguments
 from unmask.core.estimates import LEVEL, Estimate, exactly, proportion, quantile
 from unmask.core.search import least
 from unmask.experiments.cell import Record, job
 from unmask.experiments.jobs.samples import curve_of
-from unmask.experiments.jobs.sources import Amount, Pace, Sampling, Source, about, check, delta, generated, record
+from unmask.experiments.jobs.sources import (
+    Amount,
+    Pace,
+    Sampling,
+    Source,
+    about,
+    check,
+    delta,
+    generated,
+    record,
+    records_of,
+)
 from unmask.planning.flops import model_calls
 from unmask.theory import known
 from unmask.theory.chains import first_order
@@ -103,9 +116,10 @@ def steps_for_ser(
         return [absent(ser, most)] if needed is None else described(needed, seen[int(needed.value)])
     if q.closed_form is not None and not amount.prompt_length:
         value = exactly(least(lambda n: metrics.ser(q, length, schedule, n).value, ser))
+        nearest = Counted(0, 0.0, None)
     else:
         value = steps_at_ser(fresh, ser, (length - amount.prompt_length) // 4, amount.rows)
-    nearest = seen[min(seen, key=lambda n: abs(n - value.value))] if seen else Counted(0, 0.0, None)
+        nearest = seen[min(seen, key=lambda n: abs(n - value.value))]
     calls = _calls(source, schedule, round(value.value), amount.prompt_length)
     return described(value, nearest._replace(model_calls=calls))
 
@@ -133,7 +147,7 @@ def described(steps: Estimate, at: Counted) -> list[Record]:
         floor, excess = at.pairs.total_variation_floor, at.pairs.entropy_bits - at.pairs.entropy_bits_of_language
         estimates |= {"bigram_distance": at.pairs.total_variation, "bigram_floor": exactly(floor)}
         estimates |= {"bigram_entropy_excess": exactly(excess)}
-    return [record(name, estimate, at.model_calls) for name, estimate in estimates.items()]
+    return records_of(estimates, at.model_calls)
 
 
 @job(check=check, about=about)
@@ -177,7 +191,7 @@ def steps_between(excess: Callable[[int], Estimate], most: float) -> Estimate:
 
     low, high = 1.0, math.inf  # if there are too few rows for an interval
     if math.isfinite(at.low) and math.isfinite(at.high):
-        low, high = (float(least(lambda n, end=end: getattr(excess(n), end), most)) for end in ("low", "high"))  # type: ignore[misc]
+        low, high = float(least(lambda n: excess(n).low, most)), float(least(lambda n: excess(n).high, most))
 
     return Estimate(value, low, high, at.n, at.level, f"inverted {at.method}")
 
@@ -211,22 +225,29 @@ def steps_on_grid(count_impossible: Count, ser: float, rows: int, most: int) -> 
     It assumes nothing about the curve but that it falls. The ends are the N at which the interval of SER reaches the
     value with its low and with its high end; pilots of few rows skip an N whose interval is above it.
     """
-    octaves = range(most.bit_length())
-    low = value = None
-    for n in sorted(n for n in {*(2**k for k in octaves), *(3 * 2**k for k in octaves)} if n <= most):
-        if low is None and proportion(count_impossible(n, PILOT_ROWS), PILOT_ROWS).low > ser:
+    low = value = high = math.inf
+    octaves = 2 ** np.arange(most.bit_length())
+    grid = np.union1d(octaves, 3 * octaves)
+    for n in grid[grid <= most].tolist():
+        if low == math.inf and proportion(count_impossible(n, PILOT_ROWS), PILOT_ROWS).low > ser:
             continue
 
+        # the least N so far at which each end of the interval, and its value, is at most `ser`
         at = proportion(count_impossible(n, rows), rows)
-        low = n if low is None and at.low <= ser else low
-        value = n if value is None and at.value <= ser else value
+        if at.low <= ser:
+            low = min(low, n)
+        if at.value <= ser:
+            value = min(value, n)
+        if at.high <= ser:
+            high = n
 
         # an octave more at most, for the upper end of the interval
-        if value is not None and (at.high <= ser or n >= 2 * value):
-            high = n if at.high <= ser else math.inf
-            return Estimate(value, float(low or n), high, rows, LEVEL, "grid")
+        if high < math.inf or n >= 2 * value:
+            break
 
-    return None if value is None else Estimate(value, float(low or value), math.inf, rows, LEVEL, "grid")
+    if value == math.inf:
+        return None
+    return Estimate(value, float(low), high, rows, LEVEL, "grid")
 
 
 def fit_slope(counts: Sequence[tuple[int, int, int]], level: float = LEVEL) -> Estimate:

@@ -20,10 +20,23 @@ from typing import Any
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.entries import without
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.experiments.cell import Place, Record, Tally, job
-from unmask.experiments.jobs.sources import Amount, Sampling, counts, generated, mean, record, share, sums, unchanged
+from unmask.experiments.jobs.sources import (
+    Amount,
+    Sampling,
+    counts,
+    generated,
+    mean,
+    mean_of_calls,
+    record,
+    records_of,
+    share,
+    sums,
+    unchanged,
+)
 from unmask.experiments.jobs.training import kinds_of, milliseconds, train_at, trained_trunk
 from unmask.models.text import Text, load, make, published, read
 from unmask.models.text.corpus import tiles
@@ -73,15 +86,14 @@ class Reader:
         """vocabulary: its size (default: an estimate, before the tokenizer is trained)."""
         if vocabulary is None:
             name, _, size = self.tokenizer.partition(":")
-            given = name == "bpe" and size.isdecimal() and len(size) < 8
-            vocabulary = int(size) if given else SYMBOLS.get(name, 50000)
-        sizes = {name: getattr(self, name) for name in ("length", "layers", "hidden")}
-        return preset(self.preset, kind, vocabulary, **sizes)
+            vocabulary = SYMBOLS.get(name, 50000)
+            if name == "bpe" and size.isdecimal() and len(size) < 8:
+                vocabulary = int(size)
+        return preset(self.preset, kind, vocabulary, length=self.length, layers=self.layers, hidden=self.hidden)
 
     def training(self, kind: str) -> dict[str, Any]:
         """The cell of a training."""
-        own = {name: value for name, value in vars(self).items() if name != "digest"}
-        return {"job": "text_training", "kind": kind} | own
+        return {"job": "text_training", "kind": kind} | without(vars(self), {"digest"})
 
     def judges(self, directory: Path) -> Judges:
         unchanged(self.digest, self.text)
@@ -138,7 +150,7 @@ def text_training(reader: Reader, place: Place, kind: str = "mdm") -> list[Recor
     for name, bits in trained.bits.items():
         each = bits / loss.value
         numbers[name] = loss.map(lambda nats, each=each: nats * each)
-    return [record(name, estimate, None) for name, estimate in numbers.items()]
+    return records_of(numbers, None)
 
 
 def _sums(name: str, values: Tensor) -> Tally:
@@ -153,13 +165,11 @@ def _tally(scores: Written) -> Tally:
 
 
 def _records(tally: Tally) -> list[Record]:
-    needed = mean("model_calls", tally) if "model_calls_count" in tally else None
-    model_calls = None if needed is None else needed.value
     numbers: dict[str, Estimate | None] = {"rows_with_unknown_words": share("wrong", tally)}
     for name, (measure, scale) in MEASURES.items():
-        estimate = mean(name, tally)
-        numbers[measure] = None if estimate is None else estimate.map(scale)
-    return [record(name, estimate, model_calls) for name, estimate in numbers.items() if estimate is not None]
+        if (estimate := mean(name, tally)) is not None:
+            numbers[measure] = estimate.map(scale)
+    return records_of(numbers, mean_of_calls(tally))
 
 
 def _keep_example(judges: Judges, tokens: Tensor, place: Place) -> None:
@@ -174,15 +184,15 @@ def _check_written(reader: Reader, sampling: Sampling) -> None:
 
 def _needs_both(reader: Reader, sampler: str) -> list[dict[str, Any]]:
     """The training of the judge, then that of the sampled network."""
-    return [reader.training(kind) for kind in ("ar", *(kind for kind in kinds_of(sampler) if kind != "ar"))]
+    return list(map(reader.training, dict.fromkeys(("ar", *kinds_of(sampler)))))
 
 
 @job(records=_records, check=_check_written, needs=_needs_both, about=text_digest)
 def written(reader: Reader, sampling: Sampling, place: Place, rows: int = 200, first_row: int = 0) -> Tally:
     """Judged samples of networks: perplexities, entropy, and words that the text does not have."""
-    judges, ar = reader.judges(place.needed[0]), trained_trunk(place.needed[0], reader.device)
-    mdm = trained_trunk(place.needed[1], reader.device) if "mdm" in kinds_of(sampling.sampler) else None
-    network, amount = Network(mdm, ar), Amount(rows, reader.seed)
+    judges = reader.judges(place.needed[0])
+    ar, *mdm = [trained_trunk(directory, reader.device) for directory in place.needed]
+    network, amount = Network(next(iter(mdm), None), ar), Amount(rows, reader.seed)
     generation = generated(network, network.length, sampling, amount, first_row=first_row)
     if not first_row:
         _keep_example(judges, generation.tokens, place)
@@ -213,5 +223,7 @@ def text_clock(reader: Reader, place: Place, kind: str = "mdm", steps: int = 64,
     """
     shape = read_shape(place.needed[0])
     each = milliseconds(shape, kind, batch, reader.device, steps)
-    count = clocks.needed(shape.length, steps) if kind == "mdm" else float(shape.length)
+    count = float(shape.length)
+    if kind == "mdm":
+        count = clocks.needed(shape.length, steps)
     return [record("seconds", each.map(lambda ms: count * ms / 1000), count)]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from unmask.core.arguments import whole
+from unmask.core.entries import without
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.core.threads import torch_threads
@@ -33,6 +34,7 @@ from unmask.experiments.jobs.sources import (
     generated,
     ground_truth,
     record,
+    records_of,
     records_of_samples,
     tally_of,
 )
@@ -45,6 +47,7 @@ from unmask.samplers import SAMPLERS
 from unmask.samplers.schedules import deltas
 
 MOST_BATCH = 2**16  # rows of a timed batch
+KINDS = {"canvas": "mdm", "causal": "ar"}  # of a network that a sampler reads as this
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,10 @@ class Student:
 
     def shape(self, kind: str, noise: Noise = "mask") -> Shape:
         """The shape; with uniform noise the network has its level as an input."""
-        more: dict[str, Any] = {} if noise == "mask" else {"time_free": False, "noise": noise}
-        return preset(self.preset, kind, self.q.vocabulary, length=self.length, layers=self.layers, **more)
+        sizes: dict[str, Any] = {"length": self.length, "layers": self.layers}
+        if noise != "mask":
+            sizes |= {"time_free": False, "noise": noise}
+        return preset(self.preset, kind, self.q.vocabulary, **sizes)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class Teaching:
     spread: float | None = None
 
     def recipe(self, student: Student, noise: Noise) -> Recipe:
-        how = {name: value for name, value in vars(self).items() if name != "kind"}
+        how = without(vars(self), {"kind"})
         return recipe(student.preset, self.kind, noise, steps=student.training_steps, seed=student.seed, **how)
 
     def check(self, student: Student, noise: Noise) -> None:
@@ -101,7 +106,7 @@ class Teaching:
             "entropy_nats_per_token": student.q.entropy(shape.length).map(lambda nats: nats / shape.length),
             "training_steps": exactly(float(trained.steps)),
         }
-        return [record(name, estimate, None) for name, estimate in numbers.items()]
+        return records_of(numbers, None)
 
 
 def _check_training(student: Student, teaching: Teaching) -> None:
@@ -141,19 +146,21 @@ def train_at(place: Path, source: Any, shape: Shape, how: Recipe, device: str, *
 def kinds_of(sampler: str) -> tuple[str, ...]:
     """The kinds of networks that a sampler calls."""
     reads = SAMPLERS.make(sampler).reads
-    return tuple(kind for kind, view in (("mdm", "canvas"), ("ar", "causal")) if view in reads)
+    return tuple(kind for view, kind in KINDS.items() if view in reads)
 
 
 def needs_training(student: Student, sampler: str) -> list[dict[str, Any]]:
     """The trainings of the networks that a sampler calls; it decides their noise."""
-    name = "training" if SAMPLERS.make(sampler).removes == "mask" else "uniform_training"
-    own = {name: value for name, value in vars(student).items() if name != "digest"}
-    return [{"job": name, "kind": kind} | own for kind in kinds_of(sampler)]
+    own = {"job": "training"} | without(vars(student), {"digest"})
+    if SAMPLERS.make(sampler).removes != "mask":
+        own["job"] = "uniform_training"
+    return [own | {"kind": kind} for kind in kinds_of(sampler)]
 
 
 def trained_network(sampler: str, place: Place, device: str) -> Network:
     """The trained networks that a sampler calls."""
-    own = {kind: trained_trunk(path, device) for kind, path in zip(kinds_of(sampler), place.needed, strict=True)}
+    trunks = [trained_trunk(path, device) for path in place.needed]
+    own = dict(zip(kinds_of(sampler), trunks, strict=True))
     return Network(own.get("mdm"), own.get("ar"))
 
 

@@ -236,12 +236,10 @@ def _text(
     sure = "reaches" if best.standing == MEETS else "may reach, more items would decide,"
     verdict = f"{best.label} {sure} {wanted}: {str(best).partition(': ')[2]}"
 
-    kinds = set(column(options, "group.causal"))
-    for kind, name, causal in ((masked, "masked", False), (reader, "AR", True)):
-        if kind is None and causal in kinds:
-            return f"{verdict}; no {name} model in these records does"
-        if kind is None:
-            return f"{verdict}; no {name} model in these records"
+    if masked is None or reader is None:
+        lacking = f"{verdict}; no {'AR' if reader is None else 'masked'} model in these records"
+        others = (reader is None) in column(options, "group.causal")
+        return f"{lacking} does" if others else lacking
 
     if best is reader:
         times = masked.seconds / reader.seconds

@@ -80,7 +80,7 @@ def _check(
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     how = How(**vars(answering))
     items = items_of(task, data, digest)
-    models = {causal_model: None}
+    models: dict[str | None, str | None] = {causal_model: None}
     if (exact := ideal(model)) is None:
         models[model] = loading.card
     else:

@@ -74,7 +74,7 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
         scores = torch.tensor(column(own, "right"), dtype=torch.float64)
         estimates: dict[str, Estimate | None] = {"accuracy": mean(scores, groups=items)}
         if all_or_nothing(scores):
-            estimates = {"accuracy": share(scores == 1, items)} | _by_k(passes(scores == 1, items))
+            estimates = {"accuracy": share(scores == 1, items), **_by_k(passes(scores == 1, items))}
 
         calls, written = _mean(column(own, "calls")), _mean(column(own, "written"))
         cost = {"model_calls": calls, "tokens_per_model_call": None, "seconds": _mean(column(own, "seconds"))}
