@@ -60,3 +60,10 @@ def chosen(value: T | None, usual: T) -> T:
     if value is None:
         return usual
     return value
+
+
+def taken(values: Any, which: Any) -> Any:
+    """These entries of a tensor or an array; None without one."""
+    if values is None:
+        return None
+    return values[which]

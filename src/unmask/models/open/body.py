@@ -6,6 +6,7 @@ R rows, W columns of each, L positions of a row, T keys.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -24,6 +25,12 @@ class Sizes(NamedTuple):
     layers: int
     heads: int
     width: int
+
+
+def count(module: nn.Module, outside: Iterable[Tensor] = ()) -> int:
+    """Number of weights of a module, without these."""
+    left_out = set(map(id, outside))
+    return sum(weight.numel() for weight in module.parameters() if id(weight) not in left_out)
 
 
 class Body(nn.Module):

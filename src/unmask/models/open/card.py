@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ import msgspec
 import torch
 
 from unmask.core import arguments
+from unmask.core.entries import grouped
 from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.reading import read_json
 from unmask.models.trained.checkpoints import MODEL_TYPE
@@ -69,6 +71,11 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def causal(self) -> bool:
         """Whether it is an AR model."""
         return self.block == 1
+
+    @property
+    def title(self) -> str:
+        """The name of its repository without the owner, in small letters."""
+        return self.repository.rpartition("/")[2].lower()
 
     @property
     def attention(self) -> str:
@@ -131,19 +138,15 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
 
     fitting = [card for card in CARDS.values() if FAMILIES[card.family].accepts(config)]
     label = directory.resolve().name.lower()
-    names = {card.name: card.repository.rpartition("/")[2].lower() for card in fitting}
-    fullest = max((len(name) for name in names.values() if name in label), default=0)
-    named = [card for card in fitting if names[card.name] in label and len(names[card.name]) == fullest]
+    by_size = grouped([card for card in fitting if card.title in label], lambda card: len(card.title))
+    named = by_size.get(max(by_size, default=0), [])  # the fullest names
 
     if not fitting or (not named and (config.get("architectures") or [None])[0] in READERS):
         return None
 
-    behave = {
-        msgspec.json.encode([card.prediction, card.block, card.tokens, card.banned, card.template]): card
-        for card in named or fitting
-    }
-
+    # cards that differ in their names alone are one
+    behave = grouped(named or fitting, attrgetter("prediction", "block", "tokens", "banned", "template"))
     if len(behave) > 1:
-        candidates = ", ".join(card.name for card in behave.values())
+        candidates = ", ".join(cards[-1].name for cards in behave.values())
         raise UnmaskError(f"{directory} fits several cards: {candidates}. Choose one: --card NAME")
     return (named or fitting)[0]

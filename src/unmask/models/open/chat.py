@@ -119,5 +119,5 @@ def filled_in(tokenizer: Published, text: str, length: int, hidden: int) -> list
         raise UnmaskError(f"the template {shown(text)} has no gap. Write ___ where text is to be generated")
     parts: list[int | str] = [before]
     for number, after in zip(rest[::2], rest[1::2], strict=True):
-        parts += [*[hidden] * (length if number is None else int(number)), after]
+        parts += [*[hidden] * int(number or length), after]
     return joined(tokenizer, parts)

@@ -24,7 +24,7 @@ from torch.nn import functional
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.reading import fit
 from unmask.models.open import weights
-from unmask.models.open.body import Body, Count, Depth, Sizes
+from unmask.models.open.body import Body, Count, Depth, Sizes, count
 from unmask.models.open.card import FAMILIES, Card, Family
 from unmask.models.trained.memory import Reach
 
@@ -99,7 +99,7 @@ class DiT(Body):
 
     @cached_property
     def parameters_used(self) -> int:
-        return sum(weight.numel() for weight in self.blocks.parameters())
+        return count(self.blocks)
 
 
 class Config(msgspec.Struct):

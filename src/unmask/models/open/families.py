@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unmask.core.entries import without
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.models.open import weights
@@ -96,8 +97,9 @@ def family(kind: str, *types: str, block: str = "", tensors: Mapping[str, str] |
     """A family of a class of transformers; block: the name of its block length in config.json."""
 
     def read(directory: Path, card: Card, config: Config, dtype: torch.dtype | None) -> Body:
-        entries = {name: value for name, value in config.items() if name not in NOT_OURS}
-        entries = llada(entries) if kind == "Llama" else entries
+        entries = without(config, NOT_OURS)
+        if kind == "Llama":
+            entries = llada(entries)
         rotary = entries.pop("rope_parameters", None) or entries.pop("rope_scaling", None) or {}
         theta = rotary.get("rope_theta", entries.pop("rope_theta", 1e4))
         kinds = {"rope_type": rotary.get("rope_type", rotary.get("type", "default"))}

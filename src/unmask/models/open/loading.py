@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from unmask.core import arguments, progress
+from unmask.core.entries import several
 from unmask.core.errors import UnmaskError, needed, shown
+from unmask.models.loading import is_own
 from unmask.models.open import card as cards
 from unmask.models.open import native, own, weights
 from unmask.models.open.card import FAMILIES, Card
@@ -42,7 +44,7 @@ def load_model(
     card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights, such as
     "bfloat16" or torch.bfloat16 (default: as in the checkpoint). The behaviour is compared with the card (probing.py).
     """
-    if own.is_named(source):
+    if is_own(source):
         return _named_open(str(source))
 
     kind = None if dtype is None else DTYPES[arguments.word("dtype", str(dtype).removeprefix("torch."), DTYPES)]
@@ -59,10 +61,10 @@ def load_model(
     causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
     model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, batch=batch, causal=causal)
 
-    own_card = named is None and not FAMILIES[fitting.family].types  # made from the files, which it fits
-    for problem in () if own_card else token_problems(fitting, config, tokenizer):
-        remedy = "Use another card, or your own (--card FILE.json)"
-        raise UnmaskError(f"{directory} does not fit its card ({problem}). {remedy}")
+    if named is not None or FAMILIES[fitting.family].types:  # a card made from the files fits them
+        for problem in token_problems(fitting, config, tokenizer):
+            remedy = "Use another card, or your own (--card FILE.json)"
+            raise UnmaskError(f"{directory} does not fit its card ({problem}). {remedy}")
 
     model.found = probe(model)
     if fitting.family == "masked":
@@ -86,7 +88,7 @@ def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | No
 
 def here(source: str | Path, card: str | None = None) -> tuple[Path | None, Card | None]:
     """The same without a download: None if the files are missing, or for module:Name."""
-    if own.is_named(source):
+    if is_own(source):
         return None, None
     directory, named = _named(source, card)
     return directory or _cached(*_origin(source, named)), named
@@ -151,7 +153,7 @@ def card_of(directory: Path, named: Card | None) -> tuple[Card, dict[str, Any]]:
 
 def described(source: str) -> Card:
     """The card of a name, a file, a directory or module:Name."""
-    if own.is_named(source):
+    if is_own(source):
         return _named_open(source).card
     return card_of(Path(source), None)[0] if os.path.isdir(source) else cards.find(source)
 
@@ -189,5 +191,5 @@ def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published |
 
     for name, value, expected in values:
         numbers = sorted(number for number in expected if number is not None)
-        if value is not None and numbers and set(value if isinstance(value, list) else [value]).isdisjoint(numbers):
+        if value is not None and numbers and set(several(value)).isdisjoint(numbers):
             yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.entries import chosen
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
 from unmask.denoisers.contracts import Cost
@@ -71,8 +72,8 @@ class OpenModel(Denoiser):
         self.found = ""  # the findings of its probe
 
         # the mask and these tokens have probability 0 at every position
-        banned = {token for token in (card.tokens.mask, *card.banned) if token is not None}
-        never = sorted(token for token in banned if token < body.vocabulary)
+        banned = {card.tokens.mask, *card.banned}
+        never = sorted(token for token in banned if token is not None and token < body.vocabulary)
         self._banned = torch.tensor(never, dtype=torch.int64, device=body.device)
 
     @property
@@ -82,7 +83,7 @@ class OpenModel(Denoiser):
     @property
     def mask(self) -> int:
         """The mask token; for an AR model, which has none, the start token."""
-        return self.start if self.card.tokens.mask is None else self.card.tokens.mask
+        return chosen(self.card.tokens.mask, self.start)
 
     @property
     def begins(self) -> bool:
@@ -98,7 +99,9 @@ class OpenModel(Denoiser):
     def source(self) -> dict[str, Any]:
         about = {"denoiser": "open model", "card": self.card.name, "repository": self.card.repository} | self._about
         about |= {"dtype": str(self.body.dtype).removeprefix("torch.")}
-        return about if self.reader is None else about | {"causal": self.reader.source()}
+        if self.reader is not None:
+            about["causal"] = self.reader.source()
+        return about
 
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         self._check_length(tokens.shape[1])
@@ -135,8 +138,7 @@ class OpenModel(Denoiser):
     @torch.no_grad()
     def logits(self, states: Tensor) -> Tensor:
         """Logits (.., V) of states (.., hidden), -inf for banned tokens."""
-        logits = self.body.logits(states)
-        return logits.index_fill_(-1, self._banned, -torch.inf) if len(self._banned) else logits
+        return self.body.logits(states).index_fill_(-1, self._banned, -torch.inf)
 
     def _check_length(self, length: int) -> None:
         if length > self.length:
@@ -188,8 +190,10 @@ class Computer:
         read = torch.where(read == self.model.vocabulary, self.model.mask, read).to(device)
 
         seen = self._seen(columns, rows)
-        plain = self.memory is None and not bool((first > 0).any())
         places, numbers = columns.to(device), rows.to(device)
+        positions = None
+        if self.memory is not None or bool((first > 0).any()):
+            positions = (places - int(self.apart)).clamp(min=0)
 
         # with a cache only these columns are computed, and their keys and values kept
         reach = None
@@ -197,8 +201,7 @@ class Computer:
             whole = len(rows) == self.memory.shape[2]
             reach = Reach(self.memory, None if whole else numbers, 0, places, self.length, None, False)
 
-        positions = (places - 1).clamp(min=0) if self.apart else places
-        states = self.body.states(read, None if plain else positions, seen, reach)
+        states = self.body.states(read, positions, seen, reach)
         self.states[numbers.unsqueeze(1), places] = states
         return True
 
@@ -223,7 +226,7 @@ class OpenEngine(Engine):
         super().__init__(tokens)
         self.model, self.vocabulary = model, model.vocabulary
         rows, length = tokens.shape
-        ends = torch.full((rows,), length) if valid is None else valid.sum(1)
+        ends = chosen(valid, torch.ones(rows, length, dtype=torch.bool)).sum(1)
         self.block = model.card.block
         self.computer = Computer(model, rows, length, ends, self.block)
         self.ends = ends
@@ -257,18 +260,17 @@ class OpenEngine(Engine):
         hidden = (self.tokens[rows] == self.vocabulary) & (torch.arange(self.tokens.shape[1]) < ends.unsqueeze(1))
         leftmost = torch.where(hidden.any(1), hidden.int().argmax(1), ends)
 
+        first, last = torch.zeros_like(ends), ends
+        if self.computer.memory is not None:
+            first = self.settled[rows]
         if self.block is not None:
-            first = self.settled[rows] if self.computer.memory is not None else torch.zeros_like(ends)
-            last = torch.minimum((furthest // self.block + 1) * self.block, ends)
-            last = torch.maximum(last, torch.minimum((leftmost // self.block + 1) * self.block, ends))
+            last = torch.minimum((torch.maximum(furthest, leftmost) // self.block + 1) * self.block, ends)
             self.settled[rows] = torch.minimum(leftmost // self.block * self.block, last)
-        else:
-            first, last = torch.zeros_like(ends), ends
 
         self._account += self.computer.compute(self.tokens, rows, first, last)
         self._positions[rows] += last - first
         self.stale[rows] = False
-        self.reached[rows] = last if self.block is not None else ends
+        self.reached[rows] = last
 
 
 class OpenReader(Causal):
@@ -281,7 +283,7 @@ class OpenReader(Causal):
     def __init__(self, model: OpenModel, rows: int, length: int, valid: Tensor | None) -> None:
         super().__init__(rows)
         self.model = model
-        ends = torch.full((rows,), length + 1) if valid is None else valid.sum(1) + 1
+        ends = chosen(valid, torch.ones(rows, length, dtype=torch.bool)).sum(1) + 1
         self.tokens = torch.full((rows, length + 1), model.start)
         self.computer = Computer(model, rows, length + 1, ends, 1)
         self.lengths = torch.zeros(rows, dtype=torch.int64)  # tokens read, with the start token
@@ -293,7 +295,7 @@ class OpenReader(Causal):
         return self._positions
 
     def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
-        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        counts = chosen(counts, torch.full((len(tokens),), tokens.shape[1]))
         answered = followed(self.lengths - 1, counts, tokens.shape[1], self.places, selected)
 
         columns = self.lengths.unsqueeze(1) + torch.arange(tokens.shape[1])

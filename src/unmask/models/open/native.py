@@ -23,10 +23,11 @@ import torch
 from torch import Tensor
 
 from unmask.core import progress
+from unmask.core.entries import several
 from unmask.core.errors import UnmaskError, cut, needed, shown
 from unmask.core.reading import read_json
 from unmask.models.open import weights
-from unmask.models.open.body import Body, Sizes
+from unmask.models.open.body import Body, Sizes, count
 from unmask.models.open.card import FAMILIES, OWN, Card, Family, Tokens
 from unmask.models.open.own import Wrapped
 from unmask.models.text import published
@@ -117,8 +118,7 @@ class Native(Body):
 
     @cached_property
     def parameters_used(self) -> int:
-        outside = {id(self.head.weight), id(self.model.get_input_embeddings().weight)}
-        return sum(weight.numel() for weight in self.parameters() if id(weight) not in outside)
+        return count(self, (self.head.weight, self.model.get_input_embeddings().weight))
 
     @torch.no_grad()
     def agrees(self) -> bool:
@@ -196,7 +196,7 @@ def context_of(config: Mapping[str, Any]) -> int:
 def kind_of(config: Mapping[str, Any], directory: Path) -> str:
     """The family, masked or causal, of a directory without a card: by its architecture, or else by its tokenizer."""
     kind = config.get("model_type")
-    names = [str(name) for name in config.get("architectures") or ()]
+    names = list(map(str, config.get("architectures") or ()))
     problem = f"{directory} contains a model of type {shown(kind)}"
     auto = library(f"{problem}, which fits no card and", OWN[0].lower() + OWN[1:]).models.auto.modeling_auto
 
@@ -222,21 +222,16 @@ def kind_of(config: Mapping[str, Any], directory: Path) -> str:
 def card_of(config: Mapping[str, Any], directory: Path) -> Card:
     """A card for a directory without one, from its files."""
     family = kind_of(config, directory)
-    cached = CACHED.fullmatch(directory.parents[1].name) if len(directory.parents) > 1 else None
-    about: dict[str, Any] = {
-        "name": cached["name"].lower() if cached else directory.resolve().name,
-        "repository": f"{cached['owner']}/{cached['name']}" if cached else str(directory),
-        "revision": directory.name if cached else None,
-        "licence": "unknown",
-        "family": family,
-    }
+    about: dict[str, Any] = {"name": directory.resolve().name, "repository": str(directory)}
+    about |= {"licence": "unknown", "family": family}
+    if cached := CACHED.fullmatch(directory.parent.parent.name):
+        owner, name = cached.groups()
+        about |= {"name": name.lower(), "repository": f"{owner}/{name}", "revision": directory.name}
 
     if family == "causal":
         return Card(**about, tokens=_ends(config, directory), prediction="shifted", block=1, context=context_of(config))
 
-    tokenizer = published.read(directory) if published.has_tokenizer(directory) else None
-    mask = None if tokenizer is None else tokenizer.mask
-    if tokenizer is None or mask is None:
+    if not published.has_tokenizer(directory) or (tokenizer := published.read(directory)).mask is None:
         problem = f"{directory} is a masked language model, and no tokenizer in it has a mask token"
         raise UnmaskError(f"{problem}; expected one. Add mask_token to tokenizer_config.json, or pass a card. {OWN}")
 
@@ -244,7 +239,7 @@ def card_of(config: Mapping[str, Any], directory: Path) -> Card:
     rows = max(int(config.get("vocab_size") or 0), tokenizer.vocabulary)
     ends = {tokenizer.eos} - {*frame[0], *frame[1]}
     banned = {*tokenizer.controls.values(), *range(tokenizer.vocabulary, rows)} - ends
-    tokens = Tokens(mask=mask, eos=next(iter(ends), None), pad=tokenizer.pad)
+    tokens = Tokens(mask=tokenizer.mask, eos=next(iter(ends), None), pad=tokenizer.pad)
     context = context_of(config) - len(frame[0]) - len(frame[1])
     return Card(**about, tokens=tokens, banned=tuple(sorted(banned)), frame=frame, context=context)
 
@@ -256,8 +251,7 @@ def _ends(config: Mapping[str, Any], directory: Path) -> Tokens:
     rows = int(config.get("vocab_size") or 2**31)
 
     def known(name: str) -> list[int | None]:
-        values = config[name] if isinstance(config.get(name), list) else [config.get(name)]
-        ids = [one for one in values if isinstance(one, int)]
+        ids = [one for one in several(config.get(name)) if isinstance(one, int)]
         if ids and max(ids) >= rows:
             progress.tell(f"{directory}: ignored {name} {shown(config[name])}, as the vocabulary has {rows} tokens")
         return [one for one in ids if 0 <= one < rows] or [None]

@@ -9,9 +9,9 @@ are the logits. Rows of different lengths are computed by length, so a network n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from unmask.core import arguments
+from unmask.core.entries import chosen
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
 from unmask.languages import Language
-from unmask.models.open.body import Body
+from unmask.models.open.body import Body, count
 from unmask.models.open.card import Card, Frame, Tokens
 from unmask.models.open.model import OpenModel
 from unmask.models.open.probing import probe
@@ -84,8 +85,8 @@ class Wrapped(Body):
     @cached_property
     def parameters_used(self) -> int:
         embedding = getattr(self.network, "get_input_embeddings", lambda: None)()
-        outside = {id(weight) for part in (embedding, self.head) if part is not None for weight in part.parameters()}
-        return sum(weight.numel() for weight in self.parameters() if id(weight) not in outside)
+        ends = [part.parameters() for part in (embedding, self.head) if part is not None]
+        return count(self, chain(*ends))
 
     def _states(self, tokens: Tensor) -> Tensor:
         """(R, W, hidden) of tokens (R, W), in their frame."""
@@ -179,8 +180,7 @@ def masked(
         length = whole - len(around[0]) - len(around[1])
 
     body = Wrapped(model, mask_id, arguments.whole("length", length, LEAST), around)
-    usual = type(model).__name__ if isinstance(model, nn.Module) else "network"
-    name = usual if name is None else name
+    name = chosen(name, type(model).__name__ if isinstance(model, nn.Module) else "network")
     card = Card(
         name=name,
         repository=name,
@@ -211,11 +211,6 @@ def _check(kind: type, label: str) -> None:
 MODELS: Registry[Denoiser | Language] = Registry(
     "model", "unmask.models", _check, (Denoiser, Language), undeclared=True
 )
-
-
-def is_named(source: str | Path) -> bool:
-    """Whether a model is named as module:Name or file.py:Name, with its options in brackets."""
-    return ":" in str(source).partition("(")[0] and not os.path.exists(source)
 
 
 def named(source: str) -> Denoiser | Language:

@@ -50,14 +50,15 @@ def probe(model: OpenModel, text: Tensor | None = None) -> str:
     _check_sight(model)
     findings = [f"attention {model.card.attention}", f"mask {_symbols(model, (model.mask,))}"]
     if any(model.card.frame):
-        before, after = (_symbols(model, part) for part in model.card.frame)
-        findings.append(f"frame {before} .. {after}")
+        before, after = model.card.frame
+        findings.append(f"frame {_symbols(model, before)} .. {_symbols(model, after)}")
     findings.append(f"{len(set(model.card.banned) - {model.mask})} other tokens never written")
 
     if text is not None and len(text) >= 2 * EVERY and int(text.max()) < model.vocabulary:
         loss = _check_text(model, text[: min(MOST, model.length)])
         chance = f"chance {math.log(model.vocabulary):.2f}"
-        findings += [] if loss is None else [f"hidden tokens of an English text take {loss:.2f} nats each ({chance})"]
+        if loss is not None:
+            findings.append(f"hidden tokens of an English text take {loss:.2f} nats each ({chance})")
     return ", ".join(findings)
 
 
@@ -96,7 +97,7 @@ def _check_sight(model: OpenModel) -> None:
 def _check_text(model: OpenModel, text: Tensor) -> float | None:
     """Return nats per hidden token of a text; None if the model may write none of these tokens."""
     hidden = torch.arange(EVERY // 2, len(text), EVERY)
-    hidden = hidden[[token not in (model.mask, *model.card.banned) for token in text[hidden].tolist()]]
+    hidden = hidden[~torch.isin(text[hidden], torch.tensor([model.mask, *model.card.banned]))]
     if not len(hidden):
         return None
 
@@ -129,7 +130,7 @@ def _check_text(model: OpenModel, text: Tensor) -> float | None:
 
     # the mask may be another special token
     last = range(model.vocabulary - 1, max(model.vocabulary - TRIED, 0) - 1, -1)  # often special tokens
-    every = torch.tensor([token for token in dict.fromkeys((*last, *range(min(8, model.vocabulary))))])
+    every = torch.tensor(list(dict.fromkeys((*last, *range(min(8, model.vocabulary))))))
     for some in every[every != model.mask].split(TOGETHER):
         rows = row.repeat(len(some), 1)
         rows[:, hidden] = some.unsqueeze(1)

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
+from unmask.core.entries import chosen, column, given
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_lines
 from unmask.core.run import Amount, Prompting
 from unmask.core.samples import read_tokens
-from unmask.core.specs import parse
+from unmask.core.specs import parse, written
 from unmask.models.open.chat import Message, Template, Text, filled_in, template
 from unmask.models.text.published import Published
 from unmask.samplers import SAMPLERS
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 BLOCK = 32  # LLaDA's block length, for cards without one
 NEW = 128  # default number of new tokens
-
+SHORT = {str: "prompt", list: "messages"}  # of a line that is not an object
 
 Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 
@@ -60,8 +61,9 @@ def read_prompts(path: str | Path) -> list[Query]:
     """Read one query per line: a text, messages, or {"prompt": text}, {"messages": [..]}, {"template": text}."""
     queries = []
     for _, line in read_lines(path, Query | Text | Messages):
-        line = Query(prompt=line) if isinstance(line, str) else line
-        queries.append(Query(messages=line) if isinstance(line, list) else line)
+        if not isinstance(line, Query):
+            line = Query(**{SHORT[type(line)]: line})
+        queries.append(line)
     if not queries:
         raise UnmaskError(f"{path} contains no prompts; expected one per line, as a text in quotes")
     return queries
@@ -94,15 +96,15 @@ def rows_of(
     first = () if system is None else (Message("system", system),)
 
     for number, one in enumerate(queries):
+        hidden = [model.vocabulary] * length
         if one.template is not None:
             row = filled_in(tokenizer, one.template, length, model.vocabulary)
+        elif one.messages is not None:
+            row = chats(model).tokens(tokenizer, one.messages, one.begun) + hidden
+        elif chat:
+            row = chats(model).tokens(tokenizer, [*first, Message("user", one.prompt or "")], one.begun) + hidden
         else:
-            messages = [*first, Message("user", one.prompt)] if chat and one.prompt is not None else one.messages
-            if messages is not None:
-                row = chats(model).tokens(tokenizer, messages, one.begun)
-            else:
-                row = tokenizer.encode(one.prompt or "").tolist()
-            row = row + [model.vocabulary] * length
+            row = tokenizer.encode(one.prompt or "").tolist() + hidden
 
         if len(row) > model.length:
             problem = f"prompt {number} ({one.label}) and its answer have {len(row)} tokens"
@@ -135,16 +137,19 @@ def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own:
         rules.append(Until(tuple(until), speaker(model).written, fill))
     if len(rules) > 1:
         return Either(tuple(rules))
-    return rules[0] if rules else None
+    return next(iter(rules), None)
 
 
 def queries_of(how: Prompting) -> list[Query]:
     """The queries of a command, checked before a model is loaded."""
-    arguments.at_most_one({f"--{name}": getattr(how, name) for name in ("given", "prompt", "prompts", "template")})
-    queries = [] if how.prompts is None else read_prompts(how.prompts)
-    if how.prompt is not None or how.template is not None:
+    options = {"--given": how.given, "--prompt": how.prompt, "--prompts": how.prompts, "--template": how.template}
+    arguments.at_most_one(options)
+    queries: list[Query] = []
+    if how.prompts is not None:
+        queries = read_prompts(how.prompts)
+    elif how.prompt is not None or how.template is not None:
         queries = [Query(prompt=how.prompt, template=how.template)]
-    if how.chat and not any(one.prompt is not None for one in queries):
+    if how.chat and set(column(queries, "prompt")) <= {None}:
         raise UnmaskError("--chat needs a user message. Add --prompt or --prompts")
     if how.system is not None and not how.chat:
         raise UnmaskError("--system needs --chat. In a file of --prompts, write a system message instead")
@@ -156,22 +161,21 @@ def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Am
     each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
     rows, length = amount.rows, amount.length
 
-    conversations = how.chat or any(one.messages is not None for one in queries)
+    conversations = how.chat or any(column(queries, "messages"))
     if conversations:
         chats(model)
 
-    ends = any(one.template is None for one in queries)  # a text with gaps, or without a prompt, has no end
+    ends = None in column(queries, "template")  # a text with gaps, or without a prompt, has no end
     start = {"stop": ending(model, how.until, conversations, own=ends and how.stop)}
 
     if how.given is not None:
         tokens = read_tokens(how.given, hidden=model.vocabulary).repeat_interleave(each, 0)
-        return start | {"given": tokens, "rows": len(tokens) if rows is None else rows, "length": length}
+        return start | {"given": tokens, "rows": chosen(rows, len(tokens)), "length": length}
 
     if not queries:
         if each > 1:
             raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt, or --prompts with a file")
-        size = model.length if length is None else length
-        return start | {"given": None, "rows": 1 if rows is None else rows, "length": size}
+        return start | {"given": None, "rows": chosen(rows, 1), "length": chosen(length, model.length)}
 
     # --rows stands for rows of the only prompt
     many = len(queries)
@@ -188,7 +192,7 @@ def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Am
     given = rows_of(model, queries, arguments.whole("--length", length), how.chat, how.system)
     given = [row for row in given for _ in range(each)]
 
-    if len({len(row) for row in given}) > 1:
+    if len(set(map(len, given))) > 1:
         return start | {"given": given, "rows": None, "length": None}
     return start | {"given": torch.stack(given), "rows": len(given), "length": None}
 
@@ -206,8 +210,8 @@ def answers(
 ) -> list[Answer]:
     """Generate an answer of up to `length` tokens to each query, in one batch; `until` ends it, too."""
     rows = rows_of(model, queries, length)
-    talks = any(query.messages is not None for query in queries)
-    given = torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows
+    talks = any(column(queries, "messages"))
+    given = torch.stack(rows) if len(set(map(len, rows))) == 1 else rows
     result = generate(model, given=given, stop=ending(model, until, talks), **options)
 
     replies = []
@@ -243,9 +247,9 @@ def usual(
     right like LLaDA, one token per step."""
     if model.card.causal:
         sampler = sampler or "autoregressive"
-        temperature = 0.0 if temperature is None else temperature
+        temperature = chosen(temperature, 0.0)
     else:
-        steps = length if steps is None else steps
+        steps = chosen(steps, length)
         if sampler is None:
             sampler = "llada"
             block_length = block_length or min(model.card.block or BLOCK, length)
@@ -258,19 +262,18 @@ def tempered(
 ) -> dict[str, Any]:
     """Options of `generate` without None. A temperature is the sampler's own if it has such an option, since these
     samplers score at temperature 1, as is a block length; another temperature applies to the marginals."""
-    name, written = parse("sampler", sampler)
-    given = {"block_length": block_length, "temperature": temperature}
-    own = {key: value for key, value in given.items() if value is not None and key in SAMPLERS.entry(name).options}
+    name, its = parse("sampler", sampler)
+    both = given({"block_length": block_length, "temperature": temperature})
+    own = {key: value for key, value in both.items() if key in SAMPLERS.entry(name).options}
 
     if block_length is not None and "block_length" not in own:
         raise UnmaskError(f"sampler {name!r} has no option block_length. Leave it out, or use 'llada' or 'blocks'")
 
     if own:
-        sampler = f"{name}({', '.join(f'{key}={value!r}' for key, value in (own | written).items())})"
+        sampler = written(name, own | its)
 
     SAMPLERS.make(sampler)  # raises an error for an unknown sampler
 
-    if temperature is not None and "temperature" not in own:
+    if "temperature" not in own:
         options["temperature"] = temperature
-    options |= {"sampler": sampler}
-    return {key: value for key, value in options.items() if value is not None}
+    return given(options | {"sampler": sampler})

@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 
 from unmask.core import arguments
+from unmask.core.entries import chosen, given, picked
 from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
 from unmask.core.files import atomic, write_json
 from unmask.core.reading import MOST, check_file, fit, read_json
@@ -42,9 +43,9 @@ SMALL = 2**22  # bytes of tokenizer_config.json
 ANCHOR = "x"  # decoders change the beginning of a text, so a text within a sequence is decoded after this one
 UNKNOWN = "\ufffd"  # in a decoded text: bytes that are no character
 PRINTED = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-HIDDEN = [byte for byte in range(256) if byte not in PRINTED]
+HIDDEN = sorted(set(range(256)).difference(PRINTED))
 # byte-level symbols show a byte as its letter of Latin-1, or one from Ā on (GPT-2)
-BYTE_LETTERS = {chr(byte): byte for byte in PRINTED} | {chr(256 + n): byte for n, byte in enumerate(HIDDEN)}
+BYTE_LETTERS = dict(zip(map(chr, [*PRINTED, *range(256, 256 + len(HIDDEN))]), PRINTED + HIDDEN, strict=True))
 
 
 class Symbol(msgspec.Struct):
@@ -91,8 +92,7 @@ class Published(Tokenizer):
         added = coder.get_added_tokens_decoder()
         self.controls = {one.content: number for number, one in sorted(added.items()) if one.special}
         self._numbers, self._where = numbers, where
-        end = self.eos if self.eos is not None else self.pad
-        self.separator = -1 if end is None else end  # -1: it has none
+        self.separator = chosen(self.eos, chosen(self.pad, -1))  # -1: it has none
 
     @property
     def eos(self) -> int | None:
@@ -197,8 +197,7 @@ class Published(Tokenizer):
         symbol = self.coder.id_to_token(token) or ""
         if byte := re.fullmatch("<0x([0-9A-F]{2})>", symbol):
             return bytes([int(byte[1], 16)])
-        codes = [BYTE_LETTERS.get(letter) for letter in symbol]
-        return b"" if None in codes else bytes(code for code in codes if code is not None)
+        return bytes(map(BYTE_LETTERS.__getitem__, symbol)) if set(symbol) <= BYTE_LETTERS.keys() else b""
 
     def to_dict(self) -> dict[str, Any]:
         return {"content": json.loads(self.coder.to_str()), "named": self.named}
@@ -218,10 +217,9 @@ def read(directory: str | Path) -> Published:
         raise UnmaskError(f"there is no directory {cut(str(directory))}; expected one with the files of a tokenizer")
 
     config = read_json(directory / CONFIG, Config, SMALL) if os.path.exists(directory / CONFIG) else Config()
-    named = {}
-    for role in ROLES:
-        if (symbol := getattr(config, role)) is not None:
-            named[role] = symbol.content if isinstance(symbol, Symbol) else symbol
+    named = given(picked(msgspec.to_builtins(config), ROLES))
+    for role, symbol in named.items():
+        named[role] = symbol["content"] if isinstance(symbol, dict) else symbol
 
     name = config.name_or_path or directory.resolve().name
     if not os.path.exists(directory / FILE):
@@ -312,10 +310,10 @@ def read_file(path: str | Path) -> Published:
     """Return the tokenizer of a file, without roles: its separator is the special symbol that it adds last."""
     coder = _from_file(Path(path))
     special = [one.content for _, one in sorted(coder.get_added_tokens_decoder().items()) if one.special]
-    named = {"eos_token": END if END in special else special[-1]} if special else {}
-    if not named:
+    if not special:
         raise UnmaskError(f"{cut(str(path))} has no special symbol; expected one, which ends a document")
-    return Published(str(path), coder, named, str(path))
+    end = END if END in special else special[-1]
+    return Published(str(path), coder, {"eos_token": end}, str(path))
 
 
 def has_tokenizer(directory: str | Path) -> bool:

@@ -97,8 +97,7 @@ def save(trunk: Trunk, directory: str | Path, account: Mapping[str, Any] | None 
     """Write a network that `load` reads; create the directory if it is missing."""
     directory = make_directory(Path(directory))
     write_json(directory / CONFIG, {"model_type": MODEL_TYPE} | trunk.shape.to_dict())
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in trunk.state_dict().items()}
-    _write(directory / WEIGHTS, weights, {"format": "pt"})
+    _write(directory / WEIGHTS, trunk.state_dict(), {"format": "pt"})
     if account is not None:
         write_json(directory / ACCOUNT, account)
     return directory
@@ -274,9 +273,11 @@ def read_state(directory: Path) -> tuple[Language | Text, Facts, dict[str, Tenso
         source = _source(state, directory)
     check_fits(state.shape, path, source.vocabulary)
     with torch.device("meta"):
-        sizes = {name: weight.shape for name, weight in Trunk(state.shape).named_parameters()}
-    parts = {name: parts_of(state.recipe, state.step, name, len(size)) for name, size in sizes.items()}
-    expected = {f"{part}/{name}": sizes[name] for name in sizes for part in parts[name]}
+        network = Trunk(state.shape)
+    expected = {}
+    for name, weight in network.named_parameters():
+        for part in parts_of(state.recipe, state.step, name, weight.dim()):
+            expected[f"{part}/{name}"] = weight.shape
     return source, state, read_tensors(path, expected, "this training")
 
 
@@ -324,8 +325,9 @@ def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> 
 def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     with needed("train", "the file of a network"):
         from safetensors.torch import save as to_bytes
+    here = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with atomic(path) as file:
-        file.write(to_bytes(dict(tensors), metadata))
+        file.write(to_bytes(here, metadata))
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from unmask.core import arguments
 from unmask.core.chance import Randomness
+from unmask.core.entries import column, taken
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Marginals
 from unmask.denoisers.denoiser import layout
@@ -51,32 +52,30 @@ class Network(Denoiser):
             arguments.whole("batch", batch)
 
         place = choose_device(device) if isinstance(device, str) else device
-        self.mdm, self.ar = (
-            None if trunk is None else Evaluator(_placed(trunk, kind, place, dtype), batch)
-            for trunk, kind in ((mdm, "mdm"), (ar, "ar"))
-        )
+        self.mdm = _evaluator(mdm, "mdm", place, dtype, batch)
+        self.ar = _evaluator(ar, "ar", place, dtype, batch)
 
-        shapes = [trunk.shape for trunk in (mdm, ar) if trunk is not None]
+        self._trunks: list[Trunk] = column(filter(None, (self.mdm, self.ar)), "trunk")
+        shapes: list[Shape] = column(self._trunks, "shape")
         if not shapes:
             raise UnmaskError("Network() has no model; expected Network(mdm), Network(ar=ar) or Network(mdm, ar)")
-        if len({shape.vocabulary for shape in shapes}) > 1:
+        if len(set(column(shapes, "vocabulary"))) > 1:
             sizes = f"{shapes[0].vocabulary} symbols, the AR model {shapes[1].vocabulary}"
             raise UnmaskError(f"the MDM has {sizes}; expected a pair trained on the same language")
 
         self.vocabulary = shapes[0].vocabulary
-        self.concurrent = all(trunk.device.type == "cpu" for trunk in self._trunks)
-        self.length = min(shape.length for shape in shapes)  # longest sequence
-        self.time_free = mdm is None or mdm.shape.time_free
-        self.removes = "uniform" if mdm is not None and mdm.shape.noise == "uniform" else "mask"
-
-    @property
-    def _trunks(self) -> list[Trunk]:
-        return [evaluator.trunk for evaluator in (self.mdm, self.ar) if evaluator is not None]
+        self.concurrent = set(column(self._trunks, "device.type")) == {"cpu"}
+        self.length = min(column(shapes, "length"))  # longest sequence
+        self.time_free, self.removes = (
+            shapes[0].time_free,
+            shapes[0].noise,
+        )  # of the MDM: an AR model has the usual ones
 
     def source(self) -> dict[str, Any]:
-        return {"denoiser": "network"} | {
-            trunk.shape.kind: {"weights": digest(trunk), "shape": trunk.shape.to_dict()} for trunk in self._trunks
-        }
+        about: dict[str, Any] = {"denoiser": "network"}
+        for trunk in self._trunks:
+            about[trunk.shape.kind] = {"weights": digest(trunk), "shape": trunk.shape.to_dict()}
+        return about
 
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         if valid is not None:
@@ -141,7 +140,7 @@ def read_network(
 
 
 def _check_same_symbols(model: str | Path, other: str | Path) -> None:
-    ours, theirs = (read_tokenizer(directory) for directory in (model, other))
+    ours, theirs = read_tokenizer(model), read_tokenizer(other)
     if (ours and ours.digest) != (theirs and theirs.digest):
         raise UnmaskError(f"{model} and {other} have different tokenizers; expected a pair trained on the same text")
 
@@ -166,7 +165,7 @@ class NetworkEngine(Engine):
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
         which, index = rows.unique_consecutive(return_inverse=True)
         columns, valid = layout(index, positions)
-        time = None if time is None else time[which]
+        time = taken(time, which)
         states = self.evaluator.states(self.below(which, time), columns, time).flatten(0, 1)
         return self.evaluator.marginals(states[valid.to(states.device)])
 
@@ -203,20 +202,26 @@ class FollowingEngine(NetworkEngine):
             self.tokens[steps.rows], probability[steps.rows] = filled, chances
             self.stale[steps.rows] = True
         if bool((wrong := ~(probability > 0)).any()):  # not-a-number too
-            row, position = (int(i) for i in wrong.nonzero()[0])
+            row, position = wrong.nonzero()[0].tolist()
             where = f"position {position} of row {row}"
             raise UnmaskError(f"the denoiser gives no usable probabilities at {where}: all zero, or not numbers")
         return probability, steps.counts, torch.zeros_like(steps.counts)
 
 
-def _placed(trunk: Trunk, kind: str, device: torch.device | None, dtype: torch.dtype | None) -> Trunk:
-    """The trunk, or a copy of it on that device and of that dtype."""
+def _evaluator(
+    trunk: Trunk | None, kind: str, device: torch.device | None, dtype: torch.dtype | None, batch: int | None
+) -> Evaluator | None:
+    """An evaluator of the trunk, or of a copy of it on that device and of that dtype."""
+    if trunk is None:
+        return None
     arguments.of_kind(f"the network given as {kind}", trunk, Trunk, "a Trunk, as networks.load makes one")
     if trunk.shape.kind != kind:
         raise UnmaskError(f"the network given as {kind} is of kind {trunk.shape.kind}. Pass Network(mdm, ar)")
     device, dtype = device or trunk.device, dtype or trunk.dtype
     here = trunk.device == device or (device.index is None and trunk.device.type == device.type)
-    return trunk if here and trunk.dtype == dtype else copy.deepcopy(trunk).to(device, dtype)
+    if not here or trunk.dtype != dtype:
+        trunk = copy.deepcopy(trunk).to(device, dtype)
+    return Evaluator(trunk, batch)
 
 
 def _check_length(shape: Shape, length: int) -> None:

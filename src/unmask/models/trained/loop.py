@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from unmask.core import arguments, progress
 from unmask.core.chance import Randomness
+from unmask.core.entries import chosen, column, given, picked
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
 from unmask.core.memory import fits
@@ -84,7 +84,7 @@ class Trained:
 
     def to_dict(self) -> dict[str, Any]:
         own = ("steps", "seconds", "parameters", "tokens_per_second", "device", "threads", "precision")
-        entries = {"directory": str(self.directory)} | {name: getattr(self, name) for name in own}
+        entries = {"directory": str(self.directory)} | picked(vars(self), own)
         entries["loss_nats_per_token"] = self.loss
         entries["validation_nats_per_token"] = self.validation.loss.to_dict()
         if self.validation.excess_percent is not None:
@@ -203,8 +203,8 @@ class Training:
 
         rows = parallel.share(recipe.batch)
         usual = min(rows, math.ceil(rows * shape.length / PART_TOKENS[kind]))
-        given = usual if conditions.accumulate is None else conditions.accumulate
-        self.parts = arguments.whole("accumulate", given, 1, rows, ", the sequences of a batch")
+        parts = chosen(conditions.accumulate, usual)
+        self.parts = arguments.whole("accumulate", parts, 1, rows, ", the sequences of a batch")
 
         # what does not fit is refused here, not hours later
         at_once = math.ceil(rows / self.parts)
@@ -315,13 +315,13 @@ class Training:
         """Apply one step: the gradient of the nats of the whole batch, per token."""
         tokens = float(self.recipe.batch * self.shape.length)
         if self.source.end is not None:
-            own = torch.tensor(sum(part.size for part in batch), device=self.device)
+            own = torch.tensor(sum(column(batch, "size")), device=self.device)
             tokens = float(parallel.total(own))
 
         # parts of a batch add their gradients, so its size does not depend on memory
         loss = torch.zeros((), device=self.device)
         for part in batch:
-            with nullcontext() if part is batch[-1] else parallel.apart(self.network):
+            with parallel.apart(self.network, last=part is batch[-1]):
                 with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
                     nats = self._nats(part).sum()
                 (nats * (parallel.size() / tokens)).backward()  # their mean over processes is the gradient
@@ -386,10 +386,8 @@ class Training:
         now = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal}
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
 
-        entropy = {} if self.judge.entropy is None else {"entropy": self.judge.entropy}
-        account = (
-            {"origin": origin(**plain, **self._computed, parts=self.parts, processes=parallel.size())} | entropy | now
-        )
+        made = origin(**plain, **self._computed, parts=self.parts, processes=parallel.size())
+        account = given({"origin": made, "entropy": self.judge.entropy}) | now
         checkpoints.save(self.learner.average, self.directory, account)
         checkpoints.write_losses(self.directory, self.journal)
 

@@ -6,12 +6,20 @@ rows continue, and the cached positions that each may attend to. Open models use
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from unmask.core.entries import chosen
 from unmask.models.trained.shape import Shape
+
+
+def sent(tensor: Tensor | None, device: torch.device) -> Tensor | None:
+    """The tensor on a device, if there is one; the host does not wait."""
+    if tensor is None:
+        return None
+    return tensor.to(device, non_blocking=True)
 
 
 class Reach(NamedTuple):
@@ -29,12 +37,12 @@ class Reach(NamedTuple):
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Cache keys and values (R, heads, K, D); return all that can be attended to, (R, heads, T, D) each."""
         cache = self.cache[layer]
-        rows = slice(None) if self.rows is None else self.rows
+        rows: Any = chosen(self.rows, slice(None))  # type: ignore[arg-type]
         for mine, new in zip(cache, (key, value), strict=True):
             if self.places is None:
                 mine[rows, :, self.first : self.end] = new
             else:
-                each = torch.arange(len(key), device=key.device) if self.rows is None else self.rows
+                each = chosen(self.rows, torch.arange(len(key), device=key.device))
                 mine[each.unsqueeze(1), :, self.places] = new.transpose(1, 2)
 
         if self.prefix:
@@ -60,8 +68,9 @@ class Memory:
 
     def past(self, tokens: Tensor, rows: Tensor | None = None) -> Tensor:
         """(R, before): the last symbols of rows (R) (default: all), before tokens (R, K), which are kept."""
-        ends = (self.lengths if rows is None else self.lengths[rows]).unsqueeze(1)
-        each = (torch.arange(len(ends)) if rows is None else rows).unsqueeze(1).to(tokens.device)
+        rows = chosen(rows, torch.arange(len(self.lengths)))
+        ends = self.lengths[rows].unsqueeze(1)
+        each = rows.unsqueeze(1).to(tokens.device)
         past = self.symbols[each, (ends + torch.arange(self.before)).to(tokens.device)]
         places = (ends + torch.arange(tokens.shape[1])).clamp(max=self.places - 1) + self.before
         self.symbols[each, places.to(tokens.device)] = tokens
@@ -76,9 +85,9 @@ class Memory:
         """Let rows (R) (default: all) read tokens (R, K); the caller updates `lengths`."""
         width = tokens.shape[1]
         past = self.past(tokens, rows)
-        lengths = self.lengths if rows is None else self.lengths[rows]
+        lengths = self.lengths[chosen(rows, torch.arange(len(self.lengths)))]
         device = self.cache.device
-        which = None if rows is None else rows.to(device)
+        which = sent(rows, device)
 
         first, last = int(lengths.min()), int(lengths.max())
         end = min(last + width, self.places)

@@ -53,10 +53,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from unmask.core.chance import Randomness, Stream
+from unmask.core.entries import chosen
 from unmask.core.memory import fits
 from unmask.denoisers import Ideal, UniformIdeal
+from unmask.denoisers.marginals import as_marginals
 from unmask.denoisers.noise import without_own
 from unmask.languages import Language
+from unmask.models.trained.memory import sent
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.trunk import LEAST_NOISE
 
@@ -154,7 +157,7 @@ def masked_nats(
     columns = masks.order[:, :most]
     logits = network(masks.hide(tokens, mask), columns, masks.time.float() if timed else None)
 
-    targets = tokens.gather(1, columns) if distributions is None else distributions
+    targets = chosen(distributions, tokens.gather(1, columns))
     return (tokens.shape[1] - prompt) * masks.mean(surprise(logits, targets))
 
 
@@ -162,7 +165,7 @@ def causal_nats(
     network: Network, start: int, tokens: Tensor, distributions: Tensor | None = None, prompt: int = 0
 ) -> Tensor:
     """(B): sum of -log p(x_j | x_<j) after the prompt; with distributions (B, L, V), its expectation over x_j."""
-    nats = surprise(network(follows(tokens, start)), tokens if distributions is None else distributions)
+    nats = surprise(network(follows(tokens, start)), chosen(distributions, tokens))
     return nats[:, prompt:].sum(1)
 
 
@@ -180,8 +183,7 @@ def next_distributions(language: Language, tokens: Tensor) -> Tensor:
     """(B, L, V) float32: q(x_j | x_<j)."""
     rows, length = tokens.shape
     marginals = Ideal(language).causal(rows, length).extend(follows(tokens, language.vocabulary))
-    distributions = marginals if isinstance(marginals, Tensor) else marginals.dense()
-    return distributions.view(rows, length, -1).to(torch.float32)
+    return as_marginals(marginals).dense().view(rows, length, -1).to(torch.float32)
 
 
 def surprise(logits: Tensor, truth: Tensor) -> Tensor:
@@ -201,8 +203,8 @@ class Noisy(NamedTuple):
         return Noisy(self.tokens[rows], self.level[rows], self.prompt)
 
     def to(self, device: torch.device) -> Noisy:
-        tokens, level = (part.to(device, non_blocking=True) for part in (self.tokens, self.level))
-        return Noisy(tokens, level, self.prompt)
+        tokens = self.tokens.to(device, non_blocking=True)
+        return Noisy(tokens, self.level.to(device, non_blocking=True), self.prompt)
 
     @property
     def known(self) -> Tensor:
@@ -214,7 +216,8 @@ def draw_noise(rng: Randomness, batch: int, tokens: Tensor, vocabulary: int, pro
     """Draw the noise of tokens (B, L). Levels have low discrepancy, like the numbers of masks (`draw_masks`)."""
     own = rng.grid(Stream.ORDER, 1, OWN).squeeze(1)
     level = 1 - LEAST_NOISE ** ((rng.row_ids % batch + own) / batch)
-    keep, fresh = (rng.grid(Stream.ORDER, tokens.shape[1], visit) for visit in (KEPT, FRESH))
+    keep = rng.grid(Stream.ORDER, tokens.shape[1], KEPT)
+    fresh = rng.grid(Stream.ORDER, tokens.shape[1], FRESH)
     keep[:, :prompt] = -1.0
     return Noisy(torch.where(keep < level.unsqueeze(1), tokens, (fresh * vocabulary).long()), level, prompt)
 
@@ -224,7 +227,7 @@ def noisy_nats(
 ) -> Tensor:
     """(B): sum of -log p_i(x_i | y) after the prompt; with distributions (B, L, V), its expectation over x_i."""
     logits = network(noisy.tokens, None, noisy.level if timed else None)
-    return surprise(logits, tokens if distributions is None else distributions)[:, noisy.prompt :].sum(1)
+    return surprise(logits, chosen(distributions, tokens))[:, noisy.prompt :].sum(1)
 
 
 def clean_distributions(language: Language, noisy: Noisy) -> Tensor:
@@ -286,12 +289,12 @@ class Objective(NamedTuple):
     ) -> Tensor:
         """(B): the loss on a device of tokens (B, L) on the host."""
         timed = not self.shape.time_free
-        sent = tokens.to(device, non_blocking=True)
-        soft = None if distributions is None else distributions.to(device, non_blocking=True)
+        clean = tokens.to(device, non_blocking=True)
+        soft = sent(distributions, device)
 
         if hidden is None:
-            return causal_nats(network, self.shape.vocabulary, sent, soft, self.prompt)
+            return causal_nats(network, self.shape.vocabulary, clean, soft, self.prompt)
         if isinstance(hidden, Noisy):
-            return noisy_nats(network, sent, hidden.to(device), timed, soft)
+            return noisy_nats(network, clean, hidden.to(device), timed, soft)
         most = int(hidden.counts.max())  # on the host, which would otherwise wait
-        return masked_nats(network, self.shape.vocabulary, sent, hidden.to(device), most, timed, soft, self.prompt)
+        return masked_nats(network, self.shape.vocabulary, clean, hidden.to(device), most, timed, soft, self.prompt)

@@ -91,9 +91,9 @@ def wrapped(trunk: torch.nn.Module) -> Callable[..., Tensor]:
     return DistributedDataParallel(trunk, broadcast_buffers=False) if size() > 1 else trunk
 
 
-def apart(network: Any) -> AbstractContextManager[Any]:
-    """Add to the gradients of this process alone, as other parts of its rows follow."""
-    return network.no_sync() if size() > 1 else nullcontext()
+def apart(network: Any, last: bool) -> AbstractContextManager[Any]:
+    """Add to the gradients of this process alone, if other parts of its rows follow."""
+    return nullcontext() if last or size() == 1 else network.no_sync()
 
 
 def total(numbers: Tensor) -> Tensor:

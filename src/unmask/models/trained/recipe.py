@@ -23,6 +23,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from unmask.core import arguments
 from unmask.core.chance import check_seed
+from unmask.core.entries import given, picked, without
 from unmask.models.trained.shape import Shape, strict
 from unmask.models.trained.trunk import Trunk
 
@@ -131,7 +132,7 @@ def recipe(name: str, kind: str = "mdm", noise: str = "mask", **changes: Any) ->
     """
     arguments.word("preset of a network", name, RECIPES)
     entries = RECIPES[name] | OF_KIND.get((name, kind), {}) | (UNSPREAD if noise == "uniform" else {})
-    entries |= {entry: value for entry, value in changes.items() if value is not None}
+    entries |= given(changes)
     epochs = entries.pop("epochs", None)
     if epochs is not None and "steps" not in entries:
         entries["steps"] = math.ceil(epochs * training_size(entries["samples"]) / entries["batch"])
@@ -161,12 +162,13 @@ def orthogonal(matrix: Tensor) -> Tensor:
     In float32: many processors multiply small matrices of bfloat16 twenty times slower.
     """
     a, b, c = POLYNOMIAL
-    x = matrix if len(matrix) <= matrix.shape[1] else matrix.T
-    x = x / x.norm().clamp(min=1e-7)
+    if len(matrix) > matrix.shape[1]:
+        return orthogonal(matrix.T).T
+    x = matrix / matrix.norm().clamp(min=1e-7)
     for _ in range(ITERATIONS):
         square = x @ x.T
         x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
-    return x if len(matrix) <= matrix.shape[1] else x.T
+    return x
 
 
 class Learner:
@@ -182,10 +184,10 @@ class Learner:
         self.state: dict[str, dict[str, Tensor]] = {}  # optimiser state by weight, from the first step on
 
         self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
-        rest = [name for name in self.weights if name not in self.matrices]
-        tables = [name for name in rest if name == TABLE]
-        decayed = [name for name in rest if self.weights[name].dim() > 1 and name not in LOOKED_UP]
-        plain = [name for name in rest if name not in decayed + tables]
+        rest = without(self.weights, self.matrices)
+        tables = list(picked(rest, [TABLE]))
+        decayed = [name for name, weight in rest.items() if weight.dim() > 1 and name not in LOOKED_UP]
+        plain = list(without(rest, decayed + tables))
         self.groups = (decayed, 1.0, recipe.weight_decay), (plain, 1.0, 0.0), (tables, FASTER, 0.0)
 
     def update(self, step: int) -> Tensor:
@@ -197,7 +199,7 @@ class Learner:
         with torch.no_grad():
             self._apply(self.recipe.rate_at(step))
         if self.average is not self.trunk:
-            averages = [self.average.get_parameter(name) for name in self.weights]
+            averages = list(map(self.average.get_parameter, self.weights))
             get_ema_multi_avg_fn(self.recipe.average_at(step))(averages, weights, None)
         return norm
 
@@ -208,7 +210,7 @@ class Learner:
             tensors |= {f"average/{name}": weight for name, weight in self.average.named_parameters()}
         for name, state in self.state.items():
             tensors |= {f"{moment}/{name}": state[moment] for moment in self._moments(name)}
-        return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        return tensors
 
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor], step: int) -> None:
@@ -229,7 +231,7 @@ class Learner:
     def _apply(self, rate: float) -> None:
         """Update the weights and remove the gradients."""
         for names, pace, decay in self.groups:
-            weights: list[Tensor] = [self.weights[name] for name in names]
+            weights: list[Tensor] = list(picked(self.weights, names).values())
             gradients = [weight.grad for weight in weights if weight.grad is not None]
             steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
             adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate * pace, weight_decay=decay, **ADAMW)

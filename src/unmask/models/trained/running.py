@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import BLOCK, Randomness, Stream, categorical
+from unmask.core.entries import chosen, taken
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Logits, Marginals, Table
 from unmask.denoisers.contracts import Cost
 from unmask.denoisers.denoiser import followed, layout
 from unmask.denoisers.scan import FLOAT32
-from unmask.models.trained.memory import Memory
+from unmask.models.trained.memory import Memory, sent
 from unmask.models.trained.trunk import Trunk
 from unmask.samplers import orders
 
@@ -62,11 +63,11 @@ class Evaluator:
     def _in_batches(self, compute: Callable[..., Tensor], x: Tensor, *rest: Tensor | None) -> Tensor:
         """Apply `compute` to (R, ..) each, one batch of rows at a time."""
         rows, length = x.shape[:2]
-        sent = [None if part is None else part.to(self.device, non_blocking=True) for part in rest]
+        moved = [sent(part, self.device) for part in rest]
 
         def from_row(first: int, count: int) -> Tensor:
             part = slice(first, first + count)
-            return compute(x[part], *(None if t is None else t[part] for t in sent))
+            return compute(x[part], *(taken(one, part) for one in moved))
 
         batch = self.batch or (max(TOKENS // length, 1) if self.device.type == "cpu" else rows)
         parts = [
@@ -124,8 +125,8 @@ class Steps(NamedTuple):
         for row, position in orders.steps(order[rows]):
             numbers += *layout(row, position), row * order.shape[1] + position
 
-        sent = torch.cat([part.flatten() for part in numbers]).to(device, non_blocking=True)  # in one transfer
-        parts = iter(sent.split([part.numel() for part in numbers]))
+        moved = torch.cat(list(map(torch.flatten, numbers))).to(device, non_blocking=True)  # in one transfer
+        parts = iter(moved.split(list(map(torch.numel, numbers))))
         each = [Step(next(parts).view_as(columns), next(parts), next(parts)) for columns in numbers[::3]]
         return cls(rows, counts, uniforms.flatten().to(device, non_blocking=True), each)
 
@@ -158,7 +159,7 @@ class NetworkCausal(Causal):
 
     @torch.no_grad()
     def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
-        counts = torch.full((len(tokens),), tokens.shape[1]) if counts is None else counts
+        counts = chosen(counts, torch.full((len(tokens),), tokens.shape[1]))
         answered = followed(self.memory.lengths - 1, counts, tokens.shape[1], self.length, selected)
         read = (counts > 0).nonzero().squeeze(1)
         states = [self.trunk.embed.weight.new_empty((0, self.trunk.shape.width))]

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar, get_args
 
 from unmask.core import arguments
+from unmask.core.entries import column, given
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.memory import fits
 from unmask.core.reading import fit
@@ -117,7 +118,7 @@ class Shape:
 
 def strict(given: dict[str, Any], kind: type[Kind], noun: str, where: str) -> Kind:
     """The dataclass with these fields, and no others."""
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    known = column(fields(kind), "name")  # type: ignore[arg-type]
     for name in given:
         if name not in known:
             raise unknown(noun, name, known)
@@ -132,8 +133,9 @@ def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
     no memory, because they learn n-grams within seconds.
     """
     arguments.word("preset of a network", name, PRESETS)
-    sizes = PRESETS[name] | ({"neighbours": 0} if kind == "ar" else {})
-    while sizes.get("neighbours") and (vocabulary + 2) ** (sizes["neighbours"] + 1) > MOST_ENTRIES:
+    sizes: dict[str, Any] = {"kind": kind, "vocabulary": vocabulary, "neighbours": 0, **PRESETS[name]}
+    if kind == "ar":
+        sizes["neighbours"] = 0
+    while sizes["neighbours"] and (vocabulary + 2) ** (sizes["neighbours"] + 1) > MOST_ENTRIES:
         sizes["neighbours"] -= 1
-    given = {field: value for field, value in changes.items() if value is not None}
-    return Shape.from_dict({"kind": kind, "vocabulary": vocabulary, **sizes, **given})
+    return Shape.from_dict(sizes | given(changes))

@@ -59,8 +59,9 @@ class Examples:
             arguments.whole("samples", samples, 2, what=": one of them is for validation")
             fits(samples, f"samples of {length} tokens", 2 * length, "the number of samples")
         self.source, self.length, self.seed = source, length, seed
-        self.fixed = None if samples is None else self._draw_all(samples)  # (S, L)
-        self.trained_on = 0 if samples is None else training_size(samples)
+        self.fixed: Tensor | None = None
+        if samples is not None:
+            self.fixed, self.trained_on = self._draw_all(samples), training_size(samples)  # (S, L)
         self._epoch, self._shuffled = -1, torch.empty(0, dtype=torch.int64)
 
     def rows(self, first: int, count: int) -> Tensor:
@@ -147,10 +148,10 @@ class HeldOut:
     def nats(self, trunk: Trunk) -> Tensor:
         """(rows) float64, on the CPU."""
         block = max(1, TOKENS[trunk.device.type] // self.tokens.shape[1])
-        blocks = [slice(begin, begin + block) for begin in range(0, len(self.tokens), block)]
+        blocks = torch.arange(len(self.tokens)).split(block)
         return torch.cat([self._nats(trunk, rows).double().cpu() for rows in blocks])
 
-    def _nats(self, trunk: Trunk, rows: slice) -> Tensor:
+    def _nats(self, trunk: Trunk, rows: Tensor) -> Tensor:
         tokens = self.tokens[rows]
         masks = None if self.masks is None else self.masks.select(rows)
         if not isinstance(masks, Noisy):
