@@ -23,6 +23,7 @@ import inspect
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from unmask.core import arguments
+from unmask.core.entries import column, picked, without
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.files import atomic, make_directory
 from unmask.core.memory import PLACE_BYTES, fits
@@ -164,10 +166,9 @@ def job(**attributes: Any) -> Callable[[Function], Function]:
 @cache
 def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
     """Each parameter with its dataclass, or None for a plain one."""
-    hints = get_type_hints(function)
     every = inspect.signature(function).parameters.values()
-    kinds = {one.name: hints.get(one.name) for one in every if one.kind is not one.VAR_KEYWORD}
-    return {name: kind if is_dataclass(kind) else None for name, kind in kinds.items()}
+    kinds = {name: kind for name, kind in get_type_hints(function).items() if is_dataclass(kind)}
+    return {one.name: kinds.get(one.name) for one in every if one.kind is not one.VAR_KEYWORD}
 
 
 def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) -> Any:
@@ -176,7 +177,7 @@ def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) 
     arguments = {name: every[name] for name, kind in _kinds(function).items() if kind is None and name in every}
     for name, kind in _kinds(function).items():
         if kind is not None:
-            own = {one.name: values[one.name] for one in fields(kind) if one.name in values}
+            own = picked(values, column(fields(kind), "name"))
             arguments[name] = given[name] if name in given else kind(**own)
     return function(**arguments)
 
@@ -209,13 +210,13 @@ class Cell:
     @cached_property
     def stem(self) -> str:
         """Equal for cells that differ only in which rows they have: these share blocks and the directory of files."""
-        own = {name: value for name, value in self.values.items() if name not in ("rows", "first_row")}
+        own = without(self.values, ("rows", "first_row"))
         return key_of(self.job, own) if find(self.job).merges else self.key
 
     @cached_property
     def needs(self) -> list[Cell]:
         """The cells that must be done first."""
-        return [cell_of(needed) for needed in find(self.job).ask("needs", self.values, ())]
+        return list(map(cell_of, find(self.job).ask("needs", self.values, ())))
 
     @property
     def layout(self) -> tuple[Rows, Rows]:
@@ -265,8 +266,10 @@ class Cell:
 
 def merged(tallies: Sequence[Tally]) -> Tally:
     """The sum of tallies; a missing name counts as zero."""
-    names = dict.fromkeys(name for tally in tallies for name in tally)
-    return {name: sum(tally.get(name, 0) for tally in tallies) for name in names}
+    total = Counter[str]()
+    for tally in tallies:
+        total.update(tally)
+    return dict(total)
 
 
 def key_of(job: str, values: Mapping[str, Any]) -> str:
@@ -308,9 +311,9 @@ def _after_needs(cell: Cell) -> Iterator[Cell]:
 def cell_of(given: Mapping[str, Any], planned: bool = False) -> Cell:
     """The cell of a job and its given parameters. planned: they include the digest, so no file is read."""
     job = find(str(given["job"]))
-    given = {name: value for name, value in given.items() if name != "job"}
-    _check_names(job, given)
-    return Cell(job.name, _complete(job, given, None if planned else {}))
+    own = without(given, {"job"})
+    _check_names(job, own)
+    return Cell(job.name, _complete(job, own, None if planned else {}))
 
 
 def check(cells: Sequence[Cell]) -> None:
@@ -364,9 +367,9 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
 
     # a changed file is another cell
     if "digest" in values and digests is not None:
-        files = [str(values[name]) for name in NAMED if values.get(name)]
+        files = list(map(str, filter(None, picked(values, NAMED).values())))
         digests |= {file: digest(file) for file in files if file not in digests}
-        values["digest"] = "".join(digests[file] for file in files)
+        values["digest"] = "".join(map(digests.__getitem__, files))
     return values
 
 
@@ -379,7 +382,7 @@ def digest(name: str) -> str:
     if not os.path.isfile(path) and not os.path.isdir(path):
         return ""
     whole = hashlib.sha256()
-    for file in [path] if path.is_file() else sorted(entry for entry in path.iterdir() if entry.is_file()):
+    for file in [path] if path.is_file() else sorted(filter(Path.is_file, path.iterdir())):
         whole.update(file.name.encode() + b"\0" + hashlib.sha256(_contents(file)).digest())
     return whole.hexdigest()
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unmask.core import arguments
+from unmask.core.entries import column, picked, without
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.files import make_directory
 from unmask.experiments.cell import Cell
-from unmask.experiments.store import Done, Failed, Store, Writer, directory_of, writing
+from unmask.experiments.store import Block, Done, Failed, Store, Writer, directory_of, writing
 
 MOST = 10**5  # parts
 
@@ -60,9 +61,9 @@ def _groups(cells: Sequence[Cell]) -> list[str]:
         return name
 
     for cell in cells:
-        for other in (cell.stem, *(needed.stem for needed in cell.needs)):
+        for other in column([cell, *cell.needs], "stem"):
             parents[top(cell.stem)] = top(other)
-    return [top(cell.stem) for cell in cells]
+    return list(map(top, column(cells, "stem")))
 
 
 def merge(directory: str | Path, parts: Sequence[str | Path]) -> Store:
@@ -84,15 +85,12 @@ def _add(store: Writer, other: Store) -> None:
         _copy(directory_of(other.files, stem), directory_of(store.files, stem))
 
     runs = other.runs[-1:] if new else []
-    planned = [other.cells[key] for key in new if key not in store.cells]
-    blocks = [
-        block
-        for stem, own in other.blocks.items()
-        for rows, block in own.items()
-        if rows not in store.blocks.get(stem, {})
-    ]
+    planned = without(picked(other.cells, new), store.cells).values()
+    blocks: list[Block] = []
+    for stem, own in other.blocks.items():
+        blocks += without(own, store.blocks.get(stem, {})).values()
     known: dict[str, Failed | Done] = other.failed | other.done
-    store.append(*runs, *planned, *blocks, *(known[key] for key in new if key in known))
+    store.append(*runs, *planned, *blocks, *picked(known, new).values())
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -30,6 +30,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 import msgspec
 
 from unmask.core import progress
+from unmask.core.entries import column
 from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
 from unmask.core.memory import size
 from unmask.core.reading import fit, from_json
@@ -237,7 +238,7 @@ class Processes:
 
     def wait(self, timeout: float) -> list[tuple[Block, Answer]]:
         """The answers of finished blocks; wait at most `timeout` seconds for one."""
-        connection.wait([worker.pipe for worker in self.running], timeout)
+        connection.wait(column(self.running, "pipe"), timeout)
         now = time.monotonic()
         over = [one for one in self.running if one.ready or (self.limit and now - one.began > self.limit)]
         self.running = [worker for worker in self.running if worker not in over]
@@ -271,7 +272,7 @@ def cores() -> int:
 
 def variables(threads: int) -> dict[str, str]:
     """The environment variables of a worker: torch's sums depend on its number of threads, so it has one."""
-    paths = os.pathsep.join(path for path in sys.path if path)
+    paths = os.pathsep.join(filter(None, sys.path))
     return dict.fromkeys(SINGLE, "1") | {"UNMASK_THREADS": str(threads), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
 
 

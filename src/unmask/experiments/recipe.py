@@ -20,14 +20,16 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, compress, product
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
+from unmask.core.entries import column, given, several, without
 from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.memory import counted
 from unmask.core.reading import fit, from_yaml, read_yaml
@@ -58,7 +60,7 @@ class _Keys(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         if self.rows is not None:
             yield {"rows": (self.rows,)}
         yield from ({name: values} for name, values in self.grid.items())
-        yield from (self.zip,) if isinstance(self.zip, dict) else self.zip
+        yield from several(self.zip)
         if self.seeds is not None:
             yield {"seed": tuple(range(self.seeds) if isinstance(self.seeds, int) else dict.fromkeys(self.seeds))}
 
@@ -78,26 +80,23 @@ class Part:
     lists: tuple[Mapping[str, tuple[Plain, ...]], ...]
 
     def __post_init__(self) -> None:
-        jobs = (self.jobs,) if isinstance(self.jobs, str) else tuple(dict.fromkeys(self.jobs))
-        object.__setattr__(self, "jobs", jobs)
+        object.__setattr__(self, "jobs", tuple(dict.fromkeys(several(self.jobs))))
+        object.__setattr__(self, "lists", tuple(sorted(self.lists, key=lambda tied: [*tied] == ["seed"])))
 
-        seeds = tuple(tied for tied in self.lists if [*tied] == ["seed"])
-        object.__setattr__(self, "lists", tuple(tied for tied in self.lists if tied not in seeds) + seeds)
-
-        if not jobs:
+        if not self.jobs:
             raise UnmaskError("there are no jobs; name at least one")
 
         for tied in self.lists:
-            if len({len(values) for values in tied.values()}) > 1:
+            if len(set(map(len, tied.values()))) > 1:
                 sizes = ", ".join(f"{name} has {len(values)}" for name, values in tied.items())
                 raise UnmaskError(f"lists in zip must be equally long; {sizes}")
             for rows in tied.get("rows", ()):
                 if isinstance(rows, int) and rows < 1:
                     raise UnmaskError(f"rows is {rows}; expected at least 1")
 
-        names = [name for tied in self.lists for name in tied]
-        if twice := sorted(name for name in set(names) if names.count(name) > 1):
-            raise UnmaskError(f"{twice[0]} is set more than once in grid, fixed, zip, rows and seeds; set it once")
+        repeated = Counter(chain.from_iterable(self.lists)) - Counter(self.names)
+        if repeated:
+            raise UnmaskError(f"{min(repeated)} is set more than once in grid, fixed, zip, rows and seeds; set it once")
 
         size = math.prod(len(next(iter(tied.values()), ())) for tied in self.lists)
         if size > MOST_CELLS:
@@ -107,7 +106,7 @@ class Part:
     @property
     def names(self) -> set[str]:
         """The parameters that the part sets."""
-        return {name for tied in self.lists for name in tied}
+        return set(chain.from_iterable(self.lists))
 
     def points(self) -> Iterator[dict[str, Any]]:
         """Every combination; the last list varies fastest."""
@@ -123,8 +122,8 @@ class Part:
         lists = []
         for tied in self.lists:
             if name in tied:
-                at = [i for i, value in enumerate(tied[name]) if value in values]
-                tied = {key: tuple(own[i] for i in at) for key, own in tied.items()}
+                kept = [value in values for value in tied[name]]
+                tied = {key: tuple(compress(own, kept)) for key, own in tied.items()}
             lists.append(tied)
         return Part(self.jobs, tuple(lists))
 
@@ -137,14 +136,14 @@ class Part:
             if name in ("grid", "fixed", "zip", "parts"):
                 raise UnmaskError(f"set a name within {name}, not {name} itself: steps=[8, 16]")
 
-            keys = {name: value} if name in ("jobs", "rows", "seeds") else {"grid": {name: _listed(value)}}
+            keys = {name: value} if name in ("jobs", "rows", "seeds") else {"grid": {name: several(value)}}
             changed: _Keys = fit(keys, _Keys, "a recipe")
             jobs = changed.jobs or jobs
             for new in changed.lists():
                 at = next((i for i, tied in enumerate(lists) if new.keys() & tied.keys()), len(lists))
                 tied = dict(lists[at]) if at < len(lists) else {}
                 if len(tied) > 1 and (name == "seeds" or not isinstance(value, list | tuple)):  # it leaves the zip
-                    lists[at : at + 1] = [{key: tied[key] for key in tied if key not in new}, new]
+                    lists[at : at + 1] = [without(tied, new), new]
                 else:
                     lists[at : at + 1] = [{**tied, **new}]
         return Part(jobs, tuple(lists))
@@ -163,12 +162,9 @@ class Recipe:
 
     def with_changes(self, changes: Mapping[str, Any]) -> Recipe:
         """The recipe with other values, in the parts that set a name, or in all parts if none does."""
-        own = {name: value for name, value in changes.items() if name != "name"}
-        every = {"jobs", "rows", "seeds"} | own.keys() - set[str]().union(*(part.names for part in self.parts))
-        parts = []
-        for part in self.parts:
-            meant = {name: value for name, value in own.items() if name in every | part.names}
-            parts.append(part.with_changes(meant))
+        own = without(changes, {"name"})
+        partial = set[str]().union(*column(self.parts, "names")) - {"jobs", "rows", "seeds"}
+        parts = [part.with_changes(without(own, partial - part.names)) for part in self.parts]
         return Recipe(changes.get("name", self.name), tuple(parts))
 
     def only(self, name: str, values: Sequence[Plain]) -> Recipe:
@@ -190,8 +186,7 @@ def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = (
     content = read_yaml(path)
     try:
         recipe = from_dict(content, Path(path).stem)
-        changes = changes if isinstance(changes, Mapping) else settings(changes)
-        return recipe.with_changes(changes) if changes else recipe
+        return recipe.with_changes(changes if isinstance(changes, Mapping) else settings(changes))
     except UnmaskError as error:
         raise UnmaskError(f"{path}: {error}") from error
 
@@ -216,16 +211,12 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
 def from_dict(content: Any, name: str = "") -> Recipe:
     """The recipe of a mapping. name: used if it has none."""
     if not isinstance(content, Mapping):
-        keys = ", ".join(field.name for field in msgspec.structs.fields(_File))
+        keys = ", ".join(column(msgspec.structs.fields(_File), "name"))
         raise UnmaskError(f"a recipe is a mapping with the keys {keys}")
     file: _File = fit(content, _File, "a recipe")
     parts = []
     for own in file.parts:  # its jobs, rows and seeds replace the common ones; other keys are joined
-        replaced = {key for key, value in {"rows": own.rows, "seed": own.seeds}.items() if value is not None}
+        replaced = given({"rows": own.rows, "seed": own.seeds}).keys()
         above = [tied for tied in file.lists() if not tied.keys() <= replaced or len(tied) > 1]
         parts.append(Part(own.jobs or file.jobs, (*above, *own.lists())))
     return Recipe(file.name or name, tuple(parts))
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else [value]

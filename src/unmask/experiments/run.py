@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from unmask.core import arguments, progress
+from unmask.core.entries import column, picked
 from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import code, origin
 from unmask.core.registry import IMPORTS, imports
@@ -69,7 +70,8 @@ class Sweep:
         failures = self.failures()
         if failures:
             spec, error = failures[0]
-            about = ", ".join(f"{spec[name]}" for name in ("language", "model", "sampler", "length") if spec.get(name))
+            named = picked(spec, ("language", "model", "sampler", "length"))
+            about = ", ".join(map(str, filter(None, named.values())))
             raise UnmaskError(
                 f"{len(failures)} of {len(self.keys)} cells failed, the first {spec['job']} ({about}): {error}; "
                 f"`unmask sweep retry {self.directory}` tries again"
@@ -118,7 +120,7 @@ def sweep(
 
     if isinstance(recipe, Recipe | Mapping):
         plan = recipe if isinstance(recipe, Recipe) else from_dict(dict(recipe), "sweep")
-        plan = plan.with_changes(changes) if changes else plan
+        plan = plan.with_changes(changes)
     else:
         plan = read_recipe(arguments.path("recipe", recipe), changes)
     share = Part.of(part)
@@ -141,7 +143,7 @@ def resume(directory: str | Path, *, again: bool = False, **options: Any) -> Swe
     directory = arguments.path("store", directory)
     recipe = Store.open(directory).runs[-1].recipe
     with imports(how.allow_imports), writing(directory) as store:
-        left = [*(cell.key for cell in store.todo), *(store.failed if again else ())]
+        left = [*column(store.todo, "key"), *(store.failed if again else ())]
         return _driven(store, how, recipe, [cell_of(store.spec(key), planned=True) for key in left])
 
 
@@ -189,12 +191,12 @@ def _driven(
         check(todo)
         about = origin()
         run = Run(SCHEMA, time.time(), about["code"], str(how.engine), dict(recipe), about)
-        known = {key for key in store.cells if key not in store.done and key not in store.failed}
+        known = set(column(store.todo, "key"))
         planned = [Planned(c.key, c.stem, c.job, c.values) for c in todo if c.key not in known]
         store.append(run, *planned)
         _Drive(store, todo, how).run(str(recipe.get("name", "sweep")))
 
-    keys = tuple(cell.key for cell in cells) or tuple(store.cells)
+    keys = tuple(column(cells, "key")) or tuple(store.cells)
     return Sweep(store.directory, keys, time.perf_counter() - began)
 
 
@@ -239,7 +241,7 @@ class _Drive:
         self.plan[cell.key] = sorted([*used, *missing])
         self.open[cell.key] = set(missing)
         whole = len(used) + len(missing) == 1
-        needs = tuple(other.stem for other in cell.needs)
+        needs = tuple(column(cell.needs, "stem"))
         self.ready += [Block(cell.key, cell.stem, cell.job, cell.values, rows, whole, needs) for rows in missing]
         if not missing:
             self.ready.append(self._last(cell))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from unmask.core.entries import column, picked, without
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, code
 from unmask.experiments.store import Store, holder
@@ -33,7 +34,7 @@ def status(directory: str | Path) -> dict[str, Any]:
         "running": running,
         "todo": len(store.todo) - running,
         "failed": len(store.failed),
-        "code_versions": len({one.code for one in store.done.values()}),
+        "code_versions": len(set(column(store.done.values(), "code"))),
         "of_other_code": sum(one.code != code() for one in store.done.values()),
         "driver": msgspec.structs.asdict(last) if last and alive else None,
         "failures": [
@@ -44,9 +45,8 @@ def status(directory: str | Path) -> dict[str, Any]:
 
 def columns(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Names of columns: the fields of cells first, then the fields of records."""
-    every = dict.fromkeys(name for row in rows for name in row)
-    fields = [name for name in every if name not in AFTER]
-    return [*sorted(fields, key=lambda name: name != "job"), *(name for name in AFTER if name in every)]
+    every = dict.fromkeys(chain.from_iterable(rows))
+    return [*sorted(without(every, AFTER), key=lambda name: name != "job"), *picked(every, AFTER)]
 
 
 def check_out(path: Path) -> None:

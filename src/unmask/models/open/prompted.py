@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BLOCK = 32  # LLaDA's block length, for cards without one
 NEW = 128  # default number of new tokens
-SHORT = {str: "prompt", list: "messages"}  # of a line that is not an object
+SHORT: dict[type, str] = {str: "prompt", list: "messages"}  # of a line that is not an object
 
 Messages = Annotated[list[Message], msgspec.Meta(min_length=1)]
 

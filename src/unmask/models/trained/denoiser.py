@@ -66,10 +66,9 @@ class Network(Denoiser):
         self.vocabulary = shapes[0].vocabulary
         self.concurrent = set(column(self._trunks, "device.type")) == {"cpu"}
         self.length = min(column(shapes, "length"))  # longest sequence
-        self.time_free, self.removes = (
-            shapes[0].time_free,
-            shapes[0].noise,
-        )  # of the MDM: an AR model has the usual ones
+        self.time_free = shapes[0].time_free  # of the MDM: an AR model has no time, and removes no noise
+        if shapes[0].noise == "uniform":
+            self.removes = "uniform"
 
     def source(self) -> dict[str, Any]:
         about: dict[str, Any] = {"denoiser": "network"}

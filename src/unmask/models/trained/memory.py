@@ -37,7 +37,7 @@ class Reach(NamedTuple):
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Cache keys and values (R, heads, K, D); return all that can be attended to, (R, heads, T, D) each."""
         cache = self.cache[layer]
-        rows: Any = chosen(self.rows, slice(None))  # type: ignore[arg-type]
+        rows: Any = chosen(self.rows, slice(None))
         for mine, new in zip(cache, (key, value), strict=True):
             if self.places is None:
                 mine[rows, :, self.first : self.end] = new
