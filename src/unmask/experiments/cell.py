@@ -31,8 +31,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from unmask.core import arguments
-from unmask.core.entries import column, picked, without
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.files import atomic, make_directory
 from unmask.core.memory import PLACE_BYTES, fits
@@ -177,7 +176,7 @@ def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) 
     arguments = {name: every[name] for name, kind in _kinds(function).items() if kind is None and name in every}
     for name, kind in _kinds(function).items():
         if kind is not None:
-            own = picked(values, column(fields(kind), "name"))
+            own = entries.picked(values, entries.column(fields(kind), "name"))
             arguments[name] = given[name] if name in given else kind(**own)
     return function(**arguments)
 
@@ -210,7 +209,7 @@ class Cell:
     @cached_property
     def stem(self) -> str:
         """Equal for cells that differ only in which rows they have: these share blocks and the directory of files."""
-        own = without(self.values, ("rows", "first_row"))
+        own = entries.without(self.values, ("rows", "first_row"))
         return key_of(self.job, own) if find(self.job).merges else self.key
 
     @cached_property
@@ -311,7 +310,7 @@ def _after_needs(cell: Cell) -> Iterator[Cell]:
 def cell_of(given: Mapping[str, Any], planned: bool = False) -> Cell:
     """The cell of a job and its given parameters. planned: they include the digest, so no file is read."""
     job = find(str(given["job"]))
-    own = without(given, {"job"})
+    own = entries.without(given, {"job"})
     _check_names(job, own)
     return Cell(job.name, _complete(job, own, None if planned else {}))
 
@@ -367,7 +366,7 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
 
     # a changed file is another cell
     if "digest" in values and digests is not None:
-        files = list(map(str, filter(None, picked(values, NAMED).values())))
+        files = list(map(str, filter(None, entries.picked(values, NAMED).values())))
         digests |= {file: digest(file) for file in files if file not in digests}
         values["digest"] = "".join(map(digests.__getitem__, files))
     return values

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from unmask.core import arguments
-from unmask.core.entries import column, picked, without
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.files import make_directory
 from unmask.experiments.cell import Cell
@@ -61,9 +60,9 @@ def _groups(cells: Sequence[Cell]) -> list[str]:
         return name
 
     for cell in cells:
-        for other in column([cell, *cell.needs], "stem"):
+        for other in entries.column([cell, *cell.needs], "stem"):
             parents[top(cell.stem)] = top(other)
-    return list(map(top, column(cells, "stem")))
+    return list(map(top, entries.column(cells, "stem")))
 
 
 def merge(directory: str | Path, parts: Sequence[str | Path]) -> Store:
@@ -85,12 +84,12 @@ def _add(store: Writer, other: Store) -> None:
         _copy(directory_of(other.files, stem), directory_of(store.files, stem))
 
     runs = other.runs[-1:] if new else []
-    planned = without(picked(other.cells, new), store.cells).values()
+    planned = entries.without(entries.picked(other.cells, new), store.cells).values()
     blocks: list[Block] = []
     for stem, own in other.blocks.items():
-        blocks += without(own, store.blocks.get(stem, {})).values()
+        blocks += entries.without(own, store.blocks.get(stem, {})).values()
     known: dict[str, Failed | Done] = other.failed | other.done
-    store.append(*runs, *planned, *blocks, *picked(known, new).values())
+    store.append(*runs, *planned, *blocks, *entries.picked(known, new).values())
 
 
 def _copy(source: Path, target: Path) -> None:

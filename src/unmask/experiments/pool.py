@@ -29,8 +29,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 
 import msgspec
 
-from unmask.core import progress
-from unmask.core.entries import column
+from unmask.core import entries, progress
 from unmask.core.errors import MESSAGE, UnmaskError, plain, shown
 from unmask.core.memory import size
 from unmask.core.reading import fit, from_json
@@ -238,7 +237,7 @@ class Processes:
 
     def wait(self, timeout: float) -> list[tuple[Block, Answer]]:
         """The answers of finished blocks; wait at most `timeout` seconds for one."""
-        connection.wait(column(self.running, "pipe"), timeout)
+        connection.wait(entries.column(self.running, "pipe"), timeout)
         now = time.monotonic()
         over = [one for one in self.running if one.ready or (self.limit and now - one.began > self.limit)]
         self.running = [worker for worker in self.running if worker not in over]

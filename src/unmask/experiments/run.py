@@ -14,8 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from unmask.core import arguments, progress
-from unmask.core.entries import column, picked
+from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError, needed
 from unmask.core.files import code, origin
 from unmask.core.registry import IMPORTS, imports
@@ -70,7 +69,7 @@ class Sweep:
         failures = self.failures()
         if failures:
             spec, error = failures[0]
-            named = picked(spec, ("language", "model", "sampler", "length"))
+            named = entries.picked(spec, ("language", "model", "sampler", "length"))
             about = ", ".join(map(str, filter(None, named.values())))
             raise UnmaskError(
                 f"{len(failures)} of {len(self.keys)} cells failed, the first {spec['job']} ({about}): {error}; "
@@ -143,7 +142,7 @@ def resume(directory: str | Path, *, again: bool = False, **options: Any) -> Swe
     directory = arguments.path("store", directory)
     recipe = Store.open(directory).runs[-1].recipe
     with imports(how.allow_imports), writing(directory) as store:
-        left = [*column(store.todo, "key"), *(store.failed if again else ())]
+        left = [*entries.column(store.todo, "key"), *(store.failed if again else ())]
         return _driven(store, how, recipe, [cell_of(store.spec(key), planned=True) for key in left])
 
 
@@ -191,12 +190,12 @@ def _driven(
         check(todo)
         about = origin()
         run = Run(SCHEMA, time.time(), about["code"], str(how.engine), dict(recipe), about)
-        known = set(column(store.todo, "key"))
+        known = set(entries.column(store.todo, "key"))
         planned = [Planned(c.key, c.stem, c.job, c.values) for c in todo if c.key not in known]
         store.append(run, *planned)
         _Drive(store, todo, how).run(str(recipe.get("name", "sweep")))
 
-    keys = tuple(column(cells, "key")) or tuple(store.cells)
+    keys = tuple(entries.column(cells, "key")) or tuple(store.cells)
     return Sweep(store.directory, keys, time.perf_counter() - began)
 
 
@@ -241,7 +240,7 @@ class _Drive:
         self.plan[cell.key] = sorted([*used, *missing])
         self.open[cell.key] = set(missing)
         whole = len(used) + len(missing) == 1
-        needs = tuple(column(cell.needs, "stem"))
+        needs = tuple(entries.column(cell.needs, "stem"))
         self.ready += [Block(cell.key, cell.stem, cell.job, cell.values, rows, whole, needs) for rows in missing]
         if not missing:
             self.ready.append(self._last(cell))

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unmask.core import arguments
-from unmask.core.entries import chosen
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.run import Loading
 
@@ -89,7 +88,7 @@ def studied(model: Path, device: str, language: str | None = None, length: int |
     trunk = load(model, device)
     known, label = read_language(model) if language is None else (languages.load(language), language)
     check_fits(trunk.shape, model, known.vocabulary, length)
-    return Studied(trunk, known, label, chosen(length, trunk.shape.length))
+    return Studied(trunk, known, label, entries.chosen(length, trunk.shape.length))
 
 
 def writes_text(model: str) -> bool:

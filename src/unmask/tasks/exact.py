@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.arguments import changed
-from unmask.core.entries import chosen, column, grouped
 from unmask.core.errors import UnmaskError
 from unmask.core.specs import parse, written
 from unmask.languages import Language
@@ -143,8 +142,8 @@ class CanvasWriter:
 
     def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
         self.ideal, self.task = ideal, task
-        self.length = chosen(how.length, task.length)
-        others: dict[str, Any] = {"schedule": how.schedule, "steps": chosen(how.steps, self.length)}
+        self.length = entries.chosen(how.length, task.length)
+        others: dict[str, Any] = {"schedule": how.schedule, "steps": entries.chosen(how.steps, self.length)}
         others |= {"top_p": how.top_p, "top_k": how.top_k}
         self.options = tempered(how.sampler or USUAL, how.temperature, **others)
         settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options
@@ -153,13 +152,16 @@ class CanvasWriter:
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """Generate one sample per item, in rows from first_row on. Items with the same source share a batch."""
         every = [solved(self.ideal, self.task, item, self.length) for item in items]
-        asked = zip(every, column(items, "name"), numbers, range(first_row, first_row + len(items)), strict=True)
+        asked = zip(
+            every, entries.column(items, "name"), numbers, range(first_row, first_row + len(items)), strict=True
+        )
 
         samples: list[Sample] = []
-        for batch in grouped(asked, lambda one: id(one[0].source)).values():
-            source, rows = batch[0][0].source, [row for *_, row in batch]
+        asked = zip(every, names, numbers, rows, strict=True)
+        for batch in entries.grouped(asked, lambda one: id(one[0].source)).values():
+            source = batch[0][0].source
             given = source.blank(len(batch), self.length)
-            result = generate(source, given=given, first_row=rows, seed=seed, **self.options)
+            result = generate(source, given=given, first_row=[row for *_, row in batch], seed=seed, **self.options)
             for at, one in enumerate(batch):
                 samples.append(self._sample(result, at, *one))
         return sorted(samples, key=attrgetter("row"))

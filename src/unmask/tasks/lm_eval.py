@@ -28,8 +28,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, progress
-from unmask.core.entries import chosen, given, grouped, picked, several
+from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError, needed, shown, unknown
 from unmask.core.files import atomic, check_writable, finite
 from unmask.core.reading import fit
@@ -115,7 +114,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
     @classmethod
     def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> UnmaskLM:
-        options = given(additional_config or {})
+        options = entries.given(additional_config or {})
         options |= {name: _plain(value) for name, value in _mended(arg_dict).items()}
         if "model" not in options:
             raise UnmaskError(
@@ -166,7 +165,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         numbers = _numbers(requests)
         queries = [_query(request.args[0]) for request in requests]
         asked = list(zip(range(len(requests)), numbers, requests, queries, strict=True))
-        groups = grouped(asked, lambda one: json.dumps(self._settings(one[2].args[1]), sort_keys=True))
+        groups = entries.grouped(asked, lambda one: json.dumps(self._settings(one[2].args[1]), sort_keys=True))
 
         texts: list[Any] = list(map(self._answered, requests, numbers))
         missing = {index for index, text in enumerate(texts) if text is None}
@@ -244,12 +243,12 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
     def _settings(self, task: Mapping[str, Any]) -> tuple[list[str], int, dict[str, Any]]:
         """(until, tokens of an answer, options of `generate`) of a task's settings; without sampling, temperature 0."""
-        until = list(filter(None, several(task.get("until"))))
+        until = list(filter(None, entries.several(task.get("until"))))
         length = arguments.whole("max_gen_toks", next(filter(None, map(task.get, LENGTHS)), self.new))
 
         options: dict[str, Any] = {"temperature": 0.0}
         if task.get("do_sample", bool(task.get("temperature"))):
-            options = given(picked(task, ("temperature", "top_p", "top_k")))
+            options = entries.given(entries.picked(task, ("temperature", "top_p", "top_k")))
         return until, length, usual(self.model, length, **(options | self.options))
 
     def _pair(self, context: str, target: str) -> tuple[list[int], list[int]]:
@@ -383,7 +382,7 @@ def _numbers(requests: Sequence[Instance]) -> list[int]:
     repeats: Counter[int] = Counter()
     numbers = []
     for index, request in enumerate(requests):
-        document = chosen(request.doc_id, index)
+        document = entries.chosen(request.doc_id, index)
         numbers.append(document * (request.repeats or 1) + repeats[id(request)])
         repeats[id(request)] += 1
     return numbers

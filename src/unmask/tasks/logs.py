@@ -25,8 +25,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from unmask.core import progress
-from unmask.core.entries import assignments, column, given, picked, without
+from unmask.core import entries, progress
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.files import atomic
 from unmask.core.reading import fit, read_json, read_lines
@@ -209,8 +208,8 @@ def _model(samples: Path) -> str:
     given = config.model_args or {}
     if isinstance(given, str):
         given = arguments_of(given)
-    names = list(map(str, picked(given, NAMES).values())) or [config.model or samples.parent.name]
-    return ", ".join(names + assignments(without(given, UNNAMED)))
+    names = list(map(str, entries.picked(given, NAMES).values())) or [config.model or samples.parent.name]
+    return ", ".join(names + entries.assignments(entries.without(given, UNNAMED)))
 
 
 def write(directory: str | Path) -> Path:
@@ -219,14 +218,14 @@ def write(directory: str | Path) -> Path:
     with atomic(path) as file:
         for one in read(directory):
             one.tokens_per_call = one.written / one.calls if one.written and one.calls else None
-            file.write(json.dumps(given(msgspec.structs.asdict(one))).encode() + b"\n")
+            file.write(json.dumps(entries.given(msgspec.structs.asdict(one))).encode() + b"\n")
     return path
 
 
 def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Comparison]:
     """Compare the common items of each task and metric that both have; each side has one model."""
     for side in (first, second):
-        if len(models := dict.fromkeys(column(side, "model"))) > 1:
+        if len(models := dict.fromkeys(entries.column(side, "model"))) > 1:
             problem = f"{len(models)} models are to be compared as one: {listed(models)}"
             raise UnmaskError(f"{problem}; expected one on each side. Pass the directory of a model.")
 

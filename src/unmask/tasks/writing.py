@@ -10,8 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from unmask.core import arguments
-from unmask.core.entries import chosen, picked
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError
 from unmask.core.run import Answering
 from unmask.core.samples import digest
@@ -44,7 +43,7 @@ class How(Answering):
 
     def __post_init__(self) -> None:
         arguments.word("eos", self.eos, EOS)
-        check_sharpening(chosen(self.temperature, 1.0), chosen(self.top_p, 1.0), self.top_k)
+        check_sharpening(entries.chosen(self.temperature, 1.0), entries.chosen(self.top_p, 1.0), self.top_k)
         arguments.number("guidance", self.guidance)
 
         if self.length is not None:
@@ -64,7 +63,7 @@ class Writer:
     """Generate samples of a task with one model and setting. `about` is added to the record of each sample."""
 
     def __init__(self, model: OpenModel, task: Task, how: How, about: Mapping[str, Any] | None = None) -> None:
-        self.length = chosen(how.length, task.length)
+        self.length = entries.chosen(how.length, task.length)
         self.task, self.how, self.speaker = task, how, speaker(model)
         self.ends = ends(model, how.chat)
         self.until = task.until if how.until and not how.chat else ()
@@ -83,7 +82,7 @@ class Writer:
 
     def _options(self) -> dict[str, Any]:
         """Options of `generate`."""
-        options = usual(self.model, self.length, **picked(vars(self.how), GENERATION))
+        options = usual(self.model, self.length, **entries.picked(vars(self.how), GENERATION))
         if self.how.eos == "last":
             options["sampler"] = _last(options["sampler"], self.ends)
         return options

@@ -41,7 +41,7 @@ def masks_of(hidden, time):
 
 def estimate(made, hidden, time=0.0):
     with torch.enable_grad():
-        nats = masked_nats(made, V, EVERY, masks_of(hidden, time), len(hidden), not made.shape.time_free)
+        nats = masked_nats(made, V, EVERY, masks_of(hidden, time), len(hidden))
     return nats.detach().numpy()
 
 

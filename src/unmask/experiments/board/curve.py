@@ -27,9 +27,8 @@ import torch
 from torch import Tensor
 
 from unmask import metrics
-from unmask.core import progress
+from unmask.core import entries, progress
 from unmask.core.chance import Randomness
-from unmask.core.entries import column, given, without
 from unmask.core.errors import Missing, UnmaskError, cut
 from unmask.core.estimates import Estimate, exactly, proportion
 from unmask.core.files import finite
@@ -172,7 +171,7 @@ def curve(
     place.write(FILE, to_bytes(samples))
     every = chain(*map(of_point, points), failures)
     about: Record = {"knob": member.knob, "model_calls": None}
-    return [about | without(one, {"by_seed"}) for one in every]  # there is one seed
+    return [about | entries.without(one, {"by_seed"}) for one in every]  # there is one seed
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ def measure(ground: Ground, sampler: str, steps: int | None, rows: int, taught: 
 
     return Sample(
         digest_of(generation.tokens),
-        given({name: metric.values(scores) for name, metric in metrics.METRICS.items()}),
+        entries.given({name: metric.values(scores) for name, metric in metrics.METRICS.items()}),
         {name: float(count.double().mean()) for name, count in generation.model_calls_of.items()},
         _bits(ground),
         diversity,
@@ -289,7 +288,7 @@ class Point:
     @property
     def prices(self) -> Tensor:
         """(taught rows of all seeds)."""
-        return torch.cat(column(self.samples, "divergence"))
+        return torch.cat(entries.column(self.samples, "divergence"))
 
     @property
     def unbounded(self) -> str:
@@ -325,7 +324,7 @@ def of_point(point: Point) -> list[Record]:
         if name not in SEPARATE:
             rows.append(record(name, metrics.METRICS[name].reduce(point.rows_of(name)), note="no row has a value"))
 
-    name = "ter_ratio" if all(column(point.samples, "proper")) else "ter_upper_ratio"
+    name = "ter_ratio" if all(entries.column(point.samples, "proper")) else "ter_upper_ratio"
     ratio = point.divergence
     if ratio is not None:
         ratio = ratio.map(lambda nats: math.exp(nats / point.length))
@@ -335,7 +334,7 @@ def of_point(point: Point) -> list[Record]:
     rows.append(record("diversity", point.diversity, note="no distribution of pairs"))
 
     for name in point.samples[0].calls_of:
-        calls = map(itemgetter(name), column(point.samples, "calls_of"))
+        calls = map(itemgetter(name), entries.column(point.samples, "calls_of"))
         rows.append(record(f"model calls of {name}", None, value=sum(calls) / len(point.samples)))
     return [{"budget": point.value, "model_calls": point.model_calls} | one for one in rows]
 
@@ -381,7 +380,7 @@ def walk(member: Family, most: float, at: Callable[[int], Point | None]) -> list
 
 def _same(point: Point, earlier: Point) -> bool:
     """Whether another value of the knob changed no token and no model call."""
-    if column(point.samples, "digest") != column(earlier.samples, "digest"):
+    if entries.column(point.samples, "digest") != entries.column(earlier.samples, "digest"):
         return False
     return torch.equal(point.rows_of("model_calls"), earlier.rows_of("model_calls"))
 
@@ -403,7 +402,7 @@ def to_bytes(samples: Mapping[int, Sample]) -> bytes:
     for index, sample in samples.items():
         for name, tensor in (sample.values | {"divergence": sample.divergence}).items():
             arrays[f"{index}.{name}"] = tensor.numpy()
-        about[index] = without(vars(sample), ("values", "divergence"))
+        about[index] = entries.without(vars(sample), ("values", "divergence"))
     file = io.BytesIO()
     np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
     return file.getvalue()
@@ -413,7 +412,7 @@ def from_file(path: Path, rows: int) -> dict[int, Sample]:
     """The samples of a file by the index of their budget; each must have this number of rows."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(column(archive.infolist(), "file_size")) > MOST:
+            if sum(entries.column(archive.infolist(), "file_size")) > MOST:
                 raise ValueError(f"it unpacks to more than {MOST} bytes")
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(str(arrays["about"]))
@@ -426,7 +425,7 @@ def from_file(path: Path, rows: int) -> dict[int, Sample]:
         samples = {}
         for index, fields in about.items():
             divergence = values[index].pop("divergence")
-            if set(column(values[index].values(), "shape")) != {(rows,)} or divergence.ndim != 1:
+            if set(entries.column(values[index].values(), "shape")) != {(rows,)} or divergence.ndim != 1:
                 raise ValueError(f"budget {index} has other rows than {rows}")
             samples[int(index)] = Sample(**fields | {"values": values[index], "divergence": divergence})
         return samples

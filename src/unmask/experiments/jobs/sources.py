@@ -22,10 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core import run as options
 from unmask.core.chance import check_seed
-from unmask.core.entries import chosen, given
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, proportion, within
 from unmask.core.files import finite
@@ -155,13 +154,13 @@ def record(measure: str, estimate: Estimate, model_calls: float | None) -> Recor
 
 def records_of(estimates: Mapping[str, Estimate | None], model_calls: float | None) -> list[Record]:
     """A record of each estimate that is known."""
-    return [record(measure, estimate, model_calls) for measure, estimate in given(estimates).items()]
+    return [record(measure, estimate, model_calls) for measure, estimate in entries.given(estimates).items()]
 
 
 def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) -> Tally:
     """The metrics of generated rows as a tally; prompt: the prompt number of each row."""
     scores = rows(generation, q, prompt=prompt)
-    groups = chosen(prompt, scores.chosen)
+    groups = entries.chosen(prompt, scores.chosen)
     tally = Tally()
     for name, metric in METRICS.items():
         if (values := metric.values(scores)) is None:  # such as steps of reasoning, if the language has none

@@ -19,8 +19,7 @@ from typing import Any
 
 from torch import Tensor
 
-from unmask.core import arguments
-from unmask.core.entries import without
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, exactly
 from unmask.experiments.cell import Place, Record, Tally, job
@@ -93,7 +92,7 @@ class Reader:
 
     def training(self, kind: str) -> dict[str, Any]:
         """The cell of a training."""
-        return {"job": "text_training", "kind": kind} | without(vars(self), {"digest"})
+        return {"job": "text_training", "kind": kind} | entries.without(vars(self), {"digest"})
 
     def judges(self, directory: Path) -> Judges:
         unchanged(self.digest, self.text)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 import torch
 
-from unmask.core import arguments
-from unmask.core.entries import grouped
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.reading import read_json
 from unmask.models.trained.checkpoints import MODEL_TYPE
@@ -138,14 +137,14 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
 
     fitting = [card for card in CARDS.values() if FAMILIES[card.family].accepts(config)]
     label = directory.resolve().name.lower()
-    by_size = grouped([card for card in fitting if card.title in label], lambda card: len(card.title))
+    by_size = entries.grouped([card for card in fitting if card.title in label], lambda card: len(card.title))
     named = by_size.get(max(by_size, default=0), [])  # the fullest names
 
     if not fitting or (not named and (config.get("architectures") or [None])[0] in READERS):
         return None
 
     # cards that differ in their names alone are one
-    behave = grouped(named or fitting, attrgetter("prediction", "block", "tokens", "banned", "template"))
+    behave = entries.grouped(named or fitting, attrgetter("prediction", "block", "tokens", "banned", "template"))
     if len(behave) > 1:
         candidates = ", ".join(cards[-1].name for cards in behave.values())
         raise UnmaskError(f"{directory} fits several cards: {candidates}. Choose one: --card NAME")

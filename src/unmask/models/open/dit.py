@@ -117,9 +117,9 @@ class Config(msgspec.Struct):
 def shaped(config: dict[str, Any], where: str) -> DiT:
     """A network without weights."""
     own: Config = fit(config, Config, where)
-    if own.time_conditioning or own.causal:
-        name = "time_conditioning" if own.time_conditioning else "causal"
-        raise UnmaskError(f"{where}: {name} is true; expected a published model, without it")
+    for name in ("time_conditioning", "causal"):
+        if getattr(own, name):
+            raise UnmaskError(f"{where}: {name} is true; expected a published model, without it")
     if own.hidden_dim % (2 * own.n_heads):
         raise UnmaskError(f"{where}: hidden_dim is {own.hidden_dim}; expected {own.n_heads} heads of even width")
     with torch.device("meta"):

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from unmask.core import arguments, progress
-from unmask.core.entries import several
+from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError, needed, shown
 from unmask.models.loading import is_own
 from unmask.models.open import card as cards
@@ -191,5 +190,5 @@ def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published |
 
     for name, value, expected in values:
         numbers = sorted(number for number in expected if number is not None)
-        if value is not None and numbers and set(several(value)).isdisjoint(numbers):
+        if value is not None and numbers and set(entries.several(value)).isdisjoint(numbers):
             yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"

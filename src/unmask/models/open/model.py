@@ -24,8 +24,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
-from unmask.core.entries import chosen
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Logits, Marginals, Table
 from unmask.denoisers.contracts import Cost
@@ -83,7 +82,7 @@ class OpenModel(Denoiser):
     @property
     def mask(self) -> int:
         """The mask token; for an AR model, which has none, the start token."""
-        return chosen(self.card.tokens.mask, self.start)
+        return entries.chosen(self.card.tokens.mask, self.start)
 
     @property
     def begins(self) -> bool:
@@ -226,7 +225,7 @@ class OpenEngine(Engine):
         super().__init__(tokens)
         self.model, self.vocabulary = model, model.vocabulary
         rows, length = tokens.shape
-        ends = chosen(valid, torch.ones(rows, length, dtype=torch.bool)).sum(1)
+        ends = entries.chosen(valid, torch.ones(rows, length, dtype=torch.bool)).sum(1)
         self.block = model.card.block
         self.computer = Computer(model, rows, length, ends, self.block)
         self.ends = ends
@@ -283,7 +282,7 @@ class OpenReader(Causal):
     def __init__(self, model: OpenModel, rows: int, length: int, valid: Tensor | None) -> None:
         super().__init__(rows)
         self.model = model
-        ends = chosen(valid, torch.ones(rows, length, dtype=torch.bool)).sum(1) + 1
+        ends = entries.chosen(valid, torch.ones(rows, length, dtype=torch.bool)).sum(1) + 1
         self.tokens = torch.full((rows, length + 1), model.start)
         self.computer = Computer(model, rows, length + 1, ends, 1)
         self.lengths = torch.zeros(rows, dtype=torch.int64)  # tokens read, with the start token
@@ -295,7 +294,7 @@ class OpenReader(Causal):
         return self._positions
 
     def extend(self, tokens: Tensor, counts: Tensor | None = None, selected: Tensor | None = None) -> Marginals:
-        counts = chosen(counts, torch.full((len(tokens),), tokens.shape[1]))
+        counts = entries.chosen(counts, torch.full((len(tokens),), tokens.shape[1]))
         answered = followed(self.lengths - 1, counts, tokens.shape[1], self.places, selected)
 
         columns = self.lengths.unsqueeze(1) + torch.arange(tokens.shape[1])

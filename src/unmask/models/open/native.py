@@ -22,8 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core import progress
-from unmask.core.entries import several
+from unmask.core import entries, progress
 from unmask.core.errors import UnmaskError, cut, needed, shown
 from unmask.core.reading import read_json
 from unmask.models.open import weights
@@ -251,7 +250,7 @@ def _ends(config: Mapping[str, Any], directory: Path) -> Tokens:
     rows = int(config.get("vocab_size") or 2**31)
 
     def known(name: str) -> list[int | None]:
-        ids = [one for one in several(config.get(name)) if isinstance(one, int)]
+        ids = [one for one in entries.several(config.get(name)) if isinstance(one, int)]
         if ids and max(ids) >= rows:
             progress.tell(f"{directory}: ignored {name} {shown(config[name])}, as the vocabulary has {rows} tokens")
         return [one for one in ids if 0 <= one < rows] or [None]

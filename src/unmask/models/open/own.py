@@ -18,8 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unmask.core import arguments
-from unmask.core.entries import chosen
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
@@ -180,7 +179,7 @@ def masked(
         length = whole - len(around[0]) - len(around[1])
 
     body = Wrapped(model, mask_id, arguments.whole("length", length, LEAST), around)
-    name = chosen(name, type(model).__name__ if isinstance(model, nn.Module) else "network")
+    name = entries.chosen(name, type(model).__name__ if isinstance(model, nn.Module) else "network")
     card = Card(
         name=name,
         repository=name,

@@ -27,6 +27,7 @@ KNOWS, SURE = 0.8, 0.35  # times log V: losses that beat chance; losses at which
 EVERY, MOST = 6, 96  # one of EVERY tokens is hidden, in at most MOST tokens of a text
 TRIED = 64  # other tokens that may be the mask
 TOGETHER = 16  # of these in one model call
+BESIDE = {"same": "at the previous position, as in an AR model", "shifted": "at its own position"}  # of a wrong card
 TEXT = (
     "The sun was setting behind the hills when the old man came home from the market. He put his bag on the table, "
     "sat down by the window and looked at the garden. It had rained in the morning, and the leaves of the trees were "
@@ -64,8 +65,8 @@ def probe(model: OpenModel, text: Tensor | None = None) -> str:
 
 def _symbols(model: OpenModel, tokens: Sequence[int]) -> str:
     """Tokens by their numbers, with their names if they are special ones."""
-    names = {number: name for name, number in getattr(model.tokenizer, "controls", {}).items()}
-    return " ".join(f"{names[one]} ({one})" if one in names else str(one) for one in tokens)
+    names = {number: f"{name} ({number})" for name, number in getattr(model.tokenizer, "controls", {}).items()}
+    return " ".join(names.get(one, str(one)) for one in tokens)
 
 
 def _check_sight(model: OpenModel) -> None:
@@ -114,10 +115,8 @@ def _check_text(model: OpenModel, text: Tensor) -> float | None:
             losses = f"{other:.2f} nats per token of a text, {loss:.2f} with the settings of the card"
             _refuse(model, f"{problem} ({losses}); expected {expected}, as in its card")
 
-    beside = _loss(model, states[hidden - 1 + model.shift], truth)
-    where = "at its own position" if model.shift else "at the previous position, as in an AR model"
-    card = "shifted" if model.shift else "same"
-    check(beside, CLEAR, f"a token is predicted {where}", f"prediction {card!r}")
+    beside, prediction = _loss(model, states[hidden - 1 + model.shift], truth), model.card.prediction
+    check(beside, CLEAR, f"a token is predicted {BESIDE[prediction]}", f"prediction {prediction!r}")
 
     if model.body.sizes is not None:
         position = torch.arange(len(text), device=model.body.device)

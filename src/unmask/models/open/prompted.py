@@ -10,8 +10,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
-from unmask.core.entries import chosen, column, given
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.reading import read_lines
 from unmask.core.run import Amount, Prompting
@@ -49,7 +48,7 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def label(self) -> str:
-        text = self.prompt or self.template or (self.messages[-1].content if self.messages else "")
+        text = (self.messages or [Message("user", self.prompt or self.template or "")])[-1].content
         return shown(text if len(text) < 40 else f"{text[:40]}..")
 
 
@@ -149,7 +148,7 @@ def queries_of(how: Prompting) -> list[Query]:
         queries = read_prompts(how.prompts)
     elif how.prompt is not None or how.template is not None:
         queries = [Query(prompt=how.prompt, template=how.template)]
-    if how.chat and set(column(queries, "prompt")) <= {None}:
+    if how.chat and set(entries.column(queries, "prompt")) <= {None}:
         raise UnmaskError("--chat needs a user message. Add --prompt or --prompts")
     if how.system is not None and not how.chat:
         raise UnmaskError("--system needs --chat. In a file of --prompts, write a system message instead")
@@ -161,21 +160,21 @@ def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Am
     each = arguments.whole("--rows-per-prompt", amount.rows_per_prompt)
     rows, length = amount.rows, amount.length
 
-    conversations = how.chat or any(column(queries, "messages"))
+    conversations = how.chat or any(entries.column(queries, "messages"))
     if conversations:
         chats(model)
 
-    ends = None in column(queries, "template")  # a text with gaps, or without a prompt, has no end
+    ends = None in entries.column(queries, "template")  # a text with gaps, or without a prompt, has no end
     start = {"stop": ending(model, how.until, conversations, own=ends and how.stop)}
 
     if how.given is not None:
         tokens = read_tokens(how.given, hidden=model.vocabulary).repeat_interleave(each, 0)
-        return start | {"given": tokens, "rows": chosen(rows, len(tokens)), "length": length}
+        return start | {"given": tokens, "rows": entries.chosen(rows, len(tokens)), "length": length}
 
     if not queries:
         if each > 1:
             raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt, or --prompts with a file")
-        return start | {"given": None, "rows": chosen(rows, 1), "length": chosen(length, model.length)}
+        return start | {"given": None, "rows": entries.chosen(rows, 1), "length": entries.chosen(length, model.length)}
 
     # --rows stands for rows of the only prompt
     many = len(queries)
@@ -210,7 +209,7 @@ def answers(
 ) -> list[Answer]:
     """Generate an answer of up to `length` tokens to each query, in one batch; `until` ends it, too."""
     rows = rows_of(model, queries, length)
-    talks = any(column(queries, "messages"))
+    talks = any(entries.column(queries, "messages"))
     given = torch.stack(rows) if len(set(map(len, rows))) == 1 else rows
     result = generate(model, given=given, stop=ending(model, until, talks), **options)
 
@@ -247,9 +246,9 @@ def usual(
     right like LLaDA, one token per step."""
     if model.card.causal:
         sampler = sampler or "autoregressive"
-        temperature = chosen(temperature, 0.0)
+        temperature = entries.chosen(temperature, 0.0)
     else:
-        steps = chosen(steps, length)
+        steps = entries.chosen(steps, length)
         if sampler is None:
             sampler = "llada"
             block_length = block_length or min(model.card.block or BLOCK, length)
@@ -263,7 +262,7 @@ def tempered(
     """Options of `generate` without None. A temperature is the sampler's own if it has such an option, since these
     samplers score at temperature 1, as is a block length; another temperature applies to the marginals."""
     name, its = parse("sampler", sampler)
-    both = given({"block_length": block_length, "temperature": temperature})
+    both = entries.given({"block_length": block_length, "temperature": temperature})
     own = {key: value for key, value in both.items() if key in SAMPLERS.entry(name).options}
 
     if block_length is not None and "block_length" not in own:
@@ -276,4 +275,4 @@ def tempered(
 
     if "temperature" not in own:
         options["temperature"] = temperature
-    return given(options | {"sampler": sampler})
+    return entries.given(options | {"sampler": sampler})

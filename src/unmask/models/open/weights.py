@@ -72,7 +72,7 @@ def _paths(directory: Path) -> list[Path]:
     if os.path.exists(directory / WHOLE):
         return [directory / WHOLE]
 
-    others = sorted(name for name in os.listdir(directory) if name.endswith(PICKLES)) if directory.is_dir() else []
+    others = sorted(path.name for path in directory.glob("*") if path.name.endswith(PICKLES))
     if others:
         problem = f"{directory} contains only {some(others)}; pickles can run any code and are not loaded"
         raise UnmaskError(f"{problem}. Convert them to safetensors, or use a revision with safetensors")

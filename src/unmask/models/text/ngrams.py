@@ -57,7 +57,8 @@ class NGramJudge:
 
     def nats(self, documents: Sequence[str]) -> tuple[float, int]:
         """Return (-log p, characters) of a sequence of documents, with the ends between them."""
-        text = "".join(c if c in self.symbols else OTHER for c in END.join(documents))
+        text = END.join(documents)
+        text = text.translate(dict.fromkeys(map(ord, {*text} - self.symbols), OTHER))
         memory = self.order - 1
         paid = [math.log(self.probability(c, text[max(at - memory, 0) : at])) for at, c in enumerate(text)]
         return -math.fsum(paid), len(text)

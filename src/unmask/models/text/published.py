@@ -26,8 +26,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from unmask.core import arguments
-from unmask.core.entries import chosen, given, picked
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
 from unmask.core.files import atomic, write_json
 from unmask.core.reading import MOST, check_file, fit, read_json
@@ -92,7 +91,7 @@ class Published(Tokenizer):
         added = coder.get_added_tokens_decoder()
         self.controls = {one.content: number for number, one in sorted(added.items()) if one.special}
         self._numbers, self._where = numbers, where
-        self.separator = chosen(self.eos, chosen(self.pad, -1))  # -1: it has none
+        self.separator = entries.chosen(self.eos, entries.chosen(self.pad, -1))  # -1: it has none
 
     @property
     def eos(self) -> int | None:
@@ -217,7 +216,7 @@ def read(directory: str | Path) -> Published:
         raise UnmaskError(f"there is no directory {cut(str(directory))}; expected one with the files of a tokenizer")
 
     config = read_json(directory / CONFIG, Config, SMALL) if os.path.exists(directory / CONFIG) else Config()
-    named = given(picked(msgspec.to_builtins(config), ROLES))
+    named = entries.given(entries.picked(msgspec.to_builtins(config), ROLES))
     for role, symbol in named.items():
         named[role] = symbol["content"] if isinstance(symbol, dict) else symbol
 

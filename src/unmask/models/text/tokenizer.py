@@ -107,7 +107,7 @@ class Chars(Tokenizer):
     def _encode(self, text: str) -> Ints:
         codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
         index = np.searchsorted(self._codes, codes)
-        known = self._codes[np.minimum(index, len(self._codes) - 1)] == codes if len(self._codes) else codes < 0
+        known = np.isin(codes, self._codes)
         parts = []
         begin = 0
         for at in np.flatnonzero(~known).tolist():

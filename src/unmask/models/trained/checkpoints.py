@@ -131,7 +131,7 @@ def load(
 
     # finite weights can still overflow
     symbols = torch.linspace(0, shape.vocabulary, min(shape.vocabulary + 1, TRIED)).round().long().unsqueeze(1)
-    time = None if shape.time_free else torch.ones(len(symbols), dtype=trunk.dtype)
+    time = torch.ones(len(symbols), dtype=trunk.dtype)
     if not bool(trunk(symbols, time=time).isfinite().all()):  # each symbol by itself
         problem = "has weights that are too large: the logits are not finite"
         raise UnmaskError(f"{directory / WEIGHTS} {problem}. Train again")

@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import Randomness
-from unmask.core.entries import column, taken
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Causal, Denoiser, Engine, Marginals
 from unmask.denoisers.denoiser import layout
@@ -55,17 +54,17 @@ class Network(Denoiser):
         self.mdm = _evaluator(mdm, "mdm", place, dtype, batch)
         self.ar = _evaluator(ar, "ar", place, dtype, batch)
 
-        self._trunks: list[Trunk] = column(filter(None, (self.mdm, self.ar)), "trunk")
-        shapes: list[Shape] = column(self._trunks, "shape")
+        self._trunks: list[Trunk] = entries.column(filter(None, (self.mdm, self.ar)), "trunk")
+        shapes: list[Shape] = entries.column(self._trunks, "shape")
         if not shapes:
             raise UnmaskError("Network() has no model; expected Network(mdm), Network(ar=ar) or Network(mdm, ar)")
-        if len(set(column(shapes, "vocabulary"))) > 1:
+        if len(set(entries.column(shapes, "vocabulary"))) > 1:
             sizes = f"{shapes[0].vocabulary} symbols, the AR model {shapes[1].vocabulary}"
             raise UnmaskError(f"the MDM has {sizes}; expected a pair trained on the same language")
 
         self.vocabulary = shapes[0].vocabulary
-        self.concurrent = set(column(self._trunks, "device.type")) == {"cpu"}
-        self.length = min(column(shapes, "length"))  # longest sequence
+        self.concurrent = set(entries.column(self._trunks, "device.type")) == {"cpu"}
+        self.length = min(entries.column(shapes, "length"))  # longest sequence
         self.time_free = shapes[0].time_free  # of the MDM: an AR model has no time, and removes no noise
         if shapes[0].noise == "uniform":
             self.removes = "uniform"
@@ -164,7 +163,7 @@ class NetworkEngine(Engine):
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Marginals:
         which, index = rows.unique_consecutive(return_inverse=True)
         columns, valid = layout(index, positions)
-        time = taken(time, which)
+        time = entries.taken(time, which)
         states = self.evaluator.states(self.below(which, time), columns, time).flatten(0, 1)
         return self.evaluator.marginals(states[valid.to(states.device)])
 

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.chance import Randomness
-from unmask.core.entries import chosen, column, given, picked
 from unmask.core.errors import UnmaskError
 from unmask.core.files import origin
 from unmask.core.memory import fits
@@ -84,13 +83,13 @@ class Trained:
 
     def to_dict(self) -> dict[str, Any]:
         own = ("steps", "seconds", "parameters", "tokens_per_second", "device", "threads", "precision")
-        entries = {"directory": str(self.directory)} | picked(vars(self), own)
-        entries["loss_nats_per_token"] = self.loss
-        entries["validation_nats_per_token"] = self.validation.loss.to_dict()
+        about: dict[str, Any] = {"directory": str(self.directory)} | entries.picked(vars(self), own)
+        about["loss_nats_per_token"] = self.loss
+        about["validation_nats_per_token"] = self.validation.loss.to_dict()
         if self.validation.excess_percent is not None:
-            entries["entropy_nats_per_token"] = self.validation.entropy
-            entries["excess_percent"] = self.validation.excess_percent.to_dict()
-        return entries | {f"validation_{name}": value for name, value in self.bits.items()}
+            about["entropy_nats_per_token"] = self.validation.entropy
+            about["excess_percent"] = self.validation.excess_percent.to_dict()
+        return about | {f"validation_{name}": value for name, value in self.bits.items()}
 
 
 def train(
@@ -203,7 +202,7 @@ class Training:
 
         rows = parallel.share(recipe.batch)
         usual = min(rows, math.ceil(rows * shape.length / PART_TOKENS[kind]))
-        parts = chosen(conditions.accumulate, usual)
+        parts = entries.chosen(conditions.accumulate, usual)
         self.parts = arguments.whole("accumulate", parts, 1, rows, ", the sequences of a batch")
 
         # what does not fit is refused here, not hours later
@@ -315,7 +314,7 @@ class Training:
         """Apply one step: the gradient of the nats of the whole batch, per token."""
         tokens = float(self.recipe.batch * self.shape.length)
         if self.source.end is not None:
-            own = torch.tensor(sum(column(batch, "size")), device=self.device)
+            own = torch.tensor(sum(entries.column(batch, "size")), device=self.device)
             tokens = float(parallel.total(own))
 
         # parts of a batch add their gradients, so its size does not depend on memory
@@ -387,7 +386,7 @@ class Training:
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
 
         made = origin(**plain, **self._computed, parts=self.parts, processes=parallel.size())
-        account = given({"origin": made, "entropy": self.judge.entropy}) | now
+        account = entries.given({"origin": made, "entropy": self.judge.entropy}) | now
         checkpoints.save(self.learner.average, self.directory, account)
         checkpoints.write_losses(self.directory, self.journal)
 

@@ -146,7 +146,6 @@ def masked_nats(
     tokens: Tensor,
     masks: Masks,
     most: int,
-    timed: bool = False,
     distributions: Tensor | None = None,
     prompt: int = 0,
 ) -> Tensor:
@@ -155,7 +154,7 @@ def masked_nats(
     With distributions (B, most, V) at the hidden positions, its expectation over x_j.
     """
     columns = masks.order[:, :most]
-    logits = network(masks.hide(tokens, mask), columns, masks.time.float() if timed else None)
+    logits = network(masks.hide(tokens, mask), columns, masks.time.float())  # a network without time ignores it
 
     targets = chosen(distributions, tokens.gather(1, columns))
     return (tokens.shape[1] - prompt) * masks.mean(surprise(logits, targets))
@@ -188,7 +187,7 @@ def next_distributions(language: Language, tokens: Tensor) -> Tensor:
 
 def surprise(logits: Tensor, truth: Tensor) -> Tensor:
     """-log p(truth) (B, A) from logits (B, A, V), at least in float32; its expectation if truth is (B, A, V)."""
-    logits = logits if logits.dtype == torch.float64 else logits.float()
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return functional.cross_entropy(logits.flatten(0, 1), truth.flatten(0, 1), reduction="none").view(truth.shape[:2])
 
 
@@ -222,11 +221,9 @@ def draw_noise(rng: Randomness, batch: int, tokens: Tensor, vocabulary: int, pro
     return Noisy(torch.where(keep < level.unsqueeze(1), tokens, (fresh * vocabulary).long()), level, prompt)
 
 
-def noisy_nats(
-    network: Network, tokens: Tensor, noisy: Noisy, timed: bool, distributions: Tensor | None = None
-) -> Tensor:
+def noisy_nats(network: Network, tokens: Tensor, noisy: Noisy, distributions: Tensor | None = None) -> Tensor:
     """(B): sum of -log p_i(x_i | y) after the prompt; with distributions (B, L, V), its expectation over x_i."""
-    logits = network(noisy.tokens, None, noisy.level if timed else None)
+    logits = network(noisy.tokens, None, noisy.level)
     return surprise(logits, chosen(distributions, tokens))[:, noisy.prompt :].sum(1)
 
 
@@ -288,13 +285,12 @@ class Objective(NamedTuple):
         distributions: Tensor | None = None,
     ) -> Tensor:
         """(B): the loss on a device of tokens (B, L) on the host."""
-        timed = not self.shape.time_free
         clean = tokens.to(device, non_blocking=True)
         soft = sent(distributions, device)
 
         if hidden is None:
             return causal_nats(network, self.shape.vocabulary, clean, soft, self.prompt)
         if isinstance(hidden, Noisy):
-            return noisy_nats(network, clean, hidden.to(device), timed, soft)
+            return noisy_nats(network, clean, hidden.to(device), soft)
         most = int(hidden.counts.max())  # on the host, which would otherwise wait
-        return masked_nats(network, self.shape.vocabulary, clean, hidden.to(device), most, timed, soft, self.prompt)
+        return masked_nats(network, self.shape.vocabulary, clean, hidden.to(device), most, soft, self.prompt)

@@ -21,9 +21,8 @@ from torch.nn import Parameter
 from torch.optim.adamw import adamw
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import check_seed
-from unmask.core.entries import given, picked, without
 from unmask.models.trained.shape import Shape, strict
 from unmask.models.trained.trunk import Trunk
 
@@ -57,7 +56,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
     "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
 }
-UNSPREAD = {"spread": 0.0, "run": 1}  # uniform noise has no masks
+OF_NOISE = {"uniform": {"spread": 0.0, "run": 1}}  # it has no masks
 OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # an AR model learns from every position
     ("quick", "ar"): {"steps": 800, "run": 1},
     ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
@@ -131,12 +130,12 @@ def recipe(name: str, kind: str = "mdm", noise: str = "mask", **changes: Any) ->
     `epochs`, the number of passes over a fixed set, is used if `steps` is not given.
     """
     arguments.word("preset of a network", name, RECIPES)
-    entries = RECIPES[name] | OF_KIND.get((name, kind), {}) | (UNSPREAD if noise == "uniform" else {})
-    entries |= given(changes)
-    epochs = entries.pop("epochs", None)
-    if epochs is not None and "steps" not in entries:
-        entries["steps"] = math.ceil(epochs * training_size(entries["samples"]) / entries["batch"])
-    return Recipe.from_dict(entries)
+    values = RECIPES[name] | OF_KIND.get((name, kind), {}) | OF_NOISE.get(noise, {})
+    values |= entries.given(changes)
+    epochs = values.pop("epochs", None)
+    if epochs is not None and "steps" not in values:
+        values["steps"] = math.ceil(epochs * training_size(values["samples"]) / values["batch"])
+    return Recipe.from_dict(values)
 
 
 def training_size(samples: int) -> int:
@@ -184,10 +183,10 @@ class Learner:
         self.state: dict[str, dict[str, Tensor]] = {}  # optimiser state by weight, from the first step on
 
         self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
-        rest = without(self.weights, self.matrices)
-        tables = list(picked(rest, [TABLE]))
+        rest = entries.without(self.weights, self.matrices)
+        tables = list(entries.picked(rest, [TABLE]))
         decayed = [name for name, weight in rest.items() if weight.dim() > 1 and name not in LOOKED_UP]
-        plain = list(without(rest, decayed + tables))
+        plain = list(entries.without(rest, decayed + tables))
         self.groups = (decayed, 1.0, recipe.weight_decay), (plain, 1.0, 0.0), (tables, FASTER, 0.0)
 
     def update(self, step: int) -> Tensor:
@@ -231,7 +230,7 @@ class Learner:
     def _apply(self, rate: float) -> None:
         """Update the weights and remove the gradients."""
         for names, pace, decay in self.groups:
-            weights: list[Tensor] = list(picked(self.weights, names).values())
+            weights: list[Tensor] = list(entries.picked(self.weights, names).values())
             gradients = [weight.grad for weight in weights if weight.grad is not None]
             steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
             adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate * pace, weight_decay=decay, **ADAMW)

@@ -6,8 +6,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar, get_args
 
-from unmask.core import arguments
-from unmask.core.entries import column, given
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.memory import fits
 from unmask.core.reading import fit
@@ -118,7 +117,7 @@ class Shape:
 
 def strict(given: dict[str, Any], kind: type[Kind], noun: str, where: str) -> Kind:
     """The dataclass with these fields, and no others."""
-    known = column(fields(kind), "name")  # type: ignore[arg-type]
+    known = entries.column(fields(kind), "name")  # type: ignore[arg-type]
     for name in given:
         if name not in known:
             raise unknown(noun, name, known)
@@ -138,4 +137,4 @@ def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
         sizes["neighbours"] = 0
     while sizes["neighbours"] and (vocabulary + 2) ** (sizes["neighbours"] + 1) > MOST_ENTRIES:
         sizes["neighbours"] -= 1
-    return Shape.from_dict(sizes | given(changes))
+    return Shape.from_dict(sizes | entries.given(changes))

@@ -88,9 +88,11 @@ class Trunk(nn.Module):
             spread = SYMBOL if name == "embed.weight" else 1 / math.sqrt(weight.shape[1])
             if name.endswith(("out.weight", "down.weight")):
                 spread /= math.sqrt(2 * self.shape.layers)
+            # all symbols equally likely, no effect of time
             if name.startswith(("head", "place")) or "modulate" in name:
-                spread = 0.0  # all symbols equally likely, no effect of time
-            nn.init.normal_(weight, std=spread) if spread else nn.init.zeros_(weight)
+                nn.init.zeros_(weight)
+            else:
+                nn.init.normal_(weight, std=spread)
         self._look_near()
 
     @torch.no_grad()

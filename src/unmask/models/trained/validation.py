@@ -156,8 +156,8 @@ class HeldOut:
         masks = None if self.masks is None else self.masks.select(rows)
         if not isinstance(masks, Noisy):
             return self.objective.nats(trunk, trunk.device, tokens, masks)
-        level = None if trunk.shape.time_free else masks.level.to(trunk.device)
-        full = trunk(masks.tokens.to(trunk.device), None, level).double().softmax(-1)
+        noisy = masks.to(trunk.device)
+        full = trunk(noisy.tokens, None, noisy.level).double().softmax(-1)
         return nelbo(alone(full.cpu(), masks), tokens, masks)
 
 

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from unmask.core import arguments
-from unmask.core.entries import column, given, grouped, picked
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, all_or_nothing, bounded_mean
 from unmask.core.targets import MEETS, cheapest, sample_size, standing
@@ -118,8 +117,8 @@ def _fractions(samples: Sequence[Sample]) -> dict[str, float]:
             why = f": {sample.why}" if sample.why else ""
             raise UnmaskError(f"item {sample.item} has no verdict{why}; nothing can be compared")
 
-    by_item = grouped(samples, attrgetter("item"))
-    return {item: sum(map(bool, column(own, "right"))) / len(own) for item, own in by_item.items()}
+    by_item = entries.grouped(samples, attrgetter("item"))
+    return {item: sum(map(bool, entries.column(own, "right"))) / len(own) for item, own in by_item.items()}
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class Advice:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        found = given(picked(vars(self), CHOSEN))
+        found = entries.given(entries.picked(vars(self), CHOSEN))
         chosen = dict.fromkeys(CHOSEN) | {name: option.to_dict() for name, option in found.items()}
         about = {"task": self.task, "target": self.target, "verdict": self.text}
         return about | chosen | {"options": list(map(Option.to_dict, self.options))}
@@ -199,11 +198,11 @@ def advise(settings: Sequence[Group], target: float, budget: float | None = None
         within = [option for option in options if option.seconds <= budget]
         wanted += f" within {budget:.3g} s per sample"
 
-    by_kind = grouped(within, attrgetter("group.causal"))
+    by_kind = entries.grouped(within, attrgetter("group.causal"))
     best, masked, reader = _best(within), _best(by_kind.get(False, ())), _best(by_kind.get(True, ()))
 
     # beside AR: the best of what costs no more, in time and in arithmetic
-    every = grouped(options, attrgetter("group.causal"))
+    every = entries.grouped(options, attrgetter("group.causal"))
     against = reader or next(iter(every.get(True, ())), None)
     at_time = at_flops = None
     if against is not None:
@@ -238,7 +237,7 @@ def _text(
 
     if masked is None or reader is None:
         lacking = f"{verdict}; no {'AR' if reader is None else 'masked'} model in these records"
-        others = (reader is None) in column(options, "group.causal")
+        others = (reader is None) in entries.column(options, "group.causal")
         return f"{lacking} does" if others else lacking
 
     if best is reader:

@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from unmask.core import arguments, progress
-from unmask.core.entries import chosen, column
+from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import exactly
 from unmask.core.files import code
@@ -85,7 +84,7 @@ def _check(
         models[model] = loading.card
     else:
         known = TASKS.make(task)
-        solved(exact, known, items[0], chosen(how.length, known.length))
+        solved(exact, known, items[0], entries.chosen(how.length, known.length))
 
     for name in filter(None, models):
         directory, named = here(name, models[name])
@@ -134,12 +133,12 @@ def evaluation(
         numbers = range(first_row, first_row + rows)
         samples = write([items[row // each] for row in numbers], [row % each for row in numbers], first_row, seed)
 
-    answered = torch.tensor(column(samples, "answered"))
+    answered = torch.tensor(entries.column(samples, "answered"))
     tally = counts("too_long", ~answered)
     numbered = {
-        "model_calls": column(samples, "needed"),
-        "answer_tokens": list(map(len, column(samples, "tokens"))),
-        "flops": column(samples, "flops"),
+        "model_calls": entries.column(samples, "needed"),
+        "answer_tokens": list(map(len, entries.column(samples, "tokens"))),
+        "flops": entries.column(samples, "flops"),
     }
 
     for name, values in numbered.items():

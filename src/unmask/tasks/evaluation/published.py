@@ -19,9 +19,8 @@ from typing import Any
 
 import torch
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import check_seed
-from unmask.core.entries import assignments, given
 from unmask.core.errors import UnmaskError, needed
 from unmask.core.estimates import all_or_nothing, bounded_mean, share
 from unmask.core.files import make_directory
@@ -110,7 +109,7 @@ def eval(
     unchanged(digest, model, loading.card, data)
     lm = _harness(model, loading, decoding, asking, batch, seed, place.own)
     samples = _run(lm, task, data, asking)
-    items = list(_items(samples, lm.records, ", ".join([Path(model).name, *assignments(vars(decoding))])))
+    items = list(_items(samples, lm.records, ", ".join([Path(model).name, *entries.assignments(vars(decoding))])))
 
     chosen = _metric(items, asking.metric)
     place.write(ITEMS, b"".join(json.dumps(line).encode() + b"\n" for line in items))
@@ -125,7 +124,7 @@ def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, b
     from unmask.tasks.lm_eval import UnmaskLM
 
     lm = loaded(contents(model, loading.card), model=model, **vars(loading))
-    options: dict[str, Any] = given(vars(decoding))
+    options: dict[str, Any] = entries.given(vars(decoding))
 
     # the seconds of the first item must not include the work of a first call
     answers(lm, [Query(prompt=" ")], 1, **usual(lm, 1, **options))

@@ -15,9 +15,8 @@ from typing import Any
 
 import msgspec
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.chance import check_seed
-from unmask.core.entries import column, given, picked
 from unmask.core.run import Evaluating
 from unmask.experiments.recipe import Recipe, from_dict
 from unmask.experiments.run import sweep
@@ -51,7 +50,7 @@ class Settings(Evaluating):
         arguments.whole("batch", self.batch, 1, arguments.MOST_ROWS)
         check_seed(self.seed)
         for point in self.points():
-            How(**picked(point, How.__dataclass_fields__))
+            How(**entries.picked(point, How.__dataclass_fields__))
 
     @property
     def file(self) -> str:
@@ -66,18 +65,18 @@ class Settings(Evaluating):
     def points(self) -> list[dict[str, Any]]:
         """The settings of each cell without its rows: combinations of swept options, then the AR model."""
         own = vars(self)
-        common = picked(own, COMMON) | {"task": self.task, "data": self.file}
-        masked = common | picked(own, (*OF_MASKED, "model", "card"))
+        common = entries.picked(own, COMMON) | {"task": self.task, "data": self.file}
+        masked = common | entries.picked(own, (*OF_MASKED, "model", "card"))
 
         # a speculative sampler needs the AR model as well
         if any("causal" in SAMPLERS.make(sampler).reads for sampler in self.sampler):
             masked["causal_model"] = self.causal_model
 
-        points = _combined(masked, picked(own, SWEPT))
+        points = _combined(masked, entries.picked(own, SWEPT))
         if self.causal_model is not None:
             causal = common | {"model": self.causal_model, "card": self.causal_card}
-            points += _combined(causal, picked(own, OF_BOTH))
-        return list(map(given, points))
+            points += _combined(causal, entries.picked(own, OF_BOTH))
+        return list(map(entries.given, points))
 
 
 def _combined(fixed: Mapping[str, Any], swept: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -149,7 +148,7 @@ def check(directory: str | Path) -> Evaluation:
 def checked(samples: Sequence[Sample], task: str, items: Sequence[Item]) -> list[Sample]:
     """The same samples with their verdicts."""
     target = TASKS.make(task)
-    by_name = dict(zip(column(items, "name"), items, strict=True))
+    by_name = dict(zip(entries.column(items, "name"), items, strict=True))
     if long := sum(len(sample.text) > MOST * sample.about["how"]["length"] for sample in samples):
         bound = f"only the first {MOST} characters for each token of the length are read"
         progress.note(f"{task}: {long} of {len(samples)} answers are longer than was asked for; {bound}")
