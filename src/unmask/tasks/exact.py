@@ -152,12 +152,10 @@ class CanvasWriter:
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """Generate one sample per item, in rows from first_row on. Items with the same source share a batch."""
         every = [solved(self.ideal, self.task, item, self.length) for item in items]
-        asked = zip(
-            every, entries.column(items, "name"), numbers, range(first_row, first_row + len(items)), strict=True
-        )
+        names, rows = entries.column(items, "name"), range(first_row, first_row + len(items))
+        asked = zip(every, names, numbers, rows, strict=True)
 
         samples: list[Sample] = []
-        asked = zip(every, names, numbers, rows, strict=True)
         for batch in entries.grouped(asked, lambda one: id(one[0].source)).values():
             source = batch[0][0].source
             given = source.blank(len(batch), self.length)
