@@ -167,7 +167,6 @@ class CanvasWriter:
     def _sample(self, result: Generation, at: int, by: Canvas, item: str, number: int, numbered: int) -> Sample:
         tokens = result.tokens[at].tolist()
         end = [*tokens, END].index(END)
-        reason = "filled" if end == len(tokens) else "stopped"
 
         return Sample(
             item=item,
@@ -180,7 +179,7 @@ class CanvasWriter:
             memory=None,
             tokens=tokens[:end],
             order=result.order[at, :end].tolist(),
-            reason=reason,
+            reason="filled" if end == len(tokens) else "stopped",
             text=by.text(tokens[:end]),
             **cost_of(result, at),
         )

@@ -48,22 +48,17 @@ class Latin(Generated):
         return Row(symbols, written(symbols, squares(self.order)[rng.randrange(len(squares(self.order)))]))
 
     def prompt(self, item: Item) -> str:
-        text = ""
-        for shot in self.examples():
-            text += f"{self._question(shot)}{shot.shown}\n\n"
-        return text + self._question(item.row)
+        shots = [f"{self._question(shot)}{shot.shown}\n\n" for shot in self.examples()]
+        return "".join([*shots, self._question(item.row)])
 
     def _question(self, row: Row) -> str:
         return self.wording.format(symbols=", ".join(row.symbols), order=self.order)
 
     def answer(self, item: Item, text: str) -> str | None:
         """The first lines with each symbol once, as many as the order; other lines are ignored."""
-        wanted, rows = sorted(item.row.symbols), list[str]()
-        for line in text.split("\n"):
-            cells = list(map(str.strip, line.split(",", SIDES)))
-            if sorted(cells) == wanted and len(rows) < self.order:
-                rows.append(",".join(cells))
-        return "\n".join(rows) if len(rows) == self.order else None
+        lines = [list(map(str.strip, line.split(",", SIDES))) for line in text.split("\n")]
+        rows = [",".join(cells) for cells in lines if sorted(cells) == sorted(item.row.symbols)]
+        return "\n".join(rows[: self.order]) if len(rows) >= self.order else None
 
     def right(self, item: Item, answer: str) -> bool:
         """Whether no column has a symbol twice; `answer` has checked the rows."""

@@ -87,10 +87,8 @@ class Lists(Generated):
         return row._replace(shown=order)
 
     def prompt(self, item: Item) -> str:
-        text = ""
-        for shot in self.examples():
-            text += f"{self.question(shot)} {listed(shot.shown)}\n\n"
-        return text + self.question(item.row)
+        shots = [f"{self.question(shot)} {listed(shot.shown)}\n\n" for shot in self.examples()]
+        return "".join([*shots, self.question(item.row)])
 
     def question(self, row: Row) -> str:
         order = REQUESTS[self.operation].format(new=row.new, index=row.number)

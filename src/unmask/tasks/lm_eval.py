@@ -93,8 +93,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
         self.seed, self.options = seed, options
 
         if isinstance(model, str):
-            if device is None or device in DEFAULTS:
-                device = "auto"
+            device = "auto" if device in (None, *DEFAULTS) else device
             model = load_model(model, card=card, device=device, dtype=dtype, batch=self.batch)
         self.model, self.tokenizer = model, speaker(model)
         usual(model, self.new, **options)  # raises errors of the options before the first request
@@ -149,9 +148,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
     def _begin(self, file: Path, resume: bool) -> None:
         """Empty the file of the requests, or keep its whole lines: a kill can cut only the last one."""
-        lines: list[bytes] = []
-        if resume and file.exists():
-            lines = re.findall(rb".*\n", file.read_bytes())
+        lines: list[bytes] = re.findall(rb".*\n", file.read_bytes()) if resume and file.exists() else []
         self.records = list(map(json.loads, lines))
         self.known = {_place(line): str(line["text"]) for line in self.records if line["kind"] == "generate_until"}
         with atomic(file) as emptied:
@@ -346,9 +343,7 @@ def run(words: Sequence[str]) -> Path | None:
         cli_evaluate()
     finally:
         sys.argv, UnmaskLM.usual_record = before, usual
-    if out is None or not logs.is_log(out):
-        return None
-    return logs.write(out)
+    return logs.write(out) if out is not None and logs.is_log(out) else None
 
 
 def register() -> None:

@@ -117,8 +117,7 @@ def is_score(value: Any) -> bool:
 
 def arguments_of(text: str) -> dict[str, Any]:
     """The arguments of a model as lm-eval takes them: name=value,name=value."""
-    parts = filter(None, text.split(","))
-    return dict(part.partition("=")[::2] for part in parts)
+    return dict(part.partition("=")[::2] for part in text.split(",") if part)
 
 
 def _logged(path: Path) -> list[Outcome]:

@@ -58,10 +58,8 @@ class Sudoku(Generated):
                 return Row(puzzle, solution)
 
     def prompt(self, item: Item) -> str:
-        text = f"{self.wording}\n\n"
-        for shot in self.examples():
-            text += f"Puzzle:\n{_lines(shot.puzzle)}\nSolution:\n{_lines(shot.solution)}\n\n"
-        return f"{text}Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"
+        shots = [f"Puzzle:\n{_lines(shot.puzzle)}\nSolution:\n{_lines(shot.solution)}\n\n" for shot in self.examples()]
+        return "".join([self.wording, "\n\n", *shots, f"Puzzle:\n{_lines(item.row.puzzle)}\nSolution:\n"])
 
     def answer(self, item: Item, text: str) -> str | None:
         """The first four lines that consist of four digits from 1 to 4, with or without spaces and commas."""

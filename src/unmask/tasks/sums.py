@@ -55,10 +55,8 @@ class Sums(Generated):
         return Row(question, "=".join(steps))
 
     def prompt(self, item: Item) -> str:
-        text = f"{self.wording}\n"
-        for shot in self.examples():
-            text += f"{shot.question}={shot.solution}\n"
-        return f"{text}{item.row.question}="
+        shots = [f"{shot.question}={shot.solution}\n" for shot in self.examples()]
+        return "".join([self.wording, "\n", *shots, f"{item.row.question}="])
 
     def answer(self, item: Item, text: str) -> str | None:
         """The sums of the first line, without spaces."""

@@ -119,10 +119,8 @@ def difference(one: Costed, other: Costed) -> Difference:
     # The band is at costs in the range of both curves; of costs that count as equal, at the last one.
     costs = [cost for cost, later in pairwise([*at, math.inf]) if later > EQUAL * cost and first <= cost <= last]
 
-    band = []
-    for cost in costs:
-        mean = at[cost].estimate(LEVEL / 2 / len(costs))
-        band.append(Budget(cost, mean.value, mean.low, mean.high))
+    means = [at[cost].estimate(LEVEL / 2 / len(costs)) for cost in costs]
+    band = [Budget(cost, mean.value, mean.low, mean.high) for cost, mean in zip(costs, means, strict=True)]
     return _judged(_area(one, at), band, one.sizes)
 
 
@@ -212,9 +210,7 @@ def area_weights(model_calls: Sequence[float], length: int, early: bool = False)
     """
     places = [min(max(math.log2(e) / math.log2(max(length, 2)), 0.0), 1.0) for e in model_calls]
     steps = [b - a for a, b in pairwise([0.0, *places, 1.0])]
-    if early:
-        return [*steps[:-2], steps[-2] + steps[-1]]
-    return steps[1:]
+    return [*steps[:-2], steps[-2] + steps[-1]] if early else steps[1:]
 
 
 def weighted(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
@@ -267,13 +263,9 @@ def versus(first: str, second: str, settings: Settings, *, store: str | Path, en
         except UnmaskError as error:
             results.append(Versus(*about, None, note=str(error)))
 
-    if not results:
-        raise UnmaskError(f"{first} and {second} have no language in common")
     if not pairs:
-        raise UnmaskError(results[0].note)
-    if len(pairs) > 1:
-        results.append(Versus(ALL, None, None, pooled(pairs)))
-    return results
+        raise UnmaskError(results[0].note if results else f"{first} and {second} have no language in common")
+    return [*results, Versus(ALL, None, None, pooled(pairs))] if len(pairs) > 1 else results
 
 
 def _curves(name: str, settings: Settings, store: str | Path, engine: str) -> dict[tuple[str, int], Measured]:

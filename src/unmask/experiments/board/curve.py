@@ -70,9 +70,7 @@ class Ground:
 
     @property
     def q(self) -> Language:
-        if self.model:
-            return _learned(self.model, self.digest)
-        return ground_truth(self.language, self.digest)
+        return _learned(self.model, self.digest) if self.model else ground_truth(self.language, self.digest)
 
     @property
     def network(self) -> Network:
@@ -293,18 +291,14 @@ class Point:
     @property
     def unbounded(self) -> str:
         """The reason for a missing divergence."""
-        if not self.prices.isfinite().all():
-            return "it cannot generate some sequences of the language"
-        return self.samples[0].unbounded
+        known = bool(self.prices.isfinite().all())
+        return self.samples[0].unbounded if known else "it cannot generate some sequences of the language"
 
     @property
     def perplexity_ratio(self) -> Estimate | None:
         """The generative perplexity of valid rows, relative to TER of the language itself."""
-        excess = [NONE]
-        for sample in self.samples:
-            if sample.own_bits is not None:
-                excess.append(sample.values["generative_perplexity"] - sample.own_bits)
-        bits = torch.cat(excess)
+        known = [one for one in self.samples if one.own_bits is not None]
+        bits = torch.cat([NONE, *(one.values["generative_perplexity"] - one.own_bits for one in known)])
         valid = bits[~bits.isnan()]
         return mean(valid).map(lambda value: 2.0**value) if len(valid) > 1 else None
 
@@ -325,9 +319,8 @@ def of_point(point: Point) -> list[Record]:
             rows.append(record(name, metrics.METRICS[name].reduce(point.rows_of(name)), note="no row has a value"))
 
     name = "ter_ratio" if all(entries.column(point.samples, "proper")) else "ter_upper_ratio"
-    ratio = point.divergence
-    if ratio is not None:
-        ratio = ratio.map(lambda nats: math.exp(nats / point.length))
+    nats = point.divergence
+    ratio = None if nats is None else nats.map(lambda nats: math.exp(nats / point.length))
     rows.append(record(name, ratio, note=point.unbounded))
 
     rows.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))
@@ -351,9 +344,7 @@ def means_of(values: Tensor, sizes: Sequence[int]) -> list[float]:
 
 def record(measure: str, estimate: Estimate | None, note: str = "", **more: Any) -> Record:
     """A number with its interval, or None and the reason. JSON has no infinity: None is an open end."""
-    about = UNKNOWN | {"note": note}
-    if estimate is not None:
-        about = finite(vars(estimate)) | {"note": ""}
+    about = UNKNOWN | {"note": note} if estimate is None else finite(vars(estimate)) | {"note": ""}
     return {"measure": measure} | about | more
 
 
@@ -380,9 +371,8 @@ def walk(member: Family, most: float, at: Callable[[int], Point | None]) -> list
 
 def _same(point: Point, earlier: Point) -> bool:
     """Whether another value of the knob changed no token and no model call."""
-    if entries.column(point.samples, "digest") != entries.column(earlier.samples, "digest"):
-        return False
-    return torch.equal(point.rows_of("model_calls"), earlier.rows_of("model_calls"))
+    same = entries.column(point.samples, "digest") == entries.column(earlier.samples, "digest")
+    return same and torch.equal(point.rows_of("model_calls"), earlier.rows_of("model_calls"))
 
 
 def joined(member: Family, length: int, seeds: Sequence[Mapping[int, Sample]]) -> list[Point]:

@@ -167,7 +167,7 @@ def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) 
             continue
         known = ~values.isnan()
         totals = counts if metric.events else sums
-        tally |= totals(name, values[known], groups_of(groups, known))
+        tally |= totals(name, values[known], entries.taken(groups, known))
     if {"denoiser", "causal"} <= generation.model_calls_of.keys():
         tally |= sums(OF_AR, generation.model_calls_of["causal"], groups)
     return tally
@@ -187,9 +187,7 @@ def records_of_samples(tally: Tally) -> list[Record]:
 def mean_of_calls(tally: Tally) -> float | None:
     """Model calls per row; None if they were not counted."""
     calls = mean("model_calls", tally)
-    if calls is None:
-        return None
-    return calls.value
+    return None if calls is None else calls.value
 
 
 def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> Tally:
@@ -216,13 +214,6 @@ def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> Tally:
 def _dot(one: Sequence[int], other: Sequence[int]) -> int:
     """The sum of products of whole numbers of any size."""
     return sum(map(operator.mul, one, other))
-
-
-def groups_of(groups: Tensor | None, which: Tensor) -> Tensor | None:
-    """The groups of these rows, if there are groups."""
-    if groups is None:
-        return None
-    return groups[which]
 
 
 def counts(name: str, events: Tensor, groups: Tensor | None = None) -> Tally:

@@ -222,7 +222,5 @@ def text_clock(reader: Reader, place: Place, kind: str = "mdm", steps: int = 64,
     """
     shape = read_shape(place.needed[0])
     each = milliseconds(shape, kind, batch, reader.device, steps)
-    count = float(shape.length)
-    if kind == "mdm":
-        count = clocks.needed(shape.length, steps)
+    count = clocks.needed(shape.length, steps) if kind == "mdm" else float(shape.length)
     return [record("seconds", each.map(lambda ms: count * ms / 1000), count)]

@@ -69,10 +69,8 @@ class Student:
 
     def shape(self, kind: str, noise: Noise = "mask") -> Shape:
         """The shape; with uniform noise the network has its level as an input."""
-        sizes: dict[str, Any] = {"length": self.length, "layers": self.layers}
-        if noise != "mask":
-            sizes |= {"time_free": False, "noise": noise}
-        return preset(self.preset, kind, self.q.vocabulary, **sizes)
+        more: dict[str, Any] = {} if noise == "mask" else {"time_free": False, "noise": noise}
+        return preset(self.preset, kind, self.q.vocabulary, length=self.length, layers=self.layers, **more)
 
 
 @dataclass(frozen=True)
@@ -151,9 +149,8 @@ def kinds_of(sampler: str) -> tuple[str, ...]:
 
 def needs_training(student: Student, sampler: str) -> list[dict[str, Any]]:
     """The trainings of the networks that a sampler calls; it decides their noise."""
-    own = {"job": "training"} | without(vars(student), {"digest"})
-    if SAMPLERS.make(sampler).removes != "mask":
-        own["job"] = "uniform_training"
+    name = "training" if SAMPLERS.make(sampler).removes == "mask" else "uniform_training"
+    own = {"job": name} | without(vars(student), {"digest"})
     return [own | {"kind": kind} for kind in kinds_of(sampler)]
 
 

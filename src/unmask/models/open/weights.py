@@ -12,7 +12,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, listed
 from unmask.core.memory import fits
 from unmask.core.reading import check_file, fit, read_json
 from unmask.models.open.body import Body, Count
@@ -98,5 +98,4 @@ def digest(body: Body) -> str:
 
 def some(names: Sequence[str]) -> str:
     """The first of these names, and how many more there are."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(map(repr, names[:3])) + more
+    return listed(map(repr, names), most=3)

@@ -113,9 +113,8 @@ def eval(
 
     chosen = _metric(items, asking.metric)
     place.write(ITEMS, b"".join(json.dumps(line).encode() + b"\n" for line in items))
-    about = {"metric": chosen, "kind": "mdm", "sampler": decoding.sampler or "llada"}
-    if lm.model.card.causal:
-        about |= {"kind": "ar", "sampler": decoding.sampler or CAUSAL}
+    kind, writer = ("ar", CAUSAL) if lm.model.card.causal else ("mdm", "llada")
+    about = {"metric": chosen, "kind": kind, "sampler": decoding.sampler or writer}
     return [one | about for one in _records([line for line in items if _metric_of(line["task"]) == chosen])]
 
 
@@ -217,11 +216,8 @@ def has_items(path: Path) -> bool:
 def outcomes(path: Path) -> list[Outcome]:
     """The outcomes of the cells of a store; cells that differ only in their seeds are several samples of an item."""
     store = Store.open(path)
-    results: list[Outcome] = []
-    for key, cell in store.cells.items():
-        if cell.job == JOB and key in store.done:
-            results += read_items(store.place(key) / ITEMS)
-    return results
+    cells = [key for key, cell in store.cells.items() if cell.job == JOB and key in store.done]
+    return [one for key in cells for one in read_items(store.place(key) / ITEMS)]
 
 
 def of_cell(directory: Path, metric: str) -> dict[str, float]:

@@ -126,10 +126,7 @@ def evaluate(
 
 def plan(settings: Sequence[Settings]) -> Recipe:
     """The sweep of all items; a store keeps the answers to the first of them."""
-    parts = []
-    for one in settings:
-        rows = one.items * one.each
-        parts += [{"fixed": point, "rows": rows} for point in one.points()]
+    parts = [{"fixed": point, "rows": one.items * one.each} for one in settings for point in one.points()]
     return from_dict({"name": "evaluation", "jobs": ["evaluation"], "parts": parts})
 
 

@@ -77,9 +77,8 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
             estimates = {"accuracy": share(scores == 1, items), **_by_k(passes(scores == 1, items))}
 
         calls, written = _mean(column(own, "calls")), _mean(column(own, "written"))
-        cost = {"model_calls": calls, "tokens_per_model_call": None, "seconds": _mean(column(own, "seconds"))}
-        if calls and written:
-            cost["tokens_per_model_call"] = written / calls
+        per_call = written / calls if calls and written else None
+        cost = {"model_calls": calls, "tokens_per_model_call": per_call, "seconds": _mean(column(own, "seconds"))}
 
         about: dict[str, Any] = {"model": model, "task": task, "items": len(items.unique())}
         rows.append(about | {"items": str(about["items"])} | _shares(estimates) | _numbers(cost))
