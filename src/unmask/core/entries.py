@@ -50,20 +50,14 @@ def grouped(items: Iterable[T], key: Callable[[T], Key]) -> dict[Key, list[T]]:
 
 def several(value: Any) -> list[Any]:
     """A list of one value or of several."""
-    if isinstance(value, list | tuple):
-        return list(value)
-    return [value]
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def chosen(value: T | None, usual: T) -> T:
     """The value, or the usual one if it is None."""
-    if value is None:
-        return usual
-    return value
+    return usual if value is None else value
 
 
 def taken(values: Any, which: Any) -> Any:
     """These entries of a tensor or an array; None without one."""
-    if values is None:
-        return None
-    return values[which]
+    return None if values is None else values[which]

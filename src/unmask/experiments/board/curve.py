@@ -297,8 +297,8 @@ class Point:
     @property
     def perplexity_ratio(self) -> Estimate | None:
         """The generative perplexity of valid rows, relative to TER of the language itself."""
-        known = [one for one in self.samples if one.own_bits is not None]
-        bits = torch.cat([NONE, *(one.values["generative_perplexity"] - one.own_bits for one in known)])
+        own = [s.values["generative_perplexity"] - s.own_bits for s in self.samples if s.own_bits is not None]
+        bits = torch.cat([NONE, *own])
         valid = bits[~bits.isnan()]
         return mean(valid).map(lambda value: 2.0**value) if len(valid) > 1 else None
 

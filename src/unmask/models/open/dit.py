@@ -157,13 +157,12 @@ def folded(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     def layer(ours: str, at: str, norms: dict[str, str], gated: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
         """Norms of a layer by their names, and the projections that are gated behind each."""
         width = len(tensors[f"{at}{next(iter(norms.values()))}.weight"])
-        parts = 3 * len(norms) if gated else 2
         own = [tensors.pop(f"{at}{ADA}.{part}", None) for part in ("weight", "bias")]
 
-        mod = torch.zeros(parts, width, dtype=torch.float64)
+        mod = torch.zeros(3 * len(norms), width, dtype=torch.float64)
         mod[GATE::3] = 1  # without conditions
         if own[0] is not None:
-            mod = modulation([*own, *level], parts)
+            mod = modulation([*own, *level], width)
 
         for number, (name, theirs) in enumerate(norms.items()):
             weight = tensors.pop(f"{at}{theirs}.weight")
@@ -190,7 +189,7 @@ def folded(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     return state
 
 
-def modulation(tensors: Sequence[Tensor | None], parts: int) -> Tensor:
+def modulation(tensors: Sequence[Tensor | None], hidden: int) -> Tensor:
     """(parts, hidden) in float64 from (A, a, M_0, m_0, M_2, m_2).
 
     The parts are shift, scale and gate of the attention, then those of the MLP; for the last norm, shift and scale. The
@@ -202,7 +201,7 @@ def modulation(tensors: Sequence[Tensor | None], parts: int) -> Tensor:
     level = torch.zeros(first.shape[1], dtype=torch.float64)
     level[: first.shape[1] // 2] = 1
     conditions = functional.silu(second @ functional.silu(first @ level + first_bias) + second_bias)
-    return (weight @ conditions + bias).unflatten(0, (parts, -1))
+    return (weight @ conditions + bias).unflatten(0, (-1, hidden))
 
 
 FAMILIES["mdlm"] = Family(("mdlm",), read)

@@ -50,9 +50,8 @@ class Network(Denoiser):
         if batch is not None:
             arguments.whole("batch", batch)
 
-        place = choose_device(device) if isinstance(device, str) else device
-        self.mdm = _evaluator(mdm, "mdm", place, dtype, batch)
-        self.ar = _evaluator(ar, "ar", place, dtype, batch)
+        self.mdm = _evaluator(mdm, "mdm", device, dtype, batch)
+        self.ar = _evaluator(ar, "ar", device, dtype, batch)
 
         self._trunks: list[Trunk] = entries.column(filter(None, (self.mdm, self.ar)), "trunk")
         shapes: list[Shape] = entries.column(self._trunks, "shape")
@@ -207,7 +206,7 @@ class FollowingEngine(NetworkEngine):
 
 
 def _evaluator(
-    trunk: Trunk | None, kind: str, device: torch.device | None, dtype: torch.dtype | None, batch: int | None
+    trunk: Trunk | None, kind: str, device: str | torch.device | None, dtype: torch.dtype | None, batch: int | None
 ) -> Evaluator | None:
     """An evaluator of the trunk, or of a copy of it on that device and of that dtype."""
     if trunk is None:
@@ -215,7 +214,7 @@ def _evaluator(
     arguments.of_kind(f"the network given as {kind}", trunk, Trunk, "a Trunk, as networks.load makes one")
     if trunk.shape.kind != kind:
         raise UnmaskError(f"the network given as {kind} is of kind {trunk.shape.kind}. Pass Network(mdm, ar)")
-    device, dtype = device or trunk.device, dtype or trunk.dtype
+    device, dtype = choose_device(device or trunk.device), dtype or trunk.dtype
     here = trunk.device == device or (device.index is None and trunk.device.type == device.type)
     if not here or trunk.dtype != dtype:
         trunk = copy.deepcopy(trunk).to(device, dtype)

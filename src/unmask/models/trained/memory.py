@@ -93,7 +93,7 @@ class Memory:
         end = min(last + width, self.places)
         if first == last and first + width <= self.places:
             seen = None
-            if width > 1:
+            if width > 1 and first > 0:
                 seen = (torch.arange(end) <= torch.arange(first, end).unsqueeze(1)).to(device)
             return Reach(self.cache, which, first, None, end, seen, first == 0, past)
 

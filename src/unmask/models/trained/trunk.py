@@ -307,7 +307,7 @@ class Block(nn.Module):
         seen, causal = None, self.causal
         if frame.reach is not None:
             key, value = frame.reach.write(layer, key, value)
-            seen, causal = (None, True) if frame.reach.prefix else (frame.reach.seen, False)
+            seen, causal = frame.reach.seen, frame.reach.prefix
         mixed = functional.scaled_dot_product_attention(query, key, value, seen, is_causal=causal)
         return mixed.transpose(1, 2).flatten(2)
 
