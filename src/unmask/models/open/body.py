@@ -74,5 +74,7 @@ class Body(nn.Module):
 
     def flops(self, columns: int, keys: int) -> float:
         """FLOPs of all layers for a number of columns, each attending to `keys` keys; a multiply-add counts as two."""
-        attention = 0.0 if self.sizes is None else 4.0 * self.sizes.layers * columns * keys * self.attended
-        return 2.0 * columns * self.parameters_used + attention
+        flops = 2.0 * columns * self.parameters_used
+        if self.sizes is not None:
+            flops += 4.0 * self.sizes.layers * columns * keys * self.attended
+        return flops

@@ -81,7 +81,9 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """The attention pattern."""
         if self.causal:
             return "causal"
-        return "bidirectional" if self.block is None else f"blocks of {self.block}, block-causal"
+        if self.block is None:
+            return "bidirectional"
+        return f"blocks of {self.block}, block-causal"
 
 
 class Family(NamedTuple):

@@ -111,8 +111,10 @@ def family(kind: str, *types: str, block: str = "", tensors: Mapping[str, str] |
         except Exception as error:  # any that transformers raises for entries that cannot be
             raise UnmaskError(f"{directory}: config.json does not fit {kind}: {error}") from error
 
-        how: dict[str, Any] = {} if tensors is None else {"state_dict": renamed(weights.read(directory), tensors)}
-        body = Native(pretrained(directory, f"{kind}ForCausalLM", dtype, config=shape, **how))
+        how: dict[str, Any] = {"config": shape}
+        if tensors is not None:
+            how["state_dict"] = renamed(weights.read(directory), tensors)
+        body = Native(pretrained(directory, f"{kind}ForCausalLM", dtype, **how))
         if has_windows(shape) or not body.agrees():
             raise UnmaskError(f"{directory} has windows, or other keys than {kind}; expected full attention")
         body.block = fit(config.get(block), Count | None, f"{directory}/config.json: {block}")

@@ -107,7 +107,9 @@ def _named(source: str | Path, card: str | None) -> tuple[Path | None, Card | No
 
 def _origin(source: str | Path, named: Card | None) -> tuple[str, str | None]:
     """(repository, revision)."""
-    return (str(source), None) if named is None else (named.repository, named.revision)
+    if named is None:
+        return str(source), None
+    return named.repository, named.revision
 
 
 def _cached(repository: str, revision: str | None) -> Path | None:

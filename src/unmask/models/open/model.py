@@ -306,7 +306,9 @@ class OpenReader(Causal):
         reading = (counts > 0).nonzero().squeeze(1)
         if len(reading):
             last = self.lengths[reading] + counts[reading]
-            first = torch.zeros_like(last) if self.computer.memory is None else self.lengths[reading]
+            first = torch.zeros_like(last)
+            if self.computer.memory is not None:
+                first = self.lengths[reading]
             self._account += self.computer.compute(self.tokens, reading, first, last)
 
         self.lengths = self.lengths + counts

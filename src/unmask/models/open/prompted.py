@@ -129,9 +129,11 @@ def ending(model: OpenModel, until: Sequence[str] = (), chat: bool = False, own:
     card = model.card.tokens
     tokens = sorted(ends(model, chat)) if own else []
     fills = [token for token in (card.pad, card.eos, *tokens) if token is not None and token != card.mask]
-
     fill = next((token for token in fills if token < model.vocabulary), 0)
-    rules: list[StopRule] = [AtToken(tuple(tokens), fill)] if tokens else []
+
+    rules: list[StopRule] = []
+    if tokens:
+        rules.append(AtToken(tuple(tokens), fill))
     if until:
         rules.append(Until(tuple(until), speaker(model).written, fill))
     if len(rules) > 1:

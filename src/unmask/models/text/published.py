@@ -353,7 +353,9 @@ def make(name: str, documents: Sequence[str]) -> Tokenizer:
     if name.endswith(".json"):
         return read_file(name)
     kind, _, option = name.partition(":")
-    return trained(name, size_of(option), documents) if kind == "bpe" else Chars.of(documents)
+    if kind == "bpe":
+        return trained(name, size_of(option), documents)
+    return Chars.of(documents)
 
 
 def load(directory: str | Path) -> Tokenizer | None:

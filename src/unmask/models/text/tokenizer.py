@@ -23,6 +23,7 @@ FILE = "tokenizer.json"  # in the directory of a network
 MOST_SYMBOLS = 2**20
 BREAK = "\n\n"  # the text of the separator
 HALVES = 16  # of a byte
+NO_BYTE = b"\xff"  # stands for half a byte without the other half
 Ints = NDArray[np.int32]
 
 
@@ -122,15 +123,18 @@ class Chars(Tokenizer):
         for token in tokens:
             half = int(token) - len(self.symbols)
             if half < 0:
-                raw += self.symbols[token].encode() if pending < 0 else b"\xff" + self.symbols[token].encode()
+                if pending >= 0:
+                    raw += NO_BYTE
+                raw += self.symbols[token].encode()
                 pending = -1
             elif pending < 0:
                 pending = half
             else:
                 raw.append(HALVES * pending + half)
                 pending = -1
-        whole = raw if pending < 0 else raw + b"\xff"  # half a byte is not a byte
-        return whole.decode(errors="replace")
+        if pending >= 0:
+            raw += NO_BYTE
+        return raw.decode(errors="replace")
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "chars", "symbols": self.symbols}

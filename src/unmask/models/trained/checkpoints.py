@@ -202,7 +202,9 @@ def choose_device(device: str | torch.device) -> torch.device:
 
 def free_on(device: torch.device) -> int:
     """Bytes that may still be allocated on a device."""
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available()
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return available()
 
 
 @contextmanager

@@ -109,10 +109,10 @@ class Network(Denoiser):
         assert evaluator is not None
         if evaluator.batch is not None or evaluator.device.type != "cpu":
             return evaluator.batch
+        if self.mdm is not None:
+            return max(TOKENS // length, LEAST_ROWS)
         shape = evaluator.trunk.shape
-        return max(
-            TOKENS // length if self.mdm else READER_BYTES // (8 * shape.layers * shape.hidden * length), LEAST_ROWS
-        )
+        return max(READER_BYTES // (8 * shape.layers * shape.hidden * length), LEAST_ROWS)
 
     def _masked(self, length: int) -> Evaluator:
         if self.mdm is None:

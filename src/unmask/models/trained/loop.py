@@ -298,8 +298,8 @@ class Training:
                     self._report()
 
                 wait = self.conditions.save_seconds
-                due = max(wait, SAVE_SHARE * self.saving) if wait else 0.0
-                if self.step == steps or time.monotonic() - self.saved_at >= due:
+                waited = time.monotonic() - self.saved_at
+                if self.step == steps or not wait or waited >= max(wait, SAVE_SHARE * self.saving):
                     self._save()
             advance(1)
 

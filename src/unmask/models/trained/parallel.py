@@ -26,16 +26,19 @@ from unmask.models.trained import checkpoints
 
 def size() -> int:
     """The number of processes that train together."""
-    return int(os.environ["WORLD_SIZE"]) if _launched() else 1
+    return _of_launcher("WORLD_SIZE", 1)
 
 
 def rank() -> int:
     """The number of this process among them."""
-    return int(os.environ["RANK"]) if _launched() else 0
+    return _of_launcher("RANK", 0)
 
 
-def _launched() -> bool:
-    return distributed.is_available() and distributed.is_torchelastic_launched()
+def _of_launcher(variable: str, alone: int) -> int:
+    """A number that torchrun sets, or that of a process alone."""
+    if distributed.is_available() and distributed.is_torchelastic_launched():
+        return int(os.environ[variable])
+    return alone
 
 
 @contextmanager

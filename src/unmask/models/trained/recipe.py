@@ -151,8 +151,12 @@ def optimiser_of(recipe: Recipe, name: str, dimensions: int) -> str:
 
 def parts_of(recipe: Recipe, step: int, name: str, dimensions: int) -> tuple[str, ...]:
     """Parts of a weight in `Learner.tensors` after a number of steps."""
-    moments = MOMENTS[optimiser_of(recipe, name, dimensions)] if step else ()
-    return ("weights", *(("average",) if recipe.average else ()), *moments)
+    parts = ["weights"]
+    if recipe.average:
+        parts.append("average")
+    if step:
+        parts += MOMENTS[optimiser_of(recipe, name, dimensions)]
+    return tuple(parts)
 
 
 def orthogonal(matrix: Tensor) -> Tensor:

@@ -358,4 +358,6 @@ def _changed(x: Tensor, change: Tensor | None) -> Tensor:
 
 
 def _gated(x: Tensor, update: Tensor, change: Tensor | None) -> Tensor:
-    return x + (update if change is None else update * (1 + change.chunk(3, -1)[2]))
+    if change is None:
+        return x + update
+    return x + update * (1 + change.chunk(3, -1)[2])
