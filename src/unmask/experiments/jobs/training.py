@@ -99,7 +99,7 @@ class Teaching:
         how = self.recipe(student, noise)
         trained = train_at(place, student.q, shape, how, student.device, label=student.language)
         numbers = {
-            "excess_percent": trained.validation.excess,
+            "excess_percent": trained.validation.excess_percent,
             "loss_nats_per_token": trained.validation.loss,
             "entropy_nats_per_token": student.q.entropy(shape.length).map(lambda nats: nats / shape.length),
             "training_steps": exactly(float(trained.steps)),

@@ -27,6 +27,7 @@ KNOWS, SURE = 0.8, 0.35  # times log V: losses that beat chance; losses at which
 EVERY, MOST = 6, 96  # one of EVERY tokens is hidden, in at most MOST tokens of a text
 TRIED = 64  # other tokens that may be the mask
 TOGETHER = 16  # of these in one model call
+LENGTH = 12  # tokens that show whether attention is bidirectional
 BESIDE = {"same": "at the previous position, as in an AR model", "shifted": "at its own position"}  # of a wrong card
 TEXT = (
     "The sun was setting behind the hills when the old man came home from the market. He put his bag on the table, "
@@ -71,11 +72,12 @@ def _symbols(model: OpenModel, tokens: Sequence[int]) -> str:
 
 def _check_sight(model: OpenModel) -> None:
     block = model.card.block
-    length = min(2 * block if block else 12, model.length)
+    length = end = min(LENGTH, model.length)
+    if block:
+        length, end = min(2 * block, model.length), min(block, model.length)
     rng = torch.Generator().manual_seed(0)
     row = torch.randint(0, model.vocabulary, (length,), generator=rng)
     row[::3] = model.vocabulary  # hidden: 0, 3, 6, ..
-    end = min(block, length) if block else length
 
     # near: one other token in the first block; far: other tokens behind it
     near, far = row.clone(), row.clone()

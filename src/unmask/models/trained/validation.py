@@ -123,12 +123,6 @@ class Validation(NamedTuple):
     entropy: float | None = None  # nats per token, for a language
     excess_percent: Estimate | None = None  # of the loss above the entropy
 
-    @property
-    def excess(self) -> Estimate:
-        """The excess over the entropy of a language, in %."""
-        assert self.excess_percent is not None
-        return self.excess_percent
-
 
 class HeldOut:
     """The plain loss on held-out sequences (rows, L), with the same masks at every call."""
