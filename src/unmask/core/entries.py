@@ -1,6 +1,6 @@
 """Entries of mappings and fields of records: the given ones, those of some names, and groups with a common key.
 
-An option that is None is not given. These selections occur in many places, so each has one name here.
+None stands for an option without a value.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def several(value: Any) -> list[Any]:
 
 
 def chosen(value: T | None, usual: T) -> T:
-    """The value, or the usual one if it is None."""
+    """The value, or the usual one in place of None."""
     return usual if value is None else value
 
 

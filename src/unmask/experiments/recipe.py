@@ -122,8 +122,8 @@ class Part:
         lists = []
         for tied in self.lists:
             if name in tied:
-                kept = [value in values for value in tied[name]]
-                tied = {key: tuple(compress(own, kept)) for key, own in tied.items()}
+                wanted = [value in values for value in tied[name]]
+                tied = {key: tuple(compress(own, wanted)) for key, own in tied.items()}
             lists.append(tied)
         return Part(self.jobs, tuple(lists))
 

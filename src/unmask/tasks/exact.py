@@ -153,10 +153,10 @@ class CanvasWriter:
         """Generate one sample per item, in rows from first_row on. Items with the same source share a batch."""
         every = [solved(self.ideal, self.task, item, self.length) for item in items]
         names, rows = entries.column(items, "name"), range(first_row, first_row + len(items))
-        asked = zip(every, names, numbers, rows, strict=True)
+        requests = zip(every, names, numbers, rows, strict=True)
 
         samples: list[Sample] = []
-        for batch in entries.grouped(asked, lambda one: id(one[0].source)).values():
+        for batch in entries.grouped(requests, lambda one: id(one[0].source)).values():
             source = batch[0][0].source
             given = source.blank(len(batch), self.length)
             result = generate(source, given=given, first_row=[row for *_, row in batch], seed=seed, **self.options)

@@ -161,8 +161,8 @@ class UnmaskLM(LM):  # type: ignore[misc]
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         numbers = _numbers(requests)
         queries = [_query(request.args[0]) for request in requests]
-        asked = list(zip(range(len(requests)), numbers, requests, queries, strict=True))
-        groups = entries.grouped(asked, lambda one: json.dumps(self._settings(one[2].args[1]), sort_keys=True))
+        numbered = list(zip(range(len(requests)), numbers, requests, queries, strict=True))
+        groups = entries.grouped(numbered, lambda one: json.dumps(self._settings(one[2].args[1]), sort_keys=True))
 
         texts: list[Any] = list(map(self._answered, requests, numbers))
         missing = {index for index, text in enumerate(texts) if text is None}

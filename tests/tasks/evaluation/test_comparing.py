@@ -12,6 +12,7 @@ from unmask.tasks import sample as samples
 from unmask.tasks.evaluation import compare, records
 from unmask.tasks.evaluation.compare import LEVEL, advise, compare_shares, mcnemar
 from unmask.tasks.evaluation.records import groups, labels
+from unmask.tasks.evaluation.table import table
 from unmask.tasks.sample import Sample
 
 MODEL = {"card": "m", "dtype": "float32", "cache": "none"}
@@ -104,6 +105,15 @@ def test_several_samples_of_an_item():
     assert found.difference.low <= 0.5 <= found.difference.high
     assert compare(other, one).verdict == "worse"
     assert compare(one, one).verdict == "not distinguishable"
+
+
+def test_each_cell_is_under_its_heading_where_settings_have_other_numbers_of_samples():
+    """pass@k of one setting is no column of the other, and moves none of its numbers."""
+    thrice = [sample(item, number < 1, number, steps=16) for item in range(30) for number in range(3)]
+    _, head, rows = table(groups([*many([True] * 30, steps=8), *thrice]))
+    first, second = (dict(zip(head, row, strict=True)) for row in rows)
+    assert (first["model calls"], second["model calls"]) == ("8", "16")
+    assert (first["pass@3"], second["pass@3"][:6]) == ("", "100.0%")
 
 
 def test_what_cannot_be_compared():

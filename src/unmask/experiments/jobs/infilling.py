@@ -107,7 +107,7 @@ def left_nats(trunk: Trunk, whole: Tensor, parts: list[tuple[int, int]]) -> Tens
 
 
 def _over_parts(of_prefix: Callable[[int], Tensor], parts: list[tuple[int, int]]) -> Tensor:
-    """(B): the sum over parts of what a prefix adds from its beginning to its end."""
+    """(B): the sum over parts of the value of a prefix at the end minus that at the beginning."""
     total = torch.zeros(())
     for begin, end in parts:
         total = total + (of_prefix(end) - of_prefix(begin))

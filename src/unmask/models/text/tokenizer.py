@@ -120,6 +120,7 @@ class Chars(Tokenizer):
     def _text(self, tokens: Sequence[int]) -> str:
         raw = bytearray()
         pending = -1  # half a byte, until the other half is read
+
         for token in tokens:
             half = int(token) - len(self.symbols)
             if half < 0:
@@ -132,6 +133,7 @@ class Chars(Tokenizer):
             else:
                 raw.append(HALVES * pending + half)
                 pending = -1
+
         if pending >= 0:
             raw += NO_BYTE
         return raw.decode(errors="replace")

@@ -385,8 +385,8 @@ class Training:
         now = {"step": self.step, "seconds": self.seconds, "loss": self.loss, "journal": self.journal}
         checkpoints.save_state(self.directory, self.learner.tensors(), plain | now)
 
-        made = origin(**plain, **self._computed, parts=self.parts, processes=parallel.size())
-        account = entries.given({"origin": made, "entropy": self.judge.entropy}) | now
+        source = origin(**plain, **self._computed, parts=self.parts, processes=parallel.size())
+        account = entries.given({"origin": source, "entropy": self.judge.entropy}) | now
         checkpoints.save(self.learner.average, self.directory, account)
         checkpoints.write_losses(self.directory, self.journal)
 

@@ -158,8 +158,8 @@ class Advice:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        found = entries.given(entries.picked(vars(self), CHOSEN))
-        chosen = dict.fromkeys(CHOSEN) | {name: option.to_dict() for name, option in found.items()}
+        options = entries.given(entries.picked(vars(self), CHOSEN))
+        chosen = dict.fromkeys(CHOSEN) | {name: option.to_dict() for name, option in options.items()}
         about = {"task": self.task, "target": self.target, "verdict": self.text}
         return about | chosen | {"options": list(map(Option.to_dict, self.options))}
 

@@ -120,8 +120,8 @@ def _grid(title: str, rows: Sequence[Mapping[str, str]]) -> Grid:
     cells = [list((blank | dict(row)).values()) for row in rows]
 
     heading, *columns = zip(blank, *cells, strict=True)
-    kept = [heading, *(column for column in columns if any(column[1:]))]
-    head, *others = map(list, zip(*kept, strict=True))
+    filled = [column for column in columns if any(column[1:])]
+    head, *others = map(list, zip(heading, *filled, strict=True))
     return title, head, others
 
 
