@@ -173,7 +173,7 @@ class Recipe:
         if other := [value for value in values if value not in known]:
             raise unknown(f"{name} of {self.name}", str(other[0]), map(str, known))
         parts = [part.only(name, values) for part in self.parts]
-        return Recipe(self.name, tuple(part for part in parts if all(next(iter(t.values())) for t in part.lists)))
+        return Recipe(self.name, tuple(part for part in parts if any(part.points())))
 
 
 def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:

@@ -20,6 +20,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -228,10 +229,11 @@ def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Com
             problem = f"{len(models)} models are to be compared as one: {listed(models)}"
             raise UnmaskError(f"{problem}; expected one on each side. Pass the directory of a model.")
 
-    ones, others = _by_task(first), _by_task(second)
+    ones = entries.grouped(first, attrgetter("task"))
+    others = entries.grouped(second, attrgetter("task"))
     compared = {}
-    for task, one in ones.items():
-        if common := in_common(one, others.get(task, {})):
+    for task, own in ones.items():
+        if common := in_common(_scored(own), _scored(others.get(task, []))):
             compared[task] = compare_shares(common)
 
     if not compared:
@@ -240,9 +242,6 @@ def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Com
     return compared
 
 
-def _by_task(outcomes: Sequence[Outcome]) -> dict[str, dict[str | int, float]]:
-    """The score of each item, by task and metric."""
-    scores = defaultdict[str, dict[str | int, float]](dict)
-    for one in outcomes:
-        scores[one.task][one.item] = one.right
-    return scores
+def _scored(outcomes: Sequence[Outcome]) -> dict[str | int, float]:
+    """The score of each item."""
+    return {one.item: one.right for one in outcomes}

@@ -25,10 +25,8 @@ from __future__ import annotations
 
 import bisect
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -134,7 +132,7 @@ def pooled(pairs: Sequence[tuple[Costed, Costed]]) -> Difference:
 def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are: str = "seeds") -> Difference:
     """The verdict. sizes: the rows of each seed, or of each other part."""
     mean = rows.estimate(LEVEL / 2)
-    parts = list(map(Rows, *map(partial(torch.split, split_size_or_sections=list(sizes)), rows)))
+    parts = list(map(Rows, *(one.split(list(sizes)) for one in rows)))
     side, why = _side(mean), ""
 
     if not side:
@@ -185,7 +183,7 @@ def _at_costs(one: Costed, other: Costed) -> dict[float, Rows]:
 def _area(one: Costed, at: dict[float, Rows]) -> Rows:
     """The difference over the whole range."""
     weights = area_weights(list(at), one.length)
-    return Rows(*map(partial(weighted, weights), zip(*at.values(), strict=True)))
+    return Rows(*(weighted(weights, parts) for parts in zip(*at.values(), strict=True)))
 
 
 def _between(curve: Costed, cost: float) -> tuple[Tensor, Tensor]:
@@ -214,7 +212,7 @@ def area_weights(model_calls: Sequence[float], length: int, early: bool = False)
 
 
 def weighted(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
-    return torch.stack(list(map(operator.mul, weights, parts))).sum(0)
+    return torch.stack([weight * part for weight, part in zip(weights, parts, strict=True)]).sum(0)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,9 @@ import json
 import math
 import zipfile
 import zlib
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,7 +164,7 @@ def curve(
 
     # other seeds are joined row by row, so the rows are kept
     place.write(FILE, to_bytes(samples))
-    every = chain(*map(of_point, points), failures)
+    every = [one for point in points for one in of_point(point)] + failures
     about: Record = {"knob": member.knob, "model_calls": None}
     return [about | entries.without(one, {"by_seed"}) for one in every]  # there is one seed
 
@@ -327,8 +324,8 @@ def of_point(point: Point) -> list[Record]:
     rows.append(record("diversity", point.diversity, note="no distribution of pairs"))
 
     for name in point.samples[0].calls_of:
-        calls = map(itemgetter(name), entries.column(point.samples, "calls_of"))
-        rows.append(record(f"model calls of {name}", None, value=sum(calls) / len(point.samples)))
+        value = sum(sample.calls_of[name] for sample in point.samples) / len(point.samples)
+        rows.append(record(f"model calls of {name}", None, value=value))
     return [{"budget": point.value, "model_calls": point.model_calls} | one for one in rows]
 
 
@@ -406,7 +403,7 @@ def from_file(path: Path, rows: int) -> dict[int, Sample]:
                 raise ValueError(f"it unpacks to more than {MOST} bytes")
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(str(arrays["about"]))
-            values: dict[str, dict[str, Tensor]] = defaultdict(dict)
+            values: dict[str, dict[str, Tensor]] = {index: {} for index in about}
             for name in arrays.files:
                 index, dot, metric = name.partition(".")
                 if dot:

@@ -11,9 +11,8 @@ sums s_k and sizes n_k, four more sums give the variance of their mean, as in co
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -194,26 +193,21 @@ def sums(name: str, samples: Tensor, groups: Tensor | None = None) -> Tally:
     """The sums of samples (n), independent or in groups (n numbers); a group is within one tally."""
     # whole numbers of units, which add up exactly in any order
     units = [round(Fraction(value) * 2**UNIT) for value in samples.double().tolist()]
-    tally = {f"{name}_count": len(units), f"{name}_sum": sum(units), f"{name}_squares": _dot(units, units)}
+    squares = sum(unit * unit for unit in units)
+    tally = {f"{name}_count": len(units), f"{name}_sum": sum(units), f"{name}_squares": squares}
     if groups is None:
         return tally
 
     members, totals = Counter(groups.tolist()), Counter[int]()
     for unit, group in zip(units, groups.tolist(), strict=True):
         totals[group] += unit
-    sizes, own = [*members.values()], [*totals.values()]
 
     return tally | {
         f"{name}_groups": len(members),
-        f"{name}_group_squares": _dot(own, own),
-        f"{name}_products": _dot(own, sizes),
-        f"{name}_sizes": _dot(sizes, sizes),
+        f"{name}_group_squares": sum(total * total for total in totals.values()),
+        f"{name}_products": sum(total * members[group] for group, total in totals.items()),
+        f"{name}_sizes": sum(size * size for size in members.values()),
     }
-
-
-def _dot(one: Sequence[int], other: Sequence[int]) -> int:
-    """The sum of products of whole numbers of any size."""
-    return sum(map(operator.mul, one, other))
 
 
 def counts(name: str, events: Tensor, groups: Tensor | None = None) -> Tally:

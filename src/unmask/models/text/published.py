@@ -258,9 +258,10 @@ def _of_letters(tokenizer: Any, name: str) -> Any:
 
     # the frame of a text, as the tokenizer puts it around one
     framed = tokenizer.build_inputs_with_special_tokens([-1])  # -1: the text
-    around = {str(tokenizer.convert_ids_to_tokens(one)): one for one in framed if one >= 0}
-    form = ["$A" if one < 0 else tokenizer.convert_ids_to_tokens(one) for one in framed]
-    coder.post_processor = library.processors.TemplateProcessing(single=form, special_tokens=list(around.items()))
+    names = {one: str(tokenizer.convert_ids_to_tokens(one)) for one in framed if one >= 0}
+    form = list(map((names | {-1: "$A"}).__getitem__, framed))
+    special = list(zip(names.values(), names, strict=True))
+    coder.post_processor = library.processors.TemplateProcessing(single=form, special_tokens=special)
 
     text = "".join(symbol for symbol in symbols if len(symbol) == 1)
     if not text or coder.encode(text).ids != tokenizer(text)["input_ids"]:

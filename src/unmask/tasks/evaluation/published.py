@@ -115,7 +115,8 @@ def eval(
     place.write(ITEMS, b"".join(json.dumps(line).encode() + b"\n" for line in items))
     kind, writer = ("ar", CAUSAL) if lm.model.card.causal else ("mdm", "llada")
     about = {"metric": chosen, "kind": kind, "sampler": decoding.sampler or writer}
-    return [one | about for one in _records([line for line in items if _metric_of(line["task"]) == chosen])]
+    of_metric = [line for line in items if _metric_of(line["task"]) == chosen]
+    return [one | about for one in _records(of_metric)]
 
 
 def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, batch: int, seed: int, own: Path) -> Any:

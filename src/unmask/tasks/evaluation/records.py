@@ -199,7 +199,11 @@ def labels(settings: Sequence[Group]) -> list[str]:
 def varied(settings: Sequence[Group]) -> list[str]:
     """The names of the settings that differ between groups, as the first one has them."""
     every = column(settings, "settings")
-    return [name for name in next(iter(every), ()) if len({str(one.get(name)) for one in every}) > 1]
+
+    def differs(name: str) -> bool:
+        return len({str(one.get(name)) for one in every}) > 1
+
+    return list(filter(differs, next(iter(every), ())))
 
 
 def numbers_of(names: Iterable[str | int]) -> torch.Tensor:
