@@ -12,7 +12,6 @@ import torch
 
 from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError, needed, shown
-from unmask.models.loading import is_own
 from unmask.models.open import card as cards
 from unmask.models.open import native, own, weights
 from unmask.models.open.card import FAMILIES, Card
@@ -43,7 +42,7 @@ def load_model(
     card: a name or a JSON file, for directories that do not identify their model. dtype: type of the weights, such as
     "bfloat16" or torch.bfloat16 (default: as in the checkpoint). The behaviour is compared with the card (probing.py).
     """
-    if is_own(source):
+    if own.is_named(source):
         return _named_open(str(source))
 
     kind = None if dtype is None else DTYPES[arguments.word("dtype", str(dtype).removeprefix("torch."), DTYPES)]
@@ -87,7 +86,7 @@ def locate(source: str | Path, card: str | None = None) -> tuple[Path, Card | No
 
 def here(source: str | Path, card: str | None = None) -> tuple[Path | None, Card | None]:
     """The same without a download: None if the files are missing, or for module:Name."""
-    if is_own(source):
+    if own.is_named(source):
         return None, None
     directory, named = _named(source, card)
     return directory or _cached(*_origin(source, named)), named
@@ -154,7 +153,7 @@ def card_of(directory: Path, named: Card | None) -> tuple[Card, dict[str, Any]]:
 
 def described(source: str) -> Card:
     """The card of a name, a file, a directory or module:Name."""
-    if is_own(source):
+    if own.is_named(source):
         return _named_open(source).card
     return card_of(Path(source), None)[0] if os.path.isdir(source) else cards.find(source)
 

@@ -9,6 +9,7 @@ are the logits. Rows of different lengths are computed by length, so a network n
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
@@ -210,6 +211,11 @@ def _check(kind: type, label: str) -> None:
 MODELS: Registry[Denoiser | Language] = Registry(
     "model", "unmask.models", _check, (Denoiser, Language), undeclared=True
 )
+
+
+def is_named(source: str | Path) -> bool:
+    """Whether a model is named as module:Name or file.py:Name, with its options in brackets."""
+    return ":" in str(source).partition("(")[0] and not os.path.exists(source)
 
 
 def named(source: str) -> Denoiser | Language:
